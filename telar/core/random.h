@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace telar {
+
+/// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+/// SC 2011). The same key and counter give the same four words on every worker, thread and device, in any order.
+class Philox {
+ public:
+  using Counter = std::array<uint32_t, 4>;
+
+  /// `seed` chooses the job, `stream` the use within it (an operation, the shuffle, a parameter's values).
+  Philox(uint64_t seed, uint64_t stream);
+
+  /// Four independent 32-bit words for one counter.
+  Counter operator()(const Counter& counter) const;
+
+ private:
+  std::array<uint32_t, 2> key_;
+};
+
+/// [0, 1) with 24 random bits.
+inline float uniform01(uint32_t word) { return static_cast<float>(word >> 8) * 0x1.0p-24F; }
+
+/// Two independent standard normal numbers from two words (Box–Muller).
+std::array<float, 2> normal_pair(uint32_t a, uint32_t b);
+
+/// A stream identifier for a name (FNV-1a 64): the same on every machine.
+uint64_t stream_of(const char* name, size_t length);
+
+/// A sequence of numbers from one stream, for places that draw one after the other (shuffles, initialisation).
+class RandomSequence {
+ public:
+  RandomSequence(uint64_t seed, uint64_t stream) : philox_(seed, stream) {}
+  uint32_t next();
+  /// Uniform over 0 … bound-1, without modulo bias (Lemire 2019). bound > 0.
+  uint32_t below(uint32_t bound);
+  float uniform() { return uniform01(next()); }
+  float normal();
+
+ private:
+  Philox philox_;
+  uint64_t drawn_ = 0;
+  Philox::Counter block_{};
+  float spare_ = 0;
+  bool has_spare_ = false;
+};
+
+}  // namespace telar

@@ -1,0 +1,160 @@
+#include "telar/graph/graph.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+std::string TensorType::str() const { return fmt::format("{} {}", name_of(dtype), shape.str()); }
+
+ValueId Graph::output(const std::string& name) const {
+  for (const auto& [output_name, id] : outputs_) {
+    if (output_name == name) return id;
+  }
+  throw run_error("the graph has no output '{}'", name);
+}
+
+ValueId Graph::find(ValueKind kind, const std::string& name) const {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].kind == kind && values_[i].name == name) return static_cast<ValueId>(i);
+  }
+  throw run_error("the graph has no value '{}' of the wanted kind", name);
+}
+
+bool Graph::has(ValueKind kind, const std::string& name) const {
+  return std::any_of(values_.begin(), values_.end(),
+                     [&](const Value& v) { return v.kind == kind && v.name == name; });
+}
+
+std::vector<ValueId> Graph::of_kind(ValueKind kind) const {
+  std::vector<ValueId> ids;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].kind == kind) ids.push_back(static_cast<ValueId>(i));
+  }
+  return ids;
+}
+
+std::vector<TensorType> Graph::input_types(const Node& node) const {
+  std::vector<TensorType> types;
+  for (const ValueId id : node.inputs) types.push_back(id == kNoValue ? TensorType{} : value(id).type);
+  return types;
+}
+
+std::vector<TensorType> Graph::output_types(const Node& node) const {
+  std::vector<TensorType> types;
+  for (const ValueId id : node.outputs) types.push_back(value(id).type);
+  return types;
+}
+
+std::vector<std::vector<int>> Graph::uses() const {
+  std::vector<std::vector<int>> uses(values_.size());
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    for (const ValueId id : nodes_[n].inputs) {
+      if (id != kNoValue) uses[static_cast<size_t>(id)].push_back(static_cast<int>(n));
+    }
+  }
+  return uses;
+}
+
+Graph Graph::with_batch(int64_t batch) const {
+  Graph changed = *this;
+  for (Value& value : changed.values_) {
+    if (value.kind == ValueKind::input && value.batched) value.type.shape = value.type.shape.with_batch(batch);
+  }
+  for (const Node& node : changed.nodes_) {
+    const auto types = node.op->infer(changed.input_types(node), node.attributes);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      changed.values_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    }
+  }
+  return changed;
+}
+
+int64_t Graph::batch() const {
+  for (const Value& value : values_) {
+    if (value.kind == ValueKind::input && value.batched) return value.type.shape[0];
+  }
+  throw run_error("the graph has no batched input");
+}
+
+std::string Graph::str() const {
+  static constexpr const char* kKinds[] = {"input", "parameter", "buffer"};
+  std::string text;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const Value& value = values_[i];
+    if (value.kind == ValueKind::result) continue;
+    text += fmt::format("{} %{} {}: {}\n", kKinds[static_cast<size_t>(value.kind)], i, value.name, value.type.str());
+  }
+  for (const Node& node : nodes_) {
+    std::vector<std::string> outputs;
+    std::vector<std::string> inputs;
+    std::vector<std::string> types;
+    for (const ValueId id : node.outputs) {
+      outputs.push_back(fmt::format("%{}", id));
+      types.push_back(value(id).type.str());
+    }
+    for (const ValueId id : node.inputs) inputs.push_back(id == kNoValue ? "-" : fmt::format("%{}", id));
+    if (!outputs.empty()) text += fmt::format("{} = ", fmt::join(outputs, ", "));
+    text += fmt::format("{}({})", node.op->name(), fmt::join(inputs, ", "));
+    if (!node.attributes.empty()) text += " " + node.attributes.str();
+    if (!types.empty()) text += fmt::format(" : {}", fmt::join(types, ", "));
+    if (!node.scope.empty()) text += "  # " + node.scope;
+    text += "\n";
+  }
+  for (const auto& [name, id] : outputs_) text += fmt::format("output {} = %{}\n", name, id);
+  return text;
+}
+
+ValueId GraphBuilder::declare(ValueKind kind, const std::string& name, const TensorType& type, bool batched) {
+  if (graph_.has(kind, name)) {
+    const ValueId known = graph_.find(kind, name);
+    if (graph_.value(known).type != type) {
+      throw user_error("'{}' is used as {} and as {}; one name has one type", name, graph_.value(known).type.str(),
+                       type.str());
+    }
+    return known;
+  }
+  graph_.values_.push_back({name, type, kind, batched, -1});
+  return static_cast<ValueId>(graph_.values_.size() - 1);
+}
+
+ValueId GraphBuilder::input(const std::string& name, const TensorType& type, bool batched) {
+  return declare(ValueKind::input, name, type, batched);
+}
+
+ValueId GraphBuilder::parameter(const std::string& name, const TensorType& type) {
+  return declare(ValueKind::parameter, name, type, false);
+}
+
+ValueId GraphBuilder::buffer(const std::string& name, const TensorType& type) {
+  return declare(ValueKind::buffer, name, type, false);
+}
+
+std::vector<ValueId> GraphBuilder::add(const Op& op, std::vector<ValueId> inputs, Attributes attributes) {
+  Node node{&op, std::move(attributes), std::move(inputs), {}, scope_};
+  std::vector<TensorType> types;
+  try {
+    types = op.infer(graph_.input_types(node), node.attributes);
+  } catch (const Error& error) {
+    if (scope_.empty()) throw;
+    throw Error(error.kind(), fmt::format("layer '{}': {}", scope_, error.what()));
+  }
+  for (const TensorType& type : types) {
+    graph_.values_.push_back({"", type, ValueKind::result, false, static_cast<int>(graph_.nodes_.size())});
+    node.outputs.push_back(static_cast<ValueId>(graph_.values_.size() - 1));
+  }
+  graph_.nodes_.push_back(node);
+  return node.outputs;
+}
+
+ValueId GraphBuilder::add1(const Op& op, std::vector<ValueId> inputs, Attributes attributes) {
+  return add(op, std::move(inputs), std::move(attributes)).at(0);
+}
+
+void GraphBuilder::output(const std::string& name, ValueId value) { graph_.outputs_.emplace_back(name, value); }
+
+}  // namespace telar

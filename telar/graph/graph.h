@@ -1,0 +1,121 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "telar/graph/op.h"
+
+namespace telar {
+
+/// Where a value comes from.
+enum class ValueKind : uint8_t {
+  input,      ///< given at each run: samples, labels, sample ids, random state, learning rate
+  parameter,  ///< long-lived state under a logical name ("layer1.0.conv1.weight"), read by the graph
+  buffer,     ///< long-lived memory that operations with effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
+  result      ///< the output of a node
+};
+
+struct Value {
+  std::string name;  ///< logical name of inputs, parameters and buffers; empty for results
+  TensorType type;
+  ValueKind kind = ValueKind::result;
+  bool batched = false;  ///< inputs only: axis 0 is the batch
+  int node = -1;         ///< results only: index of the node that makes it
+};
+
+struct Node {
+  const Op* op = nullptr;
+  Attributes attributes;
+  std::vector<ValueId> inputs;  ///< kNoValue for an optional input that is absent
+  std::vector<ValueId> outputs;
+  std::string scope;  ///< the layer it belongs to, for messages and profiles: "layer1.0.conv1"
+};
+
+/// Values and operations in an order in which they can run. Immutable: a pass takes one and returns another.
+class Graph {
+ public:
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+
+  /// The value of an output, input, parameter or buffer by name. Throws Error (run) when there is none.
+  ValueId output(const std::string& name) const;
+  ValueId find(ValueKind kind, const std::string& name) const;
+  bool has(ValueKind kind, const std::string& name) const;
+  std::vector<ValueId> of_kind(ValueKind kind) const;
+
+  /// Types of a node's inputs (an absent one has rank 0) and outputs.
+  std::vector<TensorType> input_types(const Node& node) const;
+  std::vector<TensorType> output_types(const Node& node) const;
+
+  /// For each value the indices of the nodes that read it.
+  std::vector<std::vector<int>> uses() const;
+
+  /// The same graph for another batch size: axis 0 of every batched input replaced, all types inferred again.
+  Graph with_batch(int64_t batch) const;
+  /// Extent of axis 0 of the batched inputs. Throws when there are none.
+  int64_t batch() const;
+
+  /// One line per value and node; equal graphs print alike, so passes are tested on text.
+  std::string str() const;
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<std::string, ValueId>> outputs_;
+};
+
+/// Builds a graph node by node; also the tool with which passes write their result.
+class GraphBuilder {
+ public:
+  GraphBuilder() = default;
+  /// Starts from a copy: values keep their ids.
+  explicit GraphBuilder(Graph start) : graph_(std::move(start)) {}
+
+  /// Declares an input. `batched` says that axis 0 is the batch. Declared twice by one name with one type, it
+  /// is one input; with another type it throws.
+  ValueId input(const std::string& name, const TensorType& type, bool batched);
+  ValueId parameter(const std::string& name, const TensorType& type);
+  ValueId buffer(const std::string& name, const TensorType& type);
+
+  /// Adds a node and infers its types; a shape error names the scope.
+  std::vector<ValueId> add(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
+  /// For operations with one output.
+  ValueId add1(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
+
+  void output(const std::string& name, ValueId value);
+
+  const TensorType& type(ValueId value) const { return graph_.value(value).type; }
+  const Graph& graph() const { return graph_; }
+  Graph build() { return std::move(graph_); }
+
+  /// Prefix of the layer under construction: scopes nest, "layer1" then "0" gives "layer1.0".
+  const std::string& scope() const { return scope_; }
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+
+ private:
+  ValueId declare(ValueKind kind, const std::string& name, const TensorType& type, bool batched);
+  Graph graph_;
+  std::string scope_;
+};
+
+/// Enters a sub-scope of the builder for as long as it lives.
+class ScopeGuard {
+ public:
+  ScopeGuard(GraphBuilder& builder, const std::string& name) : builder_(builder), outer_(builder.scope()) {
+    builder.set_scope(outer_.empty() ? name : outer_ + "." + name);
+  }
+  ~ScopeGuard() { builder_.set_scope(outer_); }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  std::string outer_;
+};
+
+}  // namespace telar

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "telar/core/dtype.h"
+#include "telar/core/shape.h"
+#include "telar/graph/attributes.h"
+
+namespace telar {
+
+class GradientContext;
+
+/// A value in a graph: an index into Graph::values().
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  /// "f32 [32, 10]".
+  std::string str() const;
+  bool operator==(const TensorType&) const = default;
+};
+
+/// One kind of operation: its shape rule and its gradient. Stateless; one constant object per kind, in its own
+/// file under graph/ops beside the function that adds it to a graph. Devices find their kernel by `name`.
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const = 0;
+
+  /// Types of the outputs for these inputs. Throws Error (user) naming shapes that do not fit; must hold for
+  /// any batch size (axis 0 of batched inputs), since a graph is re-inferred for each.
+  virtual std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const = 0;
+
+  /// Adds the nodes that compute the gradient of each input from the gradients of the outputs, through
+  /// `context`. The default says that the operation cannot be differentiated.
+  virtual void gradient(GradientContext& context) const;
+
+  /// True when the operation changes a buffer or talks to other workers: never removed as unused.
+  virtual bool has_effect() const { return false; }
+
+  /// True when the operation may compute in bf16 (inputs and outputs bf16, statistics and parameters f32 where
+  /// its documentation says so); false keeps it in f32 under `precision: bf16`.
+  virtual bool bf16() const { return false; }
+
+  /// Multiplications-with-addition of one evaluation, for `telar show` and the planner; 0 for what is bound by memory.
+  virtual int64_t multiply_adds(const std::vector<TensorType>& /*inputs*/, const std::vector<TensorType>& /*outputs*/,
+                                const Attributes& /*attributes*/) const {
+    return 0;
+  }
+};
+
+}  // namespace telar
