@@ -1,0 +1,32 @@
+#include "telar/graph/ops/accumulate.h"
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+class AccumulateOp final : public Op {
+ public:
+  std::string_view name() const override { return "accumulate"; }
+  bool has_effect() const override { return true; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
+    if (inputs[0] != inputs[1] || inputs[0].dtype != DType::f32) {
+      throw user_error("accumulate: the buffer is {} and the value {}; both must be the same f32 shape",
+                       inputs[0].str(), inputs[1].str());
+    }
+    return {};
+  }
+};
+
+const AccumulateOp kAccumulate;
+
+}  // namespace
+
+void accumulate(GraphBuilder& builder, ValueId buffer, ValueId value) { builder.add(kAccumulate, {buffer, value}); }
+
+void accumulate_times_batch(GraphBuilder& builder, ValueId buffer, ValueId value, ValueId batch_of) {
+  builder.add(kAccumulate, {buffer, value, batch_of});
+}
+
+}  // namespace telar

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "telar/graph/graph.h"
+
+namespace telar {
+
+/// Batch normalisation over N, H, W (Ioffe and Szegedy, 2015).
+/// x: [N, C, H, W] or [N, C], f32 or bf16; gamma, beta: [C] f32.
+struct BatchNormResult {
+  ValueId y = kNoValue;         ///< gamma · (x − mean) / √(variance + epsilon) + beta, of x's type
+  ValueId mean = kNoValue;      ///< [C] f32, of this batch
+  ValueId variance = kNoValue;  ///< [C] f32, of this batch, unbiased (what running averages keep)
+};
+
+/// Training mode: statistics of this batch. Attribute "activation" = "relu" is set by fusion.
+BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon);
+
+/// Evaluation mode: the given statistics ([C] f32; variance as kept in running averages).
+ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId mean,
+                             ValueId variance, double epsilon);
+
+}  // namespace telar

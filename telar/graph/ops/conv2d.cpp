@@ -1,0 +1,121 @@
+#include "telar/graph/ops/conv2d.h"
+
+#include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+
+namespace telar {
+
+namespace {
+
+int64_t multiply_adds_of(const Shape& w, const Shape& y) { return y.elements() * w.elements_per_item(); }
+
+class Conv2dBackwardDataOp final : public Op {
+ public:
+  std::string_view name() const override { return "conv2d_backward_data"; }
+  bool bf16() const override { return true; }
+  // inputs: dy [N, O, H', W'], w [O, C/g, KH, KW]; attribute input_size = [H, W] (ambiguous when stride > 1)
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+    const auto& size = attributes.integers("input_size");
+    const int64_t channels = inputs[1].shape[1] * attributes.integer("groups");
+    return {{inputs[0].dtype, {inputs[0].shape[0], channels, size[0], size[1]}}};
+  }
+  int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
+                        const Attributes&) const override {
+    return multiply_adds_of(inputs[1].shape, inputs[0].shape);
+  }
+};
+
+class Conv2dBackwardWeightsOp final : public Op {
+ public:
+  std::string_view name() const override { return "conv2d_backward_weights"; }
+  bool bf16() const override { return true; }
+  // inputs: x, dy; outputs: dw f32 [O, C/g, KH, KW], and db f32 [O] when "bias"
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+    const int64_t out = inputs[1].shape[1];
+    const auto& kernel = attributes.integers("kernel");
+    std::vector<TensorType> types{
+        {DType::f32, {out, inputs[0].shape[1] / attributes.integer("groups"), kernel[0], kernel[1]}}};
+    if (attributes.flag("bias")) types.push_back({DType::f32, {out}});
+    return types;
+  }
+  int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs,
+                        const Attributes&) const override {
+    return multiply_adds_of(outputs[0].shape, inputs[1].shape);
+  }
+};
+
+const Conv2dBackwardDataOp kBackwardData;
+const Conv2dBackwardWeightsOp kBackwardWeights;
+
+class Conv2dOp final : public Op {
+ public:
+  std::string_view name() const override { return "conv2d"; }
+  bool bf16() const override { return true; }
+
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+    const TensorType& x = inputs[0];
+    const TensorType& w = inputs[1];
+    const int64_t groups = attributes.integer("groups");
+    if (x.shape.rank() != 4 || w.shape.rank() != 4) {
+      throw user_error("conv2d: input is {} and weight {}; the input must be [N, C, H, W]", x.shape.str(),
+                       w.shape.str());
+    }
+    if (groups < 1 || x.shape[1] % groups != 0 || w.shape[0] % groups != 0 || w.shape[1] != x.shape[1] / groups) {
+      throw user_error("conv2d: input {} does not fit weight {} with {} groups; the input must have {} channels",
+                       x.shape.str(), w.shape.str(), groups, w.shape[1] * groups);
+    }
+    if (x.dtype != w.dtype) throw user_error("conv2d: input is {} but weight {}", x.str(), w.str());
+    if (inputs[2].shape.rank() != 0 && inputs[2].shape != Shape{w.shape[0]}) {
+      throw user_error("conv2d: bias {} must be [{}]", inputs[2].shape.str(), w.shape[0]);
+    }
+    Shape y{x.shape[0], w.shape[0], 0, 0};
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t reach = attributes.integers("dilation")[i] * (w.shape[2 + i] - 1) + 1;
+      const int64_t room = x.shape[2 + i] + 2 * attributes.integers("padding")[i] - reach;
+      if (room < 0) {
+        throw user_error("conv2d: a kernel that reaches over {} does not fit an input of {} with padding {}", reach,
+                         x.shape.str(), attributes.integers("padding")[i]);
+      }
+      y[2 + i] = room / attributes.integers("stride")[i] + 1;
+    }
+    return {{x.dtype, y}};
+  }
+
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    const ValueId dy = context.output_gradient(0);
+    const Shape& x = context.type(context.input(0)).shape;
+    const Shape& w = context.type(context.input(1)).shape;
+    if (context.needs(1) || context.needs(2)) {
+      const Attributes attributes = context.attributes()
+                                        .with("kernel", std::vector<int64_t>{w[2], w[3]})
+                                        .with("bias", Attribute(context.needs(2)));
+      const auto gradients = builder.add(kBackwardWeights, {context.input(0), dy}, attributes);
+      context.set(1, gradients[0]);
+      if (context.needs(2)) context.set(2, gradients[1]);
+    }
+    if (context.needs(0)) {
+      const Attributes attributes = context.attributes().with("input_size", std::vector<int64_t>{x[2], x[3]});
+      context.set(0, builder.add1(kBackwardData, {dy, context.input(1)}, attributes));
+    }
+  }
+
+  int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs,
+                        const Attributes&) const override {
+    return multiply_adds_of(inputs[1].shape, outputs[0].shape);
+  }
+};
+
+const Conv2dOp kConv2d;
+
+}  // namespace
+
+ValueId conv2d(GraphBuilder& builder, ValueId x, ValueId w, ValueId b, const Conv2dOptions& options) {
+  return builder.add1(kConv2d, {x, w, b},
+                      {{"stride", std::vector<int64_t>{options.stride_h, options.stride_w}},
+                       {"padding", std::vector<int64_t>{options.padding_h, options.padding_w}},
+                       {"dilation", std::vector<int64_t>{options.dilation_h, options.dilation_w}},
+                       {"groups", options.groups}});
+}
+
+}  // namespace telar

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "telar/graph/graph.h"
+
+namespace telar {
+
+/// Losses are sums over the samples: f32 [1]. The update divides by the global count.
+
+/// Σₙ −Σ_c q(c) log softmax(logits)ₙ(c), q the one-hot label smoothed: (1 − s)·[c = label] + s / C.
+/// logits: [N, C] f32; label: [N] i32, each in 0 … C−1 (the data sources check that); 0 ≤ label_smoothing < 1.
+ValueId cross_entropy(GraphBuilder& builder, ValueId logits, ValueId label, double label_smoothing);
+
+/// Σₙ mean over the other axes of (prediction − target)²; both f32, of one shape [N, …].
+ValueId mean_squared_error(GraphBuilder& builder, ValueId prediction, ValueId target);
+
+/// How many samples have their label among the k largest logits: f32 [1]. Equal logits count against the
+/// sample only when they come before it, as an argmax that takes the first does.
+ValueId top_k_correct(GraphBuilder& builder, ValueId logits, ValueId label, int64_t k);
+
+}  // namespace telar

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "telar/graph/graph.h"
+
+namespace telar {
+
+/// Operations of the update graph. Each changes one parameter in place from its gradient sum g; the mean
+/// gradient is ĝ = g · factor / samples, factor being 1 or `clip_factor`. Inputs f32 [1]: learning_rate, samples, step.
+/// They are element-wise, so a device may run them on any flat range of the parameters at once.
+struct UpdateInputs {
+  ValueId learning_rate = kNoValue;
+  ValueId samples = kNoValue;
+  ValueId step = kNoValue;         ///< 1 for the first update
+  ValueId clip_factor = kNoValue;  ///< optional
+};
+
+/// ĝ += weight_decay·p;  m = momentum·m + ĝ (m = ĝ at step 1);  p −= lr·(nesterov ? ĝ + momentum·m : m).
+/// PyTorch's form. Without momentum there is no state.
+struct SgdOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
+                const SgdOptions& options);
+
+/// Adam (Kingma and Ba, 2015): m, v with bias correction, p −= lr·m̂ / (√v̂ + epsilon). weight_decay adds to ĝ, or,
+/// `decoupled` (AdamW, Loshchilov and Hutter, 2019), p −= lr·weight_decay·p first.
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;
+};
+void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
+                 const AdamOptions& options);
+
+/// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum b = momentum·b + u; p −= lr·(b or u).
+struct RmspropOptions {
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double momentum = 0;
+  double weight_decay = 0;
+};
+void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
+                    const RmspropOptions& options);
+
+/// r = (1 − momentum)·r + momentum·(s / samples): a running statistic from the sum s of batch statistics, each
+/// weighted by its samples. Linear in s, hence the same whether one worker or many contributed.
+void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples, double momentum);
+
+/// Σ g² over the gradients of the named parameters: f32 [1].
+ValueId sum_of_squares(GraphBuilder& builder, const std::vector<std::string>& parameters);
+/// min(1, max_norm / (√sum_of_squares / samples + 1e-6)): PyTorch's clip_grad_norm_ of the mean gradient.
+ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId samples, double max_norm);
+
+}  // namespace telar
