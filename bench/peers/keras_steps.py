@@ -1,0 +1,80 @@
+"""Times training steps inside Keras `fit`: an epoch of many steps over arrays in memory, divided by its steps.
+
+    python keras_steps.py [--threads 2] mlp32 mlp128
+
+The first epochs (tracing, compilation) are not counted. Settings: as it comes, compiled with XLA, and many steps
+in one call of the runtime. One JSON object a line.
+"""
+
+import argparse
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+from timing import print_environment, print_times
+
+BATCHES = {"mlp32": 32, "mlp128": 128}
+STEPS = 200
+SETTINGS = {
+    "fit": {},
+    "fit, jit_compile": {"jit_compile": True},
+    "fit, steps_per_execution=50": {"steps_per_execution": 50},
+    "fit, jit_compile, steps_per_execution=50": {"jit_compile": True, "steps_per_execution": 50},
+}
+
+
+class EpochTimes(tf.keras.callbacks.Callback):
+    """Milliseconds a step of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.times.append(1e3 * (time.perf_counter() - self.start) / STEPS)
+
+
+def make_model(options):
+    model = tf.keras.Sequential([
+        tf.keras.layers.Input((784,)),
+        tf.keras.layers.Dense(256, activation="relu"),
+        tf.keras.layers.Dense(256, activation="relu"),
+        tf.keras.layers.Dense(10),
+    ])
+    model.compile(optimizer=tf.keras.optimizers.Adam(1e-3),
+                  loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  **options)
+    return model
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workloads", nargs="+", choices=BATCHES, metavar="WORKLOAD")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=10, help="epochs counted, after two that are not")
+    arguments = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
+    print_environment("keras", f"{tf.keras.__version__} on tensorflow {tf.__version__}", arguments.threads)
+    random = np.random.default_rng(1)
+    for workload in arguments.workloads:
+        batch = BATCHES[workload]
+        x = random.standard_normal((batch * STEPS, 784), dtype=np.float32)
+        y = random.integers(0, 10, batch * STEPS)
+        for setting, options in SETTINGS.items():
+            tf.keras.utils.set_random_seed(1)
+            times = EpochTimes()
+            make_model(options).fit(x, y, batch_size=batch, epochs=arguments.epochs + 2, verbose=0,
+                                    callbacks=[times])
+            print_times("keras", workload, setting, times.times[2:])
+
+
+if __name__ == "__main__":
+    main()

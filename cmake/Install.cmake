@@ -1,0 +1,22 @@
+# `cmake --install` puts the library, its headers and the command line under the prefix, with what
+# find_package(telar) needs: a program elsewhere links telar::telar and nothing else (examples/cpp).
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Headers are C++20 for whoever includes them.
+target_compile_features(telar PUBLIC cxx_std_20)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/telar)
+
+install(TARGETS telar EXPORT telar ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS telar-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY telar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE)
+install(EXPORT telar NAMESPACE telar:: FILE telar-targets.cmake DESTINATION ${package})
+
+configure_package_config_file(cmake/telar-config.cmake.in ${CMAKE_BINARY_DIR}/telar-config.cmake
+  INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/telar-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/telar-config.cmake ${CMAKE_BINARY_DIR}/telar-config-version.cmake
+  DESTINATION ${package})
