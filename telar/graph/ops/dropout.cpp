@@ -1,0 +1,73 @@
+#include "telar/graph/ops/dropout.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+#include "telar/graph/ops/axis.h"
+
+namespace telar {
+
+namespace {
+
+class DropoutOp final : public Op {
+ public:
+  std::string_view name() const override { return "dropout"; }
+  bool bf16() const override { return true; }
+  // inputs: x, sample, random
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
+    const TensorType& x = inputs[0];
+    check_floating(name(), x);
+    if (x.shape.rank() == 0 || inputs[1] != TensorType{DType::i32, {x.shape[0]}}) {
+      throw user_error(
+          "dropout: sample ids are {} for an input of {}; they must be i32 [N], one for each sample",
+          inputs[1].str(), x.str());
+    }
+    if (inputs[2] != TensorType{DType::i32, {4}}) {
+      throw user_error("dropout: the random state is {}, it must be i32 [4]", inputs[2].str());
+    }
+    return {x};
+  }
+  // The operation is linear in x: its gradient is the same mask, drawn again, on dy.
+  void gradient(GradientContext& context) const override {
+    context.set(
+        0, context.builder().add1(*this, {context.output_gradient(0), context.input(1), context.input(2)},
+                                  context.attributes()));
+  }
+};
+
+const DropoutOp kDropout;
+
+/// Two dropouts of one scope are told apart by their order.
+uint64_t stream_for(const GraphBuilder& builder) {
+  const auto& nodes = builder.graph().nodes();
+  const auto earlier = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.op == &kDropout && node.scope == builder.scope();
+  });
+  std::string name = builder.scope() + ".dropout";
+  if (earlier > 0) name += std::to_string(earlier);
+  return stream_of(name.data(), name.size());
+}
+
+uint64_t seed_of(const int32_t* random) {
+  return static_cast<uint32_t>(random[0]) | uint64_t{static_cast<uint32_t>(random[1])} << 32;
+}
+
+}  // namespace
+
+DropoutRule::DropoutRule(const Attributes& attributes, const int32_t* random)
+    : philox(seed_of(random), std::bit_cast<uint64_t>(attributes.integer("stream"))),
+      epoch(static_cast<uint32_t>(random[2])),
+      threshold(static_cast<uint32_t>(attributes.real("rate") * 0x1.0p32)),
+      scale(static_cast<float>(1 / (1 - attributes.real("rate")))) {}
+
+ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random) {
+  if (!(rate >= 0 && rate < 1))
+    throw user_error("dropout: the rate is {}; it must be at least 0 and below 1", rate);
+  if (rate == 0) return x;
+  return builder.add1(kDropout, {x, sample, random},
+                      {{"rate", rate}, {"stream", std::bit_cast<int64_t>(stream_for(builder))}});
+}
+
+}  // namespace telar

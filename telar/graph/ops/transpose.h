@@ -1,0 +1,10 @@
+#pragma once
+
+#include "telar/graph/graph.h"
+
+namespace telar {
+
+/// Axis i of the result is axis permutation[i] of x (NumPy's and PyTorch's permute). Any shape, f32 or bf16.
+ValueId transpose(GraphBuilder& builder, ValueId x, const std::vector<int64_t>& permutation);
+
+}  // namespace telar
