@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace telar {
+
+/// Who works on which samples. The loader asks it and computes nothing itself. Safe to ask from several
+/// threads.
+class Assignment {
+ public:
+  virtual ~Assignment() = default;
+  /// Steps (global batches) in an epoch.
+  virtual int64_t steps(uint32_t epoch) const = 0;
+  /// This worker's samples of the global batch of a step (0 … steps-1); possibly none.
+  virtual std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const = 0;
+};
+
+/// A worker's part of each global batch: from `begin` to `end` of `of` shares. With `of` the batch size these
+/// are counts of samples; worker w of n equal ones is {w, w + 1, n}. Parts that join without gap or overlap
+/// do so in every batch, a smaller last one too.
+struct Part {
+  int64_t begin = 0;
+  int64_t end = 1;
+  int64_t of = 1;
+
+  /// Where the part begins and ends in a batch of `samples`.
+  int64_t first(int64_t samples) const { return samples * begin / of; }
+  int64_t last(int64_t samples) const { return samples * end / of; }
+};
+
+/// A fixed part of every global batch. The global order of an epoch is a permutation of all samples that
+/// depends on seed and epoch alone, the same on every worker, or the data's own order without `shuffle`. It
+/// is cut into batches of `global_batch`; the last one is smaller when the samples do not divide, never
+/// dropped.
+class FixedSlice : public Assignment {
+ public:
+  /// Throws Error (user) for a batch below 1, no samples, or a part outside its shares.
+  FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part = {});
+
+  int64_t steps(uint32_t epoch) const override;
+  std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const override;
+
+ private:
+  using Order = std::shared_ptr<const std::vector<uint32_t>>;
+  Order order(uint32_t epoch) const;
+
+  int64_t size_;
+  int64_t global_batch_;
+  uint64_t seed_;
+  bool shuffle_;
+  Part part_;
+  mutable std::mutex mutex_;  ///< guards the order of the epoch that was asked for last
+  mutable uint32_t ordered_epoch_ = 0;
+  mutable Order order_;
+};
+
+/// Every sample once, in the data's order, in batches of `batch`: evaluation and prediction.
+class WholeBatch : public FixedSlice {
+ public:
+  WholeBatch(int64_t size, int64_t batch) : FixedSlice(size, batch, 0, false) {}
+};
+
+}  // namespace telar

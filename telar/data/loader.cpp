@@ -1,0 +1,129 @@
+#include "telar/data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void grow(Buffer& buffer, size_t bytes) {
+  if (buffer.size() < bytes) buffer = Buffer(bytes);
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& data, const Assignment& assignment, LoaderOptions options)
+    : data_(data), assignment_(assignment), options_(options) {
+  if (options.threads < 0 || options.threads > 1024) {
+    throw user_error("A loader cannot have {} threads; 0 … 1024 are possible.", options.threads);
+  }
+  if (options.prefetch < (options.threads > 0 ? 1 : 0)) {
+    throw user_error("A loader cannot read {} batches ahead; at least 1 is needed, or 0 threads.",
+                     options.prefetch);
+  }
+  slots_ = std::vector<Slot>(options.threads > 0 ? static_cast<size_t>(options.prefetch) + 1 : 1);
+  for (int i = 0; i < options.threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+Loader::~Loader() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+void Loader::start(uint32_t epoch, int64_t first_step) {
+  const int64_t steps = assignment_.steps(epoch);
+  if (first_step < 0 || first_step > steps) {
+    throw run_error("Epoch {} cannot begin at step {}; it has {} steps.", epoch, first_step, steps);
+  }
+  {
+    std::unique_lock lock(mutex_);
+    end_ = 0;  // nothing more is taken
+    ready_.wait(lock, [this] { return filling_ == 0; });
+    for (Slot& slot : slots_) {
+      slot.done = false;
+      slot.error = nullptr;
+    }
+    epoch_ = epoch;
+    taken_ = held_ = given_ = first_step;
+    end_ = steps;
+    waited_seconds_ = 0;
+  }
+  work_.notify_all();
+}
+
+const Batch* Loader::next() {
+  const auto begin = Clock::now();
+  std::unique_lock lock(mutex_);
+  if (held_ < given_) {
+    slot_of(held_).done = false;
+    held_ = given_;
+    work_.notify_one();
+  }
+  if (given_ == end_) return nullptr;
+  Slot& slot = slot_of(given_);
+  if (!slot.done && options_.threads == 0) fill(slot, given_);
+  ready_.wait(lock, [&slot, this] { return slot.done || options_.threads == 0; });
+  waited_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (slot.error) std::rethrow_exception(slot.error);
+  ++given_;
+  return &slot.batch;
+}
+
+bool Loader::can_take() const {
+  return taken_ < end_ && taken_ < held_ + static_cast<int64_t>(slots_.size());
+}
+
+void Loader::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (work_.wait(lock, stop, [this] { return can_take(); })) {
+    if (stop.stop_requested()) return;
+    const int64_t step = taken_++;
+    ++filling_;
+    Slot& slot = slot_of(step);
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      fill(slot, step);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    slot.error = error;
+    slot.done = true;
+    --filling_;
+    ready_.notify_one();
+  }
+}
+
+void Loader::fill(Slot& slot, int64_t step) {
+  const std::vector<uint32_t> samples = assignment_.samples(epoch_, step);
+  const size_t features = data_.spec().feature_bytes();
+  const size_t labels = data_.spec().label_bytes();
+  grow(slot.features, samples.size() * features);
+  grow(slot.labels, samples.size() * labels);
+  grow(slot.samples, samples.size() * sizeof(int32_t));
+  const SampleKey key{options_.seed, epoch_};
+  const std::span<int32_t> ids = slot.samples.as<int32_t>();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i] >= data_.size()) {
+      throw run_error("Sample {} was assigned to step {} of epoch {}, but the dataset has {}.", samples[i],
+                      step, epoch_, data_.size());
+    }
+    data_.read(samples[i], key, {slot.features.data() + i * features, features},
+               {slot.labels.data() + i * labels, labels});
+    ids[i] = static_cast<int32_t>(samples[i]);
+  }
+  slot.batch = {static_cast<int64_t>(samples.size()),
+                epoch_,
+                step,
+                slot.features.data(),
+                slot.labels.data(),
+                slot.samples.data() == nullptr ? nullptr : ids.data()};
+}
+
+}  // namespace telar

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "telar/core/buffer.h"
+#include "telar/data/assignment.h"
+#include "telar/data/dataset.h"
+
+namespace telar {
+
+struct LoaderOptions {
+  int threads = 1;    ///< that read in the background; 0: next() reads itself
+  int prefetch = 2;   ///< batches read ahead of the one in use; at least 1 unless threads is 0
+  uint64_t seed = 0;  ///< of the augmentation
+};
+
+/// One worker's samples of one step, each part contiguous and 64-byte aligned.
+struct Batch {
+  int64_t size = 0;  ///< samples; 0 when the worker has none in this step
+  uint32_t epoch = 0;
+  int64_t step = 0;
+  std::byte* features = nullptr;  ///< [size, spec.features…] of the spec's dtype
+  std::byte* labels = nullptr;    ///< [size] i32 classes, or [size, spec.targets…] f32
+  int32_t* samples = nullptr;     ///< [size] indices in the dataset
+};
+
+/// Reads the batches that an assignment gives, ahead of their use, into memory that is used again and again.
+/// Dataset and assignment must outlive it. One thread calls start() and next().
+///
+///     Loader loader(data, assignment, {.threads = 1, .prefetch = 2, .seed = 7});
+///     loader.start(epoch, 0);
+///     while (const Batch* batch = loader.next()) train_on(*batch);
+class Loader {
+ public:
+  /// Throws Error (user) for options out of range.
+  Loader(const Dataset& data, const Assignment& assignment, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// Begins an epoch at a step, whether or not the epoch before was finished. The current batch becomes
+  /// invalid.
+  void start(uint32_t epoch, int64_t first_step);
+
+  /// The next batch, in the order of steps; null at the end of the epoch. Valid until the following next() or
+  /// start(). Throws what reading it threw, and again when called again.
+  const Batch* next();
+
+  /// How long next() has waited for data since start().
+  double waited_seconds() const { return waited_seconds_; }
+
+ private:
+  struct Slot {
+    Buffer features;
+    Buffer labels;
+    Buffer samples;
+    Batch batch;
+    bool done = false;         ///< filled or failed; set under the mutex
+    std::exception_ptr error;  ///< why it failed
+  };
+
+  Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step) % slots_.size()]; }
+  bool can_take() const;
+  void work(const std::stop_token& stop);
+  void fill(Slot& slot, int64_t step);
+
+  const Dataset& data_;
+  const Assignment& assignment_;
+  LoaderOptions options_;
+  double waited_seconds_ = 0;
+
+  std::mutex mutex_;  ///< guards what follows
+  std::condition_variable_any work_;
+  std::condition_variable ready_;
+  std::vector<Slot> slots_;
+  uint32_t epoch_ = 0;
+  int64_t end_ = 0;      ///< steps of the epoch
+  int64_t taken_ = 0;    ///< the next step that a thread will take
+  int64_t held_ = 0;     ///< the oldest step whose slot is in use: the batch given out last
+  int64_t given_ = 0;    ///< the next step that next() will give
+  int64_t filling_ = 0;  ///< slots that are being filled
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace telar

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "telar/data/dataset.h"
+
+namespace telar {
+
+/// The samples `indices` of another dataset, in that order. Throws Error (user) for an index that does not
+/// exist.
+DatasetPtr subset(DatasetPtr data, std::vector<uint32_t> indices);
+
+struct HeldOut {
+  DatasetPtr train;
+  DatasetPtr validation;
+};
+
+/// Sets `fraction` of the samples (rounded to the nearest number) apart for validation, chosen by `seed`
+/// alone; both parts keep the order of the data. Throws Error (user) when a part would be empty.
+HeldOut hold_out(const DatasetPtr& data, double fraction, uint64_t seed);
+
+}  // namespace telar
