@@ -17,10 +17,17 @@ if(TELAR_SANITIZE)
   add_compile_options(-fsanitize=${TELAR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TELAR_SANITIZE})
 endif()
+if(TELAR_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # Warnings are errors in our code only: third-party headers come in as system headers.
 function(telar_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
+  # GCC 12 sees overlaps inside "text" + std::string that are not there (GCC bug 105651).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+  endif()
 endfunction()
 
 # Every .cpp of a folder belongs to its target: a new operation, source or strategy is a new file and nothing else.
