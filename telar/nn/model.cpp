@@ -1,0 +1,33 @@
+#include "telar/nn/model.h"
+
+namespace telar {
+
+namespace {
+
+ModelBuilder built(const Model& model, Mode mode, int64_t batch) {
+  ModelBuilder builder(mode);
+  std::vector<int64_t> dims{batch};
+  dims.insert(dims.end(), model.sample.begin(), model.sample.end());
+  const ValueId x = builder.graph().input("x", {model.input, Shape(dims)}, true);
+  builder.graph().output("prediction", model.build(builder, x));
+  return builder;
+}
+
+}  // namespace
+
+Graph forward_graph(const Model& model, Mode mode, int64_t batch) {
+  return built(model, mode, batch).graph().build();
+}
+
+std::vector<ParameterInfo> parameters_of(const Model& model) {
+  return built(model, Mode::evaluation, 1).parameters();
+}
+
+int64_t trainable_count(const std::vector<ParameterInfo>& parameters) {
+  int64_t count = 0;
+  for (const ParameterInfo& parameter : parameters)
+    count += parameter.trainable ? parameter.shape.elements() : 0;
+  return count;
+}
+
+}  // namespace telar

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "telar/nn/model_builder.h"
+
+namespace telar {
+
+/// A network: what one sample looks like, and how its graph is built. `build` is called once for each mode and must
+/// declare the same parameters in both. A network of one's own:
+///
+///   Model model{"tiny", {1, 28, 28}, DType::f32, [](ModelBuilder& m, ValueId x) {
+///     x = relu(m, conv2d(m, "conv1", x, {.channels = 16, .kernel = 3, .padding = 1}));
+///     x = max_pool(m, x, {});
+///     x = relu(m, linear(m, "fc1", flatten(m, x), 64));
+///     return linear(m, "fc2", dropout(m, "drop", x, 0.5), 10);
+///   }};
+struct Model {
+  std::string name;
+  Shape sample;  ///< of one sample, without the batch: images [C, H, W], sequences [T] or [T, features]
+  DType input = DType::f32;  ///< i32 for token ids
+  /// From x [N, sample …] to the prediction [N, …]: logits for classification.
+  std::function<ValueId(ModelBuilder& model, ValueId x)> build;
+};
+
+/// The model's forward graph alone: input "x", output "prediction". Throws Error (user) naming the layer whose
+/// input does not fit.
+Graph forward_graph(const Model& model, Mode mode, int64_t batch);
+
+/// All parameters, running statistics included (trainable = false), in the order of their declaration.
+std::vector<ParameterInfo> parameters_of(const Model& model);
+
+/// How many numbers are trained: running statistics are not counted, as in PyTorch's tables.
+int64_t trainable_count(const std::vector<ParameterInfo>& parameters);
+
+}  // namespace telar

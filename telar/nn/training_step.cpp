@@ -1,0 +1,170 @@
+#include "telar/nn/training_step.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+#include "telar/graph/ops/accumulate.h"
+#include "telar/graph/ops/loss.h"
+
+namespace telar {
+
+namespace {
+
+constexpr std::string_view kGradientPrefix = "gradient/";
+const std::string kLossBuffer = "metric/loss";
+
+std::string metric_name(int64_t k) { return k == 1 ? "accuracy" : fmt::format("top{}", k); }
+
+void check(const Model& model, const StepOptions& options) {
+  if (options.batch < 1) {
+    throw user_error("model '{}': the batch is {}; it must be at least 1", model.name, options.batch);
+  }
+  if (options.label_smoothing < 0 || options.label_smoothing >= 1) {
+    throw user_error("label smoothing is {}; it must be at least 0 and below 1", options.label_smoothing);
+  }
+  if (options.clip_norm && *options.clip_norm <= 0) {
+    throw user_error("the gradient norm is to be clipped to {}; it must be above 0", *options.clip_norm);
+  }
+}
+
+void add_metric(GraphBuilder& graph, const std::string& buffer, ValueId value) {
+  accumulate(graph, graph.buffer(buffer, {DType::f32, {1}}), value);
+}
+
+void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOptions& options) {
+  const Shape shape = graph.type(prediction).shape;
+  if (options.loss == Loss::mean_squared_error) {
+    const ScopeGuard scope(graph, "loss");
+    const ValueId target = graph.input("label", {DType::f32, shape}, true);
+    add_metric(graph, kLossBuffer, mean_squared_error(graph, prediction, target));
+    return;
+  }
+  const ValueId label = graph.input("label", {DType::i32, {shape[0]}}, true);
+  {
+    const ScopeGuard scope(graph, "loss");
+    add_metric(graph, kLossBuffer, cross_entropy(graph, prediction, label, options.label_smoothing));
+  }
+  for (const int64_t k : options.top_k) {
+    const ScopeGuard scope(graph, metric_name(k));
+    add_metric(graph, "metric/" + metric_name(k), top_k_correct(graph, prediction, label, k));
+  }
+}
+
+/// What a node adds to the buffer "metric/loss".
+ValueId loss_of(const Graph& forward) {
+  const ValueId buffer = forward.find(ValueKind::buffer, kLossBuffer);
+  const auto adds = std::find_if(forward.nodes().begin(), forward.nodes().end(), [&](const Node& node) {
+    return node.op->has_effect() && node.inputs[0] == buffer;
+  });
+  return adds->inputs[1];
+}
+
+struct Forward {
+  Graph graph;
+  std::vector<ParameterInfo> parameters;
+  std::vector<RunningStatistic> running_statistics;
+};
+
+Forward build_forward(const Model& model, const StepOptions& options, Mode mode, bool with_loss) {
+  ModelBuilder builder(mode);
+  std::vector<int64_t> dims{options.batch};
+  dims.insert(dims.end(), model.sample.begin(), model.sample.end());
+  const ValueId x = builder.graph().input("x", {model.input, Shape(dims)}, true);
+  const ValueId prediction = model.build(builder, x);
+  if (with_loss) {
+    add_loss_and_metrics(builder.graph(), prediction, options);
+  } else {
+    builder.graph().output("prediction", prediction);
+  }
+  return {builder.graph().build(), builder.parameters(), builder.running_statistics()};
+}
+
+/// Names behind the buffers "gradient/…", in the order in which the graph writes them.
+std::vector<std::string> gradients_in_order(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (!node.op->has_effect()) continue;
+    const Value& target = graph.value(node.inputs[0]);
+    if (target.name.starts_with(kGradientPrefix)) names.push_back(target.name.substr(kGradientPrefix.size()));
+  }
+  return names;
+}
+
+void add_optimizer(GraphBuilder& graph, const std::string& name, const UpdateInputs& inputs,
+                   const Optimizer& optimizer) {
+  struct Visitor {
+    GraphBuilder& graph;
+    const std::string& name;
+    const UpdateInputs& inputs;
+    void operator()(const SgdOptions& options) const { sgd_update(graph, name, inputs, options); }
+    void operator()(const AdamOptions& options) const { adam_update(graph, name, inputs, options); }
+    void operator()(const RmspropOptions& options) const { rmsprop_update(graph, name, inputs, options); }
+  };
+  std::visit(Visitor{graph, name, inputs}, optimizer);
+}
+
+Graph build_update(const Forward& forward, const std::vector<std::string>& order,
+                   const StepOptions& options) {
+  std::unordered_map<std::string, const ParameterInfo*> by_name;
+  for (const ParameterInfo& parameter : forward.parameters) by_name[parameter.name] = &parameter;
+  std::unordered_map<std::string, double> momentum;
+  for (const RunningStatistic& statistic : forward.running_statistics)
+    momentum[statistic.name] = statistic.momentum;
+
+  GraphBuilder graph;
+  UpdateInputs inputs;
+  inputs.learning_rate = graph.input("learning_rate", {DType::f32, {1}}, false);
+  inputs.samples = graph.input("samples", {DType::f32, {1}}, false);
+  inputs.step = graph.input("step", {DType::f32, {1}}, false);
+  std::vector<std::string> trained;
+  for (const std::string& name : order) {
+    graph.parameter(name, {DType::f32, by_name.at(name)->shape});
+    if (by_name.at(name)->trainable) trained.push_back(name);
+  }
+  if (options.clip_norm) {
+    inputs.clip_factor =
+        clip_factor(graph, sum_of_squares(graph, trained), inputs.samples, *options.clip_norm);
+  }
+  for (const std::string& name : order) {
+    const ScopeGuard scope(graph, name);
+    if (by_name.at(name)->trainable) {
+      add_optimizer(graph, name, inputs, options.optimizer);
+    } else {
+      running_average_update(graph, name, inputs.samples, momentum.at(name));
+    }
+  }
+  return graph.build();
+}
+
+}  // namespace
+
+TrainingStep make_training_step(const Model& model, const StepOptions& options) {
+  check(model, options);
+  Forward forward = build_forward(model, options, Mode::training, true);
+  std::vector<ValueId> wanted;
+  for (ParameterInfo& parameter : forward.parameters) {
+    if (!parameter.trainable) continue;
+    if (options.trains && !options.trains(parameter.name)) {
+      parameter.trainable = false;
+    } else {
+      wanted.push_back(forward.graph.find(ValueKind::parameter, parameter.name));
+    }
+  }
+  if (wanted.empty()) throw user_error("model '{}' has no parameter to train", model.name);
+
+  TrainingStep step;
+  step.gradient = differentiate(forward.graph, loss_of(forward.graph), wanted);
+  step.update = build_update(forward, gradients_in_order(step.gradient), options);
+  step.evaluation = build_forward(model, options, Mode::evaluation, true).graph;
+  step.prediction = build_forward(model, options, Mode::evaluation, false).graph;
+  step.parameters = std::move(forward.parameters);
+  step.metrics = {"loss"};
+  if (options.loss == Loss::cross_entropy) {
+    for (const int64_t k : options.top_k) step.metrics.push_back(metric_name(k));
+  }
+  return step;
+}
+
+}  // namespace telar
