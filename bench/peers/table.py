@@ -1,0 +1,123 @@
+"""Prints the table of scripts/bench-peers from lines of JSON, and what each workload must reach.
+
+    python table.py RESULTS.jsonl
+
+A line is one of
+    {"kind": "environment", "framework", "version", "cpu", "threads", "date"}
+    {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]}
+    {"kind": "memory", "framework", "workload", "setting", "peak_bytes"[, "after_import_bytes"]}
+where framework is telar, pytorch or keras. `limit_ms` is the step's convolutions and products run alone, plus the
+optimizer's bytes over the measured bandwidth.
+"""
+
+import json
+import sys
+
+# workload: how many times as fast as that framework's best setting (for Keras: `fit` as it comes)
+FASTER_THAN = {
+    ("mlp32", "pytorch"): 1.5,
+    ("mlp32", "keras"): 5.0,
+    ("resnet34_7x7", "pytorch"): 1.4,
+    ("resnet34_3x3", "pytorch"): 1.0,
+}
+# workload: at most so many times its limit
+TIMES_LIMIT = {"mlp128": 1.10, "resnet34_3x3": 1.15}
+BF16_SPEEDUP = 1.7
+MEMORY_RATIO = 0.7
+
+
+def read(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def best(records, framework, workload, setting=None):
+    """The record with the lowest median, or None."""
+    candidates = [r for r in records if r["kind"] == "step" and r["framework"] == framework and
+                  r["workload"] == workload and setting in (None, r["setting"])]
+    return min(candidates, key=lambda r: r["median_ms"], default=None)
+
+
+def span(record):
+    if record is None:
+        return "–"
+    digits = 3 if record["median_ms"] < 10 else 1
+    return "{:.{d}f} ({:.{d}f}–{:.{d}f})".format(record["median_ms"], record["min_ms"], record["max_ms"], d=digits)
+
+
+def print_rows(rows):
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def print_steps(records):
+    rows = [("workload", "telar ms", "PyTorch ms", "its best setting", "Keras fit ms", "Keras best ms", "limit ms")]
+    for workload in dict.fromkeys(r["workload"] for r in records if r["kind"] == "step"):
+        ours = best(records, "telar", workload)
+        torch = best(records, "pytorch", workload)
+        limit = ours.get("limit_ms") if ours else None
+        rows.append((workload, span(ours), span(torch), torch["setting"] if torch else "–",
+                     span(best(records, "keras", workload, "fit")), span(best(records, "keras", workload)),
+                     f"{limit:.3f}" if limit else "–"))
+    print("Training step: median (min–max)")
+    print_rows(rows)
+
+
+def checks(records):
+    """(what, measured ratio, what must be reached, whether it is) for everything that was measured."""
+    for (workload, framework), wanted in FASTER_THAN.items():
+        ours = best(records, "telar", workload)
+        theirs = best(records, framework, workload, "fit" if framework == "keras" else None)
+        if ours and theirs:
+            ratio = theirs["median_ms"] / ours["median_ms"]
+            yield f"{workload}: speed over {framework}", ratio, f"≥ {wanted:.2f}", ratio >= wanted
+    for workload, wanted in TIMES_LIMIT.items():
+        ours = best(records, "telar", workload)
+        if ours and ours.get("limit_ms"):
+            ratio = ours["median_ms"] / ours["limit_ms"]
+            yield f"{workload}: time over the limit", ratio, f"≤ {wanted:.2f}", ratio <= wanted
+    f32 = best(records, "telar", "resnet34_3x3")
+    bf16 = best(records, "telar", "resnet34_3x3_bf16")
+    if f32 and bf16:
+        ratio = f32["median_ms"] / bf16["median_ms"]
+        yield "resnet34_3x3: bf16 speed over f32", ratio, f"≥ {BF16_SPEEDUP:.2f}", ratio >= BF16_SPEEDUP
+    peaks = {}
+    for record in records:
+        if record["kind"] == "memory":
+            key = (record["workload"], record["framework"])
+            peaks[key] = min(peaks.get(key, record["peak_bytes"]), record["peak_bytes"])
+    for (workload, framework), peak in peaks.items():
+        if framework == "telar" and (workload, "pytorch") in peaks:
+            ratio = peak / peaks[workload, "pytorch"]
+            yield f"{workload}: peak memory over PyTorch's", ratio, f"≤ {MEMORY_RATIO:.2f}", ratio <= MEMORY_RATIO
+
+
+def main():
+    records = read(sys.argv[1])
+    versions = {}
+    for record in records:
+        if record["kind"] == "environment":
+            versions[record["framework"]] = record
+    for record in versions.values():
+        print(f"{record['framework']} {record['version']}, {record['cpu']}, {record['threads']} threads, {record['date']}")
+    print()
+    print_steps(records)
+    memory = [r for r in records if r["kind"] == "memory"]
+    if memory:
+        print("\nPeak memory of a process that trains a few steps")
+        rows = [("workload", "framework", "setting", "peak MiB", "of which before the first step MiB")]
+        for record in memory:
+            before = record.get("after_import_bytes")
+            rows.append((record["workload"], record["framework"], record["setting"],
+                         f"{record['peak_bytes'] / 2**20:.0f}", f"{before / 2**20:.0f}" if before else "–"))
+        print_rows(rows)
+    verdicts = list(checks(records))
+    if verdicts:
+        print("\nWhat must be reached")
+        print_rows([(what, f"{ratio:.2f}", wanted, "reached" if ok else "NOT REACHED")
+                    for what, ratio, wanted, ok in verdicts])
+
+
+if __name__ == "__main__":
+    main()
