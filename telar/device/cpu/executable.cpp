@@ -1,0 +1,227 @@
+#include "telar/device/cpu/executable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <unordered_map>
+
+#include "telar/core/buffer.h"
+#include "telar/core/error.h"
+#include "telar/device/cpu/memory_plan.h"
+
+namespace telar::cpu {
+
+namespace {
+
+bool is_result(int argument) {
+  static constexpr std::array kResults = {DNNL_ARG_DST,          DNNL_ARG_DST_1,        DNNL_ARG_DST_2,
+                                          DNNL_ARG_DIFF_SRC,     DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS,
+                                          DNNL_ARG_DIFF_SCALE,   DNNL_ARG_DIFF_SHIFT,   DNNL_ARG_MEAN,
+                                          DNNL_ARG_DIFF_SRC_ITER};
+  return std::find(kResults.begin(), kResults.end(), argument) != kResults.end();
+}
+
+bool has_non_finite(const Desc& desc, const void* memory) {
+  const size_t bytes = desc.get_size();
+  if (desc.data_type() == dnnl::memory::data_type::f32) {
+    const auto* values = static_cast<const float*>(memory);
+    return std::any_of(values, values + bytes / 4, [](float v) { return !std::isfinite(v); });
+  }
+  if (desc.data_type() == dnnl::memory::data_type::bf16) {
+    const auto* values = static_cast<const uint16_t*>(memory);
+    return std::any_of(values, values + bytes / 2, [](uint16_t v) { return (v & 0x7f80U) == 0x7f80U; });
+  }
+  return false;
+}
+
+}  // namespace
+
+CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
+    : graph_(graph), metrics_(options.metrics) {
+  Lowering lowering(graph_, options);
+  lowering.run();
+  std::set<SlotId> kept;
+  for (const auto& [name, value] : graph_.outputs()) {
+    const SlotId slot = lowering.output_slot(value);
+    kept.insert(slot);
+    outputs_.push_back({name, slot, graph_.value(value).type});
+  }
+  layouts_ = lowering.parameter_layouts();
+  slots_ = lowering.take_slots();
+  steps_ = lowering.take_steps();
+  activation_bytes_ = plan_memory(slots_, steps_, kept);
+}
+
+/// Pointers for every slot and oneDNN memory objects for every argument, made once.
+class CpuContext final : public Context {
+ public:
+  CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
+      : executable_(executable), stream_(engine()), activations_(executable.activation_bytes_) {
+    pointers_.reserve(executable.slots_.size());
+    for (const Slot& slot : executable.slots_) pointers_.push_back(address(slot, arena, bindings));
+    bound_.resize(executable.steps_.size());
+    for (size_t s = 0; s < executable.steps_.size(); ++s) bind_step(s);
+  }
+
+  void set_input(const std::string& name, const void* memory) override {
+    for (size_t i = 0; i < executable_.slots_.size(); ++i) {
+      const Slot& slot = executable_.slots_[i];
+      if (slot.place != Place::input || slot.name != name) continue;
+      // Inputs are only read; oneDNN and Pointers have one pointer type for both.
+      pointers_[i] = const_cast<void*>(memory);
+      for (const auto& [step, position] : input_uses_[static_cast<SlotId>(i)]) {
+        if (executable_.steps_[step].primitive) {
+          bound_[step].arguments.at(position).set_data_handle(pointers_[i]);
+        } else {
+          bound_[step].pointers[static_cast<size_t>(position)] = pointers_[i];
+        }
+      }
+    }
+  }
+
+  void run(HostOperations& host) override {
+    for (size_t s = 0; s < bound_.size(); ++s) {
+      run_step(s, host);
+      host.poll();
+    }
+  }
+
+  std::optional<std::string> find_non_finite(HostOperations& host) override {
+    for (size_t s = 0; s < bound_.size(); ++s) {
+      run_step(s, host);
+      for (const SlotId slot : results_of(executable_.steps_[s])) {
+        if (has_non_finite(executable_.slots_[static_cast<size_t>(slot)].desc,
+                           pointers_[static_cast<size_t>(slot)])) {
+          const Node& node = executable_.graph_.nodes()[static_cast<size_t>(executable_.steps_[s].node)];
+          return fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
+                             node.op->name());
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::vector<OperationTime> profile(HostOperations& host) override {
+    std::vector<OperationTime> times;
+    for (size_t s = 0; s < bound_.size(); ++s) {
+      const auto start = std::chrono::steady_clock::now();
+      run_step(s, host);
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      times.push_back(name_step(s, elapsed.count()));
+    }
+    return times;
+  }
+
+  std::vector<float> output(const std::string& name) override {
+    for (const auto& output : executable_.outputs_) {
+      if (output.name != name) continue;
+      std::vector<float> values(static_cast<size_t>(output.type.shape.elements()));
+      const Slot& slot = executable_.slots_[static_cast<size_t>(output.slot)];
+      dnnl::memory from(slot.desc, engine(), pointers_[static_cast<size_t>(output.slot)]);
+      dnnl::memory to(plain(DType::f32, output.type.shape), engine(), values.data());
+      dnnl::reorder(from, to).execute(stream_, from, to);
+      return values;
+    }
+    throw run_error("the graph has no output '{}'", name);
+  }
+
+ private:
+  struct Bound {
+    std::unordered_map<int, dnnl::memory> arguments;
+    std::vector<void*> pointers;
+    const Node* node = nullptr;
+    std::span<float> host_memory;
+  };
+
+  void* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) {
+    switch (slot.place) {
+      case Place::activation: return activations_.data() + slot.offset;
+      case Place::parameter: return bindings.parameters + arena.find(slot.name).offset;
+      case Place::gradient: return bindings.gradients + arena.find(slot.name).offset;
+      case Place::metric: {
+        const auto& names = executable_.metrics_;
+        const auto found = std::find(names.begin(), names.end(), slot.name);
+        if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
+        return &bindings.metrics[static_cast<size_t>(found - names.begin())];
+      }
+      case Place::input: return nullptr;
+    }
+    return nullptr;
+  }
+
+  void bind_step(size_t s) {
+    const Step& step = executable_.steps_[s];
+    Bound& bound = bound_[s];
+    for (const auto& [argument, slot] : step.arguments) {
+      const auto index = static_cast<size_t>(slot);
+      bound.arguments.emplace(argument, dnnl::memory(executable_.slots_[index].desc, engine(), pointers_[index]));
+      if (executable_.slots_[index].place == Place::input) input_uses_[slot].emplace_back(s, argument);
+    }
+    for (size_t i = 0; i < step.slots.size(); ++i) {
+      const auto index = static_cast<size_t>(step.slots[i]);
+      bound.pointers.push_back(pointers_[index]);
+      if (executable_.slots_[index].place == Place::input) {
+        input_uses_[step.slots[i]].emplace_back(s, static_cast<int>(i));
+      }
+    }
+    if (step.host) {
+      bound.node = &executable_.graph_.nodes()[static_cast<size_t>(step.node)];
+      if (!step.slots.empty()) {
+        const Slot& slot = executable_.slots_[static_cast<size_t>(step.slots[0])];
+        bound.host_memory = {static_cast<float*>(bound.pointers[0]), slot.bytes / sizeof(float)};
+      }
+    }
+  }
+
+  void run_step(size_t s, HostOperations& host) {
+    const Step& step = executable_.steps_[s];
+    Bound& bound = bound_[s];
+    if (step.host) {
+      host.communicate(*bound.node, bound.host_memory);
+    } else if (step.function) {
+      step.function(Pointers(bound.pointers));
+    } else {
+      step.primitive.execute(stream_, bound.arguments);
+    }
+  }
+
+  static std::vector<SlotId> results_of(const Step& step) {
+    std::vector<SlotId> results;
+    for (const auto& [argument, slot] : step.arguments) {
+      if (is_result(argument)) results.push_back(slot);
+    }
+    for (size_t i = step.reads; i < step.slots.size(); ++i) results.push_back(step.slots[i]);
+    return results;
+  }
+
+  OperationTime name_step(size_t s, double seconds) const {
+    const Step& step = executable_.steps_[s];
+    const auto& nodes = executable_.graph_.nodes();
+    if (step.node < 0 || step.node >= static_cast<int>(nodes.size())) return {"", "reorder", seconds};
+    const Node& node = nodes[static_cast<size_t>(step.node)];
+    const bool reorder = step.primitive && step.primitive.get_kind() == dnnl::primitive::kind::reorder;
+    return {node.scope, std::string(node.op->name()) + (reorder ? " (reorder)" : ""), seconds};
+  }
+
+  const CpuExecutable& executable_;
+  dnnl::stream stream_;
+  Buffer activations_;
+  std::vector<void*> pointers_;
+  std::vector<Bound> bound_;
+  std::unordered_map<SlotId, std::vector<std::pair<size_t, int>>> input_uses_;
+};
+
+std::unique_ptr<Context> CpuExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {
+  for (const auto& [name, layout] : layouts_) {
+    if (arena.find(name).layout.format != layout.format) {
+      throw run_error("parameter '{}' lies as {} but the graph was compiled for {}", name,
+                      arena.find(name).layout.format, layout.format);
+    }
+  }
+  return std::make_unique<CpuContext>(*this, arena, bindings);
+}
+
+}  // namespace telar::cpu

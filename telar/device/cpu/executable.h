@@ -1,0 +1,34 @@
+#pragma once
+
+#include "telar/device/cpu/lowering.h"
+#include "telar/device/device.h"
+
+namespace telar::cpu {
+
+/// A lowered graph with its memory plan. See telar/device/device.h.
+class CpuExecutable final : public Executable {
+ public:
+  CpuExecutable(const Graph& graph, const CompileOptions& options);
+
+  const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override { return layouts_; }
+  size_t activation_bytes() const override { return activation_bytes_; }
+  std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
+
+ private:
+  friend class CpuContext;
+  struct Output {
+    std::string name;
+    SlotId slot;
+    TensorType type;
+  };
+
+  Graph graph_;
+  std::vector<Slot> slots_;
+  std::vector<Step> steps_;
+  std::vector<std::pair<std::string, TensorLayout>> layouts_;
+  std::vector<std::string> metrics_;
+  std::vector<Output> outputs_;
+  size_t activation_bytes_ = 0;
+};
+
+}  // namespace telar::cpu

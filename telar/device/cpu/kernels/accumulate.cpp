@@ -1,0 +1,53 @@
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/parallel.h"
+
+namespace telar::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // floats a thread: below this a second thread costs more than it saves
+
+void add_scaled(float* to, const float* from, int64_t count, float factor) {
+  parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] += factor * from[i];
+  });
+}
+
+void copy_scaled(float* to, const float* from, int64_t count, float factor) {
+  parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = factor * from[i];
+  });
+}
+
+}  // namespace
+
+void lower_accumulate(Lowering& lowering, const Node& node) {
+  const ValueId buffer = node.inputs[0];
+  const ValueId value = node.inputs[1];
+  if (lowering.graph().value(buffer).name.starts_with("metric/")) {
+    const SlotId metric = lowering.metric_slot(buffer);
+    lowering.function({lowering.plain_slot(value)}, {metric},
+                      [](const Pointers& p) { *p.get<float>(1) += *p.get<float>(0); });
+    return;
+  }
+  if (lowering.written_directly(value)) return;
+  const SlotId gradient = lowering.gradient_slot(buffer);
+  const Desc desc = lowering.desc_of(gradient);
+  const bool overwrite = lowering.accumulation() == Accumulation::overwrite;
+  const bool weighted = node.inputs.size() > 2;
+  if (overwrite && !weighted) {
+    lowering.reorder(lowering.slot(value), gradient);
+    return;
+  }
+  const float factor = weighted ? static_cast<float>(lowering.shape(node.inputs[2])[0]) : 1.0F;
+  const auto count = static_cast<int64_t>(desc.get_size() / sizeof(float));
+  lowering.function({lowering.slot(value, desc)}, {gradient}, [=](const Pointers& p) {
+    if (overwrite) {
+      copy_scaled(p.get<float>(1), p.get<float>(0), count, factor);
+    } else {
+      add_scaled(p.get<float>(1), p.get<float>(0), count, factor);
+    }
+  });
+}
+
+}  // namespace telar::cpu

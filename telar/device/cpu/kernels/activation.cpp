@@ -1,0 +1,53 @@
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/primitives.h"
+
+namespace telar::cpu {
+
+namespace {
+
+/// The variants whose derivative is taken from the output, as the graph's backward operations expect; gelu's is
+/// taken from the input.
+dnnl::algorithm algorithm_of(std::string_view name) {
+  if (name.starts_with("relu")) return dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  if (name.starts_with("sigmoid")) return dnnl::algorithm::eltwise_logistic_use_dst_for_bwd;
+  if (name.starts_with("tanh")) return dnnl::algorithm::eltwise_tanh_use_dst_for_bwd;
+  return dnnl::algorithm::eltwise_gelu_erf;
+}
+
+}  // namespace
+
+void lower_activation(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const auto pd = eltwise_forward(algorithm_of(node.op->name()), lowering.desc(x));
+  const SlotId from = lowering.slot(x);
+  lowering.define_in_place(y, x);
+  lowering.primitive(pd, dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.slot(y)}});
+}
+
+void lower_activation_backward(Lowering& lowering, const Node& node) {
+  const ValueId dy = node.inputs[0];
+  const ValueId data = node.inputs[1];
+  const dnnl::algorithm algorithm = algorithm_of(node.op->name());
+  const Desc desc = lowering.desc(data);
+  const auto pd = eltwise_backward(algorithm, desc, desc);
+  const int data_argument = algorithm == dnnl::algorithm::eltwise_gelu_erf ? DNNL_ARG_SRC : DNNL_ARG_DST;
+  const SlotId from = lowering.slot(dy, desc);
+  lowering.define_in_place(node.outputs[0], dy, desc);
+  lowering.primitive(pd, dnnl::eltwise_backward(pd),
+                     {{data_argument, lowering.slot(data)},
+                      {DNNL_ARG_DIFF_DST, from},
+                      {DNNL_ARG_DIFF_SRC, lowering.slot(node.outputs[0])}});
+}
+
+void lower_scale(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.desc(x),
+                                  static_cast<float>(node.attributes.real("factor")), 0.0F);
+  const SlotId from = lowering.slot(x);
+  lowering.define_in_place(node.outputs[0], x);
+  lowering.primitive(pd, dnnl::eltwise_forward(pd),
+                     {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.slot(node.outputs[0])}});
+}
+
+}  // namespace telar::cpu

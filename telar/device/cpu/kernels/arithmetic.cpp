@@ -1,0 +1,81 @@
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/primitives.h"
+
+namespace telar::cpu {
+
+namespace {
+
+/// The shape with leading ones up to `rank` axes.
+Shape padded(const Shape& shape, size_t rank) {
+  std::vector<int64_t> dims(rank - shape.rank(), 1);
+  dims.insert(dims.end(), shape.begin(), shape.end());
+  return Shape(dims);
+}
+
+/// oneDNN broadcasts its second operand alone. The operand that already has the output's shape goes first; when
+/// neither has, the first is spread by adding it to zeros of the output's shape.
+void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
+  const ValueId y = node.outputs[0];
+  const Shape& shape = lowering.shape(y);
+  const DType dtype = lowering.type(y).dtype;
+  const bool relu = node.attributes.text_or("activation", "") == "relu";
+  ValueId a = node.inputs[0];
+  ValueId b = node.inputs[1];
+  if (lowering.shape(a) != shape && lowering.shape(b) == shape) std::swap(a, b);
+
+  if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
+    const Desc desc = lowering.desc(a);
+    const auto pd = binary(algorithm, desc, desc, desc, relu);
+    const SlotId first = lowering.slot(a);
+    const SlotId second = lowering.slot(b, desc);
+    lowering.define_in_place(y, a);
+    lowering.primitive(pd, dnnl::binary(pd),
+                       {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.slot(y)}});
+    return;
+  }
+  const Desc full = plain(dtype, shape);
+  SlotId first = -1;
+  if (lowering.shape(a) == shape) {
+    first = lowering.plain_slot(a);
+  } else {
+    const SlotId zeros = lowering.temporary(full);
+    const size_t bytes = full.get_size();
+    lowering.function({}, {zeros}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
+    first = lowering.temporary(full);
+    const Desc spread = plain(dtype, padded(lowering.shape(a), shape.rank()));
+    const auto pd = binary(dnnl::algorithm::binary_add, full, spread, full, false);
+    lowering.primitive(pd, dnnl::binary(pd),
+                       {{DNNL_ARG_SRC_0, zeros},
+                        {DNNL_ARG_SRC_1, lowering.view(lowering.plain_slot(a), spread)},
+                        {DNNL_ARG_DST, first}});
+  }
+  const Desc spread = plain(dtype, padded(lowering.shape(b), shape.rank()));
+  const auto pd = binary(algorithm, full, spread, full, relu);
+  const SlotId second = lowering.view(lowering.plain_slot(b), spread);
+  lowering.primitive(pd, dnnl::binary(pd),
+                     {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
+}
+
+}  // namespace
+
+void lower_add(Lowering& lowering, const Node& node) { lower_binary(lowering, node, dnnl::algorithm::binary_add); }
+
+void lower_mul(Lowering& lowering, const Node& node) { lower_binary(lowering, node, dnnl::algorithm::binary_mul); }
+
+void lower_sum_to(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const DType dtype = lowering.type(x).dtype;
+  const Shape target = padded(lowering.shape(y), lowering.shape(x).rank());
+  const Desc to = plain(dtype, target);
+  const SlotId result = lowering.define_plain(y);
+  if (target == lowering.shape(x)) {
+    lowering.reorder(lowering.slot(x), lowering.view(result, to));
+    return;
+  }
+  const auto pd = reduction(dnnl::algorithm::reduction_sum, plain(dtype, lowering.shape(x)), to);
+  lowering.primitive(pd, dnnl::reduction(pd),
+                     {{DNNL_ARG_SRC, lowering.plain_slot(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+}
+
+}  // namespace telar::cpu

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <optional>
+
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/sequence_primitives.h"
+
+namespace telar::cpu {
+
+namespace {
+
+int axis_of(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
+
+/// The part of `whole` that has this shape and starts at `begin` of `axis`; empty when a block of the layout would be cut.
+std::optional<Desc> part_of(const Desc& whole, const Shape& part, size_t axis, int64_t begin) {
+  dnnl::memory::dims offsets(part.rank(), 0);
+  offsets[axis] = begin;
+  const Desc desc = whole.submemory_desc(part.dims(), offsets, true);
+  if (desc.is_zero()) return std::nullopt;
+  return desc;
+}
+
+/// Parts of x, one behind the other along the axis, into values of their own.
+void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<ValueId>& parts) {
+  Desc whole = lowering.desc(x);
+  const auto fits = [&] {
+    int64_t begin = 0;
+    for (const ValueId part : parts) {
+      if (!part_of(whole, lowering.shape(part), axis, begin)) return false;
+      begin += lowering.shape(part)[axis];
+    }
+    return true;
+  };
+  if (!fits()) whole = plain(lowering.type(x).dtype, lowering.shape(x));
+  const SlotId from = lowering.slot(x, whole);
+  int64_t begin = 0;
+  for (const ValueId part : parts) {
+    const Shape& shape = lowering.shape(part);
+    const Desc desc = *part_of(whole, shape, axis, begin);
+    begin += shape[axis];
+    lowering.reorder(lowering.view(from, desc),
+                     lowering.define(part, like(whole, lowering.type(part).dtype, shape)));
+  }
+}
+
+}  // namespace
+
+void lower_concat(Lowering& lowering, const Node& node) {
+  std::vector<Desc> descs;
+  Arguments arguments;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    descs.push_back(lowering.desc(node.inputs[i]));
+    arguments.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), lowering.slot(node.inputs[i]));
+  }
+  const auto pd = concatenation(axis_of(node), descs);
+  arguments.emplace_back(DNNL_ARG_DST, lowering.define(node.outputs[0], pd.dst_desc()));
+  lowering.primitive(pd, dnnl::concat(pd), std::move(arguments));
+}
+
+void lower_split(Lowering& lowering, const Node& node) {
+  take_apart(lowering, node.inputs[0], static_cast<size_t>(axis_of(node)), node.outputs);
+}
+
+void lower_split_backward(Lowering& lowering, const Node& node) {
+  const auto axis = static_cast<size_t>(axis_of(node));
+  const Desc whole = plain(lowering.type(node.outputs[0]).dtype, lowering.shape(node.outputs[0]));
+  const SlotId dx = lowering.define(node.outputs[0], whole);
+  if (std::find(node.inputs.begin(), node.inputs.end(), kNoValue) != node.inputs.end()) {
+    const size_t bytes = whole.get_size();
+    lowering.function({}, {dx}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
+  }
+  const auto& sizes = node.attributes.integers("sizes");
+  int64_t begin = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const ValueId part = node.inputs[i + 1];
+    if (part != kNoValue) {
+      lowering.reorder(lowering.slot(part), lowering.view(dx, *part_of(whole, lowering.shape(part), axis, begin)));
+    }
+    begin += sizes[i];
+  }
+}
+
+}  // namespace telar::cpu

@@ -1,0 +1,58 @@
+#include "telar/graph/ops/dropout.h"
+
+#include <algorithm>
+
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/parallel.h"
+
+namespace telar::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 4096;  // elements a thread: each costs some ten times a multiplication
+
+float scaled(float value, float scale) { return value * scale; }
+uint16_t scaled(uint16_t value, float scale) { return to_bf16(from_bf16(value) * scale); }
+
+template <typename T>
+void drop(const T* x, T* y, int64_t per_sample, int32_t sample, const DropoutRule& rule) {
+  for (int64_t i = 0; i < per_sample; i += 4) {
+    const Philox::Counter words = rule.philox(rule.counter(static_cast<uint64_t>(i) / 4, sample));
+    const int64_t lanes = std::min<int64_t>(4, per_sample - i);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const bool kept = words[static_cast<size_t>(lane)] >= rule.threshold;
+      y[i + lane] = kept ? scaled(x[i + lane], rule.scale) : T{0};
+    }
+  }
+}
+
+template <typename T>
+Function dropout_function(const Attributes& attributes, int64_t samples, int64_t per_sample) {
+  return [=](const Pointers& p) {
+    const DropoutRule rule(attributes, p.get<const int32_t>(2));
+    const auto* x = p.get<const T>(0);
+    const auto* sample = p.get<const int32_t>(1);
+    auto* y = p.get<T>(3);
+    parallel_for(samples, std::max<int64_t>(1, kGrain / per_sample), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) drop(x + n * per_sample, y + n * per_sample, per_sample, sample[n], rule);
+    });
+  };
+}
+
+}  // namespace
+
+void lower_dropout(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const Shape& shape = lowering.shape(x);
+  const std::vector<SlotId> reads{lowering.plain_slot(x), lowering.plain_slot(node.inputs[1]),
+                                  lowering.plain_slot(node.inputs[2])};
+  lowering.define_in_place(y, x, plain(lowering.type(x).dtype, shape));
+  const int64_t per_sample = shape.elements_per_item();
+  lowering.function(reads, {lowering.slot(y)},
+                    lowering.type(x).dtype == DType::f32
+                        ? dropout_function<float>(node.attributes, shape[0], per_sample)
+                        : dropout_function<uint16_t>(node.attributes, shape[0], per_sample));
+}
+
+}  // namespace telar::cpu

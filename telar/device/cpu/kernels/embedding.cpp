@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cstring>
+
+#include "telar/core/error.h"
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/parallel.h"
+
+namespace telar::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kColumns = 16;   // one cache line of floats: threads never write to the same one
+
+void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (tokens[i] >= 0 && tokens[i] < rows) continue;
+    throw user_error("layer '{}': token {} at position {} of the batch; the table has {} rows, so tokens are 0 to {}",
+                     scope, tokens[i], i, rows, rows - 1);
+  }
+}
+
+}  // namespace
+
+void lower_embedding(Lowering& lowering, const Node& node) {
+  const ValueId table = node.inputs[1];
+  const ValueId y = node.outputs[0];
+  const int64_t rows = lowering.shape(table)[0];
+  const int64_t features = lowering.shape(table)[1];
+  const int64_t count = lowering.shape(node.inputs[0]).elements();
+  const auto source = lowering.converted_parameter(table);
+  const SlotId from = lowering.plain_slot(source.value_or(table));
+  const SlotId tokens = lowering.plain_slot(node.inputs[0]);
+  // A table that is converted to bf16 has its few looked-up rows converted, not the whole of it.
+  const SlotId gathered = source ? lowering.temporary(plain(DType::f32, lowering.shape(y))) : lowering.define_plain(y);
+  const auto row_bytes = static_cast<size_t>(features) * size_of(source ? DType::f32 : lowering.type(table).dtype);
+  lowering.function({tokens, from}, {gathered}, [=, scope = node.scope](const Pointers& p) {
+    const auto* token = p.get<const int32_t>(0);
+    const auto* values = p.get<const std::byte>(1);
+    auto* to = p.get<std::byte>(2);
+    check_tokens(token, count, rows, scope);
+    parallel_for(count, std::max<int64_t>(1, kGrain / features), [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        std::memcpy(to + static_cast<size_t>(i) * row_bytes, values + static_cast<size_t>(token[i]) * row_bytes,
+                    row_bytes);
+      }
+    });
+  });
+  if (source) lowering.reorder(gathered, lowering.define_plain(y));
+}
+
+void lower_embedding_backward(Lowering& lowering, const Node& node) {
+  const ValueId dy = node.inputs[1];
+  const ValueId dtable = node.outputs[0];
+  const int64_t rows = lowering.shape(dtable)[0];
+  const int64_t features = lowering.shape(dtable)[1];
+  const int64_t count = lowering.shape(node.inputs[0]).elements();
+  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]),
+                                  lowering.slot(dy, plain(DType::f32, lowering.shape(dy)))};
+  lowering.function(reads, {lowering.define_plain(dtable)}, [=](const Pointers& p) {
+    const auto* token = p.get<const int32_t>(0);
+    const auto* from = p.get<const float>(1);
+    auto* to = p.get<float>(2);
+    // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of the batch.
+    const int64_t groups = (features + kColumns - 1) / kColumns;
+    parallel_for(groups, std::max<int64_t>(1, kGrain / (kColumns * (rows + count))), [=](int64_t first, int64_t last) {
+      const int64_t begin = first * kColumns;
+      const int64_t end = std::min(features, last * kColumns);
+      for (int64_t r = 0; r < rows; ++r) std::fill(to + r * features + begin, to + r * features + end, 0.0F);
+      for (int64_t i = 0; i < count; ++i) {
+        float* row = to + token[i] * features;
+        for (int64_t c = begin; c < end; ++c) row[c] += from[i * features + c];
+      }
+    });
+  });
+}
+
+}  // namespace telar::cpu

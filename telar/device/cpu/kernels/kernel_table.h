@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string_view>
+
+#include "telar/device/cpu/lowering.h"
+
+namespace telar::cpu {
+
+using LowerFunction = void (*)(Lowering&, const Node&);
+
+/// The kernel of an operation by its name; null when the device has none.
+LowerFunction find_kernel(std::string_view operation);
+
+// One declaration for each kernel; each is defined in the file of its family beside this one.
+void lower_accumulate(Lowering& lowering, const Node& node);
+void lower_activation(Lowering& lowering, const Node& node);
+void lower_activation_backward(Lowering& lowering, const Node& node);
+void lower_add(Lowering& lowering, const Node& node);
+void lower_average_pool(Lowering& lowering, const Node& node);
+void lower_average_pool_backward(Lowering& lowering, const Node& node);
+void lower_batch_norm(Lowering& lowering, const Node& node);
+void lower_batch_norm_backward(Lowering& lowering, const Node& node);
+void lower_batch_norm_inference(Lowering& lowering, const Node& node);
+void lower_constant(Lowering& lowering, const Node& node);
+void lower_conv2d(Lowering& lowering, const Node& node);
+void lower_conv2d_backward_data(Lowering& lowering, const Node& node);
+void lower_conv2d_backward_weights(Lowering& lowering, const Node& node);
+void lower_convert(Lowering& lowering, const Node& node);
+void lower_cross_entropy(Lowering& lowering, const Node& node);
+void lower_cross_entropy_backward(Lowering& lowering, const Node& node);
+void lower_linear(Lowering& lowering, const Node& node);
+void lower_linear_backward_data(Lowering& lowering, const Node& node);
+void lower_linear_backward_weights(Lowering& lowering, const Node& node);
+void lower_max_pool(Lowering& lowering, const Node& node);
+void lower_max_pool_backward(Lowering& lowering, const Node& node);
+void lower_mean_squared_error(Lowering& lowering, const Node& node);
+void lower_mean_squared_error_backward(Lowering& lowering, const Node& node);
+void lower_mul(Lowering& lowering, const Node& node);
+void lower_reshape(Lowering& lowering, const Node& node);
+void lower_scale(Lowering& lowering, const Node& node);
+void lower_sum_to(Lowering& lowering, const Node& node);
+void lower_top_k_correct(Lowering& lowering, const Node& node);
+
+}  // namespace telar::cpu

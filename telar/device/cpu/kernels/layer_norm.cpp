@@ -1,0 +1,47 @@
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/sequence_primitives.h"
+
+namespace telar::cpu {
+
+namespace {
+
+struct Descs {
+  Desc x, statistics, affine;
+  float epsilon;
+};
+
+Descs descs_of(const Lowering& lowering, const Node& node, ValueId x, ValueId statistics) {
+  const Shape& shape = lowering.shape(x);
+  return {plain(lowering.type(x).dtype, shape), plain(DType::f32, lowering.shape(statistics)),
+          plain(DType::f32, {shape[shape.rank() - 1]}), static_cast<float>(node.attributes.real("epsilon"))};
+}
+
+}  // namespace
+
+void lower_layer_norm(Lowering& lowering, const Node& node) {
+  const Descs d = descs_of(lowering, node, node.inputs[0], node.outputs[1]);
+  const auto pd = layer_normalization_forward(d.x, d.statistics, d.epsilon);
+  lowering.primitive(pd, dnnl::layer_normalization_forward(pd),
+                     {{DNNL_ARG_SRC, lowering.slot(node.inputs[0], d.x)},
+                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[1], d.affine)},
+                      {DNNL_ARG_SHIFT, lowering.slot(node.inputs[2], d.affine)},
+                      {DNNL_ARG_DST, lowering.define(node.outputs[0], d.x)},
+                      {DNNL_ARG_MEAN, lowering.define(node.outputs[1], d.statistics)},
+                      {DNNL_ARG_VARIANCE, lowering.define(node.outputs[2], d.statistics)}});
+}
+
+void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
+  const Descs d = descs_of(lowering, node, node.inputs[0], node.inputs[3]);
+  const auto pd = layer_normalization_backward(d.x, d.statistics, d.epsilon);
+  lowering.primitive(pd, dnnl::layer_normalization_backward(pd),
+                     {{DNNL_ARG_SRC, lowering.slot(node.inputs[0], d.x)},
+                      {DNNL_ARG_DIFF_DST, lowering.slot(node.inputs[1], d.x)},
+                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[2], d.affine)},
+                      {DNNL_ARG_MEAN, lowering.slot(node.inputs[3], d.statistics)},
+                      {DNNL_ARG_VARIANCE, lowering.slot(node.inputs[4], d.statistics)},
+                      {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], d.x)},
+                      {DNNL_ARG_DIFF_SCALE, lowering.define(node.outputs[1], d.affine)},
+                      {DNNL_ARG_DIFF_SHIFT, lowering.define(node.outputs[2], d.affine)}});
+}
+
+}  // namespace telar::cpu

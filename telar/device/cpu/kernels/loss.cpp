@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <cmath>
+
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/parallel.h"
+
+namespace telar::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements a thread
+
+/// Row r: log-probabilities from logits, numerically shifted by the row's largest.
+void log_softmax_row(const float* logits, float* log_probabilities, int64_t classes) {
+  const float largest = *std::max_element(logits, logits + classes);
+  float sum = 0;
+  for (int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - largest);
+  const float shift = largest + std::log(sum);
+  for (int64_t c = 0; c < classes; ++c) log_probabilities[c] = logits[c] - shift;
+}
+
+}  // namespace
+
+void lower_cross_entropy(Lowering& lowering, const Node& node) {
+  const int64_t rows = lowering.shape(node.inputs[0])[0];
+  const int64_t classes = lowering.shape(node.inputs[0])[1];
+  const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
+  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])};
+  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1])};
+  lowering.function(reads, writes, [=](const Pointers& p) {
+    const auto* logits = p.get<const float>(0);
+    const auto* labels = p.get<const int32_t>(1);
+    auto* log_probabilities = p.get<float>(3);
+    parallel_for(rows, std::max<int64_t>(1, kGrain / classes), [=](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        log_softmax_row(logits + r * classes, log_probabilities + r * classes, classes);
+      }
+    });
+    double loss = 0;  // in row order: the same whatever the team
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = log_probabilities + r * classes;
+      loss -= (1.0F - smoothing) * row[labels[r]];
+      if (smoothing == 0) continue;
+      double all = 0;
+      for (int64_t c = 0; c < classes; ++c) all += row[c];
+      loss -= smoothing * all / static_cast<double>(classes);
+    }
+    *p.get<float>(2) = static_cast<float>(loss);
+  });
+}
+
+void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
+  const int64_t rows = lowering.shape(node.inputs[0])[0];
+  const int64_t classes = lowering.shape(node.inputs[0])[1];
+  const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
+  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1]),
+                                  lowering.plain_slot(node.inputs[2])};
+  lowering.function(reads, {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+    const auto* log_probabilities = p.get<const float>(0);
+    const auto* labels = p.get<const int32_t>(1);
+    const float scale = *p.get<const float>(2);
+    auto* gradient = p.get<float>(3);
+    const float spread = smoothing / static_cast<float>(classes);
+    parallel_for(rows, std::max<int64_t>(1, kGrain / classes), [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin * classes; i < end * classes; ++i) {
+        gradient[i] = scale * (std::exp(log_probabilities[i]) - spread);
+      }
+      for (int64_t r = begin; r < end; ++r) gradient[r * classes + labels[r]] -= scale * (1.0F - smoothing);
+    });
+  });
+}
+
+void lower_mean_squared_error(Lowering& lowering, const Node& node) {
+  const Shape& shape = lowering.shape(node.inputs[0]);
+  const int64_t count = shape.elements();
+  const int64_t features = shape.elements_per_item();
+  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])},
+                    {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+                      double sum = 0;
+                      for (int64_t i = 0; i < count; ++i) {
+                        const double difference = p.get<const float>(0)[i] - p.get<const float>(1)[i];
+                        sum += difference * difference;
+                      }
+                      *p.get<float>(2) = static_cast<float>(sum / static_cast<double>(features));
+                    });
+}
+
+void lower_mean_squared_error_backward(Lowering& lowering, const Node& node) {
+  const Shape& shape = lowering.shape(node.inputs[0]);
+  const int64_t count = shape.elements();
+  const int64_t features = shape.elements_per_item();
+  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1]),
+                     lowering.plain_slot(node.inputs[2])},
+                    {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+                      const float factor = 2.0F * *p.get<const float>(2) / static_cast<float>(features);
+                      for (int64_t i = 0; i < count; ++i) {
+                        p.get<float>(3)[i] = factor * (p.get<const float>(0)[i] - p.get<const float>(1)[i]);
+                      }
+                    });
+}
+
+void lower_top_k_correct(Lowering& lowering, const Node& node) {
+  const int64_t rows = lowering.shape(node.inputs[0])[0];
+  const int64_t classes = lowering.shape(node.inputs[0])[1];
+  const int64_t k = node.attributes.integer("k");
+  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])},
+                    {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+                      const auto* labels = p.get<const int32_t>(1);
+                      int64_t correct = 0;
+                      for (int64_t r = 0; r < rows; ++r) {
+                        const float* row = p.get<const float>(0) + r * classes;
+                        const float own = row[labels[r]];
+                        int64_t better = 0;
+                        for (int64_t c = 0; c < classes; ++c) {
+                          better += row[c] > own || (row[c] == own && c < labels[r]) ? 1 : 0;
+                        }
+                        correct += better < k ? 1 : 0;
+                      }
+                      *p.get<float>(2) = static_cast<float>(correct);
+                    });
+}
+
+}  // namespace telar::cpu

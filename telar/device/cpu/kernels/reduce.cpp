@@ -1,0 +1,164 @@
+#include <algorithm>
+
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/parallel.h"
+#include "telar/device/cpu/primitives.h"
+
+namespace telar::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements a thread
+
+/// The shape of the result with the reduced axes kept at extent 1.
+Shape kept_shape(const Shape& x, const Attributes& attributes) {
+  Shape kept = x;
+  for (const int64_t axis : attributes.integers("axes")) kept[static_cast<size_t>(axis)] = 1;
+  return kept;
+}
+
+/// Where each row (the last axis) of x lies in the reduced tensor.
+class Rows {
+ public:
+  Rows(const Shape& x, const Shape& kept) : x_(x.dims()), strides_(x.rank()) {
+    int64_t stride = 1;
+    for (size_t i = x.rank(); i-- > 0;) {
+      strides_[i] = kept[i] == 1 ? 0 : stride;
+      stride *= kept[i];
+    }
+    length_ = x_.back();
+    count_ = x.elements() / length_;
+    // Rows of one item of axis 0 meet no other item's results when that axis is kept: threads may share them out.
+    items_ = kept[0] == x[0] && x.rank() > 1 ? x[0] : 1;
+  }
+
+  int64_t length() const { return length_; }
+  int64_t step() const { return strides_.back(); }
+  int64_t reduced_offset(int64_t row) const {
+    int64_t offset = 0;
+    for (size_t i = x_.size() - 1; i-- > 0;) {
+      offset += row % x_[i] * strides_[i];
+      row /= x_[i];
+    }
+    return offset;
+  }
+
+  /// visit(offset of the row in x, offset of its first result), in order within each item.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    const int64_t rows_per_item = count_ / items_;
+    parallel_for(items_, std::max<int64_t>(1, kGrain / (rows_per_item * length_)), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin * rows_per_item; row < end * rows_per_item; ++row) {
+        visit(row * length_, reduced_offset(row));
+      }
+    });
+  }
+
+ private:
+  std::vector<int64_t> x_;
+  std::vector<int64_t> strides_;
+  int64_t length_ = 1;
+  int64_t count_ = 1;
+  int64_t items_ = 1;
+};
+
+void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
+  const ValueId x = node.inputs[0];
+  const DType dtype = lowering.type(x).dtype;
+  const Shape kept = kept_shape(lowering.shape(x), node.attributes);
+  const Desc to = plain(dtype, kept);
+  const SlotId result = lowering.define_plain(node.outputs[0]);
+  if (kept == lowering.shape(x)) {  // every reduced axis has one element
+    lowering.reorder(lowering.plain_slot(x), lowering.view(result, to));
+    return;
+  }
+  const auto pd = reduction(algorithm, plain(dtype, lowering.shape(x)), to);
+  lowering.primitive(pd, dnnl::reduction(pd),
+                     {{DNNL_ARG_SRC, lowering.plain_slot(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+}
+
+SlotId f32_slot(Lowering& lowering, ValueId value) {
+  return lowering.slot(value, plain(DType::f32, lowering.shape(value)));
+}
+
+/// The gradient is computed in f32; for bf16 it is converted afterwards.
+void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId>& reads, const Function& function) {
+  const ValueId dx = node.outputs[0];
+  if (lowering.type(dx).dtype == DType::f32) {
+    lowering.function(reads, {lowering.define_plain(dx)}, function);
+    return;
+  }
+  const SlotId result = lowering.temporary(plain(DType::f32, lowering.shape(dx)));
+  lowering.function(reads, {result}, function);
+  lowering.reorder(result, lowering.define_plain(dx));
+}
+
+void lower_spread(Lowering& lowering, const Node& node, float factor) {
+  const Shape& x = lowering.shape(node.inputs[1]);
+  const Rows rows(x, kept_shape(x, node.attributes));
+  add_backward(lowering, node, {f32_slot(lowering, node.inputs[0])}, [=](const Pointers& p) {
+    const auto* dy = p.get<const float>(0);
+    auto* dx = p.get<float>(1);
+    rows.for_each([&](int64_t row, int64_t result) {
+      for (int64_t i = 0; i < rows.length(); ++i) dx[row + i] = factor * dy[result + i * rows.step()];
+    });
+  });
+}
+
+}  // namespace
+
+void lower_reduce_sum(Lowering& lowering, const Node& node) {
+  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_sum);
+}
+
+void lower_reduce_mean(Lowering& lowering, const Node& node) {
+  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_mean);
+}
+
+void lower_reduce_max(Lowering& lowering, const Node& node) {
+  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_max);
+}
+
+void lower_reduce_sum_backward(Lowering& lowering, const Node& node) { lower_spread(lowering, node, 1.0F); }
+
+void lower_reduce_mean_backward(Lowering& lowering, const Node& node) {
+  const auto whole = static_cast<float>(lowering.shape(node.inputs[1]).elements());
+  lower_spread(lowering, node, static_cast<float>(lowering.shape(node.inputs[0]).elements()) / whole);
+}
+
+void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
+  const Shape& x = lowering.shape(node.inputs[1]);
+  const Rows rows(x, kept_shape(x, node.attributes));
+  const int64_t results = lowering.shape(node.inputs[0]).elements();
+  const std::vector<SlotId> reads{f32_slot(lowering, node.inputs[0]), f32_slot(lowering, node.inputs[1]),
+                                  f32_slot(lowering, node.inputs[2])};
+  const SlotId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
+  // First how many elements hold each maximum, then the gradient that each of them gets.
+  lowering.function({reads[1], reads[2]}, {share}, [=](const Pointers& p) {
+    const auto* values = p.get<const float>(0);
+    const auto* largest = p.get<const float>(1);
+    auto* count = p.get<float>(2);
+    std::fill_n(count, results, 0.0F);
+    rows.for_each([&](int64_t row, int64_t result) {
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        const int64_t j = result + i * rows.step();
+        count[j] += values[row + i] == largest[j] ? 1.0F : 0.0F;
+      }
+    });
+  });
+  add_backward(lowering, node, {reads[0], reads[1], reads[2], share}, [=](const Pointers& p) {
+    const auto* dy = p.get<const float>(0);
+    const auto* values = p.get<const float>(1);
+    const auto* largest = p.get<const float>(2);
+    const auto* count = p.get<const float>(3);
+    auto* dx = p.get<float>(4);
+    rows.for_each([&](int64_t row, int64_t result) {
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        const int64_t j = result + i * rows.step();
+        dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j] : 0.0F;
+      }
+    });
+  });
+}
+
+}  // namespace telar::cpu

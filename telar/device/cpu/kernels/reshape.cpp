@@ -1,0 +1,29 @@
+#include "telar/device/cpu/kernels/kernel_table.h"
+
+namespace telar::cpu {
+
+void lower_reshape(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  lowering.define_alias(y, lowering.plain_slot(x), plain(lowering.type(y).dtype, lowering.shape(y)));
+}
+
+void lower_convert(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  if (lowering.graph().value(x).kind == ValueKind::parameter) {
+    lowering.define_converted_parameter(y, x);  // each reader converts and reorders in one pass
+    return;
+  }
+  const SlotId from = lowering.slot(x);
+  lowering.reorder(from, lowering.define(y, with_type(lowering.desc(x), lowering.type(y).dtype)));
+}
+
+void lower_constant(Lowering& lowering, const Node& node) {
+  const int64_t count = lowering.shape(node.outputs[0]).elements();
+  const auto value = static_cast<float>(node.attributes.real("value"));
+  lowering.function({}, {lowering.define_plain(node.outputs[0])},
+                    [=](const Pointers& p) { std::fill_n(p.get<float>(0), count, value); });
+}
+
+}  // namespace telar::cpu

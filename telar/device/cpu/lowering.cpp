@@ -1,0 +1,254 @@
+#include "telar/device/cpu/lowering.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+#include "telar/device/cpu/kernels/kernel_table.h"
+
+namespace telar::cpu {
+
+namespace {
+
+const std::string kGradientPrefix = "gradient/";
+const std::string kMetricPrefix = "metric/";
+
+std::string without_prefix(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+}
+
+}  // namespace
+
+const Desc& native_desc(const TensorLayout& layout) { return *static_cast<const Desc*>(layout.native.get()); }
+
+TensorLayout make_layout(const Desc& desc) {
+  return {Shape(desc.dims()), desc.get_size(), format_name(desc), std::make_shared<const Desc>(desc)};
+}
+
+Lowering::Lowering(const Graph& graph, const CompileOptions& options)
+    : graph_(graph), options_(options), uses_(graph.uses()) {
+  for (const auto& output : graph.outputs()) {
+    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));  // read after the end
+  }
+  for (size_t i = 0; i < graph.values().size(); ++i) {
+    const Value& value = graph.values()[i];
+    const auto id = static_cast<ValueId>(i);
+    if (value.kind == ValueKind::parameter) {
+      parameters_[value.name] = {};
+      parameter_order_.push_back(value.name);
+      if (options.parameters != nullptr) {
+        fix_layout(id, native_desc(options.parameters->find(value.name).layout));
+      }
+    } else if (value.kind == ValueKind::input) {
+      lies_[id] = add_slot(plain(value.type.dtype, value.type.shape), Place::input, value.name);
+    }
+  }
+}
+
+void Lowering::run() {
+  for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+    node_ = static_cast<int>(n);
+    const Node& node = graph_.nodes()[n];
+    const LowerFunction lower = find_kernel(node.op->name());
+    if (lower == nullptr) throw run_error("the CPU device has no kernel for operation '{}'", node.op->name());
+    try {
+      lower(*this, node);
+    } catch (const dnnl::error& error) {
+      throw run_error("layer '{}': oneDNN cannot do {}({}): {}", node.scope, node.op->name(), node.attributes.str(),
+                      error.what());
+    }
+  }
+  node_ = static_cast<int>(graph_.nodes().size());
+  for (const Value& value : graph_.values()) {
+    if (value.kind == ValueKind::parameter && parameters_.at(value.name).open) {
+      fix_layout(graph_.find(ValueKind::parameter, value.name), plain(value.type.dtype, value.type.shape));
+    }
+  }
+}
+
+SlotId Lowering::add_slot(const Desc& desc, Place place, const std::string& name) {
+  slots_.push_back({desc, desc.get_size(), place, name, 0, -1});
+  return static_cast<SlotId>(slots_.size() - 1);
+}
+
+void Lowering::fix_layout(ValueId parameter, const Desc& layout) {
+  Parameter& state = parameters_.at(graph_.value(parameter).name);
+  state.open = false;
+  state.slot = add_slot(layout, Place::parameter, graph_.value(parameter).name);
+  lies_[parameter] = state.slot;
+}
+
+void Lowering::propose_layout(ValueId parameter, const Desc& layout) {
+  if (is_parameter(parameter) && parameters_.at(graph_.value(parameter).name).open) fix_layout(parameter, layout);
+}
+
+void Lowering::define_converted_parameter(ValueId value, ValueId source) { converted_[value] = source; }
+
+std::optional<ValueId> Lowering::converted_parameter(ValueId value) const {
+  const auto found = converted_.find(value);
+  if (found == converted_.end()) return std::nullopt;
+  return found->second;
+}
+
+Desc Lowering::desc(ValueId value) const {
+  const auto found = lies_.find(value);
+  if (found != lies_.end()) return desc_of(found->second);
+  if (const auto source = converted_parameter(value)) return with_type(desc(*source), type(value).dtype);
+  return plain(type(value).dtype, shape(value));
+}
+
+SlotId Lowering::slot(ValueId value) { return slot(value, desc(value)); }
+
+SlotId Lowering::slot(ValueId value, const Desc& wanted) {
+  if (is_parameter(value) && parameters_.at(graph_.value(value).name).open) fix_layout(value, wanted);
+  const auto found = lies_.find(value);
+  if (found != lies_.end() && desc_of(found->second) == wanted) return found->second;
+  for (const SlotId copy : copies_[value]) {
+    if (desc_of(copy) == wanted) return copy;
+  }
+  SlotId from = -1;
+  if (found != lies_.end()) {
+    from = found->second;
+  } else if (const auto source = converted_parameter(value)) {
+    from = slot(*source);
+  } else {
+    throw run_error("operation '{}' reads a value that no operation has made",
+                    graph_.nodes()[static_cast<size_t>(node_)].op->name());
+  }
+  const SlotId copy = add_slot(wanted, Place::activation);
+  copies_[value].push_back(copy);
+  holds_[copy].push_back(value);
+  reorder(from, copy);
+  return copy;
+}
+
+std::optional<ValueId> Lowering::direct_target(ValueId result) const {
+  const auto& readers = uses_[static_cast<size_t>(result)];
+  if (options_.accumulation != Accumulation::overwrite || readers.size() != 1) return std::nullopt;
+  if (readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
+  const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
+  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result) {
+    return std::nullopt;
+  }
+  const Value& buffer = graph_.value(reader.inputs[0]);
+  if (!buffer.name.starts_with(kGradientPrefix)) return std::nullopt;
+  return reader.inputs[0];
+}
+
+SlotId Lowering::define(ValueId result, const Desc& layout) {
+  if (const auto target = direct_target(result)) {
+    const std::string name = without_prefix(graph_.value(*target).name, kGradientPrefix);
+    propose_layout(graph_.find(ValueKind::parameter, name), layout);
+    const SlotId gradient = gradient_slot(*target);
+    if (desc_of(gradient) == layout) {
+      direct_[result] = true;
+      lies_[result] = gradient;
+      return gradient;
+    }
+  }
+  const SlotId made = add_slot(layout, Place::activation);
+  lies_[result] = made;
+  holds_[made].push_back(result);
+  return made;
+}
+
+SlotId Lowering::view(SlotId slot, const Desc& desc) {
+  if (desc_of(slot) == desc) return slot;
+  const Slot origin = slots_[static_cast<size_t>(slot)];
+  slots_.push_back({desc, desc.get_size(), origin.place, origin.name, 0, slot});
+  return static_cast<SlotId>(slots_.size() - 1);
+}
+
+void Lowering::define_alias(ValueId result, SlotId source, const Desc& layout) {
+  lies_[result] = view(source, layout);
+  holds_[root_of(source)].push_back(result);
+}
+
+void Lowering::define_in_place(ValueId result, ValueId source, const Desc& layout) {
+  if (!direct_target(result) && dies_here(source) && desc(source) == layout) {
+    define_alias(result, lies_.at(source), layout);
+  } else {
+    define(result, layout);
+  }
+}
+
+SlotId Lowering::root_of(SlotId slot) const {
+  while (slots_[static_cast<size_t>(slot)].alias_of >= 0) slot = slots_[static_cast<size_t>(slot)].alias_of;
+  return slot;
+}
+
+bool Lowering::dies_here(ValueId value) const {
+  const auto found = lies_.find(value);
+  if (found == lies_.end()) return false;
+  const SlotId root = root_of(found->second);
+  if (slots_[static_cast<size_t>(root)].place != Place::activation) return false;
+  const auto sharing = holds_.find(root);
+  if (sharing == holds_.end()) return false;
+  return std::all_of(sharing->second.begin(), sharing->second.end(), [&](ValueId other) {
+    const auto& readers = uses_[static_cast<size_t>(other)];
+    return readers.empty() || readers.back() <= node_;
+  });
+}
+
+SlotId Lowering::temporary(const Desc& desc) { return add_slot(desc, Place::activation); }
+
+SlotId Lowering::gradient_slot(ValueId buffer) {
+  const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
+  Parameter& parameter = parameters_.at(name);
+  if (parameter.gradient < 0) {
+    const SlotId values = slot(graph_.find(ValueKind::parameter, name));
+    parameter.gradient = add_slot(Desc(desc_of(values)), Place::gradient, name);
+  }
+  return parameter.gradient;
+}
+
+SlotId Lowering::metric_slot(ValueId buffer) {
+  const auto found = lies_.find(buffer);
+  if (found != lies_.end()) return found->second;
+  const std::string name = without_prefix(graph_.value(buffer).name, kMetricPrefix);
+  return lies_[buffer] = add_slot(plain(DType::f32, {1}), Place::metric, name);
+}
+
+void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad) {
+  Step step;
+  step.node = node_;
+  step.primitive = primitive;
+  if (scratchpad.get_size() > 0) arguments.emplace_back(DNNL_ARG_SCRATCHPAD, temporary(scratchpad));
+  std::erase_if(arguments, [](const auto& argument) { return argument.second < 0; });
+  step.arguments = std::move(arguments);
+  steps_.push_back(std::move(step));
+}
+
+void Lowering::function(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Function function) {
+  Step step;
+  step.node = node_;
+  step.function = std::move(function);
+  step.slots = reads;
+  step.reads = reads.size();
+  step.slots.insert(step.slots.end(), writes.begin(), writes.end());
+  steps_.push_back(std::move(step));
+}
+
+void Lowering::host(SlotId slot) {
+  Step step;
+  step.node = node_;
+  step.host = true;
+  if (slot >= 0) step.slots.push_back(slot);
+  steps_.push_back(std::move(step));
+}
+
+void Lowering::reorder(SlotId from, SlotId to) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::reorder::primitive_desc pd(engine(), desc_of(from), engine(), desc_of(to), attributes);
+  primitive(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+std::vector<std::pair<std::string, TensorLayout>> Lowering::parameter_layouts() const {
+  std::vector<std::pair<std::string, TensorLayout>> layouts;
+  for (const auto& name : parameter_order_) {
+    layouts.emplace_back(name, make_layout(desc_of(parameters_.at(name).slot)));
+  }
+  return layouts;
+}
+
+}  // namespace telar::cpu

@@ -1,0 +1,84 @@
+#include "telar/device/cpu/onednn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "telar/core/error.h"
+
+namespace telar::cpu {
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::bf16: return dnnl::memory::data_type::bf16;
+    case DType::i32: return dnnl::memory::data_type::s32;
+    case DType::opaque: break;
+  }
+  throw run_error("an opaque value has no element type");
+}
+
+Desc plain(DType dtype, const Shape& shape) {
+  dnnl::memory::dims strides(shape.rank());
+  int64_t stride = 1;
+  for (size_t i = shape.rank(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return {shape.dims(), data_type(dtype), strides};
+}
+
+Desc any(DType dtype, const Shape& shape) { return {shape.dims(), data_type(dtype), Tag::any}; }
+
+Desc with_type(const Desc& desc, DType dtype) {
+  Desc changed = desc;
+  changed.data.data_type = static_cast<dnnl_data_type_t>(data_type(dtype));
+  return changed;
+}
+
+Desc like(const Desc& desc, DType dtype, const Shape& shape) {
+  for (const Tag tag : {Tag::abcd, Tag::acdb, Tag::aBcd16b, Tag::aBcd8b, Tag::aBcd4b}) {
+    if (desc == Desc(desc.dims(), desc.data_type(), tag)) return {shape.dims(), data_type(dtype), tag};
+  }
+  return plain(dtype, shape);
+}
+
+Desc bytes_desc(size_t bytes) {
+  return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a};
+}
+
+std::string format_name(const Desc& desc) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  std::vector<int> axes(static_cast<size_t>(desc.data.ndims));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return blocking.strides[a] > blocking.strides[b]; });
+  std::string name;
+  for (const int axis : axes) {
+    const bool blocked = std::find(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks, axis) !=
+                         blocking.inner_idxs + blocking.inner_nblks;
+    name += static_cast<char>((blocked ? 'A' : 'a') + axis);
+  }
+  for (int i = 0; i < blocking.inner_nblks; ++i) {
+    name += fmt::format("{}{}", blocking.inner_blks[i], static_cast<char>('a' + blocking.inner_idxs[i]));
+  }
+  if (!is_dense(desc)) {
+    name += ":" + fmt::format("{}", desc.get_size());
+  }
+  return name;
+}
+
+bool is_dense(const Desc& desc) {
+  const auto dims = desc.dims();
+  const int64_t elements = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  return desc.get_size() == static_cast<size_t>(elements) * dnnl::memory::data_type_size(desc.data_type());
+}
+
+}  // namespace telar::cpu

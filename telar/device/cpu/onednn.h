@@ -1,0 +1,35 @@
+#pragma once
+
+// The only header through which the engine sees oneDNN; primitives.h wraps what differs between its major versions.
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+
+#include "telar/core/dtype.h"
+#include "telar/core/shape.h"
+
+namespace telar::cpu {
+
+using Desc = dnnl::memory::desc;
+using Tag = dnnl::memory::format_tag;
+
+const dnnl::engine& engine();
+
+dnnl::memory::data_type data_type(DType dtype);
+
+/// Row-major, unpadded: how tensors look to the user.
+Desc plain(DType dtype, const Shape& shape);
+/// Any layout: the primitive chooses.
+Desc any(DType dtype, const Shape& shape);
+/// The same tensor with another element type in the same order of elements.
+Desc with_type(const Desc& desc, DType dtype);
+/// A tensor of another shape stored in the same manner (plain, channels last, blocked channels) as `desc`.
+Desc like(const Desc& desc, DType dtype, const Shape& shape);
+/// Raw memory.
+Desc bytes_desc(size_t bytes);
+/// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:
+/// "abcd", "ABcd16b16a". With strides when they are not dense.
+std::string format_name(const Desc& desc);
+/// Bytes of padding or gaps: true when every byte of the memory is an element of the tensor.
+bool is_dense(const Desc& desc);
+
+}  // namespace telar::cpu

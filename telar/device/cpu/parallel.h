@@ -1,0 +1,30 @@
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace telar::cpu {
+
+/// Calls body(begin, end) on contiguous parts of [0, count), one part a thread of the caller's team. Work below
+/// `grain` items a thread is not worth waking another thread for.
+template <typename Body>
+void parallel_for(int64_t count, int64_t grain, const Body& body) {
+  const int64_t useful = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
+  const int threads = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), useful));
+  if (threads <= 1) {
+    if (count > 0) body(int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t team = omp_get_num_threads();
+    const int64_t member = omp_get_thread_num();
+    const int64_t begin = count * member / team;
+    const int64_t end = count * (member + 1) / team;
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace telar::cpu

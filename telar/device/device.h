@@ -1,0 +1,126 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/device/layout.h"
+#include "telar/graph/graph.h"
+
+namespace telar {
+
+/// What the first (or only) run of a gradient graph in a step does with the gradient buffers.
+enum class Accumulation : uint8_t {
+  overwrite,  ///< replaces what they hold: kernels write straight into them
+  add         ///< adds: further micro-batches of the same step
+};
+
+/// The host's part in a run: the device calls back where a graph communicates, and between operations.
+class HostOperations {
+ public:
+  virtual ~HostOperations() = default;
+  /// Executes a communication node; `memory` is the value it works on, in place (empty for bucket operations).
+  virtual void communicate(const Node& node, std::span<float> memory) = 0;
+  /// Called between operations, so that communication makes progress while the device computes.
+  virtual void poll() {}
+};
+
+/// The long-lived memory that a graph's parameters and buffers refer to.
+struct Bindings {
+  std::byte* parameters = nullptr;  ///< arena
+  std::byte* gradients = nullptr;   ///< arena; null when the graph has no gradients
+  std::span<float> metrics;         ///< in the order of CompileOptions::metrics
+};
+
+/// Time that one operation took in the last profiled run.
+struct OperationTime {
+  std::string scope;
+  std::string op;
+  double seconds = 0;
+};
+
+/// An executable bound to memory: what is needed for one run in flight. Not for two threads at once.
+class Context {
+ public:
+  virtual ~Context() = default;
+  /// Where an input lies: contiguous, canonical, of the graph's type; read during the following runs.
+  virtual void set_input(const std::string& name, const void* memory) = 0;
+  virtual void run(HostOperations& host) = 0;
+  /// Runs and looks at every result: the layer and operation in which a NaN or infinity is first seen.
+  virtual std::optional<std::string> find_non_finite(HostOperations& host) = 0;
+  /// Runs and times each operation.
+  virtual std::vector<OperationTime> profile(HostOperations& host) = 0;
+  /// The value of a graph output after run, in canonical layout, f32.
+  virtual std::vector<float> output(const std::string& name) = 0;
+};
+
+/// A graph compiled for a device: kernels, layouts, memory plan. Immutable.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// The layout of every parameter that the graph uses, in order of first use.
+  virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
+  /// Bytes of the memory plan: what each Context allocates.
+  virtual size_t activation_bytes() const = 0;
+  /// The layout given to the constructor of the arenas must agree with parameter_layouts.
+  virtual std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const = 0;
+};
+
+/// Inputs of an update, f32.
+struct UpdateScalars {
+  float learning_rate = 0;
+  float samples = 0;  ///< global count of the step
+  float step = 1;     ///< 1 for the first update
+};
+
+/// The memory of an update: arenas of one layout.
+struct UpdateBindings {
+  std::byte* parameters = nullptr;
+  const std::byte* gradients = nullptr;
+  std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
+};
+
+/// A compiled update graph. Element-wise over the arenas, so any range [begin, end) of bytes may be updated alone
+/// and several threads may update different ranges at once.
+class Updater {
+ public:
+  virtual ~Updater() = default;
+  /// Σ g² over the part of [begin, end) that counts for clipping; 0 when the graph does not clip.
+  virtual double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const = 0;
+  virtual bool clips() const = 0;
+  /// `sum_of_squares`: over all ranges of all members. Ignored when the graph does not clip.
+  virtual void apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
+                     size_t begin, size_t end) const = 0;
+};
+
+/// Names of the optimizer-state slots ("momentum", "adam_m" …) that an update graph needs, sorted.
+std::vector<std::string> state_slots(const Graph& update);
+
+struct CompileOptions {
+  Accumulation accumulation = Accumulation::overwrite;
+  const ArenaLayout* parameters = nullptr;  ///< layouts agreed before; null lets the device choose
+  std::vector<std::string> metrics;         ///< order of the metric span, names without "metric/"
+};
+
+/// A processor with its memory. Compile and run on the thread that will use the result: a CPU device gives its
+/// thread team to the thread that calls.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// "cpu:0-1", "cuda:0".
+  virtual std::string name() const = 0;
+  /// Makes the calling thread one of this device: team size, affinity.
+  virtual void enter() const = 0;
+  virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const = 0;
+  virtual std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const = 0;
+  /// Canonical f32 values of a tensor in the device's layout, and back (padding is zeroed).
+  virtual void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const = 0;
+  virtual void write(const TensorLayout& layout, std::span<const float> canonical, std::byte* memory) const = 0;
+};
+
+/// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.
+std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores);
+
+}  // namespace telar
