@@ -1,0 +1,37 @@
+#include "telar/io/disk.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+#include <system_error>
+
+namespace telar {
+
+std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path) {
+  std::error_code error;
+  auto existing = std::filesystem::absolute(path, error);
+  while (!error && !std::filesystem::exists(existing, error) && existing.has_relative_path()) {
+    existing = existing.parent_path();
+  }
+  const auto space = std::filesystem::space(existing, error);
+  if (error) return std::nullopt;
+  return space.available;
+}
+
+std::string bytes_text(uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  auto amount = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < kUnits.size(); ++unit) amount /= 1024;
+  return fmt::format("{:.{}f} {}", amount, amount < 10 ? 1 : 0, kUnits[unit]);
+}
+
+Error disk_error(std::string_view action, const std::filesystem::path& path, int code) {
+  const auto free = free_disk_bytes(path);
+  return run_error("cannot {} {}: {} ({} free on that disk)", action, path.string(),
+                   std::generic_category().message(code), free ? bytes_text(*free) : "an unknown amount");
+}
+
+}  // namespace telar

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+/// Bytes that this user may still write on the file system of `path`, or of its nearest existing parent. Empty
+/// when the system does not say.
+std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path);
+
+/// "1.5 GiB", "312 KiB", "17 bytes": sizes in messages.
+std::string bytes_text(uint64_t bytes);
+
+/// Error (run) for a system call on a file that failed with errno `code`: "cannot write PATH: No space left on
+/// device (0 bytes free on that disk)".
+Error disk_error(std::string_view action, const std::filesystem::path& path, int code);
+
+}  // namespace telar

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/core/shape.h"
+#include "telar/io/output_file.h"
+
+namespace telar {
+
+/// A tensor of a safetensors file in memory. A scalar has the shape [1].
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> data;
+};
+
+/// The same without owning the numbers: what a writer is given.
+struct NamedView {
+  std::string name;
+  Shape shape;
+  std::span<const float> data;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+/// One entry of a file's header.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;    ///< as the format spells it: "F32", "BF16", "I64" …
+  Shape shape;          ///< [1] for the format's []
+  uint64_t offset = 0;  ///< of its first byte, from the start of the data
+  uint64_t bytes = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  ///< by offset
+  Metadata metadata;
+  uint64_t data_start = 0;  ///< of the data, from the start of the file
+};
+
+/// The safetensors format (https://github.com/huggingface/safetensors): eight bytes with the length N of the header
+/// (little-endian), N bytes of JSON {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__":
+/// {…}}, then the data of all tensors, little-endian, without gaps.
+///
+/// Reads F32, F16, BF16, F64, I64 and I32, converted to float; a tensor of another type may stand in the file as
+/// long as it is not read. Everything in a file is checked before it is used; each mistake is an Error (user) that
+/// names the file and the tensor.
+class SafetensorsFile {
+ public:
+  /// Reads the header only. Tensors are read one by one, straight to where they go, so a large file never lies in
+  /// memory twice.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  const Metadata& metadata() const { return header_.metadata; }
+  bool has(const std::string& name) const { return index_.contains(name); }
+  /// Throws Error (user), with the nearest name that exists, when there is no such tensor.
+  const SafetensorsEntry& entry(const std::string& name) const;
+
+  /// Reads a tensor. `values` has as many elements as its shape.
+  void read(const std::string& name, std::span<float> values) const;
+  NamedTensor read(const std::string& name) const;
+
+ private:
+  void read_bytes(uint64_t position, std::span<std::byte> bytes, const std::string& what) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  SafetensorsHeader header_;
+  std::map<std::string, size_t> index_;
+};
+
+/// All tensors of a file, in the order of their bytes.
+std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
+
+/// The same for a file that lies in memory; `source` stands for its name in messages.
+std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source);
+
+/// Checks and reads the JSON part of a file of `file_bytes` bytes.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> json, uint64_t file_bytes,
+                                           const std::string& source);
+
+/// Writes tensors as F32, in the order given. The bytes depend on nothing but the arguments. Throws Error (user)
+/// for a name that stands twice, is "__metadata__" or is not UTF-8; Error (run) when a tensor's data does not
+/// match its shape or the file cannot be written.
+void write_safetensors(OutputFile& file, std::span<const NamedView> tensors, const Metadata& metadata = {});
+void write_safetensors(OutputFile& file, std::span<const NamedTensor> tensors, const Metadata& metadata = {});
+
+}  // namespace telar
