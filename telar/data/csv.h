@@ -8,8 +8,8 @@
 namespace telar {
 
 struct CsvOptions {
-  bool header = true;  ///< whether line 1 holds names
-  std::string label;   ///< column by name, or by number (0 is the first, -1 the last); empty: the last
+  bool header = true;   ///< whether line 1 holds names
+  std::string label{};  ///< column by name, or by number (0 is the first, -1 the last); empty: the last
   char separator = ',';
   int64_t classes = 0;  ///< labels are whole numbers 0 … classes-1; 0: the label column is an f32 target
 };

@@ -129,7 +129,8 @@ DatasetPtr open_idx(const std::string& images_path, const std::string& labels_pa
 DatasetPtr open_idx_folder(const std::string& folder, Split split, int64_t classes) {
   if (!std::filesystem::is_directory(folder)) throw user_error("{}: there is no such folder.", folder);
   const std::string prefix = split == Split::train ? "train" : "t10k";
-  return open_idx(find_part(folder, prefix, "images", 3), find_part(folder, prefix, "labels", 1), classes);
+  const std::string images = find_part(folder, prefix, "images", 3);
+  return open_idx(images, find_part(folder, prefix, "labels", 1), classes);
 }
 
 }  // namespace telar

@@ -1,0 +1,105 @@
+#include "telar/data/assignment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/support.h"
+#include "telar/data/permutation.h"
+
+namespace telar::test {
+namespace {
+
+std::vector<uint32_t> epoch_of(const Assignment& assignment, uint32_t epoch) {
+  std::vector<uint32_t> all;
+  for (int64_t step = 0; step < assignment.steps(epoch); ++step) {
+    const auto samples = assignment.samples(epoch, step);
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
+  return all;
+}
+
+TEST(Permutation, HoldsEachNumberOnceAndDependsOnSeedAndName) {
+  auto order = permutation(60000, 1, "a");
+  EXPECT_EQ(order, permutation(60000, 1, "a"));
+  EXPECT_NE(order, permutation(60000, 2, "a"));
+  EXPECT_NE(order, permutation(60000, 1, "b"));
+  std::sort(order.begin(), order.end());
+  EXPECT_EQ(order, in_order(60000));
+  expect_user_error([] { in_order(int64_t{1} << 33); }, {"8589934592"});
+}
+
+TEST(Permutation, EveryOrderIsEquallyLikely) {
+  std::vector<int> seen(27);
+  for (uint64_t seed = 0; seed < 6000; ++seed) {
+    const auto order = permutation(3, seed, "order");
+    ++seen[order[0] * 9 + order[1] * 3 + order[2]];
+  }
+  EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](int n) { return n > 870 && n < 1130; }), 6);
+}
+
+TEST(FixedSlice, AnyNumberOfWorkersCoverEachStepOfOneWorkerInOrder) {
+  for (const int64_t workers : {1, 2, 3, 4, 7, 40}) {
+    const FixedSlice whole(103, 10, 5, true);
+    std::vector<std::unique_ptr<FixedSlice>> parts;
+    for (int64_t w = 0; w < workers; ++w) {
+      parts.push_back(std::make_unique<FixedSlice>(103, 10, 5, true, Part{w, w + 1, workers}));
+    }
+    ASSERT_EQ(whole.steps(0), 11);
+    for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+      for (int64_t step = 0; step < 11; ++step) {
+        std::vector<uint32_t> together;
+        for (const auto& part : parts) {
+          const auto samples = part->samples(epoch, step);
+          EXPECT_LE(samples.size(), static_cast<size_t>(10 / workers + 1));
+          together.insert(together.end(), samples.begin(), samples.end());
+        }
+        EXPECT_EQ(together, whole.samples(epoch, step));
+        EXPECT_EQ(together.size(), step < 10 ? 10U : 3U);
+      }
+    }
+  }
+}
+
+TEST(FixedSlice, EveryEpochIsAnotherPermutation) {
+  const FixedSlice slice(1000, 32, 11, true);
+  auto first = epoch_of(slice, 0);
+  auto second = epoch_of(slice, 1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first, epoch_of(slice, 0));
+  EXPECT_EQ(first, epoch_of(FixedSlice(1000, 64, 11, true), 0));  // the batch only cuts it
+  EXPECT_NE(first, epoch_of(FixedSlice(1000, 32, 12, true), 0));
+  std::sort(first.begin(), first.end());
+  EXPECT_EQ(first, in_order(1000));
+  std::sort(second.begin(), second.end());
+  EXPECT_EQ(second, in_order(1000));
+}
+
+TEST(FixedSlice, SharesMayBeCountsOfSamples) {
+  const FixedSlice fast(96, 32, 1, false, {0, 20, 32});
+  const FixedSlice slow(96, 32, 1, false, {20, 32, 32});
+  EXPECT_EQ(fast.samples(0, 1).size(), 20U);
+  EXPECT_EQ(slow.samples(0, 1).size(), 12U);
+  EXPECT_EQ(fast.samples(0, 1).front(), 32U);
+  EXPECT_EQ(slow.samples(0, 1).front(), 52U);
+  EXPECT_TRUE(FixedSlice(96, 32, 1, false, {7, 7, 32}).samples(0, 0).empty());
+}
+
+TEST(WholeBatch, IsTheDatasOwnOrder) {
+  const WholeBatch whole(25, 10);
+  EXPECT_EQ(whole.steps(0), 3);
+  EXPECT_EQ(epoch_of(whole, 0), in_order(25));
+  EXPECT_EQ(epoch_of(whole, 9), in_order(25));
+}
+
+TEST(FixedSlice, RejectsImpossibleOptions) {
+  expect_user_error([] { FixedSlice(10, 0, 1, true); }, {"batch of 0"});
+  expect_user_error([] { FixedSlice(0, 5, 1, true); }, {"no samples"});
+  expect_user_error([] { FixedSlice(10, 5, 1, true, {2, 1, 4}); }, {"2 to 1 of 4"});
+  expect_user_error([] { FixedSlice(10, 5, 1, true, {0, 5, 4}); }, {"0 to 5 of 4"});
+  EXPECT_THROW(FixedSlice(10, 5, 1, true).samples(0, 2), Error);
+}
+
+}  // namespace
+}  // namespace telar::test

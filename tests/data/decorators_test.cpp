@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "data/support.h"
+#include "telar/data/augmented.h"
+#include "telar/data/cached.h"
+#include "telar/data/idx.h"
+#include "telar/data/normalised.h"
+#include "telar/data/subset.h"
+
+namespace telar::test {
+namespace {
+
+/// Images [2, 3, 4] whose pixel values are all different: 1000 × sample + 1 … 24.
+class Pixels : public Dataset {
+ public:
+  explicit Pixels(int64_t size) : size_(size) {
+    spec_.features = {2, 3, 4};
+    spec_.classes = 10;
+  }
+  int64_t size() const override { return size_; }
+  const SampleSpec& spec() const override { return spec_; }
+  void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    ++reads;
+    const auto out = as_floats(features);
+    std::iota(out.begin(), out.end(), static_cast<float>(1000 * index + 1));
+    as_ints(label)[0] = static_cast<int32_t>(index % 10);
+  }
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  int64_t size_;
+  SampleSpec spec_;
+};
+
+// Mean and standard deviation of the 10,000 test images as NumPy computes them.
+TEST(Normalised, RealImagesGetMeanZeroAndDeviationOne) {
+  const DatasetPtr data =
+      normalised(open_idx_folder(fashion_mnist(), Split::test), {0.28684928071F}, {0.35244415325F});
+  double sum = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < data->size(); ++i) {
+    for (const float value : read(*data, i).values) {
+      sum += value;
+      squares += static_cast<double>(value) * value;
+    }
+  }
+  const double count = static_cast<double>(data->size()) * 784;
+  EXPECT_NEAR(sum / count, 0, 1e-5);
+  EXPECT_NEAR(std::sqrt(squares / count), 1, 1e-5);
+}
+
+TEST(Normalised, EachChannelHasItsOwn) {
+  const auto inner = std::make_shared<Pixels>(1);
+  const DatasetPtr data = normalised(inner, {1, 13}, {2, 4});
+  const Sample sample = read(*data, 0);
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_FLOAT_EQ(sample.values[i], static_cast<float>(i) / 2);
+    EXPECT_FLOAT_EQ(sample.values[12 + i], static_cast<float>(i) / 4);
+  }
+  expect_user_error([&] { normalised(inner, {1, 2, 3}, {1, 2, 3}); }, {"2 channels", "3 means"});
+  expect_user_error([&] { normalised(inner, {1}, {0}); }, {"std 0"});
+  expect_user_error([&] { normalised(inner, {NAN}, {1}); }, {"nan"});
+}
+
+/// What the augmentation should do, said another way: look each pixel up in the padded picture.
+std::vector<float> window(const std::vector<float>& image, int64_t dy, int64_t dx, bool mirror) {
+  std::vector<float> out;
+  for (int64_t c = 0; c < 2; ++c) {
+    for (int64_t y = 0; y < 3; ++y) {
+      for (int64_t x = 0; x < 4; ++x) {
+        const int64_t row = y + dy;
+        const int64_t column = (mirror ? 3 - x : x) + dx;
+        const bool inside = row >= 0 && row < 3 && column >= 0 && column < 4;
+        out.push_back(inside ? image[static_cast<size_t>((c * 3 + row) * 4 + column)] : 0);
+      }
+    }
+  }
+  return out;
+}
+
+TEST(Augmented, GivesEveryWindowAndMirrorAboutEquallyOften) {
+  const auto inner = std::make_shared<Pixels>(1);
+  const DatasetPtr data = augmented(inner, {.padding = 2, .flip = true});
+  EXPECT_TRUE(data->random());
+  const std::vector<float> image = read(*inner, 0).values;
+  std::vector<std::vector<float>> possible;
+  for (int64_t dy = -2; dy <= 2; ++dy) {
+    for (int64_t dx = -2; dx <= 2; ++dx) {
+      for (const bool mirror : {false, true}) possible.push_back(window(image, dy, dx, mirror));
+    }
+  }
+  std::vector<int> seen(possible.size());
+  constexpr uint32_t kEpochs = 10000;
+  for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const auto values = read(*data, 0, {.seed = 3, .epoch = epoch}).values;
+    const auto found = std::find(possible.begin(), possible.end(), values);
+    ASSERT_NE(found, possible.end()) << "epoch " << epoch;
+    ++seen[static_cast<size_t>(found - possible.begin())];
+  }
+  // 50 windows, 200 each on average with a deviation of 14.
+  EXPECT_GT(*std::min_element(seen.begin(), seen.end()), 130);
+  EXPECT_LT(*std::max_element(seen.begin(), seen.end()), 270);
+}
+
+TEST(Augmented, DependsOnSeedEpochAndSampleOnly) {
+  const DatasetPtr data = augmented(std::make_shared<Pixels>(64), {.padding = 1, .flip = true});
+  const auto all = [&](const SampleKey& key) {
+    std::vector<float> values;
+    for (int64_t i = 63; i >= 0; --i) {
+      const Sample sample = read(*data, i, key);
+      for (const float value : sample.values)
+        values.push_back(value == 0 ? 0 : value - static_cast<float>(1000 * i));
+    }
+    return values;
+  };
+  const auto first = all({.seed = 1, .epoch = 0});
+  EXPECT_EQ(first, all({.seed = 1, .epoch = 0}));
+  EXPECT_NE(first, all({.seed = 2, .epoch = 0}));
+  EXPECT_NE(first, all({.seed = 1, .epoch = 1}));
+  std::set<std::vector<float>> different;
+  for (size_t i = 0; i < 64; ++i) different.emplace(first.begin() + 24 * i, first.begin() + 24 * (i + 1));
+  EXPECT_GT(different.size(), 10U);
+}
+
+TEST(Augmented, RejectsWhatIsNoImage) {
+  expect_user_error([] { augmented(std::make_shared<Numbers>(3), {.padding = 1}); }, {"images", "[3]"});
+  expect_user_error([] { augmented(std::make_shared<Pixels>(3), {.padding = 4}); },
+                    {"padding of 4", "0 … 3"});
+}
+
+TEST(Cached, ReadsEachSampleOnceAndGivesTheSame) {
+  const auto inner = std::make_shared<Pixels>(20);
+  const DatasetPtr data = cached(inner);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(read(*data, i), read(Pixels(20), i));
+  }
+  EXPECT_EQ(inner->reads, 20);
+}
+
+TEST(Cached, KeepsNoMoreThanItMay) {
+  const auto inner = std::make_shared<Pixels>(20);
+  const DatasetPtr data = cached(inner, 5 * (24 * 4 + 4) + 99);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(read(*data, i), read(Pixels(20), i));
+  }
+  EXPECT_EQ(inner->reads, 5 + 3 * 15);
+}
+
+TEST(Cached, ManyThreadsSeeWholeSamples) {
+  const DatasetPtr data = cached(std::make_shared<Pixels>(500));
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&data, &wrong] {
+      for (int pass = 0; pass < 3; ++pass) {
+        for (int64_t i = 0; i < 500; ++i) {
+          if (read(*data, i) != read(Pixels(500), i)) ++wrong;
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Cached, RefusesToFreezeAugmentation) {
+  const DatasetPtr random = augmented(std::make_shared<Pixels>(3), {.flip = true});
+  expect_user_error([&] { cached(random); }, {"augmented"});
+  expect_user_error([&] { cached(normalised(random, {0}, {1})); }, {"augmented"});
+}
+
+TEST(HoldOut, PartsAreDisjointCompleteAndRepeatable) {
+  const auto all = std::make_shared<Numbers>(1003);
+  const auto values_of = [](const DatasetPtr& data) {
+    std::vector<int> values;
+    for (int64_t i = 0; i < data->size(); ++i) values.push_back(static_cast<int>(read(*data, i).values[0]));
+    return values;
+  };
+  const HeldOut parts = hold_out(all, 0.1, 5);
+  EXPECT_EQ(parts.validation->size(), 100);
+  const auto train = values_of(parts.train);
+  const auto validation = values_of(parts.validation);
+  std::vector<int> together = train;
+  together.insert(together.end(), validation.begin(), validation.end());
+  std::sort(together.begin(), together.end());
+  std::vector<int> wanted(1003);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  EXPECT_EQ(together, wanted);
+  EXPECT_EQ(values_of(hold_out(all, 0.1, 5).validation), validation);
+  EXPECT_NE(values_of(hold_out(all, 0.1, 6).validation), validation);
+  EXPECT_GT(validation.back(), 900);  // drawn from everywhere, not cut off the front
+  EXPECT_LT(validation.front(), 100);
+  EXPECT_GT(*std::adjacent_find(validation.begin(), validation.end(), [](int a, int b) { return b - a > 1; }),
+            0);
+}
+
+TEST(HoldOut, RejectsEmptyParts) {
+  const auto data = std::make_shared<Numbers>(10);
+  for (const double fraction : {0.0, 1.0, -0.5, 0.01, 0.99, std::nan("")}) {
+    expect_user_error([&] { hold_out(data, fraction, 1); }, {"10 samples"});
+  }
+  expect_user_error([&] { subset(data, {3, 10}); }, {"no sample 10"});
+}
+
+}  // namespace
+}  // namespace telar::test

@@ -1,0 +1,220 @@
+#include "telar/data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "data/support.h"
+#include "telar/data/augmented.h"
+#include "telar/data/cached.h"
+#include "telar/data/idx.h"
+#include "telar/data/normalised.h"
+
+namespace telar::test {
+namespace {
+
+/// Numbers that take long to read now and then, so that threads overtake each other; sample `broken` throws.
+class Uneven : public Numbers {
+ public:
+  explicit Uneven(int64_t size, int64_t broken = -1) : Numbers(size), broken_(broken) {}
+  void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    ++reads;
+    if (index % 13 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    if (index == broken_) throw user_error("sample {} is damaged", index);
+    Numbers::read(index, key, features, label);
+  }
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  int64_t broken_;
+};
+
+/// All that a loader gives from a step on, as one list of numbers.
+std::vector<float> contents(Loader& loader, uint32_t epoch, int64_t first_step, const SampleSpec& spec) {
+  std::vector<float> all;
+  loader.start(epoch, first_step);
+  int64_t step = first_step;
+  while (const Batch* batch = loader.next()) {
+    EXPECT_EQ(batch->step, step++);
+    EXPECT_EQ(batch->epoch, epoch);
+    const auto count = static_cast<size_t>(batch->size);
+    const auto* features = reinterpret_cast<const float*>(batch->features);
+    const auto* labels = reinterpret_cast<const int32_t*>(batch->labels);
+    for (const void* part :
+         {static_cast<const void*>(batch->features), static_cast<const void*>(batch->labels),
+          static_cast<const void*>(batch->samples)}) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(part) % 64, 0U);
+    }
+    all.push_back(static_cast<float>(batch->size));
+    all.insert(all.end(), features, features + count * static_cast<size_t>(spec.features.elements()));
+    all.insert(all.end(), labels, labels + count);
+    all.insert(all.end(), batch->samples, batch->samples + count);
+  }
+  EXPECT_EQ(loader.next(), nullptr);
+  return all;
+}
+
+TEST(Loader, GivesStepsInOrderForAnyNumberOfThreads) {
+  const Uneven data(205);
+  const FixedSlice slice(205, 16, 3, true);
+  Loader plain(data, slice, {.threads = 0, .prefetch = 0});
+  const auto wanted = contents(plain, 2, 0, data.spec());
+  for (const int threads : {1, 2, 4}) {
+    for (const int prefetch : {1, 2, 7}) {
+      Loader loader(data, slice, {.threads = threads, .prefetch = prefetch});
+      EXPECT_EQ(contents(loader, 2, 0, data.spec()), wanted)
+          << threads << " threads, " << prefetch << " ahead";
+    }
+  }
+}
+
+TEST(Loader, BatchHoldsTheSamplesOfTheAssignment) {
+  const Numbers data(25);
+  const FixedSlice slice(25, 10, 3, true, {1, 2, 2});
+  Loader loader(data, slice, {});
+  loader.start(4, 0);
+  for (int64_t step = 0; step < 3; ++step) {
+    const Batch* batch = loader.next();
+    ASSERT_NE(batch, nullptr);
+    const auto wanted = slice.samples(4, step);
+    ASSERT_EQ(batch->size, static_cast<int64_t>(wanted.size()));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_EQ(batch->samples[i], static_cast<int32_t>(wanted[i]));
+      EXPECT_EQ(reinterpret_cast<const int32_t*>(batch->labels)[i], static_cast<int32_t>(wanted[i] % 10));
+      for (size_t j = 0; j < 3; ++j) {
+        EXPECT_EQ(reinterpret_cast<const float*>(batch->features)[3 * i + j], static_cast<float>(wanted[i]));
+      }
+    }
+  }
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Loader, AWorkerWithoutSamplesGetsEmptyBatches) {
+  const Numbers data(9);
+  const FixedSlice slice(9, 4, 3, true, {0, 1, 8});
+  Loader loader(data, slice, {});
+  loader.start(0, 0);
+  for (int step = 0; step < 3; ++step) {
+    const Batch* batch = loader.next();
+    ASSERT_NE(batch, nullptr);
+    EXPECT_EQ(batch->size, 0);
+  }
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
+  const Uneven data(205);
+  const FixedSlice slice(205, 16, 3, true);
+  Loader loader(data, slice, {.threads = 2, .prefetch = 3});
+  const auto whole = contents(loader, 1, 0, data.spec());
+  Loader other(data, slice, {.threads = 2, .prefetch = 3});
+  const auto rest = contents(other, 1, 5, data.spec());
+  ASSERT_LT(rest.size(), whole.size());
+  EXPECT_TRUE(std::equal(rest.rbegin(), rest.rend(), whole.rbegin()));
+  EXPECT_EQ(whole.size() - rest.size(), 5U * (1 + 16 * 5));
+}
+
+TEST(Loader, StartsAgainAtAnyMoment) {
+  const Uneven data(205);
+  const FixedSlice slice(205, 16, 3, true);
+  Loader plain(data, slice, {.threads = 0, .prefetch = 0});
+  Loader loader(data, slice, {.threads = 3, .prefetch = 4});
+  for (uint32_t epoch = 0; epoch < 6; ++epoch) {
+    loader.start(epoch, 0);
+    for (uint32_t step = 0; step < epoch; ++step) ASSERT_NE(loader.next(), nullptr);
+    EXPECT_EQ(contents(loader, epoch, 7, data.spec()), contents(plain, epoch, 7, data.spec()));
+  }
+}
+
+TEST(Loader, CanBeDestroyedAtAnyMoment) {
+  const Uneven data(205);
+  const FixedSlice slice(205, 16, 3, true);
+  for (int taken = -1; taken < 6; ++taken) {
+    Loader loader(data, slice, {.threads = 3, .prefetch = 4});
+    if (taken >= 0) loader.start(0, 0);
+    for (int i = 0; i < taken; ++i) ASSERT_NE(loader.next(), nullptr);
+  }
+}
+
+TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
+  const Uneven data(200);
+  const WholeBatch all(200, 10);
+  Loader loader(data, all, {.threads = 1, .prefetch = 3});
+  loader.start(0, 0);
+  ASSERT_NE(loader.next(), nullptr);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (data.reads < 40 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(data.reads, 40);  // the batch in use and three more
+}
+
+TEST(Loader, AnErrorInTheBackgroundComesOutOfNextAtItsStep) {
+  const Uneven data(100, 57);
+  const WholeBatch all(100, 10);
+  for (const int threads : {0, 1, 3}) {
+    Loader loader(data, all, {.threads = threads, .prefetch = 4});
+    loader.start(0, 0);
+    for (int step = 0; step < 5; ++step) ASSERT_NE(loader.next(), nullptr);
+    for (int again = 0; again < 2; ++again) {
+      expect_user_error([&] { loader.next(); }, {"sample 57 is damaged"});
+    }
+    loader.start(0, 8);
+    EXPECT_EQ(loader.next()->step, 8);
+    EXPECT_EQ(loader.next()->step, 9);
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
+TEST(Loader, AugmentedRealImagesAreTheSameForAnyThreadsAndWorkers) {
+  const DatasetPtr data = normalised(
+      augmented(cached(open_idx_folder(fashion_mnist(), Split::test)), {.padding = 3, .flip = true}),
+      {0.2860F}, {0.3530F});
+  const auto image_bytes = data->spec().feature_bytes();
+  const auto run = [&](int threads, int64_t workers, uint32_t epoch) {
+    std::vector<std::vector<std::byte>> by_sample(static_cast<size_t>(data->size()));
+    for (int64_t w = 0; w < workers; ++w) {
+      const FixedSlice slice(data->size(), 100, 9, true, {w, w + 1, workers});
+      Loader loader(*data, slice, {.threads = threads, .prefetch = 2, .seed = 21});
+      loader.start(epoch, 80);
+      while (const Batch* batch = loader.next()) {
+        for (int64_t i = 0; i < batch->size; ++i) {
+          const std::byte* image = batch->features + static_cast<size_t>(i) * image_bytes;
+          by_sample[static_cast<size_t>(batch->samples[i])].assign(image, image + image_bytes);
+        }
+      }
+    }
+    return by_sample;
+  };
+  const auto wanted = run(0, 1, 3);
+  EXPECT_EQ(run(1, 1, 3), wanted);
+  EXPECT_EQ(run(4, 1, 3), wanted);
+  EXPECT_EQ(run(2, 3, 3), wanted);
+  EXPECT_NE(run(1, 1, 4), wanted);
+}
+
+TEST(Loader, CountsHowLongItWasWaitedFor) {
+  const Uneven data(13);
+  const WholeBatch all(13, 13);
+  Loader loader(data, all, {.threads = 1, .prefetch = 1});
+  loader.start(0, 0);
+  EXPECT_EQ(loader.waited_seconds(), 0);
+  ASSERT_NE(loader.next(), nullptr);
+  EXPECT_GT(loader.waited_seconds(), 0);
+  EXPECT_LT(loader.waited_seconds(), 5);
+}
+
+TEST(Loader, RejectsImpossibleOptions) {
+  const Numbers data(10);
+  const WholeBatch all(10, 5);
+  expect_user_error([&] { Loader(data, all, {.threads = -1}); }, {"-1 threads"});
+  expect_user_error([&] { Loader(data, all, {.threads = 1, .prefetch = 0}); }, {"0 batches ahead"});
+  Loader loader(data, all, {});
+  EXPECT_THROW(loader.start(0, 3), Error);
+}
+
+}  // namespace
+}  // namespace telar::test
