@@ -32,6 +32,7 @@ struct Bindings {
   std::byte* parameters = nullptr;  ///< arena
   std::byte* gradients = nullptr;   ///< arena; null when the graph has no gradients
   std::span<float> metrics;         ///< in the order of CompileOptions::metrics
+  std::span<std::byte> activations; ///< at least Executable::activation_bytes; contexts that never run at once may share it
 };
 
 /// Time that one operation took in the last profiled run.
@@ -62,7 +63,7 @@ class Executable {
   virtual ~Executable() = default;
   /// The layout of every parameter that the graph uses, in order of first use.
   virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
-  /// Bytes of the memory plan: what each Context allocates.
+  /// Bytes of the memory plan: what each Context needs.
   virtual size_t activation_bytes() const = 0;
   /// The layout given to the constructor of the arenas must agree with parameter_layouts.
   virtual std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const = 0;

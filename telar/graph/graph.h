@@ -88,6 +88,7 @@ class GraphBuilder {
   ValueId add1(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
 
   void output(const std::string& name, ValueId value);
+  void clear_outputs() { graph_.outputs_.clear(); }
 
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
   const Graph& graph() const { return graph_; }

@@ -59,7 +59,7 @@ CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
 class CpuContext final : public Context {
  public:
   CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
-      : executable_(executable), stream_(engine()), activations_(executable.activation_bytes_) {
+      : executable_(executable), stream_(engine()) {
     pointers_.reserve(executable.slots_.size());
     for (const Slot& slot : executable.slots_) pointers_.push_back(address(slot, arena, bindings));
     bound_.resize(executable.steps_.size());
@@ -136,9 +136,9 @@ class CpuContext final : public Context {
     std::span<float> host_memory;
   };
 
-  void* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) {
+  void* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) const {
     switch (slot.place) {
-      case Place::activation: return activations_.data() + slot.offset;
+      case Place::activation: return bindings.activations.data() + slot.offset;
       case Place::parameter: return bindings.parameters + arena.find(slot.name).offset;
       case Place::gradient: return bindings.gradients + arena.find(slot.name).offset;
       case Place::metric: {
@@ -208,7 +208,6 @@ class CpuContext final : public Context {
 
   const CpuExecutable& executable_;
   dnnl::stream stream_;
-  Buffer activations_;
   std::vector<void*> pointers_;
   std::vector<Bound> bound_;
   std::unordered_map<SlotId, std::vector<std::pair<size_t, int>>> input_uses_;
@@ -220,6 +219,10 @@ std::unique_ptr<Context> CpuExecutable::bind(const ArenaLayout& arena, const Bin
       throw run_error("parameter '{}' lies as {} but the graph was compiled for {}", name,
                       arena.find(name).layout.format, layout.format);
     }
+  }
+  if (bindings.activations.size() < activation_bytes_) {
+    throw run_error("the graph needs {} bytes for activations, {} were given", activation_bytes_,
+                    bindings.activations.size());
   }
   return std::make_unique<CpuContext>(*this, arena, bindings);
 }

@@ -37,13 +37,15 @@ dnnl::lbr_gru_forward::primitive_desc gru_forward_of(dnnl::prop_kind kind, const
 
 }  // namespace
 
-dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x, const Desc& statistics,
+dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x,
+                                                                              const Desc& statistics,
                                                                               float epsilon) {
-  return {dnnl::layer_normalization_forward::desc(kTraining, x, statistics, epsilon, scale_and_shift()), attributes(),
-          engine()};
+  return {dnnl::layer_normalization_forward::desc(kTraining, x, statistics, epsilon, scale_and_shift()),
+          attributes(), engine()};
 }
 
-dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(const Desc& x, const Desc& statistics,
+dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(const Desc& x,
+                                                                                const Desc& statistics,
                                                                                 float epsilon) {
   const auto hint = layer_normalization_forward(x, statistics, epsilon);
   return {dnnl::layer_normalization_backward::desc(kBackward, x, x, statistics, epsilon, scale_and_shift()),
@@ -77,15 +79,15 @@ RecurrentPrimitive recurrent_backward(const RecurrentShape& s) {
   const Desc weights_iter = weights_any(s, s.hidden);
   const Desc none;
   if (s.lstm) {
-    const dnnl::lstm_backward::desc desc(kBackward, kDirection, s.x(), none, none, weights_layer, weights_iter,
-                                         s.bias(), s.y(), s.state(), s.state(), s.x(), none, none, weights_layer,
-                                         weights_iter, s.bias(), s.y(), s.state(), s.state());
+    const dnnl::lstm_backward::desc desc(
+        kBackward, kDirection, s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(),
+        s.state(), s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(), s.state());
     const dnnl::lstm_backward::primitive_desc pd(desc, attributes(), engine(), lstm_forward_of(kTraining, s));
     return {pd, dnnl::lstm_backward(pd)};
   }
-  const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), none, weights_layer, weights_iter, s.bias(),
-                                          s.y(), s.state(), s.x(), none, weights_layer, weights_iter, s.bias(), s.y(),
-                                          s.state());
+  const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), none, weights_layer, weights_iter,
+                                          s.bias(), s.y(), s.state(), s.x(), none, weights_layer,
+                                          weights_iter, s.bias(), s.y(), s.state());
   const dnnl::lbr_gru_backward::primitive_desc pd(desc, attributes(), engine(), gru_forward_of(kTraining, s));
   return {pd, dnnl::lbr_gru_backward(pd)};
 }

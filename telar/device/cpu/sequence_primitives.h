@@ -10,9 +10,11 @@ namespace telar::cpu {
 /// oneDNN 2 and 3 is in the source, and scratchpads are the caller's.
 
 /// Over the last axis; `statistics` describes mean and variance, one for each row.
-dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x, const Desc& statistics,
+dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x,
+                                                                              const Desc& statistics,
                                                                               float epsilon);
-dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(const Desc& x, const Desc& statistics,
+dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(const Desc& x,
+                                                                                const Desc& statistics,
                                                                                 float epsilon);
 
 dnnl::softmax_forward::primitive_desc softmax_forward(const Desc& x, int axis);
@@ -35,7 +37,9 @@ struct RecurrentShape {
   Desc y() const { return sequence(hidden); }
   /// [N, H].
   Desc state() const { return {{1, 1, batch, hidden}, dnnl::memory::data_type::f32, Tag::ldnc}; }
-  Desc bias() const { return {{1, 1, bias_elements() / hidden, hidden}, dnnl::memory::data_type::f32, Tag::ldgo}; }
+  Desc bias() const {
+    return {{1, 1, bias_elements() / hidden, hidden}, dnnl::memory::data_type::f32, Tag::ldgo};
+  }
   /// PyTorch's weights, [gates · H, columns], as oneDNN describes them.
   Desc weights(int64_t columns) const {
     return {{1, 1, columns, gates(), hidden}, dnnl::memory::data_type::f32, Tag::ldgoi};

@@ -73,7 +73,8 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const ValueId part = node.inputs[i + 1];
     if (part != kNoValue) {
-      lowering.reorder(lowering.slot(part), lowering.view(dx, *part_of(whole, lowering.shape(part), axis, begin)));
+      lowering.reorder(lowering.slot(part),
+                       lowering.view(dx, *part_of(whole, lowering.shape(part), axis, begin)));
     }
     begin += sizes[i];
   }

@@ -34,7 +34,8 @@ Function dropout_function(const Attributes& attributes, int64_t samples, int64_t
     const auto* sample = p.get<const int32_t>(1);
     auto* y = p.get<T>(3);
     parallel_for(samples, std::max<int64_t>(1, kGrain / per_sample), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) drop(x + n * per_sample, y + n * per_sample, per_sample, sample[n], rule);
+      for (int64_t n = begin; n < end; ++n)
+        drop(x + n * per_sample, y + n * per_sample, per_sample, sample[n], rule);
     });
   };
 }

@@ -15,8 +15,9 @@ constexpr int64_t kColumns = 16;   // one cache line of floats: threads never wr
 void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
   for (int64_t i = 0; i < count; ++i) {
     if (tokens[i] >= 0 && tokens[i] < rows) continue;
-    throw user_error("layer '{}': token {} at position {} of the batch; the table has {} rows, so tokens are 0 to {}",
-                     scope, tokens[i], i, rows, rows - 1);
+    throw user_error(
+        "layer '{}': token {} at position {} of the batch; the table has {} rows, so tokens are 0 to {}",
+        scope, tokens[i], i, rows, rows - 1);
   }
 }
 
@@ -32,8 +33,10 @@ void lower_embedding(Lowering& lowering, const Node& node) {
   const SlotId from = lowering.plain_slot(source.value_or(table));
   const SlotId tokens = lowering.plain_slot(node.inputs[0]);
   // A table that is converted to bf16 has its few looked-up rows converted, not the whole of it.
-  const SlotId gathered = source ? lowering.temporary(plain(DType::f32, lowering.shape(y))) : lowering.define_plain(y);
-  const auto row_bytes = static_cast<size_t>(features) * size_of(source ? DType::f32 : lowering.type(table).dtype);
+  const SlotId gathered =
+      source ? lowering.temporary(plain(DType::f32, lowering.shape(y))) : lowering.define_plain(y);
+  const auto row_bytes =
+      static_cast<size_t>(features) * size_of(source ? DType::f32 : lowering.type(table).dtype);
   lowering.function({tokens, from}, {gathered}, [=, scope = node.scope](const Pointers& p) {
     const auto* token = p.get<const int32_t>(0);
     const auto* values = p.get<const std::byte>(1);
@@ -41,8 +44,8 @@ void lower_embedding(Lowering& lowering, const Node& node) {
     check_tokens(token, count, rows, scope);
     parallel_for(count, std::max<int64_t>(1, kGrain / features), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(to + static_cast<size_t>(i) * row_bytes, values + static_cast<size_t>(token[i]) * row_bytes,
-                    row_bytes);
+        std::memcpy(to + static_cast<size_t>(i) * row_bytes,
+                    values + static_cast<size_t>(token[i]) * row_bytes, row_bytes);
       }
     });
   });
@@ -63,15 +66,17 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
     auto* to = p.get<float>(2);
     // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of the batch.
     const int64_t groups = (features + kColumns - 1) / kColumns;
-    parallel_for(groups, std::max<int64_t>(1, kGrain / (kColumns * (rows + count))), [=](int64_t first, int64_t last) {
-      const int64_t begin = first * kColumns;
-      const int64_t end = std::min(features, last * kColumns);
-      for (int64_t r = 0; r < rows; ++r) std::fill(to + r * features + begin, to + r * features + end, 0.0F);
-      for (int64_t i = 0; i < count; ++i) {
-        float* row = to + token[i] * features;
-        for (int64_t c = begin; c < end; ++c) row[c] += from[i * features + c];
-      }
-    });
+    parallel_for(groups, std::max<int64_t>(1, kGrain / (kColumns * (rows + count))),
+                 [=](int64_t first, int64_t last) {
+                   const int64_t begin = first * kColumns;
+                   const int64_t end = std::min(features, last * kColumns);
+                   for (int64_t r = 0; r < rows; ++r)
+                     std::fill(to + r * features + begin, to + r * features + end, 0.0F);
+                   for (int64_t i = 0; i < count; ++i) {
+                     float* row = to + token[i] * features;
+                     for (int64_t c = begin; c < end; ++c) row[c] += from[i * features + c];
+                   }
+                 });
   });
 }
 

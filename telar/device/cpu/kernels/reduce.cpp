@@ -47,11 +47,12 @@ class Rows {
   template <typename Visit>
   void for_each(const Visit& visit) const {
     const int64_t rows_per_item = count_ / items_;
-    parallel_for(items_, std::max<int64_t>(1, kGrain / (rows_per_item * length_)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin * rows_per_item; row < end * rows_per_item; ++row) {
-        visit(row * length_, reduced_offset(row));
-      }
-    });
+    parallel_for(items_, std::max<int64_t>(1, kGrain / (rows_per_item * length_)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t row = begin * rows_per_item; row < end * rows_per_item; ++row) {
+                     visit(row * length_, reduced_offset(row));
+                   }
+                 });
   }
 
  private:
@@ -82,7 +83,8 @@ SlotId f32_slot(Lowering& lowering, ValueId value) {
 }
 
 /// The gradient is computed in f32; for bf16 it is converted afterwards.
-void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId>& reads, const Function& function) {
+void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId>& reads,
+                  const Function& function) {
   const ValueId dx = node.outputs[0];
   if (lowering.type(dx).dtype == DType::f32) {
     lowering.function(reads, {lowering.define_plain(dx)}, function);

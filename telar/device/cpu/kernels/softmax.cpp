@@ -13,8 +13,9 @@ void lower_softmax(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc desc = plain(lowering.type(x).dtype, lowering.shape(x));
   const auto pd = softmax_forward(desc, axis_of(node));
-  lowering.primitive(pd, dnnl::softmax_forward(pd),
-                     {{DNNL_ARG_SRC, lowering.slot(x, desc)}, {DNNL_ARG_DST, lowering.define(node.outputs[0], desc)}});
+  lowering.primitive(
+      pd, dnnl::softmax_forward(pd),
+      {{DNNL_ARG_SRC, lowering.slot(x, desc)}, {DNNL_ARG_DST, lowering.define(node.outputs[0], desc)}});
 }
 
 void lower_softmax_backward(Lowering& lowering, const Node& node) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace telar {
+
+/// The members that compute one step together, as one of them sees it. Every member calls the same operations in the
+/// same order. Sums are taken in rank order, so their bits do not depend on who arrives when.
+/// A failure of a member ends the waiting of the others with an Error (run) that names it.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Starts summing `bucket` over the members; after `finish`, this member's shard of it (see shard_of) holds the sum.
+  /// The rest of the bucket is then undefined. Returns at once.
+  virtual void start_reduce_scatter(std::span<float> bucket) = 0;
+  /// Makes progress on what was started, without waiting.
+  virtual void poll() = 0;
+  /// Waits until everything that was started is complete.
+  virtual void finish() = 0;
+
+  /// Replaces the values by their sums over the members. Waits.
+  virtual void all_reduce(std::span<float> values) = 0;
+  virtual double all_reduce(double value) = 0;
+  /// `rows` holds size() rows of equal length, of which this member filled its own; fills the others. Waits.
+  virtual void all_gather(std::span<float> rows) = 0;
+  /// Waits for every member.
+  virtual void barrier() = 0;
+};
+
+/// [begin, end) of the part of `count` floats that a member owns: contiguous, in rank order, cut at cache lines.
+std::pair<size_t, size_t> shard_of(size_t count, int rank, int size);
+
+}  // namespace telar

@@ -1,0 +1,207 @@
+#include "telar/comm/thread_group.h"
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+/// One bucket in flight. Members publish where theirs lies and count themselves in; whoever has seen all arrive sums its
+/// own shard. Counts grow from step to step (target = size × generation), so nothing has to be cleared; a new generation
+/// writes the pointers again only after a barrier, when nobody reads the old ones any more.
+struct Exchange {
+  explicit Exchange(size_t size) : buckets(size) {}
+  std::vector<std::span<float>> buckets;  // by rank
+  std::atomic<uint64_t> arrived{0};
+};
+
+void pause_thread() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+struct ThreadTeam::Shared {
+  explicit Shared(int members) : size(members), published(static_cast<size_t>(members)) {}
+
+  /// Spins while the condition is near, then gives the core away.
+  template <typename Condition>
+  void wait_until(const Condition& condition) {
+    for (int spins = 0; !condition(); ++spins) {
+      const int failed = failed_rank.load(std::memory_order_acquire);
+      if (failed >= 0) throw run_error("replica {} failed; the others stopped with it", failed);
+      if (spins < 4000) {
+        pause_thread();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+
+  void barrier() {
+    const uint64_t turn = barrier_turn.load(std::memory_order_acquire);
+    if (barrier_arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
+      barrier_arrived.store(0, std::memory_order_relaxed);
+      barrier_turn.store(turn + 1, std::memory_order_release);
+      return;
+    }
+    wait_until([&] { return barrier_turn.load(std::memory_order_acquire) != turn; });
+  }
+
+  Exchange& exchange(size_t index) {
+    const std::lock_guard lock(mutex);
+    while (exchanges.size() <= index) exchanges.emplace_back(static_cast<size_t>(size));
+    return exchanges[index];
+  }
+
+  int size;
+  std::atomic<int> failed_rank{-1};
+  std::atomic<int> barrier_arrived{0};
+  std::atomic<uint64_t> barrier_turn{0};
+  std::mutex mutex;  // guards growth of `exchanges`; a deque keeps its elements in place
+  std::deque<Exchange> exchanges;
+  std::vector<std::span<float>> published;  // small collectives: between two barriers
+};
+
+namespace {
+
+class ThreadMember final : public Group {
+ public:
+  ThreadMember(ThreadTeam::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return shared_.size; }
+
+  void start_reduce_scatter(std::span<float> bucket) override {
+    if (started_.size() == count_started_) started_.push_back(&shared_.exchange(count_started_));
+    Exchange& exchange = *started_[count_started_++];
+    exchange.buckets[static_cast<size_t>(rank_)] = bucket;
+    exchange.arrived.fetch_add(1, std::memory_order_acq_rel);
+  }
+
+  void poll() override {
+    while (count_done_ < count_started_ && ready(*started_[count_done_])) sum_shard(*started_[count_done_++]);
+  }
+
+  void finish() override {
+    while (count_done_ < count_started_) {
+      Exchange& exchange = *started_[count_done_];
+      shared_.wait_until([&] { return ready(exchange); });
+      sum_shard(exchange);
+      ++count_done_;
+    }
+    count_done_ = 0;
+    count_started_ = 0;
+    ++generation_;
+  }
+
+  void all_reduce(std::span<float> values) override {
+    const std::vector<std::span<float>> all = publish(values);
+    std::vector<float> sums(values.size(), 0.0F);
+    for (const auto& other : all) {
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += other[i];
+    }
+    shared_.barrier();  // everybody has read before anybody writes
+    std::copy(sums.begin(), sums.end(), values.begin());
+  }
+
+  double all_reduce(double value) override {
+    // Two floats carry a double's leading 48 bits exactly enough to be summed in rank order by every member alike.
+    std::vector<float> rows(static_cast<size_t>(size()) * 2);
+    const auto high = static_cast<float>(value);
+    rows[static_cast<size_t>(rank_) * 2] = high;
+    rows[static_cast<size_t>(rank_) * 2 + 1] = static_cast<float>(value - static_cast<double>(high));
+    all_gather(rows);
+    double sum = 0;
+    for (const float part : rows) sum += static_cast<double>(part);
+    return sum;
+  }
+
+  void all_gather(std::span<float> rows) override {
+    const std::vector<std::span<float>> all = publish(rows);
+    const size_t length = rows.size() / all.size();
+    for (size_t r = 0; r < all.size(); ++r) {
+      if (static_cast<int>(r) == rank_) continue;
+      const auto row = all[r].subspan(r * length, length);
+      std::copy(row.begin(), row.end(), rows.begin() + static_cast<std::ptrdiff_t>(r * length));
+    }
+    shared_.barrier();
+  }
+
+  void barrier() override { shared_.barrier(); }
+
+  void reset() {
+    started_.clear();
+    count_started_ = 0;
+    count_done_ = 0;
+    generation_ = 1;
+  }
+
+ private:
+  bool ready(const Exchange& exchange) const {
+    return exchange.arrived.load(std::memory_order_acquire) == static_cast<uint64_t>(shared_.size) * generation_;
+  }
+
+  void sum_shard(const Exchange& exchange) const {
+    const std::span<float> mine = exchange.buckets[static_cast<size_t>(rank_)];
+    const auto [begin, end] = shard_of(mine.size(), rank_, shared_.size);
+    // In blocks that stay in the first-level cache; always in rank order.
+    constexpr size_t kBlock = 2048;
+    std::array<float, kBlock> sum;
+    for (size_t from = begin; from < end; from += kBlock) {
+      const size_t length = std::min(kBlock, end - from);
+      const float* first = exchange.buckets[0].data() + from;
+      std::copy(first, first + length, sum.begin());
+      for (size_t r = 1; r < exchange.buckets.size(); ++r) {
+        const float* other = exchange.buckets[r].data() + from;
+        for (size_t i = 0; i < length; ++i) sum[i] += other[i];
+      }
+      std::copy(sum.begin(), sum.begin() + static_cast<std::ptrdiff_t>(length), mine.data() + from);
+    }
+  }
+
+  std::vector<std::span<float>> publish(std::span<float> mine) {
+    shared_.published[static_cast<size_t>(rank_)] = mine;
+    shared_.barrier();
+    return shared_.published;  // stable until everybody has passed the barrier that ends the collective
+  }
+
+  ThreadTeam::Shared& shared_;
+  int rank_;
+  std::vector<Exchange*> started_;
+  size_t count_started_ = 0;
+  size_t count_done_ = 0;
+  uint64_t generation_ = 1;
+};
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int size) : shared_(std::make_unique<Shared>(size)) {
+  for (int rank = 0; rank < size; ++rank) members_.push_back(std::make_unique<ThreadMember>(*shared_, rank));
+}
+
+ThreadTeam::~ThreadTeam() = default;
+
+Group& ThreadTeam::member(int rank) { return *members_[static_cast<size_t>(rank)]; }
+
+void ThreadTeam::fail(int rank) {
+  int none = -1;
+  shared_->failed_rank.compare_exchange_strong(none, rank);
+}
+
+void ThreadTeam::reset() {
+  for (const auto& member : members_) static_cast<ThreadMember&>(*member).reset();
+  shared_->failed_rank = -1;
+  shared_->barrier_arrived = 0;
+  shared_->exchanges.clear();
+}
+
+}  // namespace telar

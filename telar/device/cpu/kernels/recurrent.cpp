@@ -1,0 +1,259 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels/recurrent_layer.h"
+#include "telar/device/cpu/sequence_primitives.h"
+
+// LSTM and GRU through oneDNN's primitives, in f32 whatever the type of x.
+//
+// Lengths. A step depends on earlier steps only, so y and the hidden state up to a sample's length are right whatever
+// follows: y is blanked from there on and the state is read from y at the length. Backward, the gradient of the
+// state is added to that of y at the length, and from there on it is zero. The LSTM's cell state is no part of y. Where
+// somebody reads it, x gets one more feature, 1 from the length on, whose weights drive the input gate to exactly 0 and the
+// forget gate to exactly 1: the cell then stands still, and its gradient passes back unchanged.
+
+namespace telar::cpu {
+
+namespace {
+
+/// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
+enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
+
+/// What forward keeps for backward.
+enum Saved : size_t { kWorkspace, kLayerInput, kLayerOutput, kHidden, kCell, kPackedIh, kPackedHh, kBias };
+
+RecurrentLayer layer_of(const Lowering& lowering, const Node& node, ValueId cell) {
+  const Shape& x = lowering.shape(node.inputs[kX]);
+  RecurrentLayer layer;
+  layer.lstm = node.op->name().starts_with("lstm");
+  layer.batch = x[0];
+  layer.steps = x[1];
+  layer.inputs = x[2];
+  layer.hidden = lowering.shape(node.inputs[kWeightHh])[1];
+  layer.lengths = node.inputs[kLengths] != kNoValue;
+  layer.frozen = layer.lstm && layer.lengths && lowering.used(cell);
+  return layer;
+}
+
+RecurrentShape primitive_shape(const RecurrentLayer& layer) {
+  return {layer.lstm, layer.steps, layer.batch, layer.inputs + layer.extra(), layer.hidden};
+}
+
+SlotId f32_slot(Lowering& lowering, ValueId value) {
+  const ValueId source = lowering.converted_parameter(value).value_or(value);
+  return lowering.slot(source, plain(DType::f32, lowering.shape(source)));
+}
+
+SlotId f32_temporary(Lowering& lowering, const Shape& shape) {
+  return lowering.temporary(plain(DType::f32, shape));
+}
+
+SlotId zeros(Lowering& lowering, const Desc& desc) {
+  const SlotId slot = lowering.temporary(desc);
+  const size_t bytes = desc.get_size();
+  lowering.function({}, {slot}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
+  return slot;
+}
+
+SlotId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
+  return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_slot(lowering, value);
+}
+
+/// Memory in f32 for a result, and `finish` to call when it has been written: it converts where the result is bf16.
+struct F32Result {
+  F32Result(Lowering& lowering, ValueId of)
+      : value(of),
+        converts(lowering.type(of).dtype != DType::f32),
+        slot(converts ? f32_temporary(lowering, lowering.shape(of)) : lowering.define_plain(of)) {}
+  void finish(Lowering& lowering) const {
+    if (converts) lowering.reorder(slot, lowering.define_plain(value));
+  }
+  ValueId value;
+  bool converts;
+  SlotId slot;
+};
+
+/// Weights in oneDNN's order of gates, [gates · H, columns + extra].
+SlotId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId weights, int64_t columns,
+                      bool widened) {
+  const SlotId from = f32_slot(lowering, weights);
+  if (layer.lstm && !(widened && layer.frozen)) return from;
+  const int64_t extra = widened ? layer.extra() : 0;
+  const SlotId to = f32_temporary(lowering, {layer.rows(), columns + extra});
+  lowering.function({from}, {to}, [=](const Pointers& p) {
+    pack_weights(layer, p.get<const float>(0), columns, extra, p.get<float>(1));
+  });
+  return to;
+}
+
+SlotId in_layout(Lowering& lowering, SlotId weights, const Desc& as, const Desc& wanted) {
+  const SlotId from = lowering.view(weights, as);
+  if (as == wanted) return from;
+  const SlotId to = lowering.temporary(wanted);
+  lowering.reorder(from, to);
+  return to;
+}
+
+void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId workspace) {
+  const RecurrentLayer layer = layer_of(lowering, node, cell);
+  const RecurrentShape shape = primitive_shape(layer);
+  const bool training = lowering.used(workspace);
+  const RecurrentPrimitive forward = recurrent_forward(training, shape);
+  const ValueId y = node.outputs[0];
+  const ValueId hidden = node.outputs[1];
+  const SlotId lengths = layer.lengths ? lowering.plain_slot(node.inputs[kLengths]) : -1;
+
+  SlotId x = f32_slot(lowering, node.inputs[kX]);
+  if (layer.frozen) {
+    const SlotId widened = f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1});
+    lowering.function({x, lengths}, {widened}, [=](const Pointers& p) {
+      widen_inputs(layer, p.get<const float>(0), p.get<const int32_t>(1), p.get<float>(2));
+    });
+    x = widened;
+  }
+  const SlotId packed_ih = packed_weights(lowering, layer, node.inputs[kWeightIh], layer.inputs, true);
+  const SlotId packed_hh = packed_weights(lowering, layer, node.inputs[kWeightHh], layer.hidden, false);
+  const SlotId bias = f32_temporary(lowering, {shape.bias_elements()});
+  lowering.function({given_or_zeros(lowering, node.inputs[kBiasIh], {layer.rows()}),
+                     given_or_zeros(lowering, node.inputs[kBiasHh], {layer.rows()})},
+                    {bias}, [=](const Pointers& p) {
+                      join_biases(layer, p.get<const float>(0), p.get<const float>(1), p.get<float>(2));
+                    });
+
+  // With lengths the primitive's own y and state are kept apart: backward reads them unblanked.
+  const F32Result y_result(lowering, y);
+  const F32Result hidden_result(lowering, hidden);
+  const SlotId y_raw = layer.lengths ? f32_temporary(lowering, lowering.shape(y)) : y_result.slot;
+  const SlotId hidden_raw =
+      layer.lengths ? f32_temporary(lowering, lowering.shape(hidden)) : hidden_result.slot;
+  std::optional<F32Result> cell_result;
+  if (layer.lstm) cell_result.emplace(lowering, cell);
+  const SlotId cell_raw = layer.lstm ? cell_result->slot : -1;
+  const SlotId saved = training ? lowering.temporary(forward.pd.workspace_desc()) : -1;
+
+  Arguments arguments{{DNNL_ARG_SRC_LAYER, lowering.view(x, shape.x())},
+                      {DNNL_ARG_WEIGHTS_LAYER, in_layout(lowering, packed_ih, shape.weights(shape.inputs),
+                                                         forward.pd.weights_layer_desc())},
+                      {DNNL_ARG_WEIGHTS_ITER, in_layout(lowering, packed_hh, shape.weights(shape.hidden),
+                                                        forward.pd.weights_iter_desc())},
+                      {DNNL_ARG_BIAS, lowering.view(bias, shape.bias())},
+                      {DNNL_ARG_DST_LAYER, lowering.view(y_raw, shape.y())},
+                      {DNNL_ARG_DST_ITER, lowering.view(hidden_raw, shape.state())},
+                      {DNNL_ARG_WORKSPACE, saved}};
+  if (layer.lstm) arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(cell_raw, shape.state()));
+  lowering.primitive(forward.pd, forward.primitive, std::move(arguments));
+  lowering.attach(workspace, {saved, x, y_raw, hidden_raw, cell_raw, packed_ih, packed_hh, bias});
+
+  if (layer.lengths) {
+    lowering.function({y_raw, lengths}, {y_result.slot, hidden_result.slot}, [=](const Pointers& p) {
+      cut_outputs(layer, p.get<const float>(0), p.get<const int32_t>(1), p.get<float>(2), p.get<float>(3));
+    });
+  }
+  y_result.finish(lowering);
+  hidden_result.finish(lowering);
+  if (layer.lstm) cell_result->finish(lowering);
+}
+
+/// Gradient of weights from the primitive's layout and order of gates to PyTorch's.
+void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, SlotId from, const Desc& as,
+                             ValueId result, int64_t columns, bool widened) {
+  const SlotId to = lowering.define_plain(result);
+  if (layer.lstm && !(widened && layer.frozen)) {
+    lowering.reorder(from, lowering.view(to, as));
+    return;
+  }
+  const int64_t extra = widened ? layer.extra() : 0;
+  const SlotId packed = f32_temporary(lowering, {layer.rows(), columns + extra});
+  lowering.reorder(from, lowering.view(packed, as));
+  lowering.function({packed}, {to}, [=](const Pointers& p) {
+    unpack_weights(layer, p.get<const float>(0), columns, extra, p.get<float>(1));
+  });
+}
+
+void lower_recurrent_backward(Lowering& lowering, const Node& node) {
+  const bool lstm = node.op->name().starts_with("lstm");
+  const size_t states = lstm ? 2 : 1;
+  const ValueId cell = lstm ? node.inputs[kInputs + 2] : kNoValue;
+  const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
+  const ValueId* gradients = &node.inputs[kInputs + 2 + states];  // of y, hidden, cell
+  const RecurrentLayer layer = layer_of(lowering, node, cell);
+  const RecurrentShape shape = primitive_shape(layer);
+  const RecurrentPrimitive backward = recurrent_backward(shape);
+  const Shape y{layer.batch, layer.steps, layer.hidden};
+  const Shape state{layer.batch, layer.hidden};
+
+  SlotId dy = given_or_zeros(lowering, gradients[0], y);
+  SlotId dhidden = given_or_zeros(lowering, gradients[1], state);
+  const SlotId dcell = layer.lstm ? given_or_zeros(lowering, gradients[2], state) : -1;
+  if (layer.lengths) {
+    const SlotId cut = f32_temporary(lowering, y);
+    lowering.function({dy, dhidden, lowering.plain_slot(node.inputs[kLengths])}, {cut},
+                      [=](const Pointers& p) {
+                        cut_gradients(layer, p.get<const float>(0), p.get<const float>(1),
+                                      p.get<const int32_t>(2), p.get<float>(3));
+                      });
+    dy = cut;
+    dhidden = zeros(lowering, plain(DType::f32, state));
+  }
+
+  const SlotId dweights_layer = zeros(lowering, backward.pd.diff_weights_layer_desc());
+  const SlotId dweights_iter = zeros(lowering, backward.pd.diff_weights_iter_desc());
+  const SlotId dbias = zeros(lowering, plain(DType::f32, {shape.bias_elements()}));
+  const F32Result dx(lowering, node.outputs[0]);
+  const SlotId dx_wide =
+      layer.frozen ? f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1}) : dx.slot;
+  Arguments arguments{
+      {DNNL_ARG_WORKSPACE, saved[kWorkspace]},
+      {DNNL_ARG_SRC_LAYER, lowering.view(saved[kLayerInput], shape.x())},
+      {DNNL_ARG_WEIGHTS_LAYER,
+       in_layout(lowering, saved[kPackedIh], shape.weights(shape.inputs), backward.pd.weights_layer_desc())},
+      {DNNL_ARG_WEIGHTS_ITER,
+       in_layout(lowering, saved[kPackedHh], shape.weights(shape.hidden), backward.pd.weights_iter_desc())},
+      {DNNL_ARG_BIAS, lowering.view(saved[kBias], shape.bias())},
+      {DNNL_ARG_DST_LAYER, lowering.view(saved[kLayerOutput], shape.y())},
+      {DNNL_ARG_DST_ITER, lowering.view(saved[kHidden], shape.state())},
+      {DNNL_ARG_DIFF_DST_LAYER, lowering.view(dy, shape.y())},
+      {DNNL_ARG_DIFF_DST_ITER, lowering.view(dhidden, shape.state())},
+      {DNNL_ARG_DIFF_SRC_LAYER, lowering.view(dx_wide, shape.x())},
+      {DNNL_ARG_DIFF_WEIGHTS_LAYER, dweights_layer},
+      {DNNL_ARG_DIFF_WEIGHTS_ITER, dweights_iter},
+      {DNNL_ARG_DIFF_BIAS, lowering.view(dbias, shape.bias())}};
+  if (layer.lstm) {
+    arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(saved[kCell], shape.state()));
+    arguments.emplace_back(DNNL_ARG_DIFF_DST_ITER_C, lowering.view(dcell, shape.state()));
+  }
+  lowering.primitive(backward.pd, backward.primitive, std::move(arguments));
+
+  if (layer.frozen) {
+    lowering.function({dx_wide}, {dx.slot}, [=](const Pointers& p) {
+      narrow_input_gradients(layer, p.get<const float>(0), p.get<float>(1));
+    });
+  }
+  dx.finish(lowering);
+  unpack_weights_gradient(lowering, layer, dweights_layer, shape.weights(shape.inputs), node.outputs[1],
+                          layer.inputs, true);
+  unpack_weights_gradient(lowering, layer, dweights_iter, shape.weights(shape.hidden), node.outputs[2],
+                          layer.hidden, false);
+  lowering.function({dbias}, {lowering.define_plain(node.outputs[3]), lowering.define_plain(node.outputs[4])},
+                    [=](const Pointers& p) {
+                      part_bias_gradients(layer, p.get<const float>(0), p.get<float>(1), p.get<float>(2));
+                    });
+}
+
+}  // namespace
+
+void lower_lstm(Lowering& lowering, const Node& node) {
+  lower_recurrent(lowering, node, node.outputs[2], node.outputs[3]);
+}
+
+void lower_gru(Lowering& lowering, const Node& node) {
+  lower_recurrent(lowering, node, kNoValue, node.outputs[2]);
+}
+
+void lower_lstm_backward(Lowering& lowering, const Node& node) { lower_recurrent_backward(lowering, node); }
+
+void lower_gru_backward(Lowering& lowering, const Node& node) { lower_recurrent_backward(lowering, node); }
+
+}  // namespace telar::cpu

@@ -1,0 +1,55 @@
+#include "telar/graph/mixed_precision.h"
+
+#include <map>
+#include <utility>
+
+#include "telar/graph/ops/convert.h"
+#include "telar/graph/rewrite.h"
+
+namespace telar {
+
+namespace {
+
+/// Converts values on demand, each once.
+class Converter {
+ public:
+  ValueId operator()(GraphBuilder& builder, ValueId value, DType to) {
+    if (value == kNoValue || builder.type(value).dtype == to) return value;
+    const auto known = done_.find({value, to});
+    if (known != done_.end()) return known->second;
+    return done_[{value, to}] = convert(builder, value, to);
+  }
+
+ private:
+  std::map<std::pair<ValueId, DType>, ValueId> done_;
+};
+
+/// Vectors beside a tensor are biases, scales and statistics; the operands of add and mul are alike.
+bool computes_in_bf16(const Op& op, const TensorType& type) {
+  if (!op.bf16() || (type.dtype != DType::f32 && type.dtype != DType::bf16)) return false;
+  return type.shape.rank() != 1 || op.name() == "add" || op.name() == "mul";
+}
+
+}  // namespace
+
+Graph mixed_precision(const Graph& forward) {
+  Converter converter;
+  const Graph converted = rewrite_nodes(forward, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
+    for (const ValueId old : node.inputs) {
+      if (old == kNoValue) continue;
+      const TensorType type = builder.type(remap(old));
+      if (type.dtype != DType::f32 && type.dtype != DType::bf16) continue;
+      remap.set(old, converter(builder, remap(old), computes_in_bf16(*node.op, type) ? DType::bf16 : DType::f32));
+    }
+    copy_node(builder, node, remap);
+  });
+  // Outputs in f32.
+  GraphBuilder builder(converted);
+  builder.clear_outputs();
+  for (const auto& [name, value] : converted.outputs()) {
+    builder.output(name, converter(builder, value, DType::f32));
+  }
+  return builder.build();
+}
+
+}  // namespace telar

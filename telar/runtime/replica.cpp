@@ -1,0 +1,234 @@
+#include "telar/runtime/replica.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "telar/core/error.h"
+#include "telar/graph/fuse_activations.h"
+#include "telar/graph/ops/communication.h"
+
+namespace telar {
+
+namespace {
+
+constexpr const char* kInputX = "x";
+constexpr const char* kInputLabel = "label";
+constexpr const char* kInputSample = "sample";
+constexpr const char* kInputRandom = "random";
+
+}  // namespace
+
+Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
+                 uint64_t seed)
+    : program_(program),
+      gradient_(fuse_activations(worker.gradient)),
+      evaluation_(fuse_activations(program.evaluation)),
+      prediction_(fuse_activations(program.prediction)),
+      schedule_(worker.schedule),
+      device_(std::move(device)),
+      group_(group),
+      metrics_(program.metrics.size()),
+      random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0} {}
+
+const Graph& Replica::graph_of(Purpose purpose) const {
+  switch (purpose) {
+    case Purpose::gradient: return gradient_;
+    case Purpose::evaluation: return evaluation_;
+    case Purpose::prediction: return prediction_;
+  }
+  return gradient_;
+}
+
+std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_t batch) {
+  const auto executable = device_->compile(gradient_.with_batch(batch), {.metrics = program_.metrics});
+  return executable->parameter_layouts();
+}
+
+void Replica::attach(SharedState& state) {
+  state_ = &state;
+  gradients_ = Buffer(state.arena.bytes);
+  updater_ = device_->compile_update(program_.update, state.arena);
+}
+
+Context& Replica::context_for(Purpose purpose, int64_t batch) {
+  Compiled& compiled = compiled_[{purpose, batch}];
+  if (compiled.context) return *compiled.context;
+  compiled.executable = device_->compile(
+      graph_of(purpose).with_batch(batch),
+      {.accumulation = Accumulation::overwrite, .parameters = &state_->arena, .metrics = program_.metrics});
+  if (compiled.executable->activation_bytes() > activations_.size()) {
+    for (auto& other : compiled_) other.second.context.reset();  // they used the smaller memory
+    activations_ = Buffer(0);
+    activations_ = Buffer(compiled.executable->activation_bytes());
+  }
+  for (auto& other : compiled_) {
+    if (other.second.context || !other.second.executable) continue;
+    other.second.context = other.second.executable->bind(
+        state_->arena,
+        {state_->parameters.data(), gradients_.data(), metrics_, {activations_.data(), activations_.size()}});
+  }
+  return *compiled.context;
+}
+
+void Replica::set_inputs(Context& context, const BatchView& part, uint32_t epoch) {
+  random_[2] = epoch;
+  context.set_input(kInputX, part.x);
+  context.set_input(kInputLabel, part.label);
+  context.set_input(kInputSample, part.sample);
+  context.set_input(kInputRandom, random_.data());
+}
+
+void Replica::communicate(const Node& node, std::span<float> memory) {
+  if (group_ == nullptr) return;
+  if (node.op->name() == "reduce_bucket") {
+    const auto [begin, end] = state_->buckets[static_cast<size_t>(node.attributes.integer("bucket"))];
+    group_->start_reduce_scatter(gradients_.as<float>().subspan(begin / sizeof(float), (end - begin) / sizeof(float)));
+    return;
+  }
+  // The device has put its row first.
+  const auto rank = static_cast<size_t>(group_->rank());
+  const size_t length = memory.size() / static_cast<size_t>(group_->size());
+  if (rank > 0) std::copy_n(memory.begin(), length, memory.begin() + static_cast<std::ptrdiff_t>(rank * length));
+  group_->all_gather(memory);
+}
+
+void Replica::poll() {
+  if (group_ != nullptr) group_->poll();
+}
+
+void Replica::communicate_without_samples() {
+  // A part without samples contributes zeros and takes part in every exchange.
+  std::memset(gradients_.data(), 0, gradients_.size());
+  for (const Node& node : gradient_.nodes()) {
+    if (!is_communication(*node.op)) continue;
+    std::vector<float> zeros;
+    if (!node.outputs.empty()) {
+      zeros.resize(static_cast<size_t>(gradient_.value(node.outputs[0]).type.shape.elements()));
+    }
+    communicate(node, zeros);
+  }
+}
+
+void Replica::compute_gradient(const BatchView& part, const StepInputs& inputs) {
+  if (part.size == 0) {
+    communicate_without_samples();
+    return;
+  }
+  Context& context = context_for(Purpose::gradient, part.size);
+  set_inputs(context, part, inputs.epoch);
+  context.run(*this);
+}
+
+template <typename Body>
+void Replica::for_each_owned_range(const Body& body) const {
+  const int rank = group_ == nullptr ? 0 : group_->rank();
+  const int size = group_ == nullptr ? 1 : group_->size();
+  for (const auto& [begin, end] : state_->buckets) {
+    const auto [from, to] = shard_of((end - begin) / sizeof(float), rank, size);
+    if (from < to) body(begin + from * sizeof(float), begin + to * sizeof(float));
+  }
+}
+
+UpdateBindings Replica::update_bindings() const {
+  UpdateBindings bindings{state_->parameters.data(), gradients_.data(), {}};
+  for (Buffer& buffer : state_->states) bindings.states.push_back(buffer.data());
+  return bindings;
+}
+
+void Replica::update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares) {
+  const UpdateBindings bindings = update_bindings();
+  const UpdateScalars scalars{inputs.learning_rate, static_cast<float>(global_samples),
+                              static_cast<float>(inputs.step)};
+  for_each_owned_range(
+      [&](size_t begin, size_t end) { updater_->apply(bindings, scalars, sum_of_squares, begin, end); });
+}
+
+std::vector<double> Replica::take_metrics() {
+  std::vector<double> sums(metrics_.begin(), metrics_.end());
+  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  return sums;
+}
+
+Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
+  Step step;
+  double sum_of_squares = 0;
+  bool summed = false;
+  for (const Action action : schedule_) {
+    switch (action) {
+      case Action::compute_gradient: {
+        const auto start = std::chrono::steady_clock::now();
+        std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+        compute_gradient(part, inputs);
+        step.compute_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        break;
+      }
+      case Action::finish_exchange: group_->finish(); break;
+      case Action::exchange_metrics: group_->all_reduce(metrics_); break;
+      case Action::exchange_norm:
+        if (!updater_->clips()) break;
+        for_each_owned_range([&](size_t begin, size_t end) {
+          sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
+        });
+        sum_of_squares = group_->all_reduce(sum_of_squares);
+        summed = true;
+        break;
+      case Action::update_shard:
+        // Every member sees the same summed loss, so all of them update or none does.
+        step.result.finite = std::isfinite(metrics_[0]);
+        if (!step.result.finite) break;
+        if (updater_->clips() && !summed) {
+          for_each_owned_range([&](size_t begin, size_t end) {
+            sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
+          });
+        }
+        update(inputs, global_samples, sum_of_squares);
+        break;
+      case Action::wait_for_all: group_->barrier(); break;
+    }
+  }
+  step.result.metrics = take_metrics();
+  return step;
+}
+
+std::vector<double> Replica::evaluate(const BatchView& part) {
+  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  if (part.size > 0) {
+    Context& context = context_for(Purpose::evaluation, part.size);
+    set_inputs(context, part, 0);
+    context.run(*this);
+  }
+  if (group_ != nullptr) group_->all_reduce(metrics_);
+  return take_metrics();
+}
+
+std::vector<float> Replica::predict(const BatchView& part) {
+  if (part.size == 0) return {};
+  Context& context = context_for(Purpose::prediction, part.size);
+  set_inputs(context, part, 0);
+  context.run(*this);
+  return context.output("prediction");
+}
+
+std::string Replica::find_non_finite(const BatchView& part, const StepInputs& inputs) {
+  if (part.size == 0) {
+    communicate_without_samples();
+  } else {
+    Context& context = context_for(Purpose::gradient, part.size);
+    set_inputs(context, part, inputs.epoch);
+    if (auto found = context.find_non_finite(*this)) first_non_finite_ = *found;
+  }
+  if (group_ != nullptr) group_->finish();
+  return std::exchange(first_non_finite_, {});
+}
+
+std::vector<OperationTime> Replica::profile(const BatchView& part, const StepInputs& inputs) {
+  Context& context = context_for(Purpose::gradient, part.size);
+  set_inputs(context, part, inputs.epoch);
+  auto times = context.profile(*this);
+  if (group_ != nullptr) group_->finish();
+  return times;
+}
+
+}  // namespace telar

@@ -1,0 +1,335 @@
+#include "telar/runtime/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "telar/comm/thread_group.h"
+#include "telar/core/error.h"
+#include "telar/nn/initialise.h"
+#include "telar/runtime/replica.h"
+#include "telar/runtime/replica_threads.h"
+#include "telar/runtime/shares.h"
+
+namespace telar {
+
+namespace {
+
+std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster) {
+  if (!options.shares.empty()) {
+    if (options.shares.size() != cluster.devices.size()) {
+      throw user_error("{} shares for {} replicas; give one for each", options.shares.size(), cluster.devices.size());
+    }
+    return options.shares;
+  }
+  std::vector<double> shares;
+  for (const DeviceSpec& device : cluster.devices) shares.push_back(options.measured_shares ? device.threads : 1);
+  return shares;
+}
+
+std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
+  if (spec.kind != "cpu") throw user_error("unknown device '{}'; this build has cpu", spec.kind);
+  return make_cpu_device(spec.threads, spec.cores);
+}
+
+size_t input_item_bytes(const Graph& graph, const char* name) {
+  if (!graph.has(ValueKind::input, name)) return 0;
+  const TensorType& type = graph.value(graph.find(ValueKind::input, name)).type;
+  return static_cast<size_t>(type.shape.elements_per_item()) * size_of(type.dtype);
+}
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(Program program, const Cluster& cluster, SessionOptions options)
+      : program_(std::move(program)),
+        options_(std::move(options)),
+        shares_(starting_shares(options_, cluster)),
+        team_(static_cast<int>(program_.workers.size())),
+        threads_(static_cast<int>(program_.workers.size())),
+        x_bytes_(input_item_bytes(program_.gradient_graph(), "x")),
+        label_bytes_(input_item_bytes(program_.gradient_graph(), "label")) {
+    const bool alone = program_.workers.size() == 1;
+    for (size_t w = 0; w < program_.workers.size(); ++w) {
+      const WorkerProgram& worker = program_.workers[w];
+      replicas_.push_back(std::make_unique<Replica>(
+          program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]),
+          alone && program_.buckets.empty() ? nullptr : &team_.member(static_cast<int>(w)), options_.seed));
+    }
+    on_each([&](int rank) {
+      replica(rank).device().enter();
+      if (rank == 0) allocate();
+    });
+    on_each([&](int rank) { replica(rank).attach(state_); });
+    initialise();
+  }
+
+  void initialise() {
+    for (const ParameterInfo& parameter : program_.parameters) {
+      std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
+      telar::initialise(parameter, options_.seed, values);
+      write(parameter.name, values);
+    }
+    for (Buffer& buffer : state_.states) std::fill_n(buffer.data(), buffer.size(), std::byte{0});
+  }
+
+  StepResult train(const BatchView& batch, const StepInputs& inputs) {
+    if (batch.size < 1) throw run_error("a step needs at least 1 sample");
+    const auto parts = split(batch);
+    std::vector<Replica::Step> steps(replicas_.size());
+    on_each([&](int rank) {
+      steps[static_cast<size_t>(rank)] =
+          replica(rank).train(parts[static_cast<size_t>(rank)], inputs, batch.size);
+    });
+    if (options_.measured_shares) record_speed(parts, steps);
+    return steps[0].result;
+  }
+
+  std::vector<double> evaluate(const BatchView& batch) {
+    const auto parts = split(batch);
+    std::vector<std::vector<double>> sums(replicas_.size());
+    on_each([&](int rank) {
+      sums[static_cast<size_t>(rank)] = replica(rank).evaluate(parts[static_cast<size_t>(rank)]);
+    });
+    return sums[0];
+  }
+
+  std::vector<float> predict(const BatchView& batch) {
+    const auto parts = split(batch);
+    std::vector<std::vector<float>> outputs(replicas_.size());
+    on_each([&](int rank) {
+      outputs[static_cast<size_t>(rank)] = replica(rank).predict(parts[static_cast<size_t>(rank)]);
+    });
+    std::vector<float> all;
+    for (const auto& output : outputs) all.insert(all.end(), output.begin(), output.end());
+    return all;
+  }
+
+  std::string find_non_finite(const BatchView& batch, const StepInputs& inputs) {
+    for (const ParameterInfo& parameter : program_.parameters) {
+      const auto values = read(parameter.name);
+      if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+        return fmt::format("parameter '{}' (an earlier update made it so)", parameter.name);
+      }
+    }
+    const auto parts = split(batch);
+    std::vector<std::string> found(replicas_.size());
+    on_each([&](int rank) {
+      found[static_cast<size_t>(rank)] =
+          replica(rank).find_non_finite(parts[static_cast<size_t>(rank)], inputs);
+    });
+    for (const auto& place : found) {
+      if (!place.empty()) return place;
+    }
+    return "the sum of the losses";
+  }
+
+  std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) {
+    const auto parts = split(batch);
+    std::vector<OperationTime> times;
+    on_each([&](int rank) {
+      auto mine = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
+      if (rank == 0) times = std::move(mine);
+    });
+    return times;
+  }
+
+  std::vector<std::string> state_names() const {
+    std::vector<std::string> names;
+    for (const ParameterInfo& parameter : program_.parameters) names.push_back(parameter.name);
+    for (const Value& value : program_.update.values()) {
+      if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/")) names.push_back(value.name);
+    }
+    return names;
+  }
+
+  /// The arena that holds a state tensor, and its place.
+  struct Place {
+    std::byte* memory;
+    const ArenaLayout::Slot* slot;
+  };
+  Place find(const std::string& name) const {
+    const size_t slash = name.find('/');
+    if (slash == std::string::npos) {
+      const ArenaLayout::Slot& slot = state_.arena.find(name);
+      return {const_cast<std::byte*>(state_.parameters.data()) + slot.offset, &slot};
+    }
+    const auto found = std::find(state_.slots.begin(), state_.slots.end(), name.substr(0, slash));
+    if (found == state_.slots.end()) throw run_error("there is no optimizer state '{}'", name);
+    const ArenaLayout::Slot& slot = state_.arena.find(name.substr(slash + 1));
+    const Buffer& arena = state_.states[static_cast<size_t>(found - state_.slots.begin())];
+    return {const_cast<std::byte*>(arena.data()) + slot.offset, &slot};
+  }
+
+  Shape shape(const std::string& name) const {
+    const std::string parameter = name.substr(name.find('/') == std::string::npos ? 0 : name.find('/') + 1);
+    for (const ParameterInfo& info : program_.parameters) {
+      if (info.name == parameter) return info.shape;
+    }
+    throw run_error("there is no parameter '{}'", parameter);
+  }
+
+  std::vector<float> read(const std::string& name) const { return canonical(find(name), shape(name)); }
+
+  std::vector<float> read_gradient(const std::string& parameter) const {
+    const ArenaLayout::Slot& slot = state_.arena.find(parameter);
+    // After an exchange each replica holds the sum of its shards alone: put them together.
+    Buffer whole(slot.layout.bytes);
+    for (size_t b = 0; b < state_.buckets.size(); ++b) {
+      const auto [begin, end] = state_.buckets[b];
+      for (size_t r = 0; r < replicas_.size(); ++r) {
+        auto [from, to] = shard_of((end - begin) / sizeof(float), static_cast<int>(r),
+                                   static_cast<int>(replicas_.size()));
+        from = std::max(begin + from * sizeof(float), slot.offset);
+        to = std::min(begin + to * sizeof(float), slot.offset + slot.layout.bytes);
+        if (from < to) std::copy_n(replicas_[r]->gradients() + from, to - from, whole.data() + (from - slot.offset));
+      }
+    }
+    return canonical({whole.data(), &slot}, shape(parameter));
+  }
+
+  void write(const std::string& name, std::span<const float> values) {
+    if (static_cast<int64_t>(values.size()) != shape(name).elements()) {
+      throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(), values.size());
+    }
+    const Place place = find(name);
+    on_first([&] { replicas_[0]->device().write(place.slot->layout, values, place.memory); });
+  }
+
+  SessionMemory memory() const {
+    SessionMemory memory;
+    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + replicas_.size());
+    for (const auto& replica : replicas_) memory.activation_bytes += replica->activation_bytes();
+    return memory;
+  }
+
+  const Program& program() const { return program_; }
+  std::vector<double> shares() const { return shares_.shares(); }
+  std::vector<std::string> device_names() const {
+    std::vector<std::string> names;
+    for (const auto& replica : replicas_) names.push_back(replica->device().name());
+    return names;
+  }
+
+ private:
+  Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
+
+  void on_each(const std::function<void(int)>& work) {
+    try {
+      threads_.run(work, [this](int rank) { team_.fail(rank); });
+    } catch (...) {
+      team_.reset();
+      throw;
+    }
+  }
+
+  void on_first(const std::function<void()>& work) {
+    on_each([&](int rank) {
+      if (rank == 0) work();
+    });
+  }
+
+  std::vector<float> canonical(const Place& place, const Shape& shape) const {
+    std::vector<float> values(static_cast<size_t>(shape.elements()));
+    replicas_[0]->device().read(place.slot->layout, place.memory, values);
+    return values;
+  }
+
+  /// The first replica's device chooses the layouts; all take them.
+  void allocate() {
+    const auto parts = split_by_shares(program_.gradient_graph().batch(), shares_.shares());
+    std::map<std::string, TensorLayout> layouts;
+    for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0]))) layouts[name] = layout;
+    std::vector<std::pair<std::string, TensorLayout>> ordered;
+    for (const ParameterInfo& parameter : program_.parameters) {
+      ordered.emplace_back(parameter.name, layouts.at(parameter.name));
+    }
+    state_.arena = ArenaLayout::pack(ordered);
+    state_.parameters = Buffer(state_.arena.bytes);
+    state_.slots = state_slots(program_.update);
+    for (size_t i = 0; i < state_.slots.size(); ++i) state_.states.emplace_back(state_.arena.bytes);
+    for (const Bucket& bucket : program_.buckets) {
+      const ArenaLayout::Slot& first = state_.arena.find(bucket.parameters.front());
+      const ArenaLayout::Slot& last = state_.arena.find(bucket.parameters.back());
+      state_.buckets.emplace_back(first.offset, last.offset + align_up(last.layout.bytes));
+    }
+    if (state_.buckets.empty()) state_.buckets.emplace_back(0, state_.arena.bytes);
+  }
+
+  std::vector<BatchView> split(const BatchView& batch) const {
+    std::vector<BatchView> parts;
+    int64_t begin = 0;
+    for (const int64_t size : split_by_shares(batch.size, shares_.shares())) {
+      const auto offset = static_cast<size_t>(begin);
+      const auto advance = [&](const void* base, size_t item) -> const void* {
+        return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + offset * item;
+      };
+      parts.push_back({size, advance(batch.x, x_bytes_), advance(batch.label, label_bytes_),
+                       batch.sample == nullptr ? nullptr : batch.sample + begin});
+      begin += size;
+    }
+    return parts;
+  }
+
+  void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps) {
+    std::vector<int64_t> samples;
+    std::vector<double> seconds;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      samples.push_back(parts[i].size);
+      seconds.push_back(steps[i].compute_seconds);
+    }
+    shares_.record(samples, seconds);
+  }
+
+  Program program_;
+  SessionOptions options_;
+  MeasuredShares shares_;
+  ThreadTeam team_;
+  ReplicaThreads threads_;
+  size_t x_bytes_;
+  size_t label_bytes_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  SharedState state_;
+};
+
+Session::Session(Program program, const Cluster& cluster, SessionOptions options)
+    : impl_(std::make_unique<Impl>(std::move(program), cluster, std::move(options))) {}
+Session::~Session() = default;
+
+void Session::initialise() { impl_->initialise(); }
+StepResult Session::train(const BatchView& batch, const StepInputs& inputs) { return impl_->train(batch, inputs); }
+std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
+std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
+const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }
+std::vector<std::string> Session::state_names() const { return impl_->state_names(); }
+Shape Session::state_shape(const std::string& name) const { return impl_->shape(name); }
+std::vector<float> Session::read_state(const std::string& name) const { return impl_->read(name); }
+void Session::write_state(const std::string& name, std::span<const float> values) { impl_->write(name, values); }
+std::vector<float> Session::read_gradient(const std::string& parameter) const {
+  return impl_->read_gradient(parameter);
+}
+std::string Session::find_non_finite(const BatchView& batch, const StepInputs& inputs) {
+  return impl_->find_non_finite(batch, inputs);
+}
+std::vector<OperationTime> Session::profile(const BatchView& batch, const StepInputs& inputs) {
+  return impl_->profile(batch, inputs);
+}
+int Session::replicas() const { return static_cast<int>(impl_->program().workers.size()); }
+std::string Session::strategy() const { return impl_->program().strategy; }
+std::vector<std::string> Session::device_names() const { return impl_->device_names(); }
+SessionMemory Session::memory() const { return impl_->memory(); }
+std::vector<double> Session::shares() const { return impl_->shares(); }
+
+Shape Session::prediction_shape() const {
+  const Graph& graph = impl_->program().prediction;
+  std::vector<int64_t> dims = graph.value(graph.output("prediction")).type.shape.dims();
+  dims.erase(dims.begin());
+  return Shape(dims);
+}
+
+}  // namespace telar

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/device/device.h"
+#include "telar/graph/program.h"
+
+namespace telar {
+
+/// Some samples: contiguous canonical memory, read during the call.
+struct BatchView {
+  int64_t size = 0;                ///< samples; may be 0
+  const void* x = nullptr;         ///< [size, …] in the model's input type
+  const void* label = nullptr;     ///< i32 [size], or f32 targets; may be null for predict
+  const int32_t* sample = nullptr; ///< global sample ids [size]; may be null for evaluate and predict
+};
+
+/// What changes from step to step.
+struct StepInputs {
+  float learning_rate = 0;
+  int64_t step = 1;    ///< 1 for the first update of the job
+  uint32_t epoch = 0;  ///< for random numbers
+};
+
+struct StepResult {
+  std::vector<double> metrics;  ///< sums over the batch's samples, in the order of metric_names
+  bool finite = true;           ///< false: the loss was NaN or infinite; nothing was updated
+};
+
+struct SessionOptions {
+  uint64_t seed = 0;
+  bool measured_shares = false;      ///< split the batch by each replica's measured speed, re-measured as it runs
+  std::vector<double> shares;        ///< fixed relative shares of the replicas; empty: equal, or by threads
+};
+
+/// Memory of one session, for the report and the summary.
+struct SessionMemory {
+  size_t parameter_bytes = 0;   ///< parameters, gradients of all replicas, optimizer state
+  size_t activation_bytes = 0;  ///< of all replicas
+};
+
+/// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows
+/// devices or strategies. Not for several threads at once.
+class Session {
+ public:
+  Session(Program program, const Cluster& cluster, SessionOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Sets every parameter by its initializer from (seed, name) and optimizer state to zero. Done by the constructor.
+  void initialise();
+
+  /// One training step over the batch; 0 samples are allowed where the strategy has several workers.
+  StepResult train(const BatchView& batch, const StepInputs& inputs);
+  /// Metric sums over the batch in evaluation mode; changes nothing.
+  std::vector<double> evaluate(const BatchView& batch);
+  /// The model's output [size, …] in evaluation mode.
+  std::vector<float> predict(const BatchView& batch);
+  /// Extents of one sample's prediction.
+  Shape prediction_shape() const;
+  const std::vector<std::string>& metric_names() const;
+
+  /// Names of all state in canonical form: parameters ("conv1.weight") and optimizer state ("momentum/conv1.weight").
+  std::vector<std::string> state_names() const;
+  /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
+  Shape state_shape(const std::string& name) const;
+  std::vector<float> read_state(const std::string& name) const;
+  /// Throws Error (user) when the size does not fit.
+  void write_state(const std::string& name, std::span<const float> values);
+  /// The gradient sums of the last step, canonical (for tests and diagnosis).
+  std::vector<float> read_gradient(const std::string& parameter) const;
+
+  /// After a step that was not finite: where a NaN or infinity is first seen for this batch, in words:
+  /// "layer 'conv2' (conv2d)".
+  std::string find_non_finite(const BatchView& batch, const StepInputs& inputs);
+
+  /// Seconds of each operation of one training step on replica 0, in order; changes nothing but gradients.
+  /// For benchmarks.
+  std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
+
+  int replicas() const;
+  std::string strategy() const;
+  std::vector<std::string> device_names() const;
+  SessionMemory memory() const;
+  /// Relative shares of the replicas now.
+  std::vector<double> shares() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace telar

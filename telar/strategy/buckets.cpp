@@ -1,0 +1,73 @@
+#include "telar/strategy/buckets.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "telar/graph/ops/communication.h"
+#include "telar/graph/rewrite.h"
+
+namespace telar {
+
+namespace {
+
+/// For each node that completes a parameter's gradient, that parameter's name.
+std::string completes(const Graph& graph, const Node& node) {
+  static const std::string kPrefix = "gradient/";
+  if (node.op->name() != "accumulate") return "";
+  const std::string& buffer = graph.value(node.inputs[0]).name;
+  return buffer.starts_with(kPrefix) ? buffer.substr(kPrefix.size()) : "";
+}
+
+}  // namespace
+
+std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step) {
+  std::map<std::string, size_t> place;
+  for (const Node& node : step.gradient.nodes()) {
+    const std::string name = completes(step.gradient, node);
+    if (!name.empty()) place.emplace(name, place.size());
+  }
+  const auto rank = [&](const ParameterInfo& parameter) {
+    const auto found = place.find(parameter.name);
+    if (found == place.end()) return std::pair<int, size_t>(2, 0);
+    return std::pair<int, size_t>(parameter.trainable ? 0 : 1, found->second);
+  };
+  std::vector<ParameterInfo> ordered = step.parameters;
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](const ParameterInfo& a, const ParameterInfo& b) { return rank(a) < rank(b); });
+  return ordered;
+}
+
+std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient, size_t bytes) {
+  std::vector<Bucket> buckets;
+  size_t filled = bytes;
+  for (const ParameterInfo& parameter : parameters) {
+    if (!gradient.has(ValueKind::buffer, "gradient/" + parameter.name)) continue;
+    if (filled >= bytes) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().parameters.push_back(parameter.name);
+    filled += static_cast<size_t>(parameter.shape.elements()) * sizeof(float);
+  }
+  return buckets;
+}
+
+Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>& buckets) {
+  std::map<std::string, size_t> bucket_of;
+  std::vector<size_t> missing;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    missing.push_back(buckets[b].parameters.size());
+    for (const auto& name : buckets[b].parameters) bucket_of[name] = b;
+  }
+  size_t next = 0;  // buckets start in one order on every member
+  return rewrite_nodes(gradient, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
+    copy_node(builder, node, remap);
+    const std::string name = completes(gradient, node);
+    if (name.empty()) return;
+    --missing[bucket_of.at(name)];
+    for (; next < buckets.size() && missing[next] == 0; ++next) reduce_bucket(builder, static_cast<int64_t>(next));
+  });
+}
+
+}  // namespace telar

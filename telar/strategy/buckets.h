@@ -1,0 +1,17 @@
+#pragma once
+
+#include "telar/graph/program.h"
+
+namespace telar {
+
+/// The step's parameters in the order in which their gradients become ready in the gradient graph; running statistics behind
+/// them, and last those that have no gradient because they are not trained.
+std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step);
+
+/// Consecutive parameters that have a gradient in the graph, closed as soon as a bucket holds `bytes`.
+std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient, size_t bytes);
+
+/// The gradient graph with a `reduce_bucket` after the node that completes each bucket.
+Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>& buckets);
+
+}  // namespace telar

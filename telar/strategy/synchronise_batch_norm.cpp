@@ -1,0 +1,40 @@
+#include "telar/strategy/synchronise_batch_norm.h"
+
+#include <map>
+
+#include "telar/graph/ops/communication.h"
+#include "telar/graph/ops/distributed_batch_norm.h"
+#include "telar/graph/rewrite.h"
+
+namespace telar {
+
+Graph synchronise_batch_norm(const Graph& gradient, int64_t members) {
+  std::map<ValueId, ValueId> statistics_of;  // a batch norm's saved value (old id) to its statistics (new id)
+  return rewrite_nodes(gradient, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
+    if (node.op->name() == "batch_norm") {
+      const ValueId x = remap(node.inputs[0]);
+      const ValueId gathered = all_gather(builder, batch_norm_statistics(builder, x), members);
+      const BatchStatistics combined = combine_statistics(builder, gathered);
+      remap.set(node.outputs[0], batch_norm_apply(builder, x, remap(node.inputs[1]), remap(node.inputs[2]),
+                                                  combined.statistics, node.attributes.real("epsilon")));
+      remap.set(node.outputs[1], combined.mean);
+      remap.set(node.outputs[2], combined.unbiased_variance);
+      statistics_of[node.outputs[3]] = combined.statistics;
+    } else if (node.op->name() == "batch_norm_backward") {
+      const ValueId x = remap(node.inputs[0]);
+      const ValueId dy = remap(node.inputs[1]);
+      const ValueId gamma = remap(node.inputs[2]);
+      const ValueId statistics = statistics_of.at(node.inputs[3]);
+      const double epsilon = node.attributes.real("epsilon");
+      const BatchNormSums sums = batch_norm_backward_sums(builder, x, dy, statistics, epsilon);
+      const ValueId gathered = all_gather(builder, sums.both, members);
+      remap.set(node.outputs[0], batch_norm_backward_apply(builder, x, dy, gamma, statistics, gathered, epsilon));
+      remap.set(node.outputs[1], sums.gamma);
+      remap.set(node.outputs[2], sums.beta);
+    } else {
+      copy_node(builder, node, remap);
+    }
+  });
+}
+
+}  // namespace telar
