@@ -32,8 +32,8 @@ class Attributes {
     return std::get<std::vector<int64_t>>(entries_.at(name));
   }
   bool flag_or(const std::string& name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
-  std::string text_or(const std::string& name, std::string otherwise) const {
-    return has(name) ? text(name) : std::move(otherwise);
+  std::string text_or(const std::string& name, const std::string& otherwise) const {
+    return has(name) ? text(name) : otherwise;
   }
 
   auto begin() const { return entries_.begin(); }
