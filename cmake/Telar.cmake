@@ -17,14 +17,12 @@ if(TELAR_SANITIZE)
   add_compile_options(-fsanitize=${TELAR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TELAR_SANITIZE})
 endif()
-if(TELAR_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
-endif()
 
 # A designated initialiser names what differs from the defaults, hence no warning for what it leaves out.
 # Warnings are errors in our code only: third-party headers come in as system headers.
 function(telar_options target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Werror)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+    -Wno-missing-field-initializers -Werror)
   # GCC 12 sees overlaps inside "text" + std::string that are not there (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)
