@@ -1,0 +1,38 @@
+#include "telar/observe/metrics_log.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "telar/io/atomic_file.h"
+
+namespace telar {
+namespace {
+
+bool belongs(const std::string& line, int64_t last_step) {
+  const auto fields = nlohmann::json::parse(line, nullptr, false);
+  if (!fields.is_object()) return false;
+  const auto step = fields.find("step");
+  return step == fields.end() || !step->is_number_integer() || step->get<int64_t>() <= last_step;
+}
+
+}  // namespace
+
+void MetricsLog::append(const std::vector<MetricField>& fields) {
+  nlohmann::ordered_json line = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : fields) {
+    std::visit([&line, &key = name](const auto& v) { line[key] = v; }, value);
+  }
+  file_.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void discard_metrics_after(const std::filesystem::path& path, int64_t step) {
+  std::ifstream stream(path);
+  if (!stream) return;
+  std::string kept;
+  for (std::string line; std::getline(stream, line);) {
+    if (belongs(line, step)) kept += line + "\n";
+  }
+  write_file(path, kept);
+}
+
+}  // namespace telar

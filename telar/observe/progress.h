@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "telar/observe/progress_text.h"
+
+namespace telar {
+
+/// How progress is shown.
+enum class ProgressStyle : uint8_t {
+  bar,    ///< a terminal: one line, rewritten ten times a second, and a line for each finished epoch
+  lines,  ///< a file or pipe: a line for each finished epoch, and one every ten seconds between
+  quiet   ///< nothing
+};
+
+struct ProgressOptions {
+  ProgressStyle style = ProgressStyle::lines;
+  bool colour = false;
+  std::function<int()> columns = [] { return 80; };  ///< width of the terminal, asked at each drawing
+  std::string unit = "images";                       ///< what is counted: "12,345 images/s"
+  std::function<double()> clock;                     ///< seconds; empty for the system's steady clock
+};
+
+/// What suits the open file `descriptor` (1, 2): a bar on a terminal, else lines; colour unless NO_COLOR is set or the
+/// terminal is "dumb".
+ProgressOptions progress_options(int descriptor, bool quiet);
+
+/// Where an epoch stands. Loss and accuracy are means over the samples of the epoch so far.
+struct ProgressState {
+  int64_t samples = 0;  ///< samples done in this epoch
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
+/// What an epoch came to.
+struct EpochSummary {
+  double loss = 0;
+  std::optional<double> accuracy;
+  std::optional<double> validation_loss;
+  std::optional<double> validation_accuracy;
+};
+
+/// Progress of a training run on a stream. Leaves the terminal as it found it at any moment (nothing is hidden, no
+/// mode is set), so that a killed run does no harm; the destructor ends a line that is still open.
+///
+///     Progress progress(std::cerr, progress_options(2, quiet));
+///     progress.begin_epoch(1, epochs, samples);
+///     progress.update({done, loss, accuracy});  // at each step; costs a look at the clock
+///     progress.end_epoch({loss, accuracy, validation_loss, validation_accuracy});
+class Progress {
+ public:
+  Progress(std::ostream& stream, ProgressOptions options);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// `epoch` counts from 1. `samples_done` of the epoch's `samples` were done before a resumed run began; the
+  /// samples of each update() include them.
+  void begin_epoch(int64_t epoch, int64_t epochs, int64_t samples, int64_t samples_done = 0);
+  void update(const ProgressState& state);
+  void end_epoch(const EpochSummary& summary);
+  /// A line of its own among the others: "checkpoint written to …".
+  void message(std::string_view text);
+
+ private:
+  double rate(int64_t run_samples) const;
+  std::vector<LinePart> parts(const ProgressState& state) const;
+  std::string bar_line(const ProgressState& state) const;
+  void print_line(const std::string& line);
+  std::string coloured(const std::string& text) const;
+
+  std::ostream& stream_;
+  ProgressOptions options_;
+  int64_t epoch_ = 0;
+  int64_t epochs_ = 0;
+  int64_t samples_ = 0;           ///< of this epoch
+  int64_t samples_before_ = 0;    ///< of this epoch, done by an earlier run
+  int64_t finished_samples_ = 0;  ///< done by this run in finished epochs
+  std::optional<double> run_start_;
+  double epoch_start_ = 0;
+  double last_shown_ = 0;
+  bool line_open_ = false;
+};
+
+}  // namespace telar
