@@ -50,10 +50,12 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const auto pd = batch_normalization_backward(desc, desc, epsilon_of(node), has_relu(node), hint);
   const auto& saved = lowering.attached(node.inputs[3]);
   const SlotId from = lowering.slot(dy, desc);
+  const SlotId scale = lowering.slot(node.inputs[2], per_channel);
   lowering.define_in_place(node.outputs[0], dy, desc);
   Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x)},
                       {DNNL_ARG_DIFF_DST, from},
-                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[2], per_channel)},
+                      {DNNL_ARG_SCALE, scale},
+                      {DNNL_ARG_SHIFT, scale},  // oneDNN 2 wants one and does not read it
                       {DNNL_ARG_MEAN, saved[0]},
                       {DNNL_ARG_VARIANCE, saved[1]},
                       {DNNL_ARG_DIFF_SRC, lowering.slot(node.outputs[0])},

@@ -37,8 +37,9 @@ void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<Va
     const Shape& shape = lowering.shape(part);
     const Desc desc = *part_of(whole, shape, axis, begin);
     begin += shape[axis];
-    lowering.reorder(lowering.view(from, desc),
-                     lowering.define(part, like(whole, lowering.type(part).dtype, shape)));
+    const DType dtype = lowering.type(part).dtype;
+    const Desc made = shape.rank() == 4 ? like(whole, dtype, shape) : plain(dtype, shape);
+    lowering.reorder(lowering.view(from, desc), lowering.define(part, made));
   }
 }
 
