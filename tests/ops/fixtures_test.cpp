@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/op_case.h"
+#include "ops/run_graph.h"
+#include "telar/graph/autodiff.h"
+
+namespace telar::testing {
+
+namespace {
+
+bool is_parameter(const OpCase& given, const std::string& name) {
+  return std::find(given.parameters.begin(), given.parameters.end(), name) != given.parameters.end();
+}
+
+void give(GraphRun& run, const OpCase& given, const Graph& graph, const Values& tensors) {
+  for (const auto& name : given.parameters) run.set_parameter(name, tensors.at(name).data);
+  for (const ValueId id : graph.of_kind(ValueKind::input)) {
+    const Value& value = graph.value(id);
+    if (value.name.starts_with("weighting/")) {
+      const size_t k = std::stoul(value.name.substr(value.name.find('/') + 1));
+      std::vector<float> weights(static_cast<size_t>(value.type.shape.elements()));
+      for (size_t i = 0; i < weights.size(); ++i) weights[i] = weighting(k, i);
+      run.set_input(value.name, std::span<const float>(weights));
+    } else if (value.type.dtype == DType::i32) {
+      const auto& floats = tensors.at(value.name).data;
+      const std::vector<int32_t> integers(floats.begin(), floats.end());
+      run.set_input(value.name, std::span<const int32_t>(integers));
+    } else {
+      run.set_input(value.name, std::span<const float>(tensors.at(value.name).data));
+    }
+  }
+}
+
+Graph gradient_graph(const CaseGraph& built) {
+  return built.wanted.empty() ? built.graph : differentiate(built.graph, built.loss, built.wanted);
+}
+
+/// Outputs and gradients by name, each in canonical layout.
+Values evaluate(const OpCase& given, DType compute, Accumulation accumulation, int runs) {
+  const Graph graph = gradient_graph(build_case(given, compute));
+  GraphRun run(graph, accumulation);
+  give(run, given, graph, given.tensors);
+  for (int i = 0; i < runs; ++i) run.run();
+  Values results;
+  for (const auto& name : given.outputs) results[name].data = run.output(name);
+  for (const auto& name : given.gradients) {
+    const std::string key = "gradient/" + name;
+    results[key].data = is_parameter(given, name) ? run.gradient(name) : run.output(key);
+  }
+  return results;
+}
+
+void expect_close(const OpCase& given, const Values& results, double tolerance) {
+  for (const auto& [name, result] : results) {
+    EXPECT_LT(relative_error(result.data, given.tensors.at(name).data), tolerance)
+        << given.name << ": " << name;
+  }
+}
+
+bool computes_in_bf16(const OpCase& given) {
+  const Graph graph = build_case(given, DType::f32).graph;
+  return graph.nodes().front().op->bf16();
+}
+
+/// Σ weighting · output, in double.
+double loss_of(const OpCase& given, const Graph& graph, const Values& tensors) {
+  GraphRun run(graph);
+  give(run, given, graph, tensors);
+  run.run();
+  double loss = 0;
+  for (size_t k = 0; k < given.outputs.size(); ++k) {
+    const std::string& name = given.outputs[k];
+    if (std::find(given.weighted.begin(), given.weighted.end(), name) == given.weighted.end()) continue;
+    const auto values = run.output(name);
+    for (size_t i = 0; i < values.size(); ++i) loss += static_cast<double>(weighting(k, i)) * values[i];
+  }
+  return loss;
+}
+
+class OperationTest : public ::testing::TestWithParam<std::string> {};
+
+}  // namespace
+
+TEST_P(OperationTest, EqualsPyTorchInF32) {
+  const OpCase& given = op_case(GetParam());
+  expect_close(given, evaluate(given, DType::f32, Accumulation::overwrite, 1), 1e-5);
+}
+
+TEST_P(OperationTest, EqualsPyTorchInBf16) {
+  const OpCase& given = op_case(GetParam());
+  if (!computes_in_bf16(given)) GTEST_SKIP() << given.op << " stays in f32";
+  expect_close(given, evaluate(given, DType::bf16, Accumulation::overwrite, 1), 2e-2);
+}
+
+TEST_P(OperationTest, AddsGradientsOfTwoRuns) {
+  const OpCase& given = op_case(GetParam());
+  const Values results = evaluate(given, DType::f32, Accumulation::add, 2);
+  for (const auto& name : given.gradients) {
+    if (!is_parameter(given, name)) continue;
+    auto twice = given.tensors.at("gradient/" + name).data;
+    for (float& value : twice) value *= 2;
+    EXPECT_LT(relative_error(results.at("gradient/" + name).data, twice), 1e-5) << given.name << ": " << name;
+  }
+}
+
+TEST_P(OperationTest, GradientIsTheSlopeOfTheLoss) {
+  const OpCase& given = op_case(GetParam());
+  if (given.gradients.empty()) GTEST_SKIP() << "no gradient";
+  if (given.name == "reduce_max_ties") GTEST_SKIP() << "has no slope at a tie";
+  const Values results = evaluate(given, DType::f32, Accumulation::overwrite, 1);
+  const Graph graph = build_case(given, DType::f32).graph;
+  for (const auto& name : given.gradients) {
+    const auto& gradient = results.at("gradient/" + name).data;
+    constexpr float kStep = 0.01F;  // below half the distance of the values of cases with a maximum
+    double slope = 0;
+    double size = 0;
+    Values ahead = given.tensors;
+    Values behind = given.tensors;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const float direction = std::cos(1.7F * static_cast<float>(i) + 0.3F);
+      slope += static_cast<double>(gradient[i]) * direction;
+      size += std::abs(static_cast<double>(gradient[i]) * direction);
+      ahead[name].data[i] += kStep * direction;
+      behind[name].data[i] -= kStep * direction;
+    }
+    const double measured = (loss_of(given, graph, ahead) - loss_of(given, graph, behind)) / (2.0 * kStep);
+    EXPECT_NEAR(measured, slope, 1e-3 * size + 2e-3) << given.name << ": " << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, OperationTest, ::testing::ValuesIn(op_case_names()), [](const auto& which) {
+  std::string name = which.param;
+  std::replace(name.begin(), name.end(), '-', 'm');
+  return name;
+});
+
+}  // namespace telar::testing

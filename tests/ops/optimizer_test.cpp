@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ops/run_graph.h"
+#include "telar/graph/ops/update.h"
+#include "telar/io/safetensors.h"
+
+namespace telar::testing {
+
+namespace {
+
+using nlohmann::json;
+
+const json& index() {
+  static const json parsed = json::parse(std::ifstream(std::string(TELAR_FIXTURES) + "/ops/optimizers.json"));
+  return parsed;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> found;
+  for (const auto& entry : index()["cases"]) found.push_back(entry["name"]);
+  return found;
+}
+
+void add_rule(GraphBuilder& builder, const json& given, const std::string& parameter,
+              const UpdateInputs& inputs) {
+  const json& o = given["options"];
+  const double decay = o.value("weight_decay", 0.0);
+  const double momentum = o.value("momentum", 0.0);
+  if (given["optimizer"] == "sgd") {
+    sgd_update(builder, parameter, inputs, {momentum, o.value("nesterov", false), decay});
+  } else if (given["optimizer"] == "adam") {
+    adam_update(builder, parameter, inputs,
+                {o["beta1"], o["beta2"], o["epsilon"], decay, o.value("decoupled", false)});
+  } else {
+    rmsprop_update(builder, parameter, inputs, {o["alpha"], o["epsilon"], momentum, decay});
+  }
+}
+
+/// The update of all parameters of the fixture.
+Graph update_graph(const json& given) {
+  GraphBuilder builder;
+  const TensorType scalar{DType::f32, {1}};
+  UpdateInputs inputs{builder.input("learning_rate", scalar, false), builder.input("samples", scalar, false),
+                      builder.input("step", scalar, false), kNoValue};
+  std::vector<std::string> parameters;
+  for (const auto& [name, shape] : index()["parameters"].items()) {
+    builder.parameter(name, {DType::f32, Shape(shape.get<std::vector<int64_t>>())});
+    parameters.push_back(name);
+  }
+  const double max_norm = given["max_norm"];
+  if (max_norm > 0) {
+    inputs.clip_factor = clip_factor(builder, sum_of_squares(builder, parameters), inputs.samples, max_norm);
+  }
+  for (const auto& name : parameters) add_rule(builder, given, name, inputs);
+  return builder.build();
+}
+
+/// The fixture's parameters one behind the other, as they are.
+ArenaLayout plain_arena() {
+  std::vector<std::pair<std::string, TensorLayout>> tensors;
+  for (const auto& [name, dims] : index()["parameters"].items()) {
+    const Shape shape(dims.get<std::vector<int64_t>>());
+    tensors.emplace_back(name,
+                         TensorLayout{shape, static_cast<size_t>(shape.elements()) * 4, "plain", nullptr});
+  }
+  return ArenaLayout::pack(tensors);
+}
+
+/// Arenas of parameters, gradients and optimizer state, and the update over them.
+class OptimizerRun {
+ public:
+  explicit OptimizerRun(const Graph& update)
+      : arena_(plain_arena()), parameters_(arena_.bytes), gradients_(arena_.bytes) {
+    for (size_t i = 0; i < state_slots(update).size(); ++i) states_.emplace_back(arena_.bytes);
+    updater_ = make_cpu_device(2, {})->compile_update(update, arena_);
+  }
+
+  void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(parameters_, file, key); }
+  void fill_gradients(const SafetensorsFile& file, const std::string& key) { fill(gradients_, file, key); }
+
+  /// In two parts, cut inside a parameter, as the replicas of one process share the work.
+  void step(float learning_rate, float samples, int step) {
+    UpdateBindings bindings{parameters_.data(), gradients_.data(), {}};
+    for (Buffer& state : states_) bindings.states.push_back(state.data());
+    const size_t middle = arena_.bytes / 2 / kAlignment * kAlignment;
+    const double sum = updater_->sum_of_squares(bindings, 0, middle) +
+                       updater_->sum_of_squares(bindings, middle, arena_.bytes);
+    const UpdateScalars scalars{learning_rate, samples, static_cast<float>(step)};
+    updater_->apply(bindings, scalars, sum, middle, arena_.bytes);
+    updater_->apply(bindings, scalars, sum, 0, middle);
+  }
+
+  std::span<const float> parameter(const std::string& name) const {
+    const auto& slot = arena_.find(name);
+    return parameters_.as<float>().subspan(slot.offset / 4, slot.layout.bytes / 4);
+  }
+
+ private:
+  void fill(Buffer& arena, const SafetensorsFile& file, const std::string& key) {
+    for (const auto& slot : arena_.slots) {
+      const NamedTensor tensor = file.read(key + "/" + slot.name);
+      std::memcpy(arena.data() + slot.offset, tensor.data.data(), slot.layout.bytes);
+    }
+  }
+
+  ArenaLayout arena_;
+  Buffer parameters_;
+  Buffer gradients_;
+  std::vector<Buffer> states_;
+  std::unique_ptr<Updater> updater_;
+};
+
+class OptimizerTest : public ::testing::TestWithParam<size_t> {};
+
+}  // namespace
+
+TEST_P(OptimizerTest, EqualsPyTorchForFiveSteps) {
+  const json& given = index()["cases"][GetParam()];
+  const std::string name = given["name"];
+  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  OptimizerRun run(update_graph(given));
+  run.fill_parameters(file, "start");
+  for (size_t step = 0; step < index()["learning_rates"].size(); ++step) {
+    run.fill_gradients(file, "gradient/" + std::to_string(step));
+    run.step(index()["learning_rates"][step], index()["samples"], static_cast<int>(step) + 1);
+    for (const auto& entry : index()["parameters"].items()) {
+      const NamedTensor expected = file.read(name + "/" + std::to_string(step) + "/" + entry.key());
+      EXPECT_LT(relative_error(run.parameter(entry.key()), expected.data), 1e-5)
+          << name << ", step " << step + 1 << ": " << entry.key();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, OptimizerTest, ::testing::Range<size_t>(0, names().size()),
+                         [](const auto& which) { return names()[which.param]; });
+
+TEST(RunningAverage, MovesTowardsTheMeanOfTheSamples) {
+  GraphBuilder builder;
+  builder.parameter("weight", {DType::f32, {3, 5}});
+  running_average_update(builder, "weight", builder.input("samples", {DType::f32, {1}}, false), 0.1);
+  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  OptimizerRun run(builder.build());
+  run.fill_parameters(file, "start");
+  run.fill_gradients(file, "gradient/0");
+  run.step(0, 12, 1);
+  auto expected = file.read("start/weight").data;
+  const auto sums = file.read("gradient/0/weight").data;
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = 0.9F * expected[i] + 0.1F * sums[i] / 12.0F;
+  EXPECT_LT(relative_error(run.parameter("weight"), expected), 1e-6);
+}
+
+}  // namespace telar::testing

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/core/buffer.h"
+#include "telar/device/device.h"
+
+namespace telar::testing {
+
+/// Relative L2 distance of two tensors; absolute when the reference is (nearly) zero.
+double relative_error(std::span<const float> values, std::span<const float> reference);
+
+/// A graph without communication, compiled for two threads of the CPU, with memory for its parameters and gradients.
+class GraphRun {
+ public:
+  explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite);
+
+  void set_parameter(const std::string& name, std::span<const float> values);
+  void set_input(const std::string& name, std::span<const float> values);
+  void set_input(const std::string& name, std::span<const int32_t> values);
+  void run();
+  std::vector<float> output(const std::string& name) { return context_->output(name); }
+  std::vector<float> gradient(const std::string& parameter) const;
+
+ private:
+  std::span<std::byte> keep(const std::string& name, size_t bytes);
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Executable> executable_;
+  ArenaLayout arena_;
+  Buffer parameters_;
+  Buffer gradients_;
+  Buffer activations_;
+  std::map<std::string, Buffer> inputs_;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace telar::testing
