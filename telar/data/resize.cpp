@@ -19,8 +19,8 @@ std::vector<Taps> taps_of(int64_t from, int64_t to) {
   std::vector<Taps> all;
   for (int64_t target = 0; target < to; ++target) {
     const double centre = (static_cast<double>(target) + 0.5) * factor;
-    const auto first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-    const auto last = std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), from);
+    const auto first = std::max<int64_t>(std::lround(centre - support), 0);
+    const auto last = std::min<int64_t>(std::lround(centre + support), from);
     Taps taps{static_cast<size_t>(first), {}};
     double sum = 0;
     for (int64_t source = first; source < last; ++source) {

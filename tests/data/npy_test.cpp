@@ -75,6 +75,8 @@ TEST(Npy, RejectsWhatItCannotRead) {
   Bytes bytes = saved("features_f4.npy");
   bytes.pop_back();
   expect_rejected(bytes, {"[3, 4]", "48 bytes", "47 are there"});
+  bytes.resize(bytes.size() + 2);
+  expect_rejected(bytes, {"[3, 4]", "48 bytes", "49 are there"});
   bytes.resize(50);
   expect_rejected(bytes, {"cut off at offset 50"});
   bytes = saved("features_f4.npy");
