@@ -42,6 +42,16 @@ Lowering::Lowering(const Graph& graph, const CompileOptions& options)
       lies_[id] = add_slot(plain(value.type.dtype, value.type.shape), Place::input, value.name);
     }
   }
+  declare_unread_parameters();
+}
+
+void Lowering::declare_unread_parameters() {
+  for (const Value& value : graph_.values()) {
+    const std::string name = without_prefix(value.name, kGradientPrefix);
+    if (value.kind != ValueKind::buffer || name.empty() || parameters_.contains(name)) continue;
+    parameters_[name] = {false, add_slot(plain(value.type.dtype, value.type.shape), Place::parameter, name), -1};
+    parameter_order_.push_back(name);
+  }
 }
 
 void Lowering::run() {
@@ -195,8 +205,8 @@ SlotId Lowering::gradient_slot(ValueId buffer) {
   const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
   Parameter& parameter = parameters_.at(name);
   if (parameter.gradient < 0) {
-    const SlotId values = slot(graph_.find(ValueKind::parameter, name));
-    parameter.gradient = add_slot(Desc(desc_of(values)), Place::gradient, name);
+    if (parameter.open) slot(graph_.find(ValueKind::parameter, name));
+    parameter.gradient = add_slot(Desc(desc_of(parameter.slot)), Place::gradient, name);
   }
   return parameter.gradient;
 }

@@ -140,6 +140,8 @@ class Lowering {
   };
 
   void add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad);
+  /// Running statistics: the gradient graph leaves their sums but does not read them. They lie plain.
+  void declare_unread_parameters();
   SlotId root_of(SlotId slot) const;
   SlotId add_slot(const Desc& desc, Place place, const std::string& name = {});
   void fix_layout(ValueId parameter, const Desc& layout);

@@ -1,0 +1,149 @@
+// Times whole training steps of Telar: gradient, exchange and update, with the batch in memory.
+//
+//   bench_step --workload resnet34_3x3 --json
+//   bench_step --workload mlp128 --profile
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "limit.h"
+#include "telar/core/error.h"
+#include "telar/observe/hardware.h"
+#include "telar/observe/process.h"
+#include "timing.h"
+#include "workloads.h"
+
+namespace {
+
+using namespace telar;
+using namespace telar::bench;
+
+struct Options {
+  std::string workload;
+  double seconds = 1;
+  int threads = 2;
+  int replicas = 1;
+  bool json = false;
+  bool memory = false;
+  bool profile = false;
+  bool no_limit = false;
+};
+
+void print(const nlohmann::ordered_json& record, bool json) {
+  if (json) {
+    fmt::print("{}\n", record.dump());
+    return;
+  }
+  for (const auto& [key, value] : record.items()) fmt::print("{}: {}\n", key, value.dump());
+}
+
+void print_profile(Session& session, const Samples& samples) {
+  std::map<std::string, double> by_operation;
+  std::vector<OperationTime> slowest;
+  for (int i = 0; i < 5; ++i) slowest = session.profile(samples.view(), {.learning_rate = 0, .step = 1, .epoch = 0});
+  double total = 0;
+  for (const OperationTime& time : slowest) {
+    by_operation[time.op] += time.seconds;
+    total += time.seconds;
+  }
+  fmt::print("gradient {:.3f} ms\n", 1e3 * total);
+  for (const auto& [name, seconds] : by_operation) fmt::print("  {:<40} {:9.3f} ms\n", name, 1e3 * seconds);
+  std::stable_sort(slowest.begin(), slowest.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  for (size_t i = 0; i < std::min<size_t>(20, slowest.size()); ++i) {
+    fmt::print("  {:<30} {:<30} {:9.3f} ms\n", slowest[i].scope, slowest[i].op, 1e3 * slowest[i].seconds);
+  }
+}
+
+std::string date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+void run(const Options& options) {
+  Workload workload = make_workload(options.workload);
+  const int64_t batch = workload.options.batch * options.replicas;  // the same batch for each replica
+  workload.options.batch = batch;
+  const uint64_t before = peak_memory_bytes();
+  auto session = make_session(workload, options.replicas, options.threads);
+  const Samples samples(workload, batch);
+  int64_t number = 0;
+  const auto step = [&] {
+    session->train(samples.view(), {.learning_rate = 1e-4F, .step = ++number, .epoch = 0});
+  };
+  if (options.profile) {
+    step();
+    print_profile(*session, samples);
+    return;
+  }
+  if (options.json) {
+    print({{"kind", "environment"},
+           {"framework", "telar"},
+           {"version", "0.1.0"},
+           {"cpu", read_cpu().model},
+           {"threads", options.threads * options.replicas},
+           {"date", date()}},
+          true);
+  }
+  if (options.memory) {
+    for (int i = 0; i < 5; ++i) step();
+    print({{"kind", "memory"},
+           {"framework", "telar"},
+           {"workload", options.workload},
+           {"setting", "as it comes"},
+           {"peak_bytes", peak_memory_bytes()},
+           {"after_import_bytes", before}},
+          options.json);
+    return;
+  }
+  const Times times = time_calls(options.seconds, step);
+  nlohmann::ordered_json record{{"kind", "step"},
+                                {"framework", "telar"},
+                                {"workload", options.workload},
+                                {"setting", fmt::format("{} × {} threads", options.replicas, options.threads)},
+                                {"reps", times.milliseconds.size()},
+                                {"median_ms", times.median()},
+                                {"min_ms", times.min()},
+                                {"max_ms", times.max()},
+                                {"images_per_second", 1e3 * static_cast<double>(batch) / times.median()}};
+  if (!options.no_limit && options.replicas == 1) {
+    omp_set_num_threads(options.threads);
+    const Limit limit = measure_limit(make_training_step(workload.model, workload.options), options.seconds);
+    record["limit_products_ms"] = limit.products_ms;
+    record["limit_optimizer_ms"] = limit.optimizer_ms;
+    record["limit_ms"] = limit.total();
+  }
+  print(record, options.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Times a training step of Telar with the batch in memory");
+  app.add_option("--workload", options.workload, "mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3 or resnet34_3x3_bf16")
+      ->required();
+  app.add_option("--seconds", options.seconds, "at least so long, and at least 10 steps");
+  app.add_option("--threads", options.threads, "of each replica");
+  app.add_option("--replicas", options.replicas, "with more than 1: mirrored, the same batch for each");
+  app.add_flag("--json", options.json, "JSON, one object a line");
+  app.add_flag("--memory", options.memory, "the peak memory of a few steps in place of times");
+  app.add_flag("--profile", options.profile, "the time of each operation");
+  app.add_flag("--no-limit", options.no_limit, "without measuring the limit");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(options);
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return error.kind() == Error::Kind::user ? 2 : 1;
+  }
+  return 0;
+}

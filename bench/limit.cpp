@@ -1,0 +1,159 @@
+#include "limit.h"
+
+#include <map>
+#include <unordered_map>
+
+#include "telar/core/buffer.h"
+#include "telar/device/cpu/parallel.h"
+#include "telar/device/cpu/primitives.h"
+#include "telar/device/device.h"
+#include "timing.h"
+
+namespace telar::bench {
+
+namespace {
+
+using namespace telar::cpu;
+
+/// A primitive with memory of its own for every argument.
+class Alone {
+ public:
+  template <typename PrimitiveDesc, typename Primitive>
+  Alone(const PrimitiveDesc& pd, const Primitive& primitive, const std::vector<std::pair<int, Desc>>& arguments)
+      : primitive_(primitive), stream_(engine()) {
+    for (const auto& [argument, desc] : arguments) arguments_.emplace(argument, dnnl::memory(desc, engine()));
+    arguments_.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(pd.scratchpad_desc(), engine()));
+    for (auto& [argument, memory] : arguments_) {
+      auto* bytes = static_cast<char*>(memory.get_data_handle());
+      std::fill_n(bytes, memory.get_desc().get_size(), char{0});
+    }
+  }
+  void operator()() const { primitive_.execute(stream_, arguments_); }
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::stream stream_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+struct Operands {
+  DType dtype;
+  Shape x, w, y;
+};
+
+ConvolutionShape convolution_shape(const Node& node) {
+  return {node.attributes.integers("stride"), node.attributes.integers("dilation"),
+          node.attributes.integers("padding")};
+}
+
+double time_convolution(const Node& node, const std::string& kind, const Operands& o, double seconds) {
+  const ConvolutionShape shape = convolution_shape(node);
+  const auto forward =
+      convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(), any(o.dtype, o.y), shape, false);
+  if (kind == "conv2d") {
+    return time_calls(seconds, Alone(forward, dnnl::convolution_forward(forward),
+                                     {{DNNL_ARG_SRC, forward.src_desc()},
+                                      {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+                                      {DNNL_ARG_DST, forward.dst_desc()}}))
+        .median();
+  }
+  if (kind == "conv2d_backward_data") {
+    const auto pd =
+        convolution_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), shape, forward);
+    return time_calls(seconds, Alone(pd, dnnl::convolution_backward_data(pd),
+                                     {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
+        .median();
+  }
+  const auto pd = convolution_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(), any(o.dtype, o.y),
+                                               shape, forward);
+  return time_calls(seconds, Alone(pd, dnnl::convolution_backward_weights(pd),
+                                   {{DNNL_ARG_SRC, pd.src_desc()},
+                                    {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                    {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}))
+      .median();
+}
+
+double time_linear(const std::string& kind, const Operands& o, double seconds) {
+  const auto forward =
+      inner_product_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(), any(o.dtype, o.y), false);
+  if (kind == "linear") {
+    return time_calls(seconds, Alone(forward, dnnl::inner_product_forward(forward),
+                                     {{DNNL_ARG_SRC, forward.src_desc()},
+                                      {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+                                      {DNNL_ARG_DST, forward.dst_desc()}}))
+        .median();
+  }
+  if (kind == "linear_backward_data") {
+    const auto pd = inner_product_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), forward);
+    return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_data(pd),
+                                     {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
+        .median();
+  }
+  const auto pd =
+      inner_product_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(), any(o.dtype, o.y), forward);
+  return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_weights(pd),
+                                   {{DNNL_ARG_SRC, pd.src_desc()},
+                                    {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                    {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}))
+      .median();
+}
+
+Operands operands_of(const Graph& graph, const Node& node, const std::string& kind) {
+  const auto shape = [&](ValueId id) { return graph.value(id).type.shape; };
+  const DType dtype = graph.value(node.inputs[0]).type.dtype;
+  if (kind.ends_with("_backward_data")) {
+    return {dtype, shape(node.outputs[0]), shape(node.inputs[1]), shape(node.inputs[0])};
+  }
+  if (kind.ends_with("_backward_weights")) {
+    return {dtype, shape(node.inputs[0]), shape(node.outputs[0]), shape(node.inputs[1])};
+  }
+  return {dtype, shape(node.inputs[0]), shape(node.inputs[1]), shape(node.outputs[0])};
+}
+
+/// The optimizer as one pass of streaming reads and writes over as many arrays as it has.
+double time_optimizer(const TrainingStep& step, double seconds) {
+  int64_t floats = 0;
+  for (const ParameterInfo& parameter : step.parameters) floats += parameter.shape.elements();
+  const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+  Buffer p(bytes);
+  Buffer g(bytes);
+  std::vector<Buffer> states;
+  for (size_t i = 0; i < state_slots(step.update).size(); ++i) states.emplace_back(bytes);
+  // A copy moves two streams of bytes; the optimizer reads p, g and states and writes p and states.
+  const double copy_ms = time_calls(seconds, [&] {
+                           parallel_for(floats, 8192, [&](int64_t begin, int64_t end) {
+                             std::copy(g.as<float>().begin() + begin, g.as<float>().begin() + end,
+                                       p.as<float>().begin() + begin);
+                           });
+                         }).median();
+  const auto streams = static_cast<double>(3 + 2 * states.size());
+  return copy_ms * streams / 2;
+}
+
+}  // namespace
+
+Limit measure_limit(const TrainingStep& step, double seconds) {
+  Limit limit;
+  std::map<std::string, double> known;  // equal operations are measured once
+  for (const Node& node : step.gradient.nodes()) {
+    const std::string kind(node.op->name());
+    const bool convolution = kind.starts_with("conv2d");
+    if (!convolution && !kind.starts_with("linear")) continue;
+    const Operands operands = operands_of(step.gradient, node, kind);
+    const std::string key =
+        kind + operands.x.str() + operands.w.str() + operands.y.str() + node.attributes.str();
+    if (!known.contains(key)) {
+      known[key] = convolution ? time_convolution(node, kind, operands, seconds / 20)
+                               : time_linear(kind, operands, seconds / 20);
+    }
+    limit.products_ms += known[key];
+  }
+  limit.optimizer_ms = time_optimizer(step, seconds / 4);
+  return limit;
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "telar/graph/program.h"
+
+namespace telar::bench {
+
+struct Limit {
+  double products_ms = 0;   ///< every convolution and product of the gradient graph, alone, in oneDNN's best layouts
+  double optimizer_ms = 0;  ///< the optimizer's bytes over the bandwidth that one pass over memory of that size reaches
+  double total() const { return products_ms + optimizer_ms; }
+};
+
+/// What the step cannot go below on the calling thread's team: medians of at least `seconds` in all.
+Limit measure_limit(const TrainingStep& step, double seconds);
+
+}  // namespace telar::bench

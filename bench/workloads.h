@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "telar/nn/training_step.h"
+#include "telar/runtime/session.h"
+
+namespace telar::bench {
+
+/// One of the measured training steps: a model with its optimizer, and one batch in memory.
+struct Workload {
+  Model model;
+  StepOptions options;
+  int64_t classes = 10;
+};
+
+/// mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3, resnet34_3x3_bf16. Throws Error (user) for another name.
+Workload make_workload(const std::string& name);
+std::vector<std::string> workload_names();
+
+/// Random samples of a workload.
+struct Samples {
+  Samples(const Workload& workload, int64_t count);
+  BatchView view() const { return {static_cast<int64_t>(labels.size()), x.data(), labels.data(), ids.data()}; }
+  std::vector<float> x;
+  std::vector<int32_t> labels;
+  std::vector<int32_t> ids;
+};
+
+/// A session of the workload: one replica with `threads`, or `replicas` of them mirrored; `batch` is that of the session.
+std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads);
+
+}  // namespace telar::bench

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "telar/graph/training_step.h"
+
+namespace telar::test {
+
+/// Weights, inputs and directions by a stated formula: the same bits here and in tests/fixtures/models/make_models.py.
+
+/// A hash of 32 bits (Wellons' "lowbias32").
+inline uint32_t formula_mix(uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7FEB352DU;
+  x ^= x >> 15;
+  x *= 0x846CA68BU;
+  return x ^ (x >> 16);
+}
+
+/// Word i of a name: mix(i xor mix(FNV-1a of the name, started `salt` later)).
+class FormulaWords {
+ public:
+  explicit FormulaWords(const std::string& name, uint32_t salt = 0) {
+    uint32_t hash = 0x811C9DC5U + salt;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193U;
+    stream_ = formula_mix(hash);
+  }
+  uint32_t word(size_t i) const { return formula_mix(static_cast<uint32_t>(i) ^ stream_); }
+  /// In −1 … 1, with 24 bits: exact in f32.
+  double unit(size_t i) const { return static_cast<double>(word(i) >> 8) / 8388608.0 - 1; }
+  /// −1 or 1.
+  double sign(size_t i) const { return (word(i) >> 31) != 0 ? -1 : 1; }
+
+ private:
+  uint32_t stream_;
+};
+
+/// The value of a residual network's parameter, by what kind it is: convolutions and the final layer have unit gain, scales
+/// are near 0.5, shifts near 0.25 or (one in 8) −0.5, statistics near 0 and 1.
+inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, std::span<float> values) {
+  const FormulaWords words(parameter.name, salt);
+  const double bound = std::sqrt(3 / static_cast<double>(parameter.shape.elements_per_item()));
+  const auto value = [&](size_t i) {
+    const double u = words.unit(i);
+    if (parameter.name.ends_with("running_var")) return 1 + 0.25 * u;
+    if (parameter.name.ends_with("running_mean")) return 0.1 * u;
+    if (parameter.shape.rank() > 1) return bound * u;
+    if (parameter.name == "fc.bias") return 0.1 * u;
+    if (parameter.name.ends_with("bias")) return (i % 8 == 5 ? -0.5 : 0.25) + 0.25 * u;
+    return 0.5 + 0.1 * u;
+  };
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(value(i));
+}
+
+}  // namespace telar::test

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "telar/core/random.h"
+#include "telar/nn/training_step.h"
+#include "telar/runtime/session.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar::test {
+
+/// Samples by a stated formula: features uniform in −1 … 1, labels uniform over the classes.
+class Samples {
+ public:
+  Samples(int64_t count, const Shape& sample, int64_t classes, uint64_t seed = 5) : count_(count) {
+    RandomSequence random(seed, 1);
+    x_.resize(static_cast<size_t>(count * sample.elements()));
+    for (float& value : x_) value = 2 * random.uniform() - 1;
+    for (int64_t i = 0; i < count; ++i) {
+      labels_.push_back(static_cast<int32_t>(random.below(static_cast<uint32_t>(classes))));
+      ids_.push_back(static_cast<int32_t>(i));
+    }
+  }
+  BatchView view() const { return {count_, x_.data(), labels_.data(), ids_.data()}; }
+
+ private:
+  int64_t count_;
+  std::vector<float> x_;
+  std::vector<int32_t> labels_;
+  std::vector<int32_t> ids_;
+};
+
+struct SessionSetup {
+  int replicas = 1;
+  int threads = 1;
+  bool mirrored = false;
+  StrategyOptions strategy = {};
+  SessionOptions session = {.seed = 11};
+};
+
+inline std::unique_ptr<Session> make_session(const Model& model, const StepOptions& options,
+                                             const SessionSetup& setup) {
+  Cluster cluster;
+  for (int r = 0; r < setup.replicas; ++r) cluster.devices.push_back({"cpu", setup.threads, {}});
+  const auto strategy = make_strategy(setup.mirrored ? "mirrored" : "single", setup.strategy);
+  return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,
+                                   setup.session);
+}
+
+/// ‖a − b‖ / ‖b‖ over all of both.
+inline double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+}  // namespace telar::test
