@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
 
@@ -78,7 +79,9 @@ Forward build_forward(const Model& model, const StepOptions& options, Mode mode,
   } else {
     builder.graph().output("prediction", prediction);
   }
-  return {builder.graph().build(), builder.parameters(), builder.running_statistics()};
+  Graph graph = builder.graph().build();
+  if (options.precision == Precision::bf16) graph = mixed_precision(graph);
+  return {std::move(graph), builder.parameters(), builder.running_statistics()};
 }
 
 /// Names behind the buffers "gradient/…", in the order in which the graph writes them.

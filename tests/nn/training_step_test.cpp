@@ -1,0 +1,210 @@
+#include "telar/nn/training_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "telar/core/error.h"
+#include "telar/nn/layers.h"
+#include "telar/nn/zoo.h"
+
+namespace telar {
+namespace {
+
+/// One linear layer of 2 inputs and 3 classes.
+Model tiny() {
+  return {"tiny", {2}, DType::f32, [](ModelBuilder& model, ValueId x) { return linear(model, "fc", x, 3); }};
+}
+
+Model with_statistics() {
+  return {"with_statistics", {4}, DType::f32, [](ModelBuilder& model, ValueId x) {
+            x = relu(model, batch_norm(model, "bn", linear(model, "fc1", x, 5), {.momentum = 0.25}));
+            return linear(model, "fc2", x, 3);
+          }};
+}
+
+std::vector<const Node*> nodes_named(const Graph& graph, const std::string& name) {
+  std::vector<const Node*> found;
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name() == name) found.push_back(&node);
+  }
+  return found;
+}
+
+/// Names of what the effects of a graph write, in order, among those that start with `prefix`.
+std::vector<std::string> written(const Graph& graph, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (!node.op->has_effect()) continue;
+    const std::string& name = graph.value(node.inputs[0]).name;
+    if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+  }
+  return names;
+}
+
+TEST(TrainingStep, OfOneLinearLayerReadsAsItShould) {
+  const TrainingStep step =
+      make_training_step(tiny(), {.batch = 4, .optimizer = SgdOptions{.momentum = 0.9}});
+  EXPECT_EQ(step.gradient.str(), R"(input %0 x: f32 [4, 2]
+parameter %1 fc.weight: f32 [3, 2]
+parameter %2 fc.bias: f32 [3]
+input %4 label: i32 [4]
+buffer %7 metric/loss: f32 [1]
+buffer %9 metric/accuracy: f32 [1]
+buffer %14 gradient/fc.weight: f32 [3, 2]
+buffer %15 gradient/fc.bias: f32 [3]
+%3 = linear(%0, %1, %2) : f32 [4, 3]  # fc
+%5, %6 = cross_entropy(%3, %4) {label_smoothing=0} : f32 [1], f32 [4, 3]  # loss
+accumulate(%7, %5)  # loss
+%8 = top_k_correct(%3, %4) {k=1} : f32 [1]  # accuracy
+accumulate(%9, %8)  # accuracy
+%10 = constant() {shape=[1], value=1} : f32 [1]  # loss
+%11 = cross_entropy_backward(%6, %4, %10) {label_smoothing=0} : f32 [4, 3]  # loss
+%12, %13 = linear_backward_weights(%0, %11) {bias=true} : f32 [3, 2], f32 [3]  # fc
+accumulate(%14, %12)  # fc
+accumulate(%15, %13)  # fc
+)");
+  EXPECT_EQ(step.metrics, (std::vector<std::string>{"loss", "accuracy"}));
+}
+
+TEST(TrainingStep, UpdatesComeInTheOrderInWhichGradientsAreReady) {
+  for (const std::string& name : model_names()) {
+    const Shape sample = name == "lstm" ? Shape{6, 4} : name == "mlp" ? Shape{9} : Shape{3, 64, 64};
+    const TrainingStep step = make_training_step(make_model(name, {}, sample, 5), {.batch = 2});
+    const auto ready = written(step.gradient, "gradient/");
+    EXPECT_EQ(written(step.update, ""), ready) << name;
+    EXPECT_EQ(ready.size(), step.parameters.size()) << name;
+    EXPECT_EQ(std::set<std::string>(ready.begin(), ready.end()).size(), ready.size()) << name;
+  }
+}
+
+TEST(TrainingStep, RunningStatisticsAreSummedInTrainingAndReadInEvaluation) {
+  const TrainingStep step = make_training_step(with_statistics(), {.batch = 8});
+  EXPECT_EQ(written(step.gradient, "gradient/"),
+            (std::vector<std::string>{"bn.running_mean", "bn.running_var", "fc2.weight", "fc2.bias",
+                                      "bn.weight", "bn.bias", "fc1.weight", "fc1.bias"}));
+  EXPECT_FALSE(step.gradient.has(ValueKind::parameter, "bn.running_mean"));
+  EXPECT_TRUE(step.evaluation.has(ValueKind::parameter, "bn.running_mean"));
+  EXPECT_TRUE(nodes_named(step.evaluation, "batch_norm").empty());
+  EXPECT_EQ(nodes_named(step.evaluation, "batch_norm_inference").size(), 1U);
+
+  const auto averages = nodes_named(step.update, "running_average_update");
+  ASSERT_EQ(averages.size(), 2U);
+  EXPECT_EQ(averages[0]->attributes.real("momentum"), 0.25);
+  EXPECT_EQ(nodes_named(step.update, "sgd_update").size(), 6U);
+}
+
+TEST(TrainingStep, IsTheSameBuiltForABatchOrInferredForIt) {
+  for (const std::string& name : model_names()) {
+    const bool sequence = name == "lstm";
+    const Model model =
+        make_model(name, sequence ? Attributes{{"layers", int64_t{2}}, {"dropout", 0.5}} : Attributes{},
+                   sequence ? Shape{6, 4} : Shape{3, 64, 64}, 5);
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      const TrainingStep of_8 = make_training_step(model, {.batch = 8, .precision = precision});
+      const TrainingStep of_3 = make_training_step(model, {.batch = 3, .precision = precision});
+      EXPECT_NE(of_8.gradient.str(), of_3.gradient.str());
+      EXPECT_EQ(of_8.gradient.with_batch(3).str(), of_3.gradient.str()) << name;
+      EXPECT_EQ(of_8.evaluation.with_batch(3).str(), of_3.evaluation.str()) << name;
+      EXPECT_EQ(of_8.prediction.with_batch(3).str(), of_3.prediction.str()) << name;
+      EXPECT_EQ(of_8.update.str(), of_3.update.str()) << name;
+    }
+  }
+}
+
+TEST(TrainingStep, ClippingTakesTheNormOfTrainedParametersOnly) {
+  const TrainingStep step = make_training_step(with_statistics(), {.clip_norm = 2});
+  const auto norms = nodes_named(step.update, "sum_of_squares");
+  ASSERT_EQ(norms.size(), 1U);
+  EXPECT_EQ(norms[0]->inputs.size(), 6U);
+  const auto factors = nodes_named(step.update, "clip_factor");
+  ASSERT_EQ(factors.size(), 1U);
+  EXPECT_EQ(factors[0]->attributes.real("max_norm"), 2);
+  for (const Node* update : nodes_named(step.update, "sgd_update")) {
+    EXPECT_EQ(update->inputs.back(), factors[0]->outputs[0]);
+  }
+  EXPECT_TRUE(nodes_named(make_training_step(with_statistics(), {}).update, "clip_factor").empty());
+}
+
+TEST(TrainingStep, AFrozenParameterHasNeitherGradientNorUpdate) {
+  const auto last_only = [](const std::string& name) { return name.starts_with("fc2."); };
+  const TrainingStep step = make_training_step(with_statistics(), {.trains = last_only});
+  EXPECT_EQ(written(step.update, ""),
+            (std::vector<std::string>{"bn.running_mean", "bn.running_var", "fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(trainable_count(step.parameters), 5 * 3 + 3);
+  EXPECT_EQ(step.parameters.size(), 8U);
+  EXPECT_TRUE(nodes_named(step.gradient, "batch_norm_backward").empty());
+}
+
+TEST(TrainingStep, EachOptimizerHasItsOwnUpdateAndState) {
+  const auto of = [](const Optimizer& optimizer) {
+    return make_training_step(tiny(), {.optimizer = optimizer}).update;
+  };
+  EXPECT_EQ(nodes_named(of(SgdOptions{}), "sgd_update").size(), 2U);
+  EXPECT_FALSE(of(SgdOptions{}).has(ValueKind::buffer, "momentum/fc.bias"));
+  EXPECT_TRUE(of(SgdOptions{.momentum = 0.9}).has(ValueKind::buffer, "momentum/fc.bias"));
+  EXPECT_TRUE(of(AdamOptions{}).has(ValueKind::buffer, "adam_v/fc.weight"));
+  EXPECT_TRUE(
+      nodes_named(of(AdamOptions{.decoupled = true}), "adam_update")[0]->attributes.flag("decoupled"));
+  EXPECT_TRUE(of(RmspropOptions{}).has(ValueKind::buffer, "rmsprop_s/fc.weight"));
+}
+
+TEST(TrainingStep, LearningRateSamplesAndStepAreInputs) {
+  const Graph update = make_training_step(tiny(), {.optimizer = AdamOptions{}}).update;
+  for (const char* name : {"learning_rate", "samples", "step"}) {
+    EXPECT_EQ(update.value(update.find(ValueKind::input, name)).type, (TensorType{DType::f32, {1}})) << name;
+  }
+}
+
+TEST(TrainingStep, DropoutAsksForSampleAndRandomInTrainingOnly) {
+  const TrainingStep step = make_training_step(make_model("convnet", {}, {1, 28, 28}, 10), {.batch = 6});
+  EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "sample")).type,
+            (TensorType{DType::i32, {6}}));
+  EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "random")).type,
+            (TensorType{DType::i32, {4}}));
+  EXPECT_FALSE(step.evaluation.has(ValueKind::input, "sample"));
+  EXPECT_FALSE(step.prediction.has(ValueKind::input, "label"));
+}
+
+TEST(TrainingStep, MetricsAreThoseAskedFor) {
+  const TrainingStep step = make_training_step(make_model("mlp", {}, {4}, 7), {.top_k = {1, 5}});
+  EXPECT_EQ(step.metrics, (std::vector<std::string>{"loss", "accuracy", "top5"}));
+  for (const Graph* graph : {&step.gradient, &step.evaluation}) {
+    EXPECT_EQ(written(*graph, "metric/"), step.metrics);
+  }
+}
+
+TEST(TrainingStep, SquaredErrorTakesTargetsOfThePredictionsShape) {
+  const TrainingStep step = make_training_step(tiny(), {.batch = 5, .loss = Loss::mean_squared_error});
+  EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "label")).type,
+            (TensorType{DType::f32, {5, 3}}));
+  EXPECT_EQ(step.metrics, std::vector<std::string>{"loss"});
+}
+
+TEST(TrainingStep, InBf16TheMasterWeightsGradientsAndLossStayF32) {
+  const TrainingStep step =
+      make_training_step(make_model("resnet18", {}, {3, 64, 64}, 10), {.precision = Precision::bf16});
+  for (const ValueKind kind : {ValueKind::parameter, ValueKind::buffer}) {
+    for (const ValueId id : step.gradient.of_kind(kind))
+      EXPECT_EQ(step.gradient.value(id).type.dtype, DType::f32);
+  }
+  for (const Node* node : nodes_named(step.gradient, "conv2d")) {
+    EXPECT_EQ(step.gradient.value(node->outputs[0]).type.dtype, DType::bf16);
+  }
+  EXPECT_EQ(step.prediction.value(step.prediction.output("prediction")).type.dtype, DType::f32);
+}
+
+TEST(TrainingStep, RefusesWhatCannotBeTrained) {
+  EXPECT_THROW(make_training_step(tiny(), {.batch = 0}), Error);
+  EXPECT_THROW(make_training_step(tiny(), {.label_smoothing = 1}), Error);
+  EXPECT_THROW(make_training_step(tiny(), {.clip_norm = 0}), Error);
+  EXPECT_THROW(make_training_step(tiny(), {.top_k = {4}}), Error);
+  EXPECT_THROW(make_training_step(tiny(), {.trains = [](const std::string&) { return false; }}), Error);
+  const Model no_logits{
+      "none", {3, 4}, DType::f32, [](ModelBuilder& model, ValueId x) { return linear(model, "fc", x, 3); }};
+  EXPECT_THROW(make_training_step(no_logits, {}), Error);
+}
+
+}  // namespace
+}  // namespace telar
