@@ -46,7 +46,8 @@ void print(const nlohmann::ordered_json& record, bool json) {
 void print_profile(Session& session, const Samples& samples) {
   std::map<std::string, double> by_operation;
   std::vector<OperationTime> slowest;
-  for (int i = 0; i < 5; ++i) slowest = session.profile(samples.view(), {.learning_rate = 0, .step = 1, .epoch = 0});
+  for (int i = 0; i < 5; ++i)
+    slowest = session.profile(samples.view(), {.learning_rate = 0, .step = 1, .epoch = 0});
   double total = 0;
   for (const OperationTime& time : slowest) {
     by_operation[time.op] += time.seconds;
@@ -54,7 +55,8 @@ void print_profile(Session& session, const Samples& samples) {
   }
   fmt::print("gradient {:.3f} ms\n", 1e3 * total);
   for (const auto& [name, seconds] : by_operation) fmt::print("  {:<40} {:9.3f} ms\n", name, 1e3 * seconds);
-  std::stable_sort(slowest.begin(), slowest.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::stable_sort(slowest.begin(), slowest.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   for (size_t i = 0; i < std::min<size_t>(20, slowest.size()); ++i) {
     fmt::print("  {:<30} {:<30} {:9.3f} ms\n", slowest[i].scope, slowest[i].op, 1e3 * slowest[i].seconds);
   }
@@ -64,8 +66,8 @@ std::string date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 void run(const Options& options) {
@@ -105,15 +107,16 @@ void run(const Options& options) {
     return;
   }
   const Times times = time_calls(options.seconds, step);
-  nlohmann::ordered_json record{{"kind", "step"},
-                                {"framework", "telar"},
-                                {"workload", options.workload},
-                                {"setting", fmt::format("{} × {} threads", options.replicas, options.threads)},
-                                {"reps", times.milliseconds.size()},
-                                {"median_ms", times.median()},
-                                {"min_ms", times.min()},
-                                {"max_ms", times.max()},
-                                {"images_per_second", 1e3 * static_cast<double>(batch) / times.median()}};
+  nlohmann::ordered_json record{
+      {"kind", "step"},
+      {"framework", "telar"},
+      {"workload", options.workload},
+      {"setting", fmt::format("{} × {} threads", options.replicas, options.threads)},
+      {"reps", times.milliseconds.size()},
+      {"median_ms", times.median()},
+      {"min_ms", times.min()},
+      {"max_ms", times.max()},
+      {"images_per_second", 1e3 * static_cast<double>(batch) / times.median()}};
   if (!options.no_limit && options.replicas == 1) {
     omp_set_num_threads(options.threads);
     const Limit limit = measure_limit(make_training_step(workload.model, workload.options), options.seconds);
@@ -129,7 +132,8 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Times a training step of Telar with the batch in memory");
-  app.add_option("--workload", options.workload, "mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3 or resnet34_3x3_bf16")
+  app.add_option("--workload", options.workload,
+                 "mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3 or resnet34_3x3_bf16")
       ->required();
   app.add_option("--seconds", options.seconds, "at least so long, and at least 10 steps");
   app.add_option("--threads", options.threads, "of each replica");

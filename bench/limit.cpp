@@ -19,7 +19,8 @@ using namespace telar::cpu;
 class Alone {
  public:
   template <typename PrimitiveDesc, typename Primitive>
-  Alone(const PrimitiveDesc& pd, const Primitive& primitive, const std::vector<std::pair<int, Desc>>& arguments)
+  Alone(const PrimitiveDesc& pd, const Primitive& primitive,
+        const std::vector<std::pair<int, Desc>>& arguments)
       : primitive_(primitive), stream_(engine()) {
     for (const auto& [argument, desc] : arguments) arguments_.emplace(argument, dnnl::memory(desc, engine()));
     arguments_.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(pd.scratchpad_desc(), engine()));
@@ -48,8 +49,8 @@ ConvolutionShape convolution_shape(const Node& node) {
 
 double time_convolution(const Node& node, const std::string& kind, const Operands& o, double seconds) {
   const ConvolutionShape shape = convolution_shape(node);
-  const auto forward =
-      convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(), any(o.dtype, o.y), shape, false);
+  const auto forward = convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(),
+                                           any(o.dtype, o.y), shape, false);
   if (kind == "conv2d") {
     return time_calls(seconds, Alone(forward, dnnl::convolution_forward(forward),
                                      {{DNNL_ARG_SRC, forward.src_desc()},
@@ -66,8 +67,8 @@ double time_convolution(const Node& node, const std::string& kind, const Operand
                                       {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
         .median();
   }
-  const auto pd = convolution_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(), any(o.dtype, o.y),
-                                               shape, forward);
+  const auto pd = convolution_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
+                                               any(o.dtype, o.y), shape, forward);
   return time_calls(seconds, Alone(pd, dnnl::convolution_backward_weights(pd),
                                    {{DNNL_ARG_SRC, pd.src_desc()},
                                     {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
@@ -86,15 +87,16 @@ double time_linear(const std::string& kind, const Operands& o, double seconds) {
         .median();
   }
   if (kind == "linear_backward_data") {
-    const auto pd = inner_product_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), forward);
+    const auto pd =
+        inner_product_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), forward);
     return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_data(pd),
                                      {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                                       {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                                       {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
         .median();
   }
-  const auto pd =
-      inner_product_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(), any(o.dtype, o.y), forward);
+  const auto pd = inner_product_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
+                                                 any(o.dtype, o.y), forward);
   return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_weights(pd),
                                    {{DNNL_ARG_SRC, pd.src_desc()},
                                     {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},

@@ -5,8 +5,10 @@
 namespace telar::bench {
 
 struct Limit {
-  double products_ms = 0;   ///< every convolution and product of the gradient graph, alone, in oneDNN's best layouts
-  double optimizer_ms = 0;  ///< the optimizer's bytes over the bandwidth that one pass over memory of that size reaches
+  double products_ms =
+      0;  ///< every convolution and product of the gradient graph, alone, in oneDNN's best layouts
+  double optimizer_ms =
+      0;  ///< the optimizer's bytes over the bandwidth that one pass over memory of that size reaches
   double total() const { return products_ms + optimizer_ms; }
 };
 

@@ -28,7 +28,8 @@ const std::map<std::string, Workload (*)()>& table() {
       {"mlp128", [] { return mlp(128); }},
       {"convnet",
        [] {
-         return Workload{make_model("convnet", {}, {1, 28, 28}, 10), {.batch = 64, .optimizer = AdamOptions{}}};
+         return Workload{make_model("convnet", {}, {1, 28, 28}, 10),
+                         {.batch = 64, .optimizer = AdamOptions{}}};
        }},
       {"resnet34_7x7", [] { return resnet34("7x7", Precision::f32); }},
       {"resnet34_3x3", [] { return resnet34("3x3", Precision::f32); }},
@@ -68,12 +69,14 @@ std::unique_ptr<Session> make_session(const Workload& workload, int replicas, in
   for (int r = 0; r < replicas; ++r) cluster.devices.push_back({"cpu", threads, {}});
   if (replicas > 1) {
     for (int r = 0; r < replicas; ++r) {
-      for (int t = 0; t < threads; ++t) cluster.devices[static_cast<size_t>(r)].cores.push_back(r * threads + t);
+      for (int t = 0; t < threads; ++t)
+        cluster.devices[static_cast<size_t>(r)].cores.push_back(r * threads + t);
     }
   }
   const auto strategy = make_strategy(replicas > 1 ? "mirrored" : "single", {});
-  return std::make_unique<Session>(strategy->rewrite(make_training_step(workload.model, workload.options), cluster),
-                                   cluster, SessionOptions{.seed = 1});
+  return std::make_unique<Session>(
+      strategy->rewrite(make_training_step(workload.model, workload.options), cluster), cluster,
+      SessionOptions{.seed = 1});
 }
 
 }  // namespace telar::bench

@@ -23,7 +23,9 @@ std::vector<std::string> workload_names();
 /// Random samples of a workload.
 struct Samples {
   Samples(const Workload& workload, int64_t count);
-  BatchView view() const { return {static_cast<int64_t>(labels.size()), x.data(), labels.data(), ids.data()}; }
+  BatchView view() const {
+    return {static_cast<int64_t>(labels.size()), x.data(), labels.data(), ids.data()};
+  }
   std::vector<float> x;
   std::vector<int32_t> labels;
   std::vector<int32_t> ids;

@@ -147,7 +147,8 @@ class ThreadMember final : public Group {
 
  private:
   bool ready(const Exchange& exchange) const {
-    return exchange.arrived.load(std::memory_order_acquire) == static_cast<uint64_t>(shared_.size) * generation_;
+    return exchange.arrived.load(std::memory_order_acquire) ==
+           static_cast<uint64_t>(shared_.size) * generation_;
   }
 
   void sum_shard(const Exchange& exchange) const {

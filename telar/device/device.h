@@ -32,7 +32,8 @@ struct Bindings {
   std::byte* parameters = nullptr;  ///< arena
   std::byte* gradients = nullptr;   ///< arena; null when the graph has no gradients
   std::span<float> metrics;         ///< in the order of CompileOptions::metrics
-  std::span<std::byte> activations; ///< at least Executable::activation_bytes; contexts that never run at once may share it
+  std::span<std::byte>
+      activations;  ///< at least Executable::activation_bytes; contexts that never run at once may share it
 };
 
 /// Time that one operation took in the last profiled run.
@@ -117,8 +118,10 @@ class Device {
   virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const = 0;
   virtual std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const = 0;
   /// Canonical f32 values of a tensor in the device's layout, and back (padding is zeroed).
-  virtual void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const = 0;
-  virtual void write(const TensorLayout& layout, std::span<const float> canonical, std::byte* memory) const = 0;
+  virtual void read(const TensorLayout& layout, const std::byte* memory,
+                    std::span<float> canonical) const = 0;
+  virtual void write(const TensorLayout& layout, std::span<const float> canonical,
+                     std::byte* memory) const = 0;
 };
 
 /// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.

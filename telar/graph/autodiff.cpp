@@ -8,7 +8,8 @@
 namespace telar {
 
 void Op::gradient(GradientContext& /*context*/) const {
-  throw user_error("operation '{}' has no gradient; it cannot stand between a trained parameter and the loss", name());
+  throw user_error("operation '{}' has no gradient; it cannot stand between a trained parameter and the loss",
+                   name());
 }
 
 namespace {
@@ -42,7 +43,8 @@ std::vector<int> first_use(const Graph& graph) {
 Graph differentiate(const Graph& forward, ValueId loss, const std::vector<ValueId>& wanted) {
   const std::vector<bool> reached = reached_from(forward, wanted);
   const std::vector<int> first = first_use(forward);
-  if (!reached[static_cast<size_t>(loss)]) throw user_error("the loss depends on no parameter that is trained");
+  if (!reached[static_cast<size_t>(loss)])
+    throw user_error("the loss depends on no parameter that is trained");
 
   GraphBuilder builder(forward);
   std::vector<ValueId> gradients(forward.values().size(), kNoValue);

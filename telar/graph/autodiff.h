@@ -10,7 +10,10 @@ class GradientContext {
  public:
   GradientContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_gradients,
                   std::vector<bool> needs)
-      : builder_(builder), node_(node), output_gradients_(std::move(output_gradients)), needs_(std::move(needs)),
+      : builder_(builder),
+        node_(node),
+        output_gradients_(std::move(output_gradients)),
+        needs_(std::move(needs)),
         input_gradients_(node.inputs.size(), kNoValue) {}
 
   GraphBuilder& builder() { return builder_; }

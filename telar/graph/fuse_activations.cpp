@@ -34,8 +34,8 @@ Backward find_backward(const Graph& graph, const std::vector<std::vector<int>>& 
     found.relu_backward = reader;
   }
   if (found.relu_backward < 0) return {};
-  const auto& readers = uses[static_cast<size_t>(
-      graph.nodes()[static_cast<size_t>(found.relu_backward)].outputs[0])];
+  const auto& readers =
+      uses[static_cast<size_t>(graph.nodes()[static_cast<size_t>(found.relu_backward)].outputs[0])];
   if (readers.size() != 1) return {};
   const Node& reader = graph.nodes()[static_cast<size_t>(readers[0])];
   if (reader.op->name() != "batch_norm_backward" || reader.inputs[3] != batch_norm.outputs[3]) return {};

@@ -63,7 +63,8 @@ std::vector<std::vector<int>> Graph::uses() const {
 Graph Graph::with_batch(int64_t batch) const {
   Graph changed = *this;
   for (Value& value : changed.values_) {
-    if (value.kind == ValueKind::input && value.batched) value.type.shape = value.type.shape.with_batch(batch);
+    if (value.kind == ValueKind::input && value.batched)
+      value.type.shape = value.type.shape.with_batch(batch);
   }
   for (const Node& node : changed.nodes_) {
     const auto types = node.op->infer(changed.input_types(node), node.attributes);
@@ -87,7 +88,8 @@ std::string Graph::str() const {
   for (size_t i = 0; i < values_.size(); ++i) {
     const Value& value = values_[i];
     if (value.kind == ValueKind::result) continue;
-    text += fmt::format("{} %{} {}: {}\n", kKinds[static_cast<size_t>(value.kind)], i, value.name, value.type.str());
+    text += fmt::format("{} %{} {}: {}\n", kKinds[static_cast<size_t>(value.kind)], i, value.name,
+                        value.type.str());
   }
   for (const Node& node : nodes_) {
     std::vector<std::string> outputs;
@@ -113,8 +115,8 @@ ValueId GraphBuilder::declare(ValueKind kind, const std::string& name, const Ten
   if (graph_.has(kind, name)) {
     const ValueId known = graph_.find(kind, name);
     if (graph_.value(known).type != type) {
-      throw user_error("'{}' is used as {} and as {}; one name has one type", name, graph_.value(known).type.str(),
-                       type.str());
+      throw user_error("'{}' is used as {} and as {}; one name has one type", name,
+                       graph_.value(known).type.str(), type.str());
     }
     return known;
   }
@@ -155,6 +157,8 @@ ValueId GraphBuilder::add1(const Op& op, std::vector<ValueId> inputs, Attributes
   return add(op, std::move(inputs), std::move(attributes)).at(0);
 }
 
-void GraphBuilder::output(const std::string& name, ValueId value) { graph_.outputs_.emplace_back(name, value); }
+void GraphBuilder::output(const std::string& name, ValueId value) {
+  graph_.outputs_.emplace_back(name, value);
+}
 
 }  // namespace telar

@@ -13,8 +13,8 @@ namespace telar {
 enum class ValueKind : uint8_t {
   input,      ///< given at each run: samples, labels, sample ids, random state, learning rate
   parameter,  ///< long-lived state under a logical name ("layer1.0.conv1.weight"), read by the graph
-  buffer,     ///< long-lived memory that operations with effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
-  result      ///< the output of a node
+  buffer,  ///< long-lived memory that operations with effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
+  result  ///< the output of a node
 };
 
 struct Value {

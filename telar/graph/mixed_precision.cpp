@@ -39,7 +39,8 @@ Graph mixed_precision(const Graph& forward) {
       if (old == kNoValue) continue;
       const TensorType type = builder.type(remap(old));
       if (type.dtype != DType::f32 && type.dtype != DType::bf16) continue;
-      remap.set(old, converter(builder, remap(old), computes_in_bf16(*node.op, type) ? DType::bf16 : DType::f32));
+      remap.set(old,
+                converter(builder, remap(old), computes_in_bf16(*node.op, type) ? DType::bf16 : DType::f32));
     }
     copy_node(builder, node, remap);
   });

@@ -34,7 +34,8 @@ class Op {
 
   /// Types of the outputs for these inputs. Throws Error (user) naming shapes that do not fit; must hold for
   /// any batch size (axis 0 of batched inputs), since a graph is re-inferred for each.
-  virtual std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const = 0;
+  virtual std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                        const Attributes& attributes) const = 0;
 
   /// Adds the nodes that compute the gradient of each input from the gradients of the outputs, through
   /// `context`. The default says that the operation cannot be differentiated.
@@ -48,7 +49,8 @@ class Op {
   virtual bool bf16() const { return false; }
 
   /// Multiplications-with-addition of one evaluation, for `telar show` and the planner; 0 for what is bound by memory.
-  virtual int64_t multiply_adds(const std::vector<TensorType>& /*inputs*/, const std::vector<TensorType>& /*outputs*/,
+  virtual int64_t multiply_adds(const std::vector<TensorType>& /*inputs*/,
+                                const std::vector<TensorType>& /*outputs*/,
                                 const Attributes& /*attributes*/) const {
     return 0;
   }

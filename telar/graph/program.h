@@ -26,12 +26,12 @@ struct Bucket {
 
 /// What a worker does in each step, in order.
 enum class Action : uint8_t {
-  compute_gradient,      ///< runs the gradient graph over its part of the batch; buckets start inside it
-  finish_exchange,       ///< waits until its shard of every bucket holds the sum over the group
-  exchange_metrics,      ///< sums the metric buffers over the group
-  exchange_norm,         ///< sums the squared gradient norm over the group (only when the update clips)
-  update_shard,          ///< applies the optimizer to its shard of the parameters
-  wait_for_all           ///< until every member's shard is updated: the parameters are whole again
+  compute_gradient,  ///< runs the gradient graph over its part of the batch; buckets start inside it
+  finish_exchange,   ///< waits until its shard of every bucket holds the sum over the group
+  exchange_metrics,  ///< sums the metric buffers over the group
+  exchange_norm,     ///< sums the squared gradient norm over the group (only when the update clips)
+  update_shard,      ///< applies the optimizer to its shard of the parameters
+  wait_for_all       ///< until every member's shard is updated: the parameters are whole again
 };
 
 struct WorkerProgram {

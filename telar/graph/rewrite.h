@@ -10,7 +10,9 @@ namespace telar {
 class Remap {
  public:
   explicit Remap(size_t count) : new_ids_(count, kNoValue) {}
-  ValueId operator()(ValueId old) const { return old == kNoValue ? kNoValue : new_ids_[static_cast<size_t>(old)]; }
+  ValueId operator()(ValueId old) const {
+    return old == kNoValue ? kNoValue : new_ids_[static_cast<size_t>(old)];
+  }
   void set(ValueId old, ValueId now) { new_ids_[static_cast<size_t>(old)] = now; }
 
  private:

@@ -18,8 +18,9 @@ struct Initializer {
 /// A tensor of long-lived state of the model, by its logical name (torchvision's and PyTorch's names).
 struct ParameterInfo {
   std::string name;
-  Shape shape;             ///< canonical: OIHW for convolutions, [out, in] for linear layers
-  bool trainable = true;   ///< false: a running statistic, moved by `running_average_update`, not by the optimizer
+  Shape shape;  ///< canonical: OIHW for convolutions, [out, in] for linear layers
+  bool trainable =
+      true;  ///< false: a running statistic, moved by `running_average_update`, not by the optimizer
   Initializer initializer;
 };
 

@@ -20,8 +20,8 @@ constexpr const char* kInputRandom = "random";
 
 }  // namespace
 
-Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
-                 uint64_t seed)
+Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
+                 Group* group, uint64_t seed)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
       evaluation_(fuse_activations(program.evaluation)),
@@ -84,13 +84,15 @@ void Replica::communicate(const Node& node, std::span<float> memory) {
   if (group_ == nullptr) return;
   if (node.op->name() == "reduce_bucket") {
     const auto [begin, end] = state_->buckets[static_cast<size_t>(node.attributes.integer("bucket"))];
-    group_->start_reduce_scatter(gradients_.as<float>().subspan(begin / sizeof(float), (end - begin) / sizeof(float)));
+    group_->start_reduce_scatter(
+        gradients_.as<float>().subspan(begin / sizeof(float), (end - begin) / sizeof(float)));
     return;
   }
   // The device has put its row first.
   const auto rank = static_cast<size_t>(group_->rank());
   const size_t length = memory.size() / static_cast<size_t>(group_->size());
-  if (rank > 0) std::copy_n(memory.begin(), length, memory.begin() + static_cast<std::ptrdiff_t>(rank * length));
+  if (rank > 0)
+    std::copy_n(memory.begin(), length, memory.begin() + static_cast<std::ptrdiff_t>(rank * length));
   group_->all_gather(memory);
 }
 
@@ -161,7 +163,8 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         const auto start = std::chrono::steady_clock::now();
         std::fill(metrics_.begin(), metrics_.end(), 0.0F);
         compute_gradient(part, inputs);
-        step.compute_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        step.compute_seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         break;
       }
       case Action::finish_exchange: group_->finish(); break;

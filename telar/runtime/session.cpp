@@ -22,12 +22,14 @@ namespace {
 std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster) {
   if (!options.shares.empty()) {
     if (options.shares.size() != cluster.devices.size()) {
-      throw user_error("{} shares for {} replicas; give one for each", options.shares.size(), cluster.devices.size());
+      throw user_error("{} shares for {} replicas; give one for each", options.shares.size(),
+                       cluster.devices.size());
     }
     return options.shares;
   }
   std::vector<double> shares;
-  for (const DeviceSpec& device : cluster.devices) shares.push_back(options.measured_shares ? device.threads : 1);
+  for (const DeviceSpec& device : cluster.devices)
+    shares.push_back(options.measured_shares ? device.threads : 1);
   return shares;
 }
 
@@ -143,7 +145,8 @@ class Session::Impl {
     std::vector<std::string> names;
     for (const ParameterInfo& parameter : program_.parameters) names.push_back(parameter.name);
     for (const Value& value : program_.update.values()) {
-      if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/")) names.push_back(value.name);
+      if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/"))
+        names.push_back(value.name);
     }
     return names;
   }
@@ -183,11 +186,12 @@ class Session::Impl {
     for (size_t b = 0; b < state_.buckets.size(); ++b) {
       const auto [begin, end] = state_.buckets[b];
       for (size_t r = 0; r < replicas_.size(); ++r) {
-        auto [from, to] = shard_of((end - begin) / sizeof(float), static_cast<int>(r),
-                                   static_cast<int>(replicas_.size()));
+        auto [from, to] =
+            shard_of((end - begin) / sizeof(float), static_cast<int>(r), static_cast<int>(replicas_.size()));
         from = std::max(begin + from * sizeof(float), slot.offset);
         to = std::min(begin + to * sizeof(float), slot.offset + slot.layout.bytes);
-        if (from < to) std::copy_n(replicas_[r]->gradients() + from, to - from, whole.data() + (from - slot.offset));
+        if (from < to)
+          std::copy_n(replicas_[r]->gradients() + from, to - from, whole.data() + (from - slot.offset));
       }
     }
     return canonical({whole.data(), &slot}, shape(parameter));
@@ -195,7 +199,8 @@ class Session::Impl {
 
   void write(const std::string& name, std::span<const float> values) {
     if (static_cast<int64_t>(values.size()) != shape(name).elements()) {
-      throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(), values.size());
+      throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(),
+                       values.size());
     }
     const Place place = find(name);
     on_first([&] { replicas_[0]->device().write(place.slot->layout, values, place.memory); });
@@ -244,7 +249,8 @@ class Session::Impl {
   void allocate() {
     const auto parts = split_by_shares(program_.gradient_graph().batch(), shares_.shares());
     std::map<std::string, TensorLayout> layouts;
-    for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0]))) layouts[name] = layout;
+    for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0])))
+      layouts[name] = layout;
     std::vector<std::pair<std::string, TensorLayout>> ordered;
     for (const ParameterInfo& parameter : program_.parameters) {
       ordered.emplace_back(parameter.name, layouts.at(parameter.name));
@@ -302,14 +308,18 @@ Session::Session(Program program, const Cluster& cluster, SessionOptions options
 Session::~Session() = default;
 
 void Session::initialise() { impl_->initialise(); }
-StepResult Session::train(const BatchView& batch, const StepInputs& inputs) { return impl_->train(batch, inputs); }
+StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
+  return impl_->train(batch, inputs);
+}
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
 const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }
 std::vector<std::string> Session::state_names() const { return impl_->state_names(); }
 Shape Session::state_shape(const std::string& name) const { return impl_->shape(name); }
 std::vector<float> Session::read_state(const std::string& name) const { return impl_->read(name); }
-void Session::write_state(const std::string& name, std::span<const float> values) { impl_->write(name, values); }
+void Session::write_state(const std::string& name, std::span<const float> values) {
+  impl_->write(name, values);
+}
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->read_gradient(parameter);
 }

@@ -14,10 +14,10 @@ namespace telar {
 
 /// Some samples: contiguous canonical memory, read during the call.
 struct BatchView {
-  int64_t size = 0;                ///< samples; may be 0
-  const void* x = nullptr;         ///< [size, …] in the model's input type
-  const void* label = nullptr;     ///< i32 [size], or f32 targets; may be null for predict
-  const int32_t* sample = nullptr; ///< global sample ids [size]; may be null for evaluate and predict
+  int64_t size = 0;                 ///< samples; may be 0
+  const void* x = nullptr;          ///< [size, …] in the model's input type
+  const void* label = nullptr;      ///< i32 [size], or f32 targets; may be null for predict
+  const int32_t* sample = nullptr;  ///< global sample ids [size]; may be null for evaluate and predict
 };
 
 /// What changes from step to step.
@@ -34,8 +34,8 @@ struct StepResult {
 
 struct SessionOptions {
   uint64_t seed = 0;
-  bool measured_shares = false;      ///< split the batch by each replica's measured speed, re-measured as it runs
-  std::vector<double> shares;        ///< fixed relative shares of the replicas; empty: equal, or by threads
+  bool measured_shares = false;  ///< split the batch by each replica's measured speed, re-measured as it runs
+  std::vector<double> shares;    ///< fixed relative shares of the replicas; empty: equal, or by threads
 };
 
 /// Memory of one session, for the report and the summary.

@@ -19,7 +19,8 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
   }
   std::stable_sort(remainders.begin(), remainders.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (int64_t i = 0; i < total - given; ++i) ++parts[remainders[static_cast<size_t>(i) % remainders.size()].second];
+  for (int64_t i = 0; i < total - given; ++i)
+    ++parts[remainders[static_cast<size_t>(i) % remainders.size()].second];
   return parts;
 }
 

@@ -13,7 +13,8 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
 /// only when the split would be off by more than a few per cent, since every new part size is compiled anew.
 class MeasuredShares {
  public:
-  explicit MeasuredShares(std::vector<double> start) : shares_(std::move(start)), speed_(shares_.size(), 0.0) {}
+  explicit MeasuredShares(std::vector<double> start)
+      : shares_(std::move(start)), speed_(shares_.size(), 0.0) {}
 
   const std::vector<double>& shares() const { return shares_; }
   /// After a step: the samples and the seconds of each replica's computation.

@@ -38,7 +38,8 @@ std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step) {
   return ordered;
 }
 
-std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient, size_t bytes) {
+std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
+                                 size_t bytes) {
   std::vector<Bucket> buckets;
   size_t filled = bytes;
   for (const ParameterInfo& parameter : parameters) {
@@ -66,7 +67,8 @@ Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>&
     const std::string name = completes(gradient, node);
     if (name.empty()) return;
     --missing[bucket_of.at(name)];
-    for (; next < buckets.size() && missing[next] == 0; ++next) reduce_bucket(builder, static_cast<int64_t>(next));
+    for (; next < buckets.size() && missing[next] == 0; ++next)
+      reduce_bucket(builder, static_cast<int64_t>(next));
   });
 }
 

@@ -9,7 +9,8 @@ namespace telar {
 std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step);
 
 /// Consecutive parameters that have a gradient in the graph, closed as soon as a bucket holds `bytes`.
-std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient, size_t bytes);
+std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
+                                 size_t bytes);
 
 /// The gradient graph with a `reduce_bucket` after the node that completes each bucket.
 Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>& buckets);

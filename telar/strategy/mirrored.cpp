@@ -15,7 +15,8 @@ class Mirrored final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster) const override {
     const auto replicas = static_cast<int>(cluster.devices.size());
     if (replicas < 1) throw user_error("strategy 'mirrored' needs at least 1 replica");
-    Program program{name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
+    Program program{
+        name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
     program.buckets = make_buckets(program.parameters, step.gradient, options_.bucket_bytes);
     Graph gradient = options_.batch_norm == BatchNormMode::synchronised
                          ? synchronise_batch_norm(step.gradient, replicas)
@@ -36,6 +37,8 @@ class Mirrored final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) { return std::make_unique<Mirrored>(options); }
+std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
+  return std::make_unique<Mirrored>(options);
+}
 
 }  // namespace telar

@@ -12,9 +12,11 @@ class Single final : public Strategy {
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster) const override {
     if (cluster.devices.size() != 1) {
-      throw user_error("strategy 'single' runs on one device, not {}; choose 'mirrored'", cluster.devices.size());
+      throw user_error("strategy 'single' runs on one device, not {}; choose 'mirrored'",
+                       cluster.devices.size());
     }
-    Program program{name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
+    Program program{
+        name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
     program.workers.push_back({0, step.gradient, {Action::compute_gradient, Action::update_shard}});
     return program;
   }

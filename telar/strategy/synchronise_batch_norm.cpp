@@ -28,7 +28,8 @@ Graph synchronise_batch_norm(const Graph& gradient, int64_t members) {
       const double epsilon = node.attributes.real("epsilon");
       const BatchNormSums sums = batch_norm_backward_sums(builder, x, dy, statistics, epsilon);
       const ValueId gathered = all_gather(builder, sums.both, members);
-      remap.set(node.outputs[0], batch_norm_backward_apply(builder, x, dy, gamma, statistics, gathered, epsilon));
+      remap.set(node.outputs[0],
+                batch_norm_backward_apply(builder, x, dy, gamma, statistics, gathered, epsilon));
       remap.set(node.outputs[1], sums.gamma);
       remap.set(node.outputs[2], sums.beta);
     } else {

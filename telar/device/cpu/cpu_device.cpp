@@ -48,7 +48,8 @@ class CpuDevice final : public Device {
   }
 
   void write(const TensorLayout& layout, std::span<const float> canonical, std::byte* memory) const override {
-    dnnl::memory from(cpu::plain(DType::f32, layout.shape), cpu::engine(), const_cast<float*>(canonical.data()));
+    dnnl::memory from(cpu::plain(DType::f32, layout.shape), cpu::engine(),
+                      const_cast<float*>(canonical.data()));
     dnnl::memory to(cpu::native_desc(layout), cpu::engine(), memory);
     dnnl::stream stream(cpu::engine());
     std::memset(memory, 0, layout.bytes);

@@ -157,7 +157,8 @@ class CpuContext final : public Context {
     Bound& bound = bound_[s];
     for (const auto& [argument, slot] : step.arguments) {
       const auto index = static_cast<size_t>(slot);
-      bound.arguments.emplace(argument, dnnl::memory(executable_.slots_[index].desc, engine(), pointers_[index]));
+      bound.arguments.emplace(argument,
+                              dnnl::memory(executable_.slots_[index].desc, engine(), pointers_[index]));
       if (executable_.slots_[index].place == Place::input) input_uses_[slot].emplace_back(s, argument);
     }
     for (size_t i = 0; i < step.slots.size(); ++i) {

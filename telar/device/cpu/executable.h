@@ -10,7 +10,9 @@ class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const Graph& graph, const CompileOptions& options);
 
-  const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override { return layouts_; }
+  const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override {
+    return layouts_;
+  }
   size_t activation_bytes() const override { return activation_bytes_; }
   std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
 

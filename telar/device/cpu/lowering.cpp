@@ -27,7 +27,8 @@ TensorLayout make_layout(const Desc& desc) {
 Lowering::Lowering(const Graph& graph, const CompileOptions& options)
     : graph_(graph), options_(options), uses_(graph.uses()) {
   for (const auto& output : graph.outputs()) {
-    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));  // read after the end
+    uses_[static_cast<size_t>(output.second)].push_back(
+        static_cast<int>(graph.nodes().size()));  // read after the end
   }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
@@ -49,7 +50,8 @@ void Lowering::declare_unread_parameters() {
   for (const Value& value : graph_.values()) {
     const std::string name = without_prefix(value.name, kGradientPrefix);
     if (value.kind != ValueKind::buffer || name.empty() || parameters_.contains(name)) continue;
-    parameters_[name] = {false, add_slot(plain(value.type.dtype, value.type.shape), Place::parameter, name), -1};
+    parameters_[name] = {false, add_slot(plain(value.type.dtype, value.type.shape), Place::parameter, name),
+                         -1};
     parameter_order_.push_back(name);
   }
 }
@@ -63,8 +65,8 @@ void Lowering::run() {
     try {
       lower(*this, node);
     } catch (const dnnl::error& error) {
-      throw run_error("layer '{}': oneDNN cannot do {}({}): {}", node.scope, node.op->name(), node.attributes.str(),
-                      error.what());
+      throw run_error("layer '{}': oneDNN cannot do {}({}): {}", node.scope, node.op->name(),
+                      node.attributes.str(), error.what());
     }
   }
   node_ = static_cast<int>(graph_.nodes().size());
@@ -88,7 +90,8 @@ void Lowering::fix_layout(ValueId parameter, const Desc& layout) {
 }
 
 void Lowering::propose_layout(ValueId parameter, const Desc& layout) {
-  if (is_parameter(parameter) && parameters_.at(graph_.value(parameter).name).open) fix_layout(parameter, layout);
+  if (is_parameter(parameter) && parameters_.at(graph_.value(parameter).name).open)
+    fix_layout(parameter, layout);
 }
 
 void Lowering::define_converted_parameter(ValueId value, ValueId source) { converted_[value] = source; }
@@ -228,7 +231,8 @@ void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments argumen
   steps_.push_back(std::move(step));
 }
 
-void Lowering::function(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Function function) {
+void Lowering::function(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes,
+                        Function function) {
   Step step;
   step.node = node_;
   step.function = std::move(function);

@@ -24,8 +24,8 @@ struct Slot {
   Desc desc;
   size_t bytes = 0;
   Place place = Place::activation;
-  std::string name;   ///< of the parameter (also for its gradient), metric or input
-  size_t offset = 0;  ///< activation: in the memory plan, filled by plan_memory
+  std::string name;      ///< of the parameter (also for its gradient), metric or input
+  size_t offset = 0;     ///< activation: in the memory plan, filled by plan_memory
   SlotId alias_of = -1;  ///< another description of that slot's memory
 };
 
@@ -155,9 +155,9 @@ class Lowering {
   int node_ = -1;
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
-  std::map<ValueId, SlotId> lies_;                                // where each value lies
-  std::map<ValueId, std::vector<SlotId>> copies_;                 // the same value in other layouts
-  std::map<SlotId, std::vector<ValueId>> holds_;                  // values that share a slot
+  std::map<ValueId, SlotId> lies_;                 // where each value lies
+  std::map<ValueId, std::vector<SlotId>> copies_;  // the same value in other layouts
+  std::map<SlotId, std::vector<ValueId>> holds_;   // values that share a slot
   std::map<std::string, Parameter> parameters_;
   std::vector<std::string> parameter_order_;
   std::map<ValueId, ValueId> converted_;

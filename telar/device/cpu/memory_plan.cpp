@@ -59,7 +59,8 @@ size_t lowest_offset(const Life& life, const std::vector<Life>& placed_by_offset
 
 size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps, const std::set<SlotId>& kept) {
   std::vector<Life> lives = lives_of(slots, steps, kept);
-  std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
   std::vector<Life> placed;
   size_t total = 0;
   for (Life& life : lives) {
@@ -71,7 +72,8 @@ size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps, con
     slots[static_cast<size_t>(life.slot)].offset = life.offset;
   }
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].alias_of >= 0) slots[i].offset = slots[static_cast<size_t>(root_of(slots, static_cast<SlotId>(i)))].offset;
+    if (slots[i].alias_of >= 0)
+      slots[i].offset = slots[static_cast<size_t>(root_of(slots, static_cast<SlotId>(i)))].offset;
   }
   return total;
 }

@@ -51,15 +51,14 @@ Desc like(const Desc& desc, DType dtype, const Shape& shape) {
   return plain(dtype, shape);
 }
 
-Desc bytes_desc(size_t bytes) {
-  return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a};
-}
+Desc bytes_desc(size_t bytes) { return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a}; }
 
 std::string format_name(const Desc& desc) {
   const auto& blocking = desc.data.format_desc.blocking;
   std::vector<int> axes(static_cast<size_t>(desc.data.ndims));
   std::iota(axes.begin(), axes.end(), 0);
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return blocking.strides[a] > blocking.strides[b]; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](int a, int b) { return blocking.strides[a] > blocking.strides[b]; });
   std::string name;
   for (const int axis : axes) {
     const bool blocked = std::find(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks, axis) !=

@@ -43,8 +43,8 @@ void adam(const AdamLoop& loop, float* __restrict p, const float* __restrict g, 
 }
 
 TELAR_FOR_EACH_CPU
-void rmsprop_plain(const RmspropLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict s,
-                   int64_t count) {
+void rmsprop_plain(const RmspropLoop& loop, float* __restrict p, const float* __restrict g,
+                   float* __restrict s, int64_t count) {
   const RmspropLoop k = loop;
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
@@ -54,8 +54,8 @@ void rmsprop_plain(const RmspropLoop& loop, float* __restrict p, const float* __
 }
 
 TELAR_FOR_EACH_CPU
-void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict s,
-                      float* __restrict b, int64_t count) {
+void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float* __restrict g,
+                      float* __restrict s, float* __restrict b, int64_t count) {
   const RmspropLoop k = loop;
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
@@ -66,13 +66,15 @@ void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float*
 }
 
 TELAR_FOR_EACH_CPU
-void running_average(float momentum, float scale, float* __restrict p, const float* __restrict g, int64_t count) {
+void running_average(float momentum, float scale, float* __restrict p, const float* __restrict g,
+                     int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = (1.0F - momentum) * p[i] + momentum * (g[i] * scale);
 }
 
 TELAR_FOR_EACH_CPU
 double sum_of_squares(const float* g, int64_t count) {
-  constexpr int kLanes = 16;  // independent sums in a fixed order: vectorises, and the bits do not depend on the width
+  constexpr int kLanes =
+      16;  // independent sums in a fixed order: vectorises, and the bits do not depend on the width
   double sums[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

@@ -51,8 +51,8 @@ dnnl::convolution_forward::primitive_desc convolution_forward(bool training, con
 dnnl::convolution_backward_data::primitive_desc convolution_backward_data(
     const Desc& dx, const Desc& w, const Desc& dy, const ConvolutionShape& shape,
     const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_data::desc desc(kConvolution, dx, w, dy, shape.strides, onednn_dilations(shape),
-                                                   shape.padding, shape.padding);
+  const dnnl::convolution_backward_data::desc desc(kConvolution, dx, w, dy, shape.strides,
+                                                   onednn_dilations(shape), shape.padding, shape.padding);
   return {desc, attributes(), engine(), hint};
 }
 
@@ -60,16 +60,17 @@ dnnl::convolution_backward_weights::primitive_desc convolution_backward_weights(
     const Desc& x, const Desc& dw, const Desc& db, const Desc& dy, const ConvolutionShape& shape,
     const dnnl::convolution_forward::primitive_desc& hint) {
   const auto gaps = onednn_dilations(shape);
-  const auto desc = db.is_zero() ? dnnl::convolution_backward_weights::desc(kConvolution, x, dw, dy, shape.strides,
-                                                                            gaps, shape.padding, shape.padding)
-                                 : dnnl::convolution_backward_weights::desc(kConvolution, x, dw, db, dy,
-                                                                            shape.strides, gaps, shape.padding,
-                                                                            shape.padding);
+  const auto desc = db.is_zero()
+                        ? dnnl::convolution_backward_weights::desc(kConvolution, x, dw, dy, shape.strides,
+                                                                   gaps, shape.padding, shape.padding)
+                        : dnnl::convolution_backward_weights::desc(kConvolution, x, dw, db, dy, shape.strides,
+                                                                   gaps, shape.padding, shape.padding);
   return {desc, attributes(), engine(), hint};
 }
 
 dnnl::inner_product_forward::primitive_desc inner_product_forward(bool training, const Desc& x, const Desc& w,
-                                                                  const Desc& bias, const Desc& y, bool relu) {
+                                                                  const Desc& bias, const Desc& y,
+                                                                  bool relu) {
   const auto kind = forward_kind(training);
   const auto desc = bias.is_zero() ? dnnl::inner_product_forward::desc(kind, x, w, y)
                                    : dnnl::inner_product_forward::desc(kind, x, w, bias, y);
@@ -100,8 +101,8 @@ dnnl::pooling_forward::primitive_desc pooling_forward(bool training, dnnl::algor
   return {desc, attributes(), engine()};
 }
 
-dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorithm, const Desc& dx, const Desc& dy,
-                                                        const PoolingShape& shape,
+dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorithm, const Desc& dx,
+                                                        const Desc& dy, const PoolingShape& shape,
                                                         const dnnl::pooling_forward::primitive_desc& hint) {
   const dnnl::pooling_backward::desc desc(algorithm, dx, dy, shape.strides, shape.kernel, shape.padding,
                                           shape.padding);
@@ -110,8 +111,8 @@ dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorith
 
 dnnl::eltwise_forward::primitive_desc eltwise_forward(dnnl::algorithm algorithm, const Desc& x, float alpha,
                                                       float beta) {
-  return {dnnl::eltwise_forward::desc(dnnl::prop_kind::forward_training, algorithm, x, alpha, beta), attributes(),
-          engine()};
+  return {dnnl::eltwise_forward::desc(dnnl::prop_kind::forward_training, algorithm, x, alpha, beta),
+          attributes(), engine()};
 }
 
 dnnl::eltwise_backward::primitive_desc eltwise_backward(dnnl::algorithm algorithm, const Desc& dy,

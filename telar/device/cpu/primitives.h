@@ -40,12 +40,12 @@ struct PoolingShape {
 };
 dnnl::pooling_forward::primitive_desc pooling_forward(bool training, dnnl::algorithm algorithm, const Desc& x,
                                                       const Desc& y, const PoolingShape& shape);
-dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorithm, const Desc& dx, const Desc& dy,
-                                                        const PoolingShape& shape,
+dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorithm, const Desc& dx,
+                                                        const Desc& dy, const PoolingShape& shape,
                                                         const dnnl::pooling_forward::primitive_desc& hint);
 
-dnnl::eltwise_forward::primitive_desc eltwise_forward(dnnl::algorithm algorithm, const Desc& x, float alpha = 0,
-                                                      float beta = 0);
+dnnl::eltwise_forward::primitive_desc eltwise_forward(dnnl::algorithm algorithm, const Desc& x,
+                                                      float alpha = 0, float beta = 0);
 dnnl::eltwise_backward::primitive_desc eltwise_backward(dnnl::algorithm algorithm, const Desc& dy,
                                                         const Desc& data);
 

@@ -29,7 +29,9 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // floats a thread
 
-float real(const Attributes& attributes, const char* name) { return static_cast<float>(attributes.real(name)); }
+float real(const Attributes& attributes, const char* name) {
+  return static_cast<float>(attributes.real(name));
+}
 
 bool is_update(const Node& node) { return node.op->name().ends_with("_update"); }
 
@@ -41,8 +43,12 @@ CpuUpdater::CpuUpdater(const Graph& update, const ArenaLayout& arena) {
     if (node.op->name() == "clip_factor") max_norm_ = node.attributes.real("max_norm");
     if (!is_update(node)) continue;
     const ArenaLayout::Slot& place = arena.find(update.value(node.inputs[0]).name);
-    Section section{place.offset, place.offset + align_up(place.layout.bytes), std::string(node.op->name()),
-                    node.attributes, {}, node.inputs.back() != kNoValue};
+    Section section{place.offset,
+                    place.offset + align_up(place.layout.bytes),
+                    std::string(node.op->name()),
+                    node.attributes,
+                    {},
+                    node.inputs.back() != kNoValue};
     for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four are scalars
       const std::string& name = update.value(node.inputs[i]).name;
       const auto slot = std::find(slots.begin(), slots.end(), name.substr(0, name.find('/')));
@@ -50,7 +56,8 @@ CpuUpdater::CpuUpdater(const Graph& update, const ArenaLayout& arena) {
     }
     sections_.push_back(std::move(section));
   }
-  std::sort(sections_.begin(), sections_.end(), [](const Section& a, const Section& b) { return a.begin < b.begin; });
+  std::sort(sections_.begin(), sections_.end(),
+            [](const Section& a, const Section& b) { return a.begin < b.begin; });
   std::vector<Section> merged;
   for (Section& section : sections_) {
     if (!merged.empty() && merged.back().end == section.begin && merged.back().rule == section.rule &&
@@ -85,7 +92,8 @@ void CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scal
   for (const Section& section : sections_) {
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
-    if (from < to) run(section, bindings, scalars, (section.clipped ? clip : 1.0F) / scalars.samples, from, to);
+    if (from < to)
+      run(section, bindings, scalars, (section.clipped ? clip : 1.0F) / scalars.samples, from, to);
   }
 }
 
@@ -94,14 +102,16 @@ void CpuUpdater::run(const Section& section, const UpdateBindings& bindings, con
   auto* p = reinterpret_cast<float*>(bindings.parameters + begin);
   const auto* g = reinterpret_cast<const float*>(bindings.gradients + begin);
   std::vector<float*> s;
-  for (const size_t index : section.states) s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
+  for (const size_t index : section.states)
+    s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
   const Attributes& a = section.attributes;
   const auto count = static_cast<int64_t>((end - begin) / sizeof(float));
   const auto pass = [&](const auto& body) { parallel_for(count, kGrain, body); };
 
   if (section.rule == "sgd_update") {
-    const SgdLoop loop{scalars.learning_rate, scale, real(a, "momentum"), real(a, "weight_decay"),
-                       a.flag("nesterov"), scalars.step <= 1.0F};
+    const SgdLoop loop{scalars.learning_rate, scale,
+                       real(a, "momentum"),   real(a, "weight_decay"),
+                       a.flag("nesterov"),    scalars.step <= 1.0F};
     pass([&](int64_t from, int64_t to) {
       if (s.empty()) {
         sgd_plain(loop, p + from, g + from, to - from);
@@ -124,8 +134,9 @@ void CpuUpdater::run(const Section& section, const UpdateBindings& bindings, con
       adam(loop, p + from, g + from, s[0] + from, s[1] + from, to - from);
     });
   } else if (section.rule == "rmsprop_update") {
-    const RmspropLoop loop{scalars.learning_rate, scale, real(a, "alpha"), real(a, "epsilon"), real(a, "momentum"),
-                           real(a, "weight_decay")};
+    const RmspropLoop loop{scalars.learning_rate, scale,
+                           real(a, "alpha"),      real(a, "epsilon"),
+                           real(a, "momentum"),   real(a, "weight_decay")};
     pass([&](int64_t from, int64_t to) {
       if (s.size() == 1) {
         rmsprop_plain(loop, p + from, g + from, s[0] + from, to - from);

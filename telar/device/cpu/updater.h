@@ -12,8 +12,8 @@ class CpuUpdater final : public Updater {
 
   bool clips() const override { return max_norm_ > 0; }
   double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const override;
-  void apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares, size_t begin,
-             size_t end) const override;
+  void apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
+             size_t begin, size_t end) const override;
 
  private:
   struct Section {

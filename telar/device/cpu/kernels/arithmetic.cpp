@@ -40,7 +40,8 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
   } else {
     const SlotId zeros = lowering.temporary(full);
     const size_t bytes = full.get_size();
-    lowering.function({}, {zeros}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
+    lowering.function({}, {zeros},
+                      [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
     first = lowering.temporary(full);
     const Desc spread = plain(dtype, padded(lowering.shape(a), shape.rank()));
     const auto pd = binary(dnnl::algorithm::binary_add, full, spread, full, false);
@@ -52,15 +53,20 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
   const Desc spread = plain(dtype, padded(lowering.shape(b), shape.rank()));
   const auto pd = binary(algorithm, full, spread, full, relu);
   const SlotId second = lowering.view(lowering.plain_slot(b), spread);
-  lowering.primitive(pd, dnnl::binary(pd),
-                     {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
+  lowering.primitive(
+      pd, dnnl::binary(pd),
+      {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
 }
 
 }  // namespace
 
-void lower_add(Lowering& lowering, const Node& node) { lower_binary(lowering, node, dnnl::algorithm::binary_add); }
+void lower_add(Lowering& lowering, const Node& node) {
+  lower_binary(lowering, node, dnnl::algorithm::binary_add);
+}
 
-void lower_mul(Lowering& lowering, const Node& node) { lower_binary(lowering, node, dnnl::algorithm::binary_mul); }
+void lower_mul(Lowering& lowering, const Node& node) {
+  lower_binary(lowering, node, dnnl::algorithm::binary_mul);
+}
 
 void lower_sum_to(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];

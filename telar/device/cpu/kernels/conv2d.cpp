@@ -25,14 +25,15 @@ struct Shapes {
   int64_t groups;
 };
 
-dnnl::convolution_forward::primitive_desc forward_of(const Shapes& s, const ConvolutionShape& shape, bool training,
-                                                     bool bias, bool relu) {
+dnnl::convolution_forward::primitive_desc forward_of(const Shapes& s, const ConvolutionShape& shape,
+                                                     bool training, bool bias, bool relu) {
   return convolution_forward(training, any(s.dtype, s.x), weights_any(s.dtype, s.w, s.groups),
                              bias ? bias_desc(s.y[1]) : Desc(), any(s.dtype, s.y), shape, relu);
 }
 
 dnnl::convolution_backward_weights::primitive_desc backward_weights_of(const Shapes& s,
-                                                                       const ConvolutionShape& shape, bool bias) {
+                                                                       const ConvolutionShape& shape,
+                                                                       bool bias) {
   return convolution_backward_weights(any(s.dtype, s.x), weights_any(DType::f32, s.w, s.groups),
                                       bias ? bias_desc(s.y[1]) : Desc(), any(s.dtype, s.y), shape,
                                       forward_of(s, shape, true, bias, false));
@@ -67,8 +68,9 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const ConvolutionShape shape = shape_of(node.attributes);
   const Shapes s{lowering.type(dy).dtype, lowering.shape(dx), lowering.shape(w), lowering.shape(dy),
                  node.attributes.integer("groups")};
-  const auto pd = convolution_backward_data(any(s.dtype, s.x), weights_any(s.dtype, s.w, s.groups), any(s.dtype, s.y),
-                                            shape, forward_of(s, shape, true, false, false));
+  const auto pd =
+      convolution_backward_data(any(s.dtype, s.x), weights_any(s.dtype, s.w, s.groups), any(s.dtype, s.y),
+                                shape, forward_of(s, shape, true, false, false));
   lowering.primitive(pd, dnnl::convolution_backward_data(pd),
                      {{DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
                       {DNNL_ARG_WEIGHTS, lowering.slot(w, pd.weights_desc())},

@@ -96,7 +96,8 @@ void apply(const ImageLayout& l, float epsilon, const T* x, const float* gamma, 
 }
 
 template <typename T>
-void backward_sums(const ImageLayout& l, float epsilon, const T* x, const T* dy, const float* stats, float* both) {
+void backward_sums(const ImageLayout& l, float epsilon, const T* x, const T* dy, const float* stats,
+                   float* both) {
   for_each_group(l, [&](int64_t g) {
     std::vector<double> sums(static_cast<size_t>(2 * l.block));
     for_each_in_group(l, g, [&](int64_t c, int64_t i) {
@@ -157,7 +158,8 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
   const int64_t members = lowering.shape(node.inputs[0])[0];
   const int64_t length = lowering.shape(node.inputs[0])[1];
   const int64_t channels = (length - 1) / 2;
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1]),
+  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
+                                   lowering.define_plain(node.outputs[1]),
                                    lowering.define_plain(node.outputs[2])};
   lowering.function({lowering.plain_slot(node.inputs[0])}, writes, [=](const Pointers& p) {
     const auto* rows = p.get<const float>(0);
@@ -197,8 +199,8 @@ void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
       if (l.block > 1 && l.channels % l.block != 0 && l.block != l.channels) {
         std::fill_n(p.get<T>(4), l.samples * l.sample, T{0});  // padding of the last channel group
       }
-      apply(l, epsilon, p.get<const T>(0), p.get<const float>(1), p.get<const float>(2), p.get<const float>(3),
-            p.get<T>(4));
+      apply(l, epsilon, p.get<const T>(0), p.get<const float>(1), p.get<const float>(2),
+            p.get<const float>(3), p.get<T>(4));
     });
   });
 }
@@ -210,7 +212,8 @@ void lower_batch_norm_backward_sums(Lowering& lowering, const Node& node) {
   const float epsilon = epsilon_of(node);
   const std::vector<SlotId> reads{lowering.slot(x, desc), lowering.slot(node.inputs[1], desc),
                                   lowering.plain_slot(node.inputs[2])};
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1]),
+  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
+                                   lowering.define_plain(node.outputs[1]),
                                    lowering.define_plain(node.outputs[2])};
   with_element(lowering.type(x).dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
@@ -255,9 +258,8 @@ void lower_all_gather(Lowering& lowering, const Node& node) {
   const int64_t length = lowering.shape(node.inputs[0])[0];
   const SlotId rows = lowering.define_plain(node.outputs[0]);
   // The device does not know its rank: its row goes first, and the host moves it to its place.
-  lowering.function({lowering.plain_slot(node.inputs[0])}, {rows}, [=](const Pointers& p) {
-    std::copy_n(p.get<const float>(0), length, p.get<float>(1));
-  });
+  lowering.function({lowering.plain_slot(node.inputs[0])}, {rows},
+                    [=](const Pointers& p) { std::copy_n(p.get<const float>(0), length, p.get<float>(1)); });
   lowering.host(rows);
 }
 

@@ -79,8 +79,8 @@ constexpr auto kKernels = std::to_array<std::pair<std::string_view, LowerFunctio
 }  // namespace
 
 LowerFunction find_kernel(std::string_view operation) {
-  const auto* found =
-      std::find_if(kKernels.begin(), kKernels.end(), [&](const auto& kernel) { return kernel.first == operation; });
+  const auto* found = std::find_if(kKernels.begin(), kKernels.end(),
+                                   [&](const auto& kernel) { return kernel.first == operation; });
   return found == kKernels.end() ? nullptr : found->second;
 }
 

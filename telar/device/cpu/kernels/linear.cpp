@@ -18,8 +18,9 @@ dnnl::inner_product_forward::primitive_desc forward_of(const Shapes& s, bool bia
 }
 
 dnnl::inner_product_backward_weights::primitive_desc backward_weights_of(const Shapes& s, bool bias) {
-  return inner_product_backward_weights(any(s.dtype, s.x), any(DType::f32, s.w), bias ? bias_desc(s.y[1]) : Desc(),
-                                        any(s.dtype, s.y), forward_of(s, bias, false));
+  return inner_product_backward_weights(any(s.dtype, s.x), any(DType::f32, s.w),
+                                        bias ? bias_desc(s.y[1]) : Desc(), any(s.dtype, s.y),
+                                        forward_of(s, bias, false));
 }
 
 }  // namespace

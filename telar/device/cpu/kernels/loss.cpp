@@ -26,7 +26,8 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const int64_t classes = lowering.shape(node.inputs[0])[1];
   const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
   const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])};
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1])};
+  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
+                                   lowering.define_plain(node.outputs[1])};
   lowering.function(reads, writes, [=](const Pointers& p) {
     const auto* logits = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);

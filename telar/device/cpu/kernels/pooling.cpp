@@ -18,8 +18,8 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const bool training = lowering.used(node.outputs[1]);
-  const auto pd = pooling_forward(training, kMax, lowering.desc(x), any(lowering.type(y).dtype, lowering.shape(y)),
-                                  shape_of(node.attributes));
+  const auto pd = pooling_forward(training, kMax, lowering.desc(x),
+                                  any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
   Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}};
   if (training) {
     const SlotId winners = lowering.temporary(pd.workspace_desc());
@@ -32,8 +32,8 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
 void lower_average_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const auto pd = pooling_forward(true, kAverage, lowering.desc(x), any(lowering.type(y).dtype, lowering.shape(y)),
-                                  shape_of(node.attributes));
+  const auto pd = pooling_forward(true, kAverage, lowering.desc(x),
+                                  any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
   lowering.primitive(pd, dnnl::pooling_forward(pd),
                      {{DNNL_ARG_SRC, lowering.slot(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}});
 }
@@ -62,9 +62,9 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const Desc dx_like = like(dy_desc, lowering.type(dx).dtype, lowering.shape(dx));
   const auto hint = pooling_forward(true, kAverage, dx_like, dy_desc, shape);
   const auto pd = pooling_backward(kAverage, dx_like, dy_desc, shape, hint);
-  lowering.primitive(pd, dnnl::pooling_backward(pd),
-                     {{DNNL_ARG_DIFF_DST, lowering.slot(dy)},
-                      {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
+  lowering.primitive(
+      pd, dnnl::pooling_backward(pd),
+      {{DNNL_ARG_DIFF_DST, lowering.slot(dy)}, {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
 }  // namespace telar::cpu
