@@ -80,6 +80,45 @@ Outputs build_gru(GraphBuilder& b, const Given& g) {
   return {result.y, result.hidden};
 }
 
+ValueId conv3x3(GraphBuilder& b, ValueId x, ValueId w, ValueId bias = kNoValue) {
+  return conv2d(b, x, w, bias, {1, 1, 1, 1, 1, 1, 1});
+}
+
+Outputs build_residual(GraphBuilder& b, const Given& g) {
+  const auto norm = [&](ValueId x, const std::string& name) {
+    return batch_norm(b, x, g[name + ".gamma"], g[name + ".beta"], 1e-5).y;
+  };
+  const ValueId y = relu(b, norm(conv3x3(b, g["x"], g["conv1"]), "bn1"));
+  const ValueId z = relu(b, add(b, norm(conv3x3(b, y, g["conv2"]), "bn2"), g["x"]));
+  return {linear(b, flatten(b, global_average_pool(b, z)), g["fc.weight"], g["fc.bias"])};
+}
+
+Outputs build_inception(GraphBuilder& b, const Given& g) {
+  const ValueId narrow = conv2d(b, g["x"], g["narrow"], kNoValue, {});
+  const ValueId y = relu(b, concat(b, {narrow, conv3x3(b, g["x"], g["wide"], g["wide.bias"])}, 1));
+  const auto parts = split(b, y, 1, {32, 16});
+  const ValueId pooled =
+      concat(b, {flatten(b, max_pool(b, parts[0], {})), flatten(b, average_pool(b, parts[1], {}))}, 1);
+  return {relu(b, linear(b, pooled, g["fc.weight"], g["fc.bias"])), reduce_mean(b, y, {2, 3})};
+}
+
+Outputs build_attention(GraphBuilder& b, const Given& g) {
+  const ValueId x = reshape(b, layer_norm(b, g["x"], g["norm.gamma"], g["norm.beta"], 1e-5), {10, 8});
+  const auto heads = [&](const char* weights) {
+    return transpose(b, reshape(b, linear(b, x, g[weights], kNoValue), {2, 5, 2, 4}), {0, 2, 1, 3});
+  };
+  const ValueId scores = scale(b, matmul(b, heads("q"), heads("k"), false, true), 0.5);
+  const ValueId mixed = matmul(b, softmax(b, scores, -1), heads("v"));
+  return {gelu(b, add(b, g["x"], reshape(b, transpose(b, mixed, {0, 2, 1, 3}), {2, 5, 8})))};
+}
+
+Outputs build_sequence(GraphBuilder& b, const Given& g) {
+  const RecurrentResult result =
+      lstm(b, embedding(b, g["tokens"], g["table"]), recurrent_parameters(g), g["lengths"]);
+  const ValueId features = concat(b, {result.hidden, reduce_max(b, result.y, {1})}, 1);
+  return {linear(b, features, g["fc.weight"], g["fc.bias"])};
+}
+
 const std::map<std::string, Build>& builders() {
   using B = GraphBuilder;
   using G = Given;
@@ -120,6 +159,10 @@ const std::map<std::string, Build>& builders() {
       {"mean_squared_error",
        [](B& b, const G& g) { return Outputs{mean_squared_error(b, g["prediction"], g["target"])}; }},
       {"mul", [](B& b, const G& g) { return Outputs{mul(b, g["a"], g["b"])}; }},
+      {"network_attention", build_attention},
+      {"network_inception", build_inception},
+      {"network_residual", build_residual},
+      {"network_sequence", build_sequence},
       {"reduce_max",
        [](B& b, const G& g) {
          return Outputs{reduce_max(b, g["x"], g.integers("axes"), g.flag("keep_dims"))};

@@ -5,8 +5,10 @@
 #include <fstream>
 
 #include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+#include "telar/graph/fuse_activations.h"
+#include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/arithmetic.h"
-#include "telar/graph/ops/convert.h"
 #include "telar/graph/ops/reduce.h"
 
 namespace telar::testing {
@@ -14,12 +16,22 @@ namespace telar::testing {
 namespace {
 
 constexpr std::array<const char*, 3> kIntegers = {"label", "tokens", "lengths"};
-constexpr std::array<const char*, 7> kKeptInF32 = {"bias",     "gamma",   "beta",   "mean",
-                                                   "variance", "bias_ih", "bias_hh"};
 
-template <size_t N>
-bool is_one_of(const std::string& name, const std::array<const char*, N>& names) {
+bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Σ weighting · output over the outputs that take part.
+ValueId add_loss(GraphBuilder& builder, const OpCase& op_case, const std::vector<ValueId>& outputs) {
+  ValueId loss = kNoValue;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!contains(op_case.weighted, op_case.outputs[k])) continue;
+    const TensorType type = builder.type(outputs[k]);
+    const ValueId weights = builder.input("weighting/" + std::to_string(k), type, false);
+    const ValueId part = reduce_sum(builder, mul(builder, outputs[k], weights), {});
+    loss = loss == kNoValue ? part : add(builder, loss, part);
+  }
+  return loss;
 }
 
 std::vector<OpCase> read_cases() {
@@ -65,39 +77,37 @@ const OpCase& op_case(const std::string& name) {
 
 float weighting(size_t k, size_t i) { return (static_cast<float>((i * 37 + k * 11 + 5) % 17) - 8.0F) / 8.0F; }
 
-CaseGraph build_case(const OpCase& op_case, DType compute) {
+Graph build_case(const OpCase& op_case, Mode mode) {
   GraphBuilder builder;
-  std::map<std::string, ValueId> declared;
+  std::map<std::string, ValueId> values;
   for (const auto& name : op_case.inputs) {
-    const DType dtype = is_one_of(name, kIntegers) ? DType::i32 : DType::f32;
-    declared[name] = builder.input(name, {dtype, op_case.tensors.at(name).shape}, false);
+    const bool integers = std::find(kIntegers.begin(), kIntegers.end(), name) != kIntegers.end();
+    const DType dtype = integers ? DType::i32 : DType::f32;
+    values[name] = builder.input(name, {dtype, op_case.tensors.at(name).shape}, false);
   }
   for (const auto& name : op_case.parameters) {
-    declared[name] = builder.parameter(name, {DType::f32, op_case.tensors.at(name).shape});
-  }
-  std::map<std::string, ValueId> values = declared;
-  for (auto& [name, value] : values) {
-    const bool converted = builder.type(value).dtype == DType::f32 && !is_one_of(name, kKeptInF32);
-    if (compute == DType::bf16 && converted) value = convert(builder, value, DType::bf16);
+    values[name] = builder.parameter(name, {DType::f32, op_case.tensors.at(name).shape});
   }
   const auto outputs = add_operation(builder, op_case, values);
+  for (size_t k = 0; k < outputs.size(); ++k) builder.output(op_case.outputs[k], outputs[k]);
+  if (!op_case.gradients.empty()) builder.output("weighted sum", add_loss(builder, op_case, outputs));
 
-  CaseGraph built;
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const std::string& name = op_case.outputs[k];
-    ValueId y = outputs[k];
-    if (builder.type(y).dtype == DType::bf16) y = convert(builder, y, DType::f32);
-    builder.output(name, y);
-    if (std::find(op_case.weighted.begin(), op_case.weighted.end(), name) == op_case.weighted.end()) continue;
-    if (op_case.gradients.empty()) continue;
-    const ValueId weights =
-        builder.input("weighting/" + std::to_string(k), TensorType(builder.type(y)), false);
-    const ValueId part = reduce_sum(builder, mul(builder, y, weights), {});
-    built.loss = built.loss == kNoValue ? part : add(builder, built.loss, part);
+  Graph graph = builder.build();
+  if (mode == Mode::bf16) graph = mixed_precision(graph);
+  if (!op_case.gradients.empty()) {
+    std::vector<ValueId> wanted;
+    for (const auto& name : op_case.gradients) {
+      const bool parameter = contains(op_case.parameters, name);
+      wanted.push_back(graph.find(parameter ? ValueKind::parameter : ValueKind::input, name));
+    }
+    graph = differentiate(graph, graph.output("weighted sum"), wanted);
   }
-  for (const auto& name : op_case.gradients) built.wanted.push_back(declared.at(name));
-  built.graph = builder.build();
-  return built;
+  return mode == Mode::f32 ? graph : fuse_activations(graph);
+}
+
+bool computes_in_bf16(const OpCase& op_case) {
+  const Graph graph = build_case(op_case, Mode::f32);
+  return graph.nodes().front().op->bf16();
 }
 
 }  // namespace telar::testing

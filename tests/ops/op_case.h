@@ -32,14 +32,15 @@ const OpCase& op_case(const std::string& name);
 /// The weight of element i of output k in the loss, as make_ops.py has it.
 float weighting(size_t k, size_t i);
 
-/// A case as a graph. In bf16 every f32 tensor but biases, scales and statistics is converted first. Outputs are named as
-/// in the case and are f32; the loss is Σ weighting · output, or −1 where the case has no gradients.
-struct CaseGraph {
-  Graph graph;
-  ValueId loss = kNoValue;
-  std::vector<ValueId> wanted;  ///< in the order of OpCase::gradients
-};
-CaseGraph build_case(const OpCase& op_case, DType compute);
+/// How a case is computed.
+enum class Mode : uint8_t { f32, fused, bf16 };
+
+/// A case as a graph. Outputs are named as in the case and are f32. Where gradients are known, those of
+/// Σ weighting · output stand behind: of inputs as outputs "gradient/NAME", of parameters in buffers.
+Graph build_case(const OpCase& op_case, Mode mode);
+
+/// Whether the case's operation computes in bf16 under `precision: bf16`.
+bool computes_in_bf16(const OpCase& op_case);
 
 /// Adds the case's operation to a graph. Defined in op_builders.cpp. `values` are its inputs and parameters by name;
 /// returns its outputs in the case's order.

@@ -31,7 +31,8 @@ double relative_error(std::span<const float> values, std::span<const float> refe
   return norm < 1e-12 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-GraphRun::GraphRun(const Graph& graph, Accumulation accumulation) : device_(make_cpu_device(2, {})) {
+GraphRun::GraphRun(const Graph& graph, Accumulation accumulation, int threads)
+    : device_(make_cpu_device(threads, {})) {
   device_->enter();
   CompileOptions options;
   options.accumulation = accumulation;

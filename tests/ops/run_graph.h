@@ -13,10 +13,10 @@ namespace telar::testing {
 /// Relative L2 distance of two tensors; absolute when the reference is (nearly) zero.
 double relative_error(std::span<const float> values, std::span<const float> reference);
 
-/// A graph without communication, compiled for two threads of the CPU, with memory for its parameters and gradients.
+/// A graph without communication, compiled for the CPU, with memory for its parameters and gradients.
 class GraphRun {
  public:
-  explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite);
+  explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite, int threads = 2);
 
   void set_parameter(const std::string& name, std::span<const float> values);
   void set_input(const std::string& name, std::span<const float> values);

@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "ops/run_graph.h"
+#include "telar/core/random.h"
+#include "telar/graph/autodiff.h"
+#include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/dropout.h"
+#include "telar/graph/ops/embedding.h"
+#include "telar/graph/ops/reduce.h"
+
+namespace telar::testing {
+
+namespace {
+
+using Build = std::function<ValueId(GraphBuilder&, ValueId)>;
+
+std::vector<float> numbers(int64_t count, uint64_t stream) {
+  RandomSequence sequence(1, stream);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = sequence.normal();
+  return values;
+}
+
+struct Results {
+  std::vector<float> y, gradient;
+};
+
+/// Gradient of Σ y² with respect to x, large enough that the kernels share their work out.
+Results run_on(int threads, const Shape& shape, const Build& build) {
+  GraphBuilder builder;
+  const ValueId x = builder.parameter("x", {DType::f32, shape});
+  const ValueId y = build(builder, x);
+  builder.output("y", y);
+  const ValueId loss = reduce_sum(builder, mul(builder, y, y), {});
+  const Graph graph = differentiate(builder.build(), loss, {x});
+  GraphRun run(graph, Accumulation::overwrite, threads);
+  run.set_parameter("x", numbers(shape.elements(), 2));
+  if (graph.has(ValueKind::input, "tokens")) {
+    std::vector<int32_t> tokens(3000);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i % 90);
+    run.set_input("tokens", std::span<const int32_t>(tokens));
+  }
+  if (graph.has(ValueKind::input, "sample")) {
+    std::vector<int32_t> samples(static_cast<size_t>(shape[0]));
+    std::iota(samples.begin(), samples.end(), 100);
+    run.set_input("sample", std::span<const int32_t>(samples));
+    const std::vector<int32_t> random{1, 2, 3, 0};
+    run.set_input("random", std::span<const int32_t>(random));
+  }
+  run.run();
+  return {run.output("y"), run.gradient("x")};
+}
+
+void expect_same_on_any_team(const Shape& shape, const Build& build) {
+  const Results one = run_on(1, shape, build);
+  for (const int threads : {2, 3, 5}) {
+    const Results several = run_on(threads, shape, build);
+    EXPECT_EQ(several.y, one.y) << threads << " threads";
+    EXPECT_EQ(several.gradient, one.gradient) << threads << " threads";
+  }
+}
+
+}  // namespace
+
+TEST(AnyNumberOfThreads, GivesTheSameDropout) {
+  expect_same_on_any_team({64, 1001}, [](GraphBuilder& builder, ValueId x) {
+    const ValueId sample = builder.input("sample", {DType::i32, {64}}, true);
+    return dropout(builder, x, 0.25, sample, builder.input("random", {DType::i32, {4}}, false));
+  });
+}
+
+TEST(AnyNumberOfThreads, GivesTheSameEmbedding) {
+  expect_same_on_any_team({90, 50}, [](GraphBuilder& builder, ValueId table) {
+    return embedding(builder, builder.input("tokens", {DType::i32, {100, 30}}, true), table);
+  });
+}
+
+TEST(AnyNumberOfThreads, GivesTheSameReductions) {
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{1}, {2}, {1, 2}, {0}}) {
+    for (const auto& reduce : {reduce_sum, reduce_mean, reduce_max}) {
+      const Results one = run_on(
+          1, {16, 70, 61}, [&](GraphBuilder& builder, ValueId x) { return reduce(builder, x, axes, false); });
+      const Results three = run_on(
+          3, {16, 70, 61}, [&](GraphBuilder& builder, ValueId x) { return reduce(builder, x, axes, false); });
+      EXPECT_LT(relative_error(three.y, one.y), 1e-6);
+      EXPECT_LT(relative_error(three.gradient, one.gradient), 1e-6);
+    }
+  }
+}
+
+}  // namespace telar::testing
