@@ -92,8 +92,9 @@ class Updater {
   /// Σ g² over the part of [begin, end) that counts for clipping; 0 when the graph does not clip.
   virtual double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const = 0;
   virtual bool clips() const = 0;
-  /// `sum_of_squares`: over all ranges of all members. Ignored when the graph does not clip.
-  virtual void apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
+  /// `sum_of_squares`: over all ranges of all members. Ignored when the graph does not clip. False when a gradient
+  /// in the range was NaN or infinite: the parameters are then spoilt. (A ReLU may hide such values from the loss.)
+  virtual bool apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                      size_t begin, size_t end) const = 0;
 };
 

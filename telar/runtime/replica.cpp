@@ -139,12 +139,15 @@ UpdateBindings Replica::update_bindings() const {
   return bindings;
 }
 
-void Replica::update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares) {
+bool Replica::update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares) {
   const UpdateBindings bindings = update_bindings();
   const UpdateScalars scalars{inputs.learning_rate, static_cast<float>(global_samples),
                               static_cast<float>(inputs.step)};
-  for_each_owned_range(
-      [&](size_t begin, size_t end) { updater_->apply(bindings, scalars, sum_of_squares, begin, end); });
+  bool finite = true;
+  for_each_owned_range([&](size_t begin, size_t end) {
+    finite = updater_->apply(bindings, scalars, sum_of_squares, begin, end) && finite;
+  });
+  return finite;
 }
 
 std::vector<double> Replica::take_metrics() {
@@ -186,7 +189,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
             sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
           });
         }
-        update(inputs, global_samples, sum_of_squares);
+        step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
       case Action::wait_for_all: group_->barrier(); break;
     }

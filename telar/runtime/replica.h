@@ -61,7 +61,8 @@ class Replica final : public HostOperations {
   void set_inputs(Context& context, const BatchView& part, uint32_t epoch);
   void compute_gradient(const BatchView& part, const StepInputs& inputs);
   void communicate_without_samples();
-  void update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
+  /// False when a gradient was not finite.
+  bool update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
   UpdateBindings update_bindings() const;
   template <typename Body>
   void for_each_owned_range(const Body& body) const;

@@ -89,7 +89,9 @@ class Session::Impl {
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, batch.size);
     });
     if (options_.measured_shares) record_speed(parts, steps);
-    return steps[0].result;
+    StepResult result = steps[0].result;
+    for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    return result;
   }
 
   std::vector<double> evaluate(const BatchView& batch) {

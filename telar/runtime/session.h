@@ -29,7 +29,9 @@ struct StepInputs {
 
 struct StepResult {
   std::vector<double> metrics;  ///< sums over the batch's samples, in the order of metric_names
-  bool finite = true;           ///< false: the loss was NaN or infinite; nothing was updated
+  /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
+  /// the parameters are spoilt.
+  bool finite = true;
 };
 
 struct SessionOptions {

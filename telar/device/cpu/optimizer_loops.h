@@ -29,6 +29,9 @@ void rmsprop_momentum(const RmspropLoop& loop, float* p, const float* g, float* 
 
 void running_average(float momentum, float scale, float* p, const float* g, int64_t count);
 
+/// No NaN and no infinity among them.
+bool all_finite(const float* g, int64_t count);
+
 double sum_of_squares(const float* g, int64_t count);
 
 }  // namespace telar::cpu

@@ -1,7 +1,9 @@
 #include "telar/device/cpu/updater.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "telar/core/buffer.h"
@@ -82,73 +84,113 @@ double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, 
   return sum;
 }
 
-void CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
+bool CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                        size_t begin, size_t end) const {
   float clip = 1.0F;
   if (max_norm_ > 0) {
     const double norm = std::sqrt(sum_of_squares) / scalars.samples;
     clip = static_cast<float>(std::min(1.0, max_norm_ / (norm + 1e-6)));
   }
+  bool finite = true;
   for (const Section& section : sections_) {
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
-    if (from < to)
-      run(section, bindings, scalars, (section.clipped ? clip : 1.0F) / scalars.samples, from, to);
+    if (from >= to) continue;
+    finite = run(section, bindings, scalars, (section.clipped ? clip : 1.0F) / scalars.samples, from, to) &&
+             finite;
   }
+  return finite;
 }
 
-void CpuUpdater::run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars,
-                     float scale, size_t begin, size_t end) const {
-  auto* p = reinterpret_cast<float*>(bindings.parameters + begin);
-  const auto* g = reinterpret_cast<const float*>(bindings.gradients + begin);
-  std::vector<float*> s;
-  for (const size_t index : section.states)
-    s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
-  const Attributes& a = section.attributes;
-  const auto count = static_cast<int64_t>((end - begin) / sizeof(float));
-  const auto pass = [&](const auto& body) { parallel_for(count, kGrain, body); };
+namespace {
 
-  if (section.rule == "sgd_update") {
-    const SgdLoop loop{scalars.learning_rate, scale,
-                       real(a, "momentum"),   real(a, "weight_decay"),
-                       a.flag("nesterov"),    scalars.step <= 1.0F};
-    pass([&](int64_t from, int64_t to) {
-      if (s.empty()) {
-        sgd_plain(loop, p + from, g + from, to - from);
-      } else {
-        sgd_momentum(loop, p + from, g + from, s[0] + from, to - from);
-      }
-    });
-  } else if (section.rule == "adam_update") {
-    const double t = scalars.step;
-    const AdamLoop loop{scalars.learning_rate,
-                        scale,
-                        real(a, "beta1"),
-                        real(a, "beta2"),
-                        real(a, "epsilon"),
-                        real(a, "weight_decay"),
-                        static_cast<float>(1.0 - std::pow(a.real("beta1"), t)),
-                        static_cast<float>(std::sqrt(1.0 - std::pow(a.real("beta2"), t))),
-                        a.flag("decoupled")};
-    pass([&](int64_t from, int64_t to) {
-      adam(loop, p + from, g + from, s[0] + from, s[1] + from, to - from);
-    });
-  } else if (section.rule == "rmsprop_update") {
-    const RmspropLoop loop{scalars.learning_rate, scale,
-                           real(a, "alpha"),      real(a, "epsilon"),
-                           real(a, "momentum"),   real(a, "weight_decay")};
-    pass([&](int64_t from, int64_t to) {
-      if (s.size() == 1) {
-        rmsprop_plain(loop, p + from, g + from, s[0] + from, to - from);
-      } else {
-        rmsprop_momentum(loop, p + from, g + from, s[0] + from, s[1] + from, to - from);
-      }
-    });
-  } else if (section.rule == "running_average_update") {
-    running_average(real(a, "momentum"), scale, p, g, count);
-  } else {
-    throw run_error("the CPU device has no rule for '{}'", section.rule);
+/// A pass of a rule over floats [from, to) of the section.
+using Pass = std::function<void(int64_t from, int64_t to)>;
+
+struct Memory {
+  float* p;
+  const float* g;
+  std::vector<float*> s;
+};
+
+Pass sgd_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
+  const SgdLoop loop{scalars.learning_rate, scale,
+                     real(a, "momentum"),   real(a, "weight_decay"),
+                     a.flag("nesterov"),    scalars.step <= 1.0F};
+  return [=](int64_t from, int64_t to) {
+    if (m.s.empty()) {
+      sgd_plain(loop, m.p + from, m.g + from, to - from);
+    } else {
+      sgd_momentum(loop, m.p + from, m.g + from, m.s[0] + from, to - from);
+    }
+  };
+}
+
+Pass adam_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
+  const double t = scalars.step;
+  const AdamLoop loop{scalars.learning_rate,
+                      scale,
+                      real(a, "beta1"),
+                      real(a, "beta2"),
+                      real(a, "epsilon"),
+                      real(a, "weight_decay"),
+                      static_cast<float>(1.0 - std::pow(a.real("beta1"), t)),
+                      static_cast<float>(std::sqrt(1.0 - std::pow(a.real("beta2"), t))),
+                      a.flag("decoupled")};
+  return [=](int64_t from, int64_t to) {
+    adam(loop, m.p + from, m.g + from, m.s[0] + from, m.s[1] + from, to - from);
+  };
+}
+
+Pass rmsprop_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
+  const RmspropLoop loop{scalars.learning_rate, scale,
+                         real(a, "alpha"),      real(a, "epsilon"),
+                         real(a, "momentum"),   real(a, "weight_decay")};
+  return [=](int64_t from, int64_t to) {
+    if (m.s.size() == 1) {
+      rmsprop_plain(loop, m.p + from, m.g + from, m.s[0] + from, to - from);
+    } else {
+      rmsprop_momentum(loop, m.p + from, m.g + from, m.s[0] + from, m.s[1] + from, to - from);
+    }
+  };
+}
+
+Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars& scalars, float scale,
+               const Memory& m) {
+  if (rule == "sgd_update") return sgd_pass(a, scalars, scale, m);
+  if (rule == "adam_update") return adam_pass(a, scalars, scale, m);
+  if (rule == "rmsprop_update") return rmsprop_pass(a, scalars, scale, m);
+  if (rule == "running_average_update") {
+    const float momentum = real(a, "momentum");
+    return [=](int64_t from, int64_t to) {
+      running_average(momentum, scale, m.p + from, m.g + from, to - from);
+    };
   }
+  throw run_error("the CPU device has no rule for '{}'", rule);
+}
+
+}  // namespace
+
+bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars,
+                     float scale, size_t begin, size_t end) const {
+  Memory memory{reinterpret_cast<float*>(bindings.parameters + begin),
+                reinterpret_cast<const float*>(bindings.gradients + begin),
+                {}};
+  for (const size_t index : section.states) {
+    memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
+  }
+  const Pass pass = make_pass(section.rule, section.attributes, scalars, scale, memory);
+  std::atomic<bool> finite = true;
+  // In blocks: the gradient is still in the first-level cache when the rule reads it after the check.
+  parallel_for(static_cast<int64_t>((end - begin) / sizeof(float)), kGrain, [&](int64_t first, int64_t last) {
+    constexpr int64_t kBlock = 4096;
+    for (int64_t from = first; from < last; from += kBlock) {
+      const int64_t to = std::min(last, from + kBlock);
+      if (!all_finite(memory.g + from, to - from)) finite.store(false, std::memory_order_relaxed);
+      pass(from, to);
+    }
+  });
+  return finite;
 }
 
 }  // namespace telar::cpu

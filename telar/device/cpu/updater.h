@@ -12,7 +12,7 @@ class CpuUpdater final : public Updater {
 
   bool clips() const override { return max_norm_ > 0; }
   double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const override;
-  void apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
+  bool apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
              size_t begin, size_t end) const override;
 
  private:
@@ -24,7 +24,7 @@ class CpuUpdater final : public Updater {
     bool clipped;
   };
 
-  void run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars, float scale,
+  bool run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars, float scale,
            size_t begin, size_t end) const;
 
   std::vector<Section> sections_;

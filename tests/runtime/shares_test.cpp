@@ -1,0 +1,42 @@
+#include "telar/runtime/shares.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace telar {
+namespace {
+
+TEST(Shares, PartsSumToTheBatchAndFollowTheShares) {
+  EXPECT_EQ(split_by_shares(32, {1, 1}), (std::vector<int64_t>{16, 16}));
+  EXPECT_EQ(split_by_shares(31, {1, 1}), (std::vector<int64_t>{16, 15}));
+  EXPECT_EQ(split_by_shares(32, {3, 1}), (std::vector<int64_t>{24, 8}));
+  EXPECT_EQ(split_by_shares(2, {1, 1, 1, 1}), (std::vector<int64_t>{1, 1, 0, 0}));
+  EXPECT_EQ(split_by_shares(0, {1, 1}), (std::vector<int64_t>{0, 0}));
+  for (int64_t total = 0; total < 100; ++total) {
+    const auto parts = split_by_shares(total, {0.3, 5, 1.7});
+    EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), int64_t{0}), total);
+  }
+}
+
+TEST(Shares, MeasuredSpeedMovesTheSplit) {
+  MeasuredShares shares({1, 1});
+  for (int step = 0; step < 40; ++step) {
+    const auto parts = split_by_shares(64, shares.shares());
+    // The first replica is three times as fast.
+    shares.record(parts, {static_cast<double>(parts[0]) / 3000, static_cast<double>(parts[1]) / 1000});
+  }
+  EXPECT_EQ(split_by_shares(64, shares.shares()), (std::vector<int64_t>{48, 16}));
+}
+
+TEST(Shares, NoiseDoesNotMoveTheSplit) {
+  MeasuredShares shares({1, 1});
+  for (int step = 0; step < 100; ++step) {
+    const double noise = step % 2 == 0 ? 1.05 : 0.97;
+    shares.record({32, 32}, {0.010 * noise, 0.010 / noise});
+  }
+  EXPECT_EQ(shares.shares(), (std::vector<double>{1, 1}));
+}
+
+}  // namespace
+}  // namespace telar
