@@ -90,18 +90,15 @@ class CpuContext final : public Context {
   }
 
   std::optional<std::string> find_non_finite(HostOperations& host) override {
+    std::optional<std::string> found;  // the run goes on to its end: other members wait for what it exchanges
     for (size_t s = 0; s < bound_.size(); ++s) {
       run_step(s, host);
-      for (const SlotId slot : results_of(executable_.steps_[s])) {
-        if (has_non_finite(executable_.slots_[static_cast<size_t>(slot)].desc,
-                           pointers_[static_cast<size_t>(slot)])) {
-          const Node& node = executable_.graph_.nodes()[static_cast<size_t>(executable_.steps_[s].node)];
-          return fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
-                             node.op->name());
-        }
-      }
+      if (found || !makes_non_finite(executable_.steps_[s])) continue;
+      const Node& node = executable_.graph_.nodes()[static_cast<size_t>(executable_.steps_[s].node)];
+      found = fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
+                          node.op->name());
     }
-    return std::nullopt;
+    return found;
   }
 
   std::vector<OperationTime> profile(HostOperations& host) override {
@@ -196,6 +193,14 @@ class CpuContext final : public Context {
     }
     for (size_t i = step.reads; i < step.slots.size(); ++i) results.push_back(step.slots[i]);
     return results;
+  }
+
+  bool makes_non_finite(const Step& step) const {
+    const auto results = results_of(step);
+    return std::any_of(results.begin(), results.end(), [&](SlotId slot) {
+      return has_non_finite(executable_.slots_[static_cast<size_t>(slot)].desc,
+                            pointers_[static_cast<size_t>(slot)]);
+    });
   }
 
   OperationTime name_step(size_t s, double seconds) const {
