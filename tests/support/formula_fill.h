@@ -39,8 +39,9 @@ class FormulaWords {
 };
 
 /// The value of a residual network's parameter, by what kind it is: convolutions and the final layer have unit gain, scales
-/// are near 0.5, shifts near 0.25 or (one in 8) −0.5, statistics near 0 and 1.
-inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, std::span<float> values) {
+/// are near 0.5, shifts near `shift`, 0.25 (one in 8) or −0.5 (one in 8), statistics near 0 and 1.
+inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, double shift,
+                         std::span<float> values) {
   const FormulaWords words(parameter.name, salt);
   const double bound = std::sqrt(3 / static_cast<double>(parameter.shape.elements_per_item()));
   const auto value = [&](size_t i) {
@@ -49,7 +50,7 @@ inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, std::spa
     if (parameter.name.ends_with("running_mean")) return 0.1 * u;
     if (parameter.shape.rank() > 1) return bound * u;
     if (parameter.name == "fc.bias") return 0.1 * u;
-    if (parameter.name.ends_with("bias")) return (i % 8 == 5 ? -0.5 : 0.25) + 0.25 * u;
+    if (parameter.name.ends_with("bias")) return (i % 8 == 5 ? -0.5 : i % 8 == 1 ? 0.25 : shift) + 0.25 * u;
     return 0.5 + 0.1 * u;
   };
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(value(i));

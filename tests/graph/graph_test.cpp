@@ -1,0 +1,143 @@
+#include "telar/graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "telar/core/error.h"
+#include "telar/graph/ops/accumulate.h"
+#include "telar/graph/ops/activation.h"
+#include "telar/graph/ops/conv2d.h"
+#include "telar/graph/ops/linear.h"
+#include "telar/graph/ops/reshape.h"
+
+namespace telar {
+namespace {
+
+Graph small_network(int64_t batch) {
+  GraphBuilder builder;
+  ValueId x = builder.input("x", {DType::f32, {batch, 1, 8, 8}}, true);
+  {
+    const ScopeGuard conv(builder, "conv");
+    x = conv2d(builder, x, builder.parameter("conv.weight", {DType::f32, {2, 1, 3, 3}}), kNoValue,
+               {.stride_h = 2, .stride_w = 2, .padding_h = 1, .padding_w = 1});
+  }
+  x = flatten(builder, relu(builder, x));
+  const ScopeGuard fc(builder, "fc");
+  x = linear(builder, x, builder.parameter("fc.weight", {DType::f32, {5, 32}}),
+             builder.parameter("fc.bias", {DType::f32, {5}}));
+  builder.output("y", x);
+  return builder.build();
+}
+
+TEST(Graph, PrintsOneLineForEachValueAndNode) {
+  EXPECT_EQ(small_network(3).str(), R"(input %0 x: f32 [3, 1, 8, 8]
+parameter %1 conv.weight: f32 [2, 1, 3, 3]
+parameter %5 fc.weight: f32 [5, 32]
+parameter %6 fc.bias: f32 [5]
+%2 = conv2d(%0, %1, -) {dilation=[1, 1], groups=1, padding=[1, 1], stride=[2, 2]} : f32 [3, 2, 4, 4]  # conv
+%3 = relu(%2) : f32 [3, 2, 4, 4]
+%4 = reshape(%3) {dims=[0, 32]} : f32 [3, 32]
+%7 = linear(%4, %5, %6) : f32 [3, 5]  # fc
+output y = %7
+)");
+}
+
+TEST(Graph, WithBatchIsTheGraphBuiltForThatBatch) {
+  EXPECT_EQ(small_network(3).with_batch(17).str(), small_network(17).str());
+  EXPECT_EQ(small_network(3).with_batch(17).batch(), 17);
+  EXPECT_EQ(small_network(3).with_batch(3).str(), small_network(3).str());
+}
+
+TEST(Graph, WithBatchLeavesInputsAloneThatAreNotBatched) {
+  GraphBuilder builder;
+  builder.input("rate", {DType::f32, {1}}, false);
+  const ValueId x = builder.input("x", {DType::f32, {4, 2}}, true);
+  builder.output("y", relu(builder, x));
+  const Graph graph = builder.build().with_batch(9);
+  EXPECT_EQ(graph.value(graph.find(ValueKind::input, "rate")).type.shape, (Shape{1}));
+  EXPECT_EQ(graph.value(graph.output("y")).type.shape, (Shape{9, 2}));
+}
+
+TEST(Graph, FindsValuesByNameAndKind) {
+  const Graph graph = small_network(3);
+  EXPECT_TRUE(graph.has(ValueKind::parameter, "fc.bias"));
+  EXPECT_FALSE(graph.has(ValueKind::input, "fc.bias"));
+  EXPECT_EQ(graph.of_kind(ValueKind::parameter).size(), 3U);
+  EXPECT_THROW((void)graph.find(ValueKind::input, "fc.bias"), Error);
+  EXPECT_THROW((void)graph.output("z"), Error);
+  GraphBuilder empty;
+  EXPECT_THROW((void)empty.build().batch(), Error);
+}
+
+TEST(Graph, UsesListsTheReadersOfEachValue) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2}}, true);
+  const ValueId y = relu(builder, x);
+  relu(builder, y);
+  relu(builder, y);
+  const auto uses = builder.graph().uses();
+  EXPECT_EQ(uses[static_cast<size_t>(x)], std::vector<int>{0});
+  EXPECT_EQ(uses[static_cast<size_t>(y)], (std::vector<int>{1, 2}));
+}
+
+TEST(GraphBuilder, DeclaredTwiceByOneNameItIsOneValue) {
+  GraphBuilder builder;
+  const ValueId w = builder.parameter("w", {DType::f32, {2}});
+  EXPECT_EQ(builder.parameter("w", {DType::f32, {2}}), w);
+  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // another kind, another value
+  try {
+    builder.parameter("w", {DType::f32, {3}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "'w' is used as f32 [2] and as f32 [3]; one name has one type");
+  }
+}
+
+TEST(GraphBuilder, ScopesNestAndEnd) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2}}, true);
+  {
+    const ScopeGuard outer(builder, "layer1");
+    const ScopeGuard inner(builder, "0");
+    relu(builder, x);
+  }
+  relu(builder, x);
+  EXPECT_EQ(builder.graph().nodes()[0].scope, "layer1.0");
+  EXPECT_EQ(builder.graph().nodes()[1].scope, "");
+}
+
+TEST(GraphBuilder, AShapeErrorNamesTheLayer) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2, 3}}, true);
+  const ScopeGuard scope(builder, "head");
+  try {
+    linear(builder, x, builder.parameter("head.weight", {DType::f32, {5, 4}}), kNoValue);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::user);
+    EXPECT_STREQ(error.what(),
+                 "layer 'head': linear: input [2, 3] does not fit weight [5, 4]; the input must be [N, 4]");
+  }
+}
+
+TEST(GraphBuilder, StartedFromAGraphKeepsItsIds) {
+  const Graph start = small_network(2);
+  GraphBuilder builder(start);
+  const ValueId y = start.output("y");
+  accumulate(builder, builder.buffer("sum", start.value(y).type), y);
+  const std::string text = builder.build().str();
+  EXPECT_NE(text.find("%7 = linear(%4, %5, %6)"), std::string::npos);
+  EXPECT_NE(text.find("accumulate(%8, %7)"), std::string::npos);
+}
+
+TEST(Attributes, PrintAlphabeticallyAndCompareByContent) {
+  const Attributes a{
+      {"stride", std::vector<int64_t>{1, 2}}, {"alpha", 0.5}, {"on", true}, {"to", std::string("bf16")}};
+  EXPECT_EQ(a.str(), "{alpha=0.5, on=true, stride=[1, 2], to=bf16}");
+  EXPECT_EQ(Attributes{}.str(), "");
+  EXPECT_EQ(a, a.with("alpha", 0.5));
+  EXPECT_NE(a, a.with("alpha", 0.25));
+  EXPECT_EQ(a.real("alpha"), 0.5);  // `with` left it as it was
+}
+
+}  // namespace
+}  // namespace telar
