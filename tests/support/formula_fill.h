@@ -40,8 +40,8 @@ class FormulaWords {
 
 /// The value of a residual network's parameter, by what kind it is: convolutions and the final layer have unit gain, scales
 /// are near 0.5, shifts near `shift`, 0.25 (one in 8) or −0.5 (one in 8), statistics near 0 and 1.
-inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, double shift,
-                         std::span<float> values) {
+inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, std::span<float> values,
+                         double shift = 0.25) {
   const FormulaWords words(parameter.name, salt);
   const double bound = std::sqrt(3 / static_cast<double>(parameter.shape.elements_per_item()));
   const auto value = [&](size_t i) {
