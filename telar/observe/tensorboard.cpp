@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <limits>
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
@@ -82,6 +83,7 @@ double wall_time_now() {
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) : file_(new_event_file(folder)) {
   add_event(
       Message().real64(event::kWallTime, wall_time_now()).text(event::kFileVersion, "brain.Event:2").bytes());
+  add_start(std::numeric_limits<int64_t>::max());
   flush();
 }
 
@@ -108,15 +110,7 @@ void TensorBoardWriter::add_graph(const std::vector<GraphNode>& nodes) {
   add_event(Message().real64(event::kWallTime, wall_time_now()).message(event::kGraphDef, graph).bytes());
 }
 
-void TensorBoardWriter::add_resume(int64_t step) {
-  constexpr int kStatus = 1;
-  constexpr int64_t kStart = 1;
-  add_event(Message()
-                .real64(event::kWallTime, wall_time_now())
-                .integer(event::kStep, step + 1)
-                .message(event::kSessionLog, Message().integer(kStatus, kStart))
-                .bytes());
-}
+void TensorBoardWriter::add_resume(int64_t step) { add_start(step + 1); }
 
 void TensorBoardWriter::flush() {
   file_.write(waiting_);
@@ -126,6 +120,18 @@ void TensorBoardWriter::flush() {
 void TensorBoardWriter::sync() {
   flush();
   file_.sync();
+}
+
+// TensorBoard takes the first start that it meets in a folder as the run's beginning, and at each further one drops
+// what it has read of that step and later ones. So every file has one that drops nothing.
+void TensorBoardWriter::add_start(int64_t step) {
+  constexpr int kStatus = 1;
+  constexpr int64_t kStart = 1;
+  add_event(Message()
+                .real64(event::kWallTime, wall_time_now())
+                .integer(event::kStep, step)
+                .message(event::kSessionLog, Message().integer(kStatus, kStart))
+                .bytes());
 }
 
 void TensorBoardWriter::add_event(const std::string& event) {

@@ -29,7 +29,9 @@ class TensorBoardWriter {
   void add_scalar(const std::string& tag, int64_t step, double value, double wall_time = wall_time_now());
   /// The graph of the run, all workers in one list; see graph_nodes().
   void add_graph(const std::vector<GraphNode>& nodes);
-  /// Says that a resumed run goes on after `step`: TensorBoard drops what an earlier file holds of later steps.
+
+  /// Says that a resumed run goes on after `step`: TensorBoard drops what the folder's earlier files hold of later
+  /// steps. Before the first scalar.
   void add_resume(int64_t step);
 
   void flush();
@@ -40,6 +42,7 @@ class TensorBoardWriter {
 
  private:
   void add_event(const std::string& event);
+  void add_start(int64_t step);
   OutputFile file_;
   std::string waiting_;
 };

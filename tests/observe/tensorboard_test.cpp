@@ -113,11 +113,11 @@ TEST(TensorBoard, AScalarComesBackWithTagStepAndTime) {
   writer.add_scalar("train/loss", 300, 0.625, 1.7e9);
   writer.flush();
   const auto events = read_events(writer.path());
-  ASSERT_EQ(events.size(), 2U);
+  ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(only(events[0], 3).bytes, "brain.Event:2");
-  EXPECT_EQ(std::bit_cast<double>(only(events[1], 1).number), 1.7e9);
-  EXPECT_EQ(only(events[1], 2).number, 300U);
-  const auto value = decode(only(decode(only(events[1], 5).bytes), 1).bytes);
+  EXPECT_EQ(std::bit_cast<double>(only(events[2], 1).number), 1.7e9);
+  EXPECT_EQ(only(events[2], 2).number, 300U);
+  const auto value = decode(only(decode(only(events[2], 5).bytes), 1).bytes);
   EXPECT_EQ(only(value, 1).bytes, "train/loss");
   EXPECT_EQ(std::bit_cast<float>(static_cast<uint32_t>(only(value, 2).number)), 0.625F);
 }
@@ -131,13 +131,26 @@ TEST(TensorBoard, EachStartOfARunHasAFileOfItsOwn) {
   EXPECT_TRUE(name.starts_with("events.out.tfevents.") && name.ends_with("." + host_name())) << name;
 }
 
+TEST(TensorBoard, AResumedRunStartsAfterItsStep) {
+  TempFolder folder;
+  TensorBoardWriter writer(folder.path());
+  writer.add_resume(2000);
+  writer.flush();
+  const auto events = read_events(writer.path());
+  ASSERT_EQ(events.size(), 3U);
+  // TensorBoard ignores the first start of a folder and then drops the steps from each further one on.
+  EXPECT_EQ(only(events[1], 2).number, 0x7FFFFFFFFFFFFFFFU);
+  EXPECT_EQ(only(events[2], 2).number, 2001U);
+  for (size_t i : {1U, 2U}) EXPECT_EQ(only(decode(only(events[i], 7).bytes), 1).number, 1U);
+}
+
 TEST(TensorBoard, TheGraphKeepsNodesInputsDevicesAndShapes) {
   TempFolder folder;
   TensorBoardWriter writer(folder.path());
   writer.add_graph({{"x", "Placeholder", {}, "", {}, {Shape{32, 784}}},
                     {"fc/linear", "linear", {"x"}, "/device:CPU:0", {{"bias", "true"}}, {}}});
   writer.flush();
-  const auto graph = decode(only(read_events(writer.path()).at(1), 4).bytes);
+  const auto graph = decode(only(read_events(writer.path()).at(2), 4).bytes);
   ASSERT_EQ(graph.count(1), 2U);
   const auto x = decode(graph.lower_bound(1)->second.bytes);
   const auto linear = decode(std::next(graph.lower_bound(1))->second.bytes);
