@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "telar/cli/table.h"
+#include "telar/cli/verbs.h"
+#include "telar/observe/hardware.h"
+#include "telar/observe/process.h"
+
+namespace telar::cli {
+
+namespace {
+
+/// "0-3,8".
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i;
+    while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (end > i) text += fmt::format("-{}", numbers[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
+  nlohmann::ordered_json json;
+  json["cpu"] = {{"model", cpu.model},
+                 {"packages", cpu.packages},
+                 {"cores", cpu.cores},
+                 {"threads", cpu.threads},
+                 {"available_threads", available_threads()},
+                 {"features", cpu.features}};
+  json["cpu"]["core_groups"] = nlohmann::ordered_json::array();
+  for (const CoreGroup& group : cpu.groups) {
+    json["cpu"]["core_groups"].push_back({{"threads", group.threads},
+                                          {"cores", group.cores},
+                                          {"package", group.package},
+                                          {"cache_bytes", group.cache_bytes}});
+  }
+  json["cpu"]["caches"] = nlohmann::ordered_json::array();
+  for (const CpuCache& cache : cpu.caches) {
+    json["cpu"]["caches"].push_back({{"level", cache.level},
+                                     {"type", cache.type},
+                                     {"bytes", cache.bytes},
+                                     {"threads", cache.threads},
+                                     {"count", cache.count}});
+  }
+  const MemoryInfo memory = read_memory();
+  json["memory"] = {{"total_bytes", memory.total}, {"available_bytes", memory.available}};
+  json["gpus"] = nlohmann::ordered_json::array();
+  for (const NvidiaGpu& gpu : nvidia.gpus) {
+    json["gpus"].push_back({{"model", gpu.model}, {"bus", gpu.bus}, {"minor", gpu.minor}});
+  }
+  json["gpus_not_found"] =
+      nvidia.not_found.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(nvidia.not_found);
+  return json;
+}
+
+std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
+  std::string text = fmt::format("cpu      {}: {} cores, {} threads, of which {} are free for this process\n",
+                                 cpu.model, cpu.cores, cpu.threads, available_threads());
+  const ContainerLimits limits = read_container_limits();
+  if (limits.cpus)
+    text += fmt::format("         limited by its container to the time of {:.3g} processors\n", *limits.cpus);
+  text += fmt::format("         {}\n", fmt::join(cpu.features, " "));
+  for (size_t g = 0; g < cpu.groups.size(); ++g) {
+    const CoreGroup& group = cpu.groups[g];
+    text += fmt::format("group {}  threads {} ({} cores)", g, ranges(group.threads), group.cores);
+    text +=
+        group.cache_bytes == 0 ? "\n" : fmt::format(", {} of shared cache\n", bytes_text(group.cache_bytes));
+  }
+  for (const CpuCache& cache : cpu.caches) {
+    text += fmt::format("cache    L{} {}: {} × {}, {} threads each\n", cache.level, cache.type, cache.count,
+                        bytes_text(cache.bytes), cache.threads);
+  }
+  const MemoryInfo memory = read_memory();
+  text += fmt::format("memory   {}, {} free\n", bytes_text(memory.total), bytes_text(memory.available));
+  for (const NvidiaGpu& gpu : nvidia.gpus) {
+    text +=
+        fmt::format("gpu {}    {} at {}: found, and not used by this build\n", gpu.minor, gpu.model, gpu.bus);
+  }
+  if (!nvidia.not_found.empty()) text += fmt::format("gpu      NVIDIA: {}\n", nvidia.not_found);
+  return text;
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app, Action& action) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb =
+      app.add_subcommand("devices", "Says what there is to run on, and what was looked for and not found");
+  verb->add_flag("--json", *json, "As JSON");
+  verb->footer("Example:\n  telar devices");
+  verb->callback([json, &action] {
+    action = [json] {
+      const CpuInfo cpu = read_cpu();
+      const NvidiaSearch nvidia = find_nvidia_gpus();
+      std::cout << (*json ? json_of(cpu, nvidia).dump(2) + "\n" : text_of(cpu, nvidia));
+      return 0;
+    };
+  });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,81 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "telar/cli/options.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/train/pipeline.h"
+#include "telar/train/trained.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct EvaluateArguments {
+  std::string trained;
+  std::string data;
+  std::string labels;
+  std::vector<std::string> overrides;
+  std::string summary;
+  bool best = false;
+  bool quiet = false;
+};
+
+/// --data names what data.path is for sources with a published test part, and data.test_path for the others.
+void replace_data(DataJob& data, const EvaluateArguments& arguments) {
+  if (arguments.data.empty()) return;
+  if (data.source == "synthetic")
+    throw user_error("the run's data are synthetic; --data has no meaning for them");
+  const bool own_test_file = data.source == "csv" || data.source == "npy" || data.source == "images";
+  (own_test_file ? data.test_path : data.path) = arguments.data;
+  if (data.source == "npy" && arguments.labels.empty())
+    throw user_error("--data for npy needs --labels, too");
+  data.test_label_path = arguments.labels;
+  data.test = 0;
+}
+
+int evaluate_run(const EvaluateArguments& arguments) {
+  Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides);
+  replace_data(trained.job.data, arguments);
+  const DatasetPtr test =
+      open_test_dataset(trained.job.data, static_cast<uint64_t>(trained.job.training.seed));
+  if (test == nullptr) {
+    throw user_error("the job of {} has no test samples; name some with --data", trained.checkpoint.string());
+  }
+  const std::vector<double> means = evaluate(trained, *test);
+  const std::vector<std::string>& names = trained.session->metric_names();
+  if (!arguments.summary.empty()) {
+    nlohmann::ordered_json json;
+    for (size_t m = 0; m < names.size(); ++m) json["test_" + names[m]] = means[m];
+    json["samples"] = test->size();
+    json["checkpoint"] = trained.checkpoint.string();
+    write_file(arguments.summary, json.dump(2) + "\n");
+  }
+  if (!arguments.quiet) {
+    std::cout << fmt::format("{}: {} on {} samples\n", trained.checkpoint.string(),
+                             metrics_text(names, means), test->size());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<EvaluateArguments>();
+  CLI::App* verb = app.add_subcommand("evaluate", "Measures a trained network on test samples");
+  verb->add_option("RUN", arguments->trained, "A run folder, or one of its checkpoints")->required();
+  verb->add_option("--data", arguments->data, "Other test samples, in the form that the job's source has");
+  verb->add_option("--labels", arguments->labels, "Their labels, where they are a file of their own (npy)");
+  add_overrides(*verb, arguments->overrides);
+  verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb->add_flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
+  verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
+  verb->footer(
+      "Examples:\n"
+      "  telar evaluate runs/fashion_mnist-1\n"
+      "  telar evaluate runs/fashion_mnist-1 --best --summary result.json");
+  verb->callback([arguments, &action] { action = [arguments] { return evaluate_run(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,51 @@
+#include <exception>
+#include <iostream>
+
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+
+namespace {
+
+constexpr int kRunFailed = 1;
+constexpr int kUserMistake = 2;
+
+int fail(const std::string& sentence, int code) {
+  std::cerr << "error: " << sentence << "\n";
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Telar trains neural networks in parallel, described by a job file.", "telar");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer(
+      "Example:\n  telar train examples/fashion_mnist.yaml --set training.epochs=3\n"
+      "telar VERB --help says more about a verb.");
+  telar::cli::Action action;
+  telar::cli::add_train(app, action);
+  telar::cli::add_evaluate(app, action);
+  telar::cli::add_predict(app, action);
+  telar::cli::add_devices(app, action);
+  telar::cli::add_show(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& mistake) {
+    return fail(std::string(mistake.what()) + "; telar --help and telar VERB --help say what there is",
+                kUserMistake);
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const telar::Error& error) {
+    return fail(error.what(), error.kind() == telar::Error::Kind::user ? kUserMistake : kRunFailed);
+  } catch (const std::exception& error) {
+    return fail(error.what(), kRunFailed);
+  }
+}

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <iostream>
+
+#include "telar/cli/options.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/train/trained.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct PredictArguments {
+  std::string trained;
+  std::vector<std::string> inputs;
+  std::vector<std::string> overrides;
+  std::string out;
+  bool best = false;
+  bool all = false;
+};
+
+/// A cell of a CSV table, quoted where it must be.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string class_name(const SampleSpec& spec, size_t index) {
+  return index < spec.class_names.size() ? spec.class_names[index] : fmt::format("{}", index);
+}
+
+std::string header(const Trained& trained, size_t width, bool all) {
+  const bool classes = trained.spec.classes > 0;
+  std::string line = classes ? "input,sample,class,probability" : "input,sample";
+  for (size_t i = 0; i < width && (all || !classes); ++i) {
+    line += "," +
+            (classes ? cell(fmt::format("p({})", class_name(trained.spec, i))) : fmt::format("value_{}", i));
+  }
+  return line + "\n";
+}
+
+std::string row(const Trained& trained, std::span<const float> outputs, bool all) {
+  std::string line;
+  const bool classes = trained.spec.classes > 0;
+  if (classes) {
+    const auto best = std::max_element(outputs.begin(), outputs.end());
+    const std::string name = class_name(trained.spec, static_cast<size_t>(best - outputs.begin()));
+    line += fmt::format(",{},{:.6f}", cell(name), *best);
+  }
+  for (size_t i = 0; i < outputs.size() && (all || !classes); ++i) line += fmt::format(",{}", outputs[i]);
+  return line + "\n";
+}
+
+int predict_inputs(const PredictArguments& arguments) {
+  const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides);
+  const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+  std::string table = header(trained, width, arguments.all);
+  for (const std::string& input : arguments.inputs) {
+    const std::vector<float> outputs =
+        predict(trained, *open_inputs(trained, input), trained.spec.classes > 0);
+    for (size_t sample = 0; sample < outputs.size() / width; ++sample) {
+      table += fmt::format("{},{}{}", cell(input), sample,
+                           row(trained, std::span(outputs).subspan(sample * width, width), arguments.all));
+    }
+  }
+  if (arguments.out.empty()) {
+    std::cout << table << std::flush;
+  } else {
+    write_file(arguments.out, table);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* verb = app.add_subcommand("predict", "Says what a trained network makes of samples");
+  verb->add_option("RUN", arguments->trained, "A run folder, or one of its checkpoints")->required();
+  verb->add_option("INPUT", arguments->inputs,
+                   "JPEG or PNG pictures, IDX images, .npy arrays; CSV tables without a label for a model "
+                   "trained on CSV")
+      ->required();
+  add_overrides(*verb, arguments->overrides);
+  verb->add_option("--out", arguments->out, "Write the table to this CSV file");
+  verb->add_flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
+  verb->add_flag("--all", arguments->all, "The probability of every class");
+  verb->footer(
+      "Example:\n"
+      "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz "
+      "--out predictions.csv");
+  verb->callback([arguments, &action] { action = [arguments] { return predict_inputs(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "telar/cli/options.h"
+#include "telar/cli/table.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/device/device.h"
+#include "telar/io/disk.h"
+#include "telar/nn/dot.h"
+#include "telar/nn/summary.h"
+#include "telar/nn/zoo.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/pipeline.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct ShowArguments {
+  std::string what;
+  std::vector<std::string> overrides;
+  std::vector<int64_t> sample;
+  int64_t classes = 0;
+  bool graph = false;
+  bool dot = false;
+};
+
+/// What a model of the zoo is shown with unless --sample and --classes say otherwise.
+std::string sample_of(const std::string& model) {
+  if (model == "alexnet" || model.starts_with("resnet")) return "[3, 224, 224]";
+  return model == "lstm" ? "[28, 28]" : "[1, 28, 28]";
+}
+
+Job job_of(const ShowArguments& arguments) {
+  if (std::filesystem::is_regular_file(arguments.what)) return read_job(arguments.what, arguments.overrides);
+  const std::vector<std::string> models = model_names();
+  if (std::find(models.begin(), models.end(), arguments.what) == models.end()) {
+    throw user_error("there is neither a job file nor a model '{}'; the models are {}", arguments.what,
+                     fmt::join(models, ", "));
+  }
+  const bool large = sample_of(arguments.what).starts_with("[3");
+  const std::string sample = arguments.sample.empty()
+                                 ? sample_of(arguments.what)
+                                 : fmt::format("[{}]", fmt::join(arguments.sample, ", "));
+  const int64_t classes = arguments.classes > 0 ? arguments.classes : large ? 1000 : 10;
+  return parse_job(
+      fmt::format("name: {0}\nmodel: {0}\ndata: {{source: synthetic, shape: {1}, classes: {2}}}\n",
+                  arguments.what, sample, classes),
+      arguments.what, arguments.overrides);
+}
+
+SampleSpec spec_of(Job& job) {
+  const auto known = spec_without_files(job.data);
+  return known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+}
+
+std::string layer_table(const Summary& summary) {
+  const auto number = [](int64_t count) { return count == 0 ? std::string() : grouped(count); };
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "operation", "output", "parameters", "multiply-adds"}};
+  for (const SummaryRow& row : summary.rows) {
+    rows.push_back(
+        {row.layer, row.operation, row.output.str(), number(row.parameters), number(row.multiply_adds)});
+  }
+  rows.push_back({"", "", "", grouped(summary.trained), grouped(summary.multiply_adds)});
+  return table_text(rows, 3);
+}
+
+std::string memory_text(const Program& program, const Job& job) {
+  int64_t parameters = 0;
+  for (const ParameterInfo& parameter : program.parameters) parameters += 4 * parameter.shape.elements();
+  const auto slots = static_cast<int64_t>(state_slots(program.update).size());
+  const auto replicas = static_cast<int64_t>(program.workers.size());
+  const int64_t batch = job.training.batch;
+  const int64_t results = peak_result_bytes(program.gradient_graph().with_batch(batch));
+  const auto bytes = [](int64_t count) { return bytes_text(static_cast<uint64_t>(count)); };
+  return fmt::format(
+      "memory: parameters {}, gradients {}, optimizer state {}; values of a step at most {} (batch {})\n",
+      bytes(parameters), bytes(parameters * replicas), bytes(parameters * slots), bytes(results), batch);
+}
+
+int show(const ShowArguments& arguments) {
+  Job job = job_of(arguments);
+  const SampleSpec spec = spec_of(job);
+  const Model model = job_model(job, spec);
+  if (arguments.dot) {
+    std::cout << to_dot(forward_graph(model, Mode::evaluation, 1));
+    return 0;
+  }
+  const Program program = job_program(job, spec);
+  if (arguments.graph) {
+    std::cout << program.str();
+    return 0;
+  }
+  std::cout << fmt::format("{}: {} for samples {}, {}\n\n", job.name.empty() ? arguments.what : job.name,
+                           model.name, spec.features.str(),
+                           spec.classes > 0 ? fmt::format("{} classes", spec.classes) : "regression");
+  std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
+  std::cout << fmt::format("strategy: {}, {} replica{}\n", program.strategy, program.workers.size(),
+                           program.workers.size() == 1 ? "" : "s");
+  return 0;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<ShowArguments>();
+  CLI::App* verb =
+      app.add_subcommand("show", "Shows a model's layers, shapes, parameters, multiply-adds and memory");
+  verb->add_option("WHAT", arguments->what,
+                   fmt::format("A job file, or a model: {}", fmt::join(model_names(), ", ")))
+      ->required();
+  add_overrides(*verb, arguments->overrides);
+  verb->add_option("--sample", arguments->sample, "Shape of a sample, for a model: 3,224,224")
+      ->delimiter(',');
+  verb->add_option("--classes", arguments->classes, "How many classes, for a model");
+  verb->add_flag("--graph", arguments->graph, "The program that runs: every operation of each replica");
+  verb->add_flag("--dot", arguments->dot, "The forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
+  verb->footer(
+      "Examples:\n"
+      "  telar show resnet34\n"
+      "  telar show resnet18 --sample 3,32,32 --classes 10 --set model.options.stem=3x3\n"
+      "  telar show examples/fashion_mnist.yaml --graph");
+  verb->callback([arguments, &action] { action = [arguments] { return show(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace telar::cli {
+
+/// Rows of cells as lines, each column as wide as its widest cell; columns from `numbers` on are aligned at the right.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t numbers);
+
+/// "11,689,512".
+std::string grouped(int64_t number);
+
+}  // namespace telar::cli

@@ -1,0 +1,108 @@
+#include <filesystem>
+#include <iostream>
+
+#include "telar/cli/options.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/progress.h"
+#include "telar/observe/stop_request.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/run.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct TrainArguments {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string summary;
+  std::string output;
+  bool resume = false;
+  bool check = false;
+  bool quiet = false;
+};
+
+/// A job file; or a run folder, whose job is taken, to be resumed.
+Job job_of(const TrainArguments& arguments) {
+  const std::filesystem::path path = arguments.job;
+  const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
+  Job job = read_job(run_folder ? path / "job.yaml" : path, arguments.overrides);
+  if (run_folder) job.output.folder = path.string();
+  if (!arguments.output.empty()) job.output.folder = arguments.output;
+  if (run_folder && !arguments.resume && !arguments.check && arguments.output.empty()) {
+    throw user_error(
+        "{} is a run; go on with it (--resume), or train its job anew in another folder (--output)",
+        path.string());
+  }
+  return job;
+}
+
+ProgressOptions progress_of(const Job& job, bool quiet) {
+  ProgressOptions options = progress_options(1, quiet);
+  const bool images = job.data.source != "csv" && job.data.source != "npy" && job.data.source != "synthetic";
+  options.unit = images ? "images" : "samples";
+  return options;
+}
+
+std::string ending(const RunSummary& summary) {
+  std::string text = fmt::format(
+      "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
+      summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
+  if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
+  return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
+}
+
+int train(const TrainArguments& arguments) {
+  const Job job = job_of(arguments);
+  if (arguments.check) {
+    check_runs(job);
+    if (!arguments.quiet) std::cout << arguments.job << " is right\n";
+    return 0;
+  }
+  const StopRequest stop;
+  Progress progress(std::cout, progress_of(job, arguments.quiet));
+  RunOptions options;
+  options.resume = arguments.resume;
+  options.stop_requested = [&stop] { return stop.requested(); };
+  options.progress = &progress;
+  options.say = [&](const std::string& text) { progress.message(text); };
+  options.warn = [&](const std::string& text) {
+    if (!arguments.quiet) std::cerr << "warning: " << text << std::endl;
+  };
+  const RunSummary summary = run_job(job, options);
+  if (!arguments.summary.empty()) write_file(arguments.summary, to_json(summary));
+  if (!arguments.quiet) std::cout << ending(summary) << std::flush;
+  if (summary.outcome == FitOutcome::finished) return 0;
+  if (!arguments.quiet) {
+    std::cout << "stopped; go on with: telar train " << summary.folder << " --resume" << std::endl;
+  }
+  return 128 + stop.signal_number();
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* verb = app.add_subcommand("train", "Trains the network of a job");
+  verb->add_option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume")
+      ->required();
+  add_overrides(*verb, arguments->overrides);
+  verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb->add_option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
+  verb->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
+  verb->add_flag("--check", arguments->check, "Say whether the job is right, and train nothing");
+  verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
+  verb->footer(
+      "Examples:\n"
+      "  telar train examples/fashion_mnist.yaml\n"
+      "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
+      "  telar train runs/fashion_mnist-1 --resume\n"
+      "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
+      "was "
+      "given, 130 stopped by Ctrl-C.");
+  verb->callback([arguments, &action] { action = [arguments] { return train(*arguments); }; });
+}
+
+}  // namespace telar::cli

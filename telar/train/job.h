@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "telar/graph/attributes.h"
+
+namespace telar {
+
+/// One layer of a model written out in the job.
+struct LayerJob {
+  std::string name;                 ///< "conv1"; made from type and position when not given
+  std::string type;                 ///< "conv2d"
+  std::vector<std::string> inputs;  ///< names of layers, or "input"; empty: the layer before
+  Attributes options;               ///< "kernel" …, all known to the type
+  std::string where;                ///< "job.yaml:12", for messages
+};
+
+/// A model of the zoo, or layers of one's own.
+struct ModelJob {
+  std::string name;  ///< of the zoo; empty with layers
+  Attributes options;
+  std::vector<LayerJob> layers;
+  std::string where;  ///< "job.yaml:3", for messages
+};
+
+/// Where samples come from and what happens to them. Which keys a source takes: docs/job.md.
+struct DataJob {
+  std::string source;
+  std::string path;
+  std::string test_path;
+  std::string label_path;
+  std::string test_label_path;
+  int64_t classes = 10;
+  std::string label_set = "fine";
+  std::string label;
+  bool header = true;
+  std::string separator = ",";
+  std::vector<int64_t> shape = {1, 28, 28};
+  int64_t samples = 1000;
+  int64_t test_samples = 200;
+  int64_t vocabulary = 0;
+  int64_t limit = 0;
+  double validation = 0.1;
+  double test = 0;
+  bool normalise = true;
+  std::vector<double> mean;
+  std::vector<double> std;
+  int64_t augment_padding = 0;
+  bool augment_flip = false;
+  bool shuffle = true;
+  int64_t cache_mb = 4096;
+  int64_t threads = 1;
+  int64_t prefetch = 4;
+};
+
+struct OptimizerJob {
+  std::string name = "adam";
+  double learning_rate = 0;  ///< 0 in a job as written: the optimizer's own default, filled in by the reader
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+};
+
+struct ScheduleJob {
+  std::string name = "constant";
+  double warmup_epochs = 0;
+  std::vector<double> milestones;  ///< epochs
+  double every_epochs = 0;
+  double gamma = 0.1;
+  double minimum = 0;
+};
+
+struct TrainingJob {
+  int64_t epochs = 10;
+  int64_t batch = 32;
+  int64_t evaluation_batch = 256;
+  std::string precision = "f32";
+  int64_t seed = 1;
+  double clip_norm = 0;  ///< 0: off
+  double label_smoothing = 0;
+  std::vector<int64_t> top_k = {1};
+  std::string early_stopping_metric = "loss";
+  int64_t early_stopping_patience = 0;  ///< epochs; 0: off
+};
+
+/// How the batch is split over the replicas.
+struct SharesJob {
+  std::string mode = "equal";   ///< "equal", "measured" or "list"
+  std::vector<double> weights;  ///< with "list"
+};
+
+struct StrategyJob {
+  std::string name = "single";
+  int64_t replicas = 2;
+  std::vector<int64_t> threads = {0};  ///< of each replica, or one number for all; 0: the cores divided
+  SharesJob shares;
+  std::string batch_norm = "local";
+  double bucket_mb = 4;
+};
+
+struct OutputJob {
+  std::string folder;  ///< empty: runs/NAME-N, N the first number that is free
+  int64_t checkpoint_epochs = 1;
+  int64_t checkpoint_steps = 0;
+  int64_t keep = 2;
+  bool tensorboard = true;
+  int64_t log_steps = 1;
+};
+
+/// A job: everything that `telar train` is told. Written in YAML (docs/job.md), read by telar/train/job_reader.h.
+struct Job {
+  std::string name;
+  ModelJob model;
+  DataJob data;
+  std::string loss = "auto";
+  OptimizerJob optimizer;
+  ScheduleJob schedule;
+  TrainingJob training;
+  StrategyJob strategy;
+  OutputJob output;
+};
+
+}  // namespace telar

@@ -1,0 +1,103 @@
+#include "telar/train/job_checks.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+using Where = std::function<std::string(const std::string& key)>;
+
+void check_data(const DataJob& data, const Where& where) {
+  if (data.source != "synthetic" && data.path.empty()) {
+    throw user_error("{}: source {} needs 'data.path'", where("data.source"), data.source);
+  }
+  if (data.source == "npy" && data.label_path.empty()) {
+    throw user_error("{}: source npy needs 'data.label_path'", where("data.source"));
+  }
+  if (data.source == "npy" && data.test_path.empty() != data.test_label_path.empty()) {
+    throw user_error("{}: data.test_path and data.test_label_path go together", where("data.test_path"));
+  }
+  if (data.source == "images" && (data.shape.size() != 3 || (data.shape[0] != 1 && data.shape[0] != 3))) {
+    throw user_error(
+        "{}: data.shape is {} numbers; images need [channels, height, width], with 1 or 3 channels",
+        where("data.shape"), data.shape.size());
+  }
+  if (data.source == "synthetic" && data.shape.empty()) {
+    throw user_error("{}: data.shape is empty; it must have at least one number", where("data.shape"));
+  }
+  if (data.source == "idx" && data.classes == 0) {
+    throw user_error("{}: data.classes is 0; idx files hold classes, at least 1", where("data.classes"));
+  }
+  if (data.test > 0 && !data.test_path.empty()) {
+    throw user_error("{}: data.test is {} and there is a data.test_path; give one of the two",
+                     where("data.test"), data.test);
+  }
+  if (data.validation + data.test >= 1) {
+    throw user_error("{}: validation and test take {} of the samples; something must be left for training",
+                     where("data.validation"), data.validation + data.test);
+  }
+  if (data.mean.size() != data.std.size()) {
+    throw user_error("{}: data.mean has {} numbers and data.std {}; they go together", where("data.mean"),
+                     data.mean.size(), data.std.size());
+  }
+}
+
+void check_training(const Job& job, const Where& where) {
+  if (job.training.early_stopping_patience > 0 && job.data.validation == 0) {
+    throw user_error("{}: early stopping looks at validation samples, and data.validation is 0",
+                     where("training.early_stopping.patience"));
+  }
+  if (job.schedule.name == "cosine" &&
+      job.schedule.warmup_epochs >= static_cast<double>(job.training.epochs)) {
+    throw user_error("{}: a warm-up of {} epochs in a training of {}; it must be shorter",
+                     where("schedule.warmup_epochs"), job.schedule.warmup_epochs, job.training.epochs);
+  }
+  if (job.training.top_k.empty()) {
+    throw user_error("{}: training.top_k is empty; it must have at least one number",
+                     where("training.top_k"));
+  }
+}
+
+void check_strategy(const StrategyJob& strategy, const Where& where) {
+  const int64_t replicas = strategy.name == "single" ? 1 : strategy.replicas;
+  const auto given = static_cast<int64_t>(strategy.threads.size());
+  if (given != 1 && given != replicas) {
+    throw user_error("{}: strategy.threads has {} numbers; there {} {} replica{}", where("strategy.threads"),
+                     given, replicas == 1 ? "is" : "are", replicas, replicas == 1 ? "" : "s");
+  }
+  const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
+  if (given > 1 && zeros > 0) {
+    throw user_error("{}: a replica with 0 threads; each needs at least 1", where("strategy.threads"));
+  }
+  if (strategy.shares.mode != "list") return;
+  const auto& weights = strategy.shares.weights;
+  if (static_cast<int64_t>(weights.size()) != replicas) {
+    throw user_error("{}: strategy.shares has {} numbers; there are {} replicas", where("strategy.shares"),
+                     weights.size(), replicas);
+  }
+  if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+    throw user_error("{}: strategy.shares are all 0; one replica must have work", where("strategy.shares"));
+  }
+}
+
+}  // namespace
+
+void fill_in_defaults(Job& job) {
+  if (job.optimizer.learning_rate == 0) {
+    job.optimizer.learning_rate = job.optimizer.name.starts_with("adam") ? 0.001 : 0.01;
+  }
+  if (job.data.source == "fashion-mnist" && job.data.path.empty()) {
+    job.data.path = "/usr/share/datasets/fashion-mnist";
+  }
+}
+
+void check_job(const Job& job, const Where& where) {
+  check_data(job.data, where);
+  check_training(job, where);
+  check_strategy(job.strategy, where);
+}
+
+}  // namespace telar

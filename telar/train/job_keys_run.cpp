@@ -1,0 +1,76 @@
+#include "telar/strategy/strategy.h"
+#include "telar/train/job_keys.h"
+
+namespace telar {
+
+namespace {
+
+const std::string kStrategy = "strategy.name";
+
+std::vector<JobKey> strategy_keys() {
+  return {
+      job_key(
+          kStrategy, [](auto& job) -> auto& { return job.strategy.name; }, {.choices = strategy_names()},
+          "single: one device. mirrored: replicas, each with a part of every batch, that share their "
+          "gradients. `strategy: "
+          "mirrored` is short for it."),
+      when(kStrategy, {"mirrored"},
+           job_key(
+               "strategy.replicas", [](auto& job) -> auto& { return job.strategy.replicas; },
+               {.least = 1, .most = 1024}, "How many.")),
+      job_key(
+          "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
+          {.least = 0, .most = 4096},
+          "Of each replica; one number stands for all. 0: the cores of this machine, divided."),
+      when(kStrategy, {"mirrored"},
+           job_key(
+               "strategy.shares", [](auto& job) -> auto& { return job.strategy.shares; }, {},
+               "How a batch is split: equally, by each replica's measured speed, or in these proportions.")),
+      when(kStrategy, {"mirrored"},
+           job_key(
+               "strategy.batch_norm", [](auto& job) -> auto& { return job.strategy.batch_norm; },
+               {.choices = {"local", "synchronised"}},
+               "Statistics of each replica's part of the batch, or of the whole batch (equal to one "
+               "device).")),
+      when(kStrategy, {"mirrored"},
+           job_key(
+               "strategy.bucket_mb", [](auto& job) -> auto& { return job.strategy.bucket_mb; },
+               {.least = 0, .most = 65536, .above_least = true},
+               "Gradients are exchanged in pieces of this size.")),
+  };
+}
+
+std::vector<JobKey> output_keys() {
+  return {
+      without_result(job_key(
+          "output.folder", [](auto& job) -> auto& { return job.output.folder; }, {},
+          "The run folder. Empty: runs/NAME-N, N the first number that is free.")),
+      without_result(job_key(
+          "output.checkpoint_epochs", [](auto& job) -> auto& { return job.output.checkpoint_epochs; },
+          {.least = 0, .most = 1e9},
+          "A checkpoint after every so many epochs, and at the end. 0: at the end only.")),
+      without_result(job_key(
+          "output.checkpoint_steps", [](auto& job) -> auto& { return job.output.checkpoint_steps; },
+          {.least = 0, .most = 1e15}, "And after every so many steps. 0: never.")),
+      without_result(job_key(
+          "output.keep", [](auto& job) -> auto& { return job.output.keep; }, {.least = 1, .most = 1e9},
+          "How many checkpoints are kept, besides the best.")),
+      without_result(job_key(
+          "output.tensorboard", [](auto& job) -> auto& { return job.output.tensorboard; }, {},
+          "Writes event files for TensorBoard.")),
+      without_result(job_key(
+          "output.log_steps", [](auto& job) -> auto& { return job.output.log_steps; },
+          {.least = 1, .most = 1e15},
+          "Every so many steps a line in metrics.jsonl and a point in TensorBoard.")),
+  };
+}
+
+}  // namespace
+
+std::vector<JobKey> run_keys() {
+  std::vector<JobKey> keys;
+  for (const auto& part : {strategy_keys(), output_keys()}) keys.insert(keys.end(), part.begin(), part.end());
+  return keys;
+}
+
+}  // namespace telar

@@ -1,0 +1,126 @@
+#include "telar/train/job_model.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+#include "telar/nn/zoo.h"
+#include "telar/train/job_layers.h"
+#include "telar/train/job_value.h"
+
+namespace telar {
+
+namespace {
+
+const std::vector<std::string> kModelKeys = {"name", "options", "layers"};
+
+Attributes read_options(const std::string& model, const JobNode& node) {
+  if (node.kind == JobNode::Kind::null) return {};
+  if (node.kind != JobNode::Kind::map) {
+    throw user_error("{}: model.options is {}; it must be a group of keys", node.where, node.described());
+  }
+  const std::vector<std::string> known = option_names(model);
+  Attributes options;
+  for (const JobEntry& entry : node.entries) {
+    if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
+      const std::string near = nearest(entry.key, known);
+      throw user_error("{}: unknown key 'model.options.{}'{}; model '{}' has {}", entry.where, entry.key,
+                       near.empty() ? "" : fmt::format(", did you mean '{}'?", near), model,
+                       known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    }
+    options.set(entry.key, read_attribute(entry.value, "model.options." + entry.key));
+  }
+  return options;
+}
+
+std::string read_name(const JobNode& node) {
+  std::string name;
+  read_value(node, "model.name", {.choices = model_names()}, name);
+  return name;
+}
+
+std::string layer_text(const LayerJob& layer) {
+  std::vector<std::string> parts = {"name: " + value_text(layer.name), "type: " + layer.type};
+  std::vector<std::string> inputs;
+  for (const std::string& input : layer.inputs) inputs.push_back(value_text(input));
+  if (!inputs.empty()) parts.push_back(fmt::format("inputs: [{}]", fmt::join(inputs, ", ")));
+  for (const auto& [name, value] : layer.options) parts.push_back(name + ": " + value_text(value));
+  return fmt::format("    - {{{}}}\n", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+ModelJob read_model_job(const JobNode& section) {
+  if (section.kind != JobNode::Kind::map) {
+    throw user_error(
+        "{}: model is {}; it must be the name of a model, or a group of keys with 'name' or 'layers'",
+        section.where, section.described());
+  }
+  for (const JobEntry& entry : section.entries) {
+    if (std::find(kModelKeys.begin(), kModelKeys.end(), entry.key) != kModelKeys.end()) continue;
+    const std::string near = nearest(entry.key, kModelKeys);
+    throw user_error(
+        "{}: unknown key 'model.{}'{}; a model has {}, and what a model of the zoo may be told stands "
+        "under 'options'",
+        entry.where, entry.key, near.empty() ? "" : fmt::format(", did you mean 'model.{}'?", near),
+        one_of(kModelKeys));
+  }
+  const JobNode* name = section.find("name");
+  const JobNode* layers = section.find("layers");
+  if ((name == nullptr) == (layers == nullptr)) {
+    throw user_error("{}: a model has either a 'name' or 'layers'", section.where);
+  }
+  ModelJob model;
+  if (layers != nullptr) {
+    model.where = layers->where;
+    model.layers = read_layers(*layers);
+    if (const JobNode* options = section.find("options")) {
+      throw user_error("{}: 'options' are for models with a 'name'", options->where);
+    }
+    return model;
+  }
+  model.where = name->where;
+  model.name = read_name(*name);
+  if (const JobNode* options = section.find("options")) model.options = read_options(model.name, *options);
+  return model;
+}
+
+std::string model_job_text(const ModelJob& model) {
+  std::string text = "model:\n";
+  if (model.layers.empty()) {
+    text += "  name: " + model.name + "\n";
+    if (!model.options.empty()) text += "  options:\n";
+    for (const auto& [name, value] : model.options)
+      text += fmt::format("    {}: {}\n", name, value_text(value));
+    return text;
+  }
+  text += "  layers:\n";
+  for (const LayerJob& layer : model.layers) text += layer_text(layer);
+  return text;
+}
+
+Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs) {
+  try {
+    Model model = job.layers.empty() ? make_model(job.name, job.options, sample, outputs)
+                                     : model_of_layers(job.layers, sample, input);
+    if (model.input != input) {
+      throw user_error("model '{}' takes {}, the data are {}", model.name,
+                       model.input == DType::i32 ? "token ids" : "numbers",
+                       input == DType::i32 ? "token ids" : "numbers");
+    }
+    const Graph graph = forward_graph(model, Mode::evaluation, 1);
+    const Shape prediction = graph.value(graph.output("prediction")).type.shape;
+    if (prediction != Shape{1, outputs}) {
+      throw user_error("the model's last layer gives {} for a batch of 1; the data need {}", prediction.str(),
+                       Shape{1, outputs}.str());
+    }
+    return model;
+  } catch (const Error& error) {
+    if (job.where.empty() ||
+        std::string_view(error.what()).starts_with(job.where.substr(0, job.where.rfind(':'))))
+      throw;
+    throw Error(error.kind(), fmt::format("{}: {}", job.where, error.what()));
+  }
+}
+
+}  // namespace telar

@@ -1,0 +1,179 @@
+#include "telar/train/job_reader.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+#include "telar/train/job_checks.h"
+#include "telar/train/job_keys.h"
+#include "telar/train/job_model.h"
+
+namespace telar {
+
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(const JobNode& root, const std::string& source) : root_(root), source_(source) {}
+
+  Job read() {
+    collect(root_, "");
+    Job job;
+    const JobNode* model = root_.find("model");
+    if (model == nullptr) {
+      throw user_error(
+          "{}: the job has no 'model'; name one of the zoo, as in 'model: mlp', or write its layers",
+          source_);
+    }
+    job.model = read_model_job(*model);
+    for (const JobKey& key : job_keys()) read_key(key, job);
+    fill_in_defaults(job);
+    check_job(job, [this](const std::string& key) {
+      const auto found = given_.find(key);
+      return found == given_.end() ? source_ : found->second->where;
+    });
+    return job;
+  }
+
+ private:
+  /// Finds every key below `node`.
+  void collect(const JobNode& node, const std::string& prefix) {
+    for (const JobEntry& entry : node.entries) {
+      if (prefix.empty() && entry.key == "model") continue;
+      const std::string path = prefix + entry.key;
+      const bool key = exists(path);
+      const bool section = !key && is_section(path);
+      if (!key && !section) throw unknown_key(entry, prefix);
+      if (key) {
+        given_[path] = &entry.value;
+      } else if (entry.value.kind == JobNode::Kind::map) {
+        collect(entry.value, path + ".");
+      } else if (entry.value.kind != JobNode::Kind::null) {
+        throw user_error("{}: {} is {}; it must be a group of keys", entry.value.where, path,
+                         entry.value.described());
+      }
+    }
+  }
+
+  static bool exists(const std::string& path) {
+    return std::any_of(job_keys().begin(), job_keys().end(),
+                       [&](const JobKey& key) { return key.path == path; });
+  }
+
+  static bool is_section(const std::string& path) {
+    return std::any_of(job_keys().begin(), job_keys().end(),
+                       [&](const JobKey& key) { return key.path.starts_with(path + "."); });
+  }
+
+  static Error unknown_key(const JobEntry& entry, const std::string& prefix) {
+    std::vector<std::string> siblings =
+        prefix.empty() ? std::vector<std::string>{"model"} : std::vector<std::string>{};
+    std::map<std::string, std::string> by_last;
+    for (const JobKey& key : job_keys()) {
+      by_last.emplace(key.path.substr(key.path.rfind('.') + 1), key.path);
+      if (!key.path.starts_with(prefix)) continue;
+      const std::string rest = key.path.substr(prefix.size());
+      siblings.push_back(rest.substr(0, rest.find('.')));
+    }
+    std::string near = nearest(entry.key, siblings);
+    if (!near.empty()) near = prefix + near;
+    if (const auto elsewhere = by_last.find(entry.key); elsewhere != by_last.end()) near = elsewhere->second;
+    return user_error(
+        "{}: unknown key '{}{}'{}", entry.where, prefix, entry.key,
+        near.empty() ? "; docs/job.md lists them all" : fmt::format("; did you mean '{}'?", near));
+  }
+
+  void read_key(const JobKey& key, Job& job) const {
+    const auto found = given_.find(key.path);
+    if (found == given_.end()) {
+      if (key.required) throw user_error("{}: the job needs '{}': {}", source_, key.path, key.kind);
+      return;
+    }
+    const JobNode& node = *found->second;
+    if (node.kind == JobNode::Kind::null) {
+      throw user_error("{}: {} has no value; it must be {}", node.where, key.path, key.kind);
+    }
+    if (applies(key, job)) {
+      key.read(job, node);
+      return;
+    }
+    const auto decider = given_.find(key.when.key);
+    const bool made_so = decider != given_.end() && decider->second->overridden && !node.overridden;
+    if (made_so) return;
+    throw user_error("{}: {} is for {} {}; in this job it is {}", node.where, key.path, key.when.key,
+                     one_of(key.when.values), job_key_of(key.when.key).write(job));
+  }
+
+  const JobNode& root_;
+  std::string source_;
+  std::map<std::string, const JobNode*> given_;
+};
+
+/// The lines that open the sections of a key that the key before it was not in: "training:", "  early_stopping:".
+std::string open_sections(const std::string& path, const std::string& before) {
+  std::string lines;
+  size_t depth = 0;
+  for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1), ++depth) {
+    const std::string section = path.substr(0, dot + 1);
+    if (before.starts_with(section)) continue;
+    const size_t name =
+        section.rfind('.', dot - 1) == std::string::npos ? 0 : section.rfind('.', dot - 1) + 1;
+    lines += std::string(2 * depth, ' ') + path.substr(name, dot - name) + ":\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+Job parse_job(const std::string& text, const std::string& source, const std::vector<std::string>& overrides) {
+  JobNode root = parse_job_node(text, source);
+  for (const std::string& assignment : overrides) apply_override(root, assignment);
+  return Reader(root, source).read();
+}
+
+Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  if (std::filesystem::is_directory(path)) {
+    throw user_error("{} is a folder; a job is a YAML file", path.string());
+  }
+  std::ifstream file(path);
+  if (!file) throw user_error("cannot read the job {}: there is no such readable file", path.string());
+  std::stringstream text;
+  text << file.rdbuf();
+  Job job = parse_job(text.str(), path.string(), overrides);
+  if (job.name.empty()) job.name = path.stem().string();
+  return job;
+}
+
+std::string job_text(const Job& job) {
+  std::string text;
+  std::string before;
+  for (const JobKey& key : job_keys()) {
+    if (before == "name") text += model_job_text(job.model);
+    if (applies(key, job)) {
+      const size_t depth = static_cast<size_t>(std::count(key.path.begin(), key.path.end(), '.'));
+      text += open_sections(key.path, before);
+      text += fmt::format("{}{}: {}\n", std::string(2 * depth, ' '), key.path.substr(key.path.rfind('.') + 1),
+                          key.write(job));
+    }
+    before = applies(key, job) ? key.path : before;
+  }
+  return text;
+}
+
+std::vector<std::string> job_differences(const Job& there, const Job& here) {
+  std::vector<std::string> differences;
+  if (model_job_text(there.model) != model_job_text(here.model))
+    differences.emplace_back("the models differ");
+  for (const JobKey& key : job_keys()) {
+    if (!key.changes_result || key.path == "training.epochs" || !applies(key, here)) continue;
+    const std::string a = applies(key, there) ? key.write(there) : "not set";
+    const std::string b = key.write(here);
+    if (a != b) differences.push_back(fmt::format("{} is {} there and {} here", key.path, a, b));
+  }
+  return differences;
+}
+
+}  // namespace telar

@@ -1,0 +1,121 @@
+#include "telar/train/job_session.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+#include "telar/strategy/strategy.h"
+#include "telar/train/job_model.h"
+
+namespace telar {
+
+namespace {
+
+constexpr double kMegabyte = 1 << 20;
+
+Loss loss_of(const Job& job, const SampleSpec& spec) {
+  const bool classes = spec.classes > 0;
+  if (job.loss == "cross_entropy" && !classes) {
+    throw user_error(
+        "loss is cross_entropy, and the labels are numbers; set data.classes, or choose mean_squared_error");
+  }
+  if (job.loss == "mean_squared_error" && classes) {
+    throw user_error("loss is mean_squared_error, and the labels are {} classes; choose cross_entropy",
+                     spec.classes);
+  }
+  return classes ? Loss::cross_entropy : Loss::mean_squared_error;
+}
+
+Optimizer optimizer_of(const OptimizerJob& job) {
+  if (job.name == "sgd") {
+    return SgdOptions{.momentum = job.momentum, .nesterov = job.nesterov, .weight_decay = job.weight_decay};
+  }
+  if (job.name == "rmsprop") {
+    return RmspropOptions{.alpha = job.alpha,
+                          .epsilon = job.epsilon,
+                          .momentum = job.momentum,
+                          .weight_decay = job.weight_decay};
+  }
+  return AdamOptions{.beta1 = job.beta1,
+                     .beta2 = job.beta2,
+                     .epsilon = job.epsilon,
+                     .weight_decay = job.weight_decay,
+                     .decoupled = job.name == "adamw"};
+}
+
+int threads_of_replica(const StrategyJob& strategy, size_t replica, int64_t replicas) {
+  const int64_t given = strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[replica];
+  if (given > 0) return static_cast<int>(given);
+  return static_cast<int>(std::max<int64_t>(1, available_threads() / replicas));
+}
+
+}  // namespace
+
+Model job_model(const Job& job, const SampleSpec& spec) {
+  if (spec.classes == 0 && spec.targets.rank() != 1) {
+    throw user_error("the targets of one sample have the shape {}; a list of numbers, [N, k], can be learned",
+                     spec.targets.str());
+  }
+  return model_of_job(job.model, spec.features, spec.dtype,
+                      spec.classes > 0 ? spec.classes : spec.targets[0]);
+}
+
+StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
+  StepOptions options;
+  options.batch = job.training.batch;
+  options.loss = loss_of(job, spec);
+  options.label_smoothing = job.training.label_smoothing;
+  options.optimizer = optimizer_of(job.optimizer);
+  if (job.training.clip_norm > 0) options.clip_norm = job.training.clip_norm;
+  options.top_k = job.training.top_k;
+  options.precision = job.training.precision == "bf16" ? Precision::bf16 : Precision::f32;
+  return options;
+}
+
+Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
+  Schedule schedule;
+  schedule.base = job.optimizer.learning_rate;
+  schedule.warmup_steps = steps_of_epochs(job.schedule.warmup_epochs, steps_per_epoch);
+  schedule.total_steps = job.training.epochs * steps_per_epoch;
+  if (job.schedule.name == "cosine") {
+    schedule.shape = CosineSchedule{job.schedule.minimum};
+  } else if (job.schedule.name == "step") {
+    StepSchedule steps;
+    steps.every = steps_of_epochs(job.schedule.every_epochs, steps_per_epoch);
+    steps.gamma = job.schedule.gamma;
+    for (const double epochs : job.schedule.milestones) {
+      steps.milestones.push_back(steps_of_epochs(epochs, steps_per_epoch));
+    }
+    schedule.shape = std::move(steps);
+  }
+  return schedule;
+}
+
+Cluster job_cluster(const Job& job) {
+  const int64_t replicas = job.strategy.name == "single" ? 1 : job.strategy.replicas;
+  Cluster cluster;
+  for (int64_t r = 0; r < replicas; ++r) {
+    cluster.devices.push_back(
+        {"cpu", threads_of_replica(job.strategy, static_cast<size_t>(r), replicas), {}});
+  }
+  return cluster;
+}
+
+Program job_program(const Job& job, const SampleSpec& spec) {
+  const StrategyOptions options{
+      .bucket_bytes = static_cast<size_t>(job.strategy.bucket_mb * kMegabyte),
+      .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised};
+  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job));
+}
+
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec) {
+  SessionOptions options;
+  options.seed = static_cast<uint64_t>(job.training.seed);
+  options.measured_shares = job.strategy.name != "single" && job.strategy.shares.mode == "measured";
+  if (job.strategy.name != "single" && job.strategy.shares.mode == "list")
+    options.shares = job.strategy.shares.weights;
+  return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
+}
+
+}  // namespace telar

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "telar/data/dataset.h"
+#include "telar/nn/schedule.h"
+#include "telar/nn/training_step.h"
+#include "telar/runtime/session.h"
+#include "telar/train/job.h"
+
+namespace telar {
+
+/// The parts of the engine that a job asks for, each made from its section.
+
+/// Throws Error (user): a model that does not fit the samples, a loss that does not fit the labels.
+Model job_model(const Job& job, const SampleSpec& spec);
+StepOptions job_step_options(const Job& job, const SampleSpec& spec);
+Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
+
+/// The replicas as devices; threads that the job leaves open are this machine's, divided.
+Cluster job_cluster(const Job& job);
+
+/// The training step rewritten for the job's strategy and cluster.
+Program job_program(const Job& job, const SampleSpec& spec);
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec);
+
+}  // namespace telar

@@ -1,0 +1,213 @@
+#include "telar/train/job_value.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+
+namespace telar {
+
+namespace {
+
+template <typename T>
+std::optional<T> parse_number(const JobNode& node) {
+  if (node.kind != JobNode::Kind::scalar || node.quoted || node.text.empty()) return std::nullopt;
+  T value{};
+  const char* end = node.text.data() + node.text.size();
+  const char* begin = node.text.data() + (node.text.front() == '+' ? 1 : 0);
+  const auto [stop, code] = std::from_chars(begin, end, value);
+  if (code != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> parse_flag(const JobNode& node) {
+  if (node.kind != JobNode::Kind::scalar || node.quoted) return std::nullopt;
+  for (const char* word : {"true", "True", "yes", "on"}) {
+    if (node.text == word) return true;
+  }
+  for (const char* word : {"false", "False", "no", "off"}) {
+    if (node.text == word) return false;
+  }
+  return std::nullopt;
+}
+
+bool fits(double value, const ValueRule& rule) {
+  const bool low = rule.above_least ? value > rule.least : value >= rule.least;
+  const bool high = rule.below_most ? value < rule.most : value <= rule.most;
+  return low && high && std::isfinite(value);
+}
+
+std::string limits(const ValueRule& rule) {
+  std::vector<std::string> parts;
+  if (rule.least > -std::numeric_limits<double>::infinity()) {
+    parts.push_back(fmt::format("{} {}", rule.above_least ? "above" : "at least", rule.least));
+  }
+  if (rule.most < std::numeric_limits<double>::infinity()) {
+    parts.push_back(fmt::format("{} {}", rule.below_most ? "below" : "at most", rule.most));
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string with_limits(const std::string& noun, const ValueRule& rule) {
+  const std::string limit = limits(rule);
+  return limit.empty() ? noun : noun + ", " + limit;
+}
+
+template <typename T>
+Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, const T& type) {
+  std::string hint;
+  if (node.kind == JobNode::Kind::scalar && !rule.choices.empty()) {
+    const std::string near = nearest(node.text, rule.choices);
+    if (!near.empty()) hint = fmt::format("; did you mean '{}'?", near);
+  }
+  return user_error("{}: {} is {}; it must be {}{}", node.where, key, node.described(),
+                    value_kind(rule, type), hint);
+}
+
+template <typename T>
+void read_number(const JobNode& node, const std::string& key, const ValueRule& rule, T& value) {
+  const auto parsed = parse_number<T>(node);
+  if (!parsed || !fits(static_cast<double>(*parsed), rule)) throw wrong(node, key, rule, value);
+  value = *parsed;
+}
+
+template <typename T>
+void read_list(const JobNode& node, const std::string& key, const ValueRule& rule, std::vector<T>& value) {
+  std::vector<T> list;
+  if (node.kind == JobNode::Kind::list) {
+    for (const JobNode& item : node.items) read_number(item, key, rule, list.emplace_back());
+  } else {
+    const auto single = parse_number<T>(node);
+    if (!single || !fits(static_cast<double>(*single), rule)) throw wrong(node, key, rule, value);
+    list = {*single};
+  }
+  value = std::move(list);
+}
+
+template <typename T>
+std::string list_text(const std::vector<T>& values) {
+  std::vector<std::string> texts;
+  for (const T& value : values) texts.push_back(value_text(value));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, int64_t& value) {
+  read_number(node, key, rule, value);
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, double& value) {
+  read_number(node, key, rule, value);
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, bool& value) {
+  const auto parsed = parse_flag(node);
+  if (!parsed) throw wrong(node, key, rule, value);
+  value = *parsed;
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, std::string& value) {
+  const bool allowed = rule.choices.empty() ||
+                       std::find(rule.choices.begin(), rule.choices.end(), node.text) != rule.choices.end();
+  if (node.kind != JobNode::Kind::scalar || !allowed) throw wrong(node, key, rule, value);
+  value = node.text;
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
+                std::vector<int64_t>& value) {
+  read_list(node, key, rule, value);
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
+                std::vector<double>& value) {
+  read_list(node, key, rule, value);
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, SharesJob& value) {
+  if (node.kind == JobNode::Kind::list && !node.items.empty()) {
+    value.mode = "list";
+    read_list(node, key, {.least = 0}, value.weights);
+    return;
+  }
+  if (node.kind != JobNode::Kind::scalar || (node.text != "equal" && node.text != "measured")) {
+    throw wrong(node, key, rule, value);
+  }
+  value = {node.text, {}};
+}
+
+std::string value_kind(const ValueRule& rule, const int64_t& /*type*/) {
+  return with_limits("an integer", rule);
+}
+std::string value_kind(const ValueRule& rule, const double& /*type*/) {
+  return with_limits("a number", rule);
+}
+std::string value_kind(const ValueRule& /*rule*/, const bool& /*type*/) { return "true or false"; }
+std::string value_kind(const ValueRule& rule, const std::string& /*type*/) {
+  return rule.choices.empty() ? "a text" : one_of(rule.choices);
+}
+std::string value_kind(const ValueRule& rule, const std::vector<int64_t>& /*type*/) {
+  return with_limits("a list of integers", rule);
+}
+std::string value_kind(const ValueRule& rule, const std::vector<double>& /*type*/) {
+  return with_limits("a list of numbers", rule);
+}
+std::string value_kind(const ValueRule& /*rule*/, const SharesJob& /*type*/) {
+  return "equal, measured, or a list of numbers, one for each replica";
+}
+
+std::string value_text(int64_t value) { return fmt::format("{}", value); }
+std::string value_text(double value) { return fmt::format("{}", value); }
+std::string value_text(bool value) { return value ? "true" : "false"; }
+
+std::string value_text(const std::string& value) {
+  static constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  const bool plain = !value.empty() && value.find_first_not_of(kPlain) == std::string::npos &&
+                     ((value[0] | 0x20) >= 'a' && (value[0] | 0x20) <= 'z');
+  JobNode node;
+  node.kind = JobNode::Kind::scalar;
+  node.text = value;
+  const bool word = plain && !parse_flag(node) && value != "null" && value != "Null" && value != "NULL";
+  if (word) return value;
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+std::string value_text(const std::vector<int64_t>& value) { return list_text(value); }
+std::string value_text(const std::vector<double>& value) { return list_text(value); }
+std::string value_text(const SharesJob& value) {
+  return value.mode == "list" ? list_text(value.weights) : value.mode;
+}
+std::string value_text(const Attribute& value) {
+  return std::visit([](const auto& held) { return value_text(held); }, value);
+}
+
+Attribute read_attribute(const JobNode& node, const std::string& key) {
+  if (node.kind == JobNode::Kind::list) {
+    std::vector<int64_t> list;
+    read_value(node, key, {}, list);
+    return list;
+  }
+  if (node.kind != JobNode::Kind::scalar) {
+    throw user_error("{}: {} is {}; it must be a number, a word, true or false, or a list of integers",
+                     node.where, key, node.described());
+  }
+  if (const auto flag = parse_flag(node)) return *flag;
+  if (const auto integer = parse_number<int64_t>(node)) return *integer;
+  if (const auto real = parse_number<double>(node)) return *real;
+  return node.text;
+}
+
+}  // namespace telar

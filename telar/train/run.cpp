@@ -1,0 +1,209 @@
+#include "telar/train/run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/graph_nodes.h"
+#include "telar/observe/process.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/pipeline.h"
+#include "telar/train/run_observers.h"
+#include "telar/train/sample_file.h"
+
+namespace telar {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Remembers the last epoch for the summary.
+class LastEpoch final : public TrainingObserver {
+ public:
+  void epoch_done(const EpochReport& report, const TrainingState& /*state*/) override { report_ = report; }
+  const EpochReport& report() const { return report_; }
+
+ private:
+  EpochReport report_;
+};
+
+std::vector<GraphNode> nodes_of(const Program& program) {
+  std::vector<GraphNode> nodes;
+  for (size_t w = 0; w < program.workers.size(); ++w) {
+    const std::string device = fmt::format("/job:worker/replica:{}/device:CPU:0", w);
+    const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
+    for (GraphNode& node : graph_nodes(program.gradient_graph(), device, prefix))
+      nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+class Run {
+ public:
+  Run(Job job, const RunOptions& options)
+      : job_(std::move(job)),
+        options_(options),
+        data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
+
+  RunSummary run() {
+    const auto start = Clock::now();
+    const SampleSpec& spec = data_.train->spec();
+    const auto session = job_session(job_, spec);  // before anything is written: the job may not fit the data
+    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
+    Trainer trainer(*session, trainer_options());
+    const bool resumed = options_.resume && go_on(folder, *session, trainer);
+    if (!resumed) begin(folder);
+
+    LogObserver log = make_log(folder, *session, trainer.state(), resumed);
+    CheckpointObserver checkpoints(
+        folder.checkpoints(), *session,
+        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
+        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(spec)}}, [&log] { log.sync(); });
+    LastEpoch last;
+    std::vector<TrainingObserver*> observers = {&last, &log, &checkpoints};
+    std::optional<ProgressObserver> progress;
+    if (options_.progress != nullptr)
+      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session->metric_names()));
+
+    RunSummary summary;
+    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, options_.stop_requested);
+    summary.checkpoint = checkpoints.save(trainer.state()).string();
+    if (summary.outcome == FitOutcome::finished && data_.test != nullptr) {
+      summary.test = trainer.evaluate(*data_.test);
+      log.test_done(summary.test, trainer.state());
+    }
+    log.sync();
+    summary.folder = folder.path().string();
+    summary.train = last.report().train;
+    summary.validation = last.report().validation;
+    summary.wall_seconds = seconds_since(start);
+    fill_in(summary, *session, trainer);
+    write_file(folder.summary(), to_json(summary));
+    return summary;
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.say) options_.say(text);
+  }
+  void warn(const std::string& text) const {
+    if (options_.warn) options_.warn(text);
+  }
+
+  TrainerOptions trainer_options() const {
+    const TrainingJob& training = job_.training;
+    const int64_t steps = (data_.train->size() + training.batch - 1) / training.batch;
+    TrainerOptions options;
+    options.epochs = training.epochs;
+    options.batch = training.batch;
+    options.evaluation_batch = training.evaluation_batch;
+    options.schedule = job_schedule(job_, steps);
+    options.seed = static_cast<uint64_t>(training.seed);
+    options.shuffle = job_.data.shuffle;
+    options.loader_threads = static_cast<int>(job_.data.threads);
+    options.prefetch = static_cast<int>(job_.data.prefetch);
+    options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
+    return options;
+  }
+
+  /// A new run, or one that was stopped before its first checkpoint.
+  void begin(const RunFolder& folder) const {
+    write_file(folder.samples(), to_json(data_.train->spec()));
+    write_file(folder.job(), job_text(job_));
+    say(fmt::format("run folder: {}", folder.path().string()));
+  }
+
+  /// False when there is no checkpoint to go on from.
+  bool go_on(const RunFolder& folder, Session& session, Trainer& trainer) const {
+    if (fs::exists(folder.job())) require_same_job(folder);
+    const auto found = newest_checkpoint(folder.checkpoints());
+    if (!found) {
+      say(fmt::format("no checkpoint in {} yet: starting from the beginning", folder.path().string()));
+      fs::remove(folder.metrics());
+      return false;
+    }
+    for (const std::string& warning : found->warnings) warn(warning);
+    load_all(found->path, session);
+    trainer.restore(found->state);
+    discard_metrics_after(folder.metrics(), found->state.step);
+    write_file(folder.job(), job_text(job_));
+    say(fmt::format("resuming {} after step {} (epoch {}, step {} of it)", folder.path().string(),
+                    found->state.step, found->state.epoch + 1, found->state.step_in_epoch));
+    return true;
+  }
+
+  void require_same_job(const RunFolder& folder) const {
+    const std::vector<std::string> differences = job_differences(read_job(folder.job()), job_);
+    if (differences.empty()) return;
+    throw user_error(
+        "{} is a run of another job: {}. Start a new run (without --resume, another --output), or take "
+        "the job of that run: telar train {} --resume",
+        folder.path().string(), fmt::join(differences, "; "), folder.path().string());
+  }
+
+  LogObserver make_log(const RunFolder& folder, const Session& session, const TrainingState& state,
+                       bool resumed) const {
+    std::unique_ptr<TensorBoardWriter> tensorboard;
+    if (job_.output.tensorboard) {
+      tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
+      if (resumed) tensorboard->add_resume(state.step);
+      tensorboard->add_graph(nodes_of(job_program(job_, data_.train->spec())));
+      tensorboard->flush();
+    }
+    return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
+            job_.output.log_steps};
+  }
+
+  void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
+    const std::vector<float>& steps = trainer.step_seconds();
+    double total = 0;
+    for (const float seconds : steps) total += seconds;
+    const auto average_batch = static_cast<double>(trainer.state().samples) /
+                               static_cast<double>(std::max<int64_t>(1, trainer.state().step));
+    if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
+    summary.step_ms_median = 1e3 * median(steps);
+    summary.metrics = session.metric_names();
+    summary.seconds = trainer.state().seconds;
+    summary.epochs = trainer.state().epoch;
+    summary.steps = trainer.state().step;
+    summary.stopped_early = trainer.state().stopped_early;
+    summary.strategy = session.strategy();
+    summary.replicas = session.replicas();
+    summary.devices = session.device_names();
+    summary.peak_memory_bytes = peak_memory_bytes();
+    summary.parameter_bytes = session.memory().parameter_bytes;
+    summary.activation_bytes = session.memory().activation_bytes;
+    summary.seed = job_.training.seed;
+  }
+
+  Job job_;
+  const RunOptions& options_;
+  Datasets data_;
+};
+
+}  // namespace
+
+RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(job), options).run(); }
+
+void check_runs(Job job) {
+  const auto known = spec_without_files(job.data);
+  const SampleSpec spec =
+      known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+  job_program(job, spec);
+}
+
+}  // namespace telar

@@ -1,0 +1,116 @@
+#include "telar/train/run_observers.h"
+
+#include <algorithm>
+
+namespace telar {
+
+namespace fs = std::filesystem;
+
+LogObserver::LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
+                         std::vector<std::string> metrics, int64_t every)
+    : log_(std::move(log)),
+      tensorboard_(std::move(tensorboard)),
+      metrics_(std::move(metrics)),
+      every_(every) {}
+
+void LogObserver::write(const std::string& kind, const TrainingState& state, int64_t epoch,
+                        const std::vector<std::pair<std::string, double>>& values) {
+  std::vector<MetricField> fields = {{"kind", kind}, {"step", state.step}, {"epoch", epoch}};
+  for (const auto& [name, value] : values) {
+    fields.emplace_back(name, value);
+    if (tensorboard_ != nullptr) tensorboard_->add_scalar(kind + "/" + name, state.step, value);
+  }
+  log_.append(fields);
+}
+
+void LogObserver::step_done(const StepReport& report, const TrainingState& state) {
+  if (state.step % every_ != 0) return;
+  std::vector<std::pair<std::string, double>> values;
+  for (size_t m = 0; m < metrics_.size(); ++m) {
+    values.emplace_back(metrics_[m], report.sums[m] / static_cast<double>(report.samples));
+  }
+  values.emplace_back("learning_rate", report.learning_rate);
+  values.emplace_back("images_per_second", static_cast<double>(report.samples) / report.seconds);
+  write("step", state, state.epoch + 1, values);
+}
+
+void LogObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
+  std::vector<std::pair<std::string, double>> values;
+  for (size_t m = 0; m < metrics_.size(); ++m) values.emplace_back("train_" + metrics_[m], report.train[m]);
+  for (size_t m = 0; m < report.validation.size(); ++m) {
+    values.emplace_back("validation_" + metrics_[m], report.validation[m]);
+  }
+  write("epoch", state, report.epoch + 1, values);
+  if (tensorboard_ != nullptr) tensorboard_->flush();
+}
+
+void LogObserver::test_done(const std::vector<double>& means, const TrainingState& state) {
+  std::vector<std::pair<std::string, double>> values;
+  for (size_t m = 0; m < metrics_.size(); ++m) values.emplace_back(metrics_[m], means[m]);
+  write("test", state, state.epoch, values);
+}
+
+void LogObserver::sync() {
+  log_.sync();
+  if (tensorboard_ != nullptr) tensorboard_->sync();
+}
+
+CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, CheckpointPolicy policy,
+                                       ExtraFiles files, std::function<void()> before)
+    : folder_(std::move(folder)),
+      session_(session),
+      policy_(policy),
+      files_(std::move(files)),
+      before_(std::move(before)) {}
+
+void CheckpointObserver::step_done(const StepReport& report, const TrainingState& state) {
+  const bool due = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
+  if (due && !report.last_of_epoch) save(state);
+}
+
+void CheckpointObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
+  const bool by_epoch = policy_.every_epochs > 0 && (report.epoch + 1) % policy_.every_epochs == 0;
+  const bool by_step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
+  if (by_epoch || by_step || (report.best && policy_.every_epochs > 0)) save(state);
+}
+
+fs::path CheckpointObserver::save(const TrainingState& state) {
+  fs::path path = checkpoint_path(folder_, state.step);
+  if (fs::exists(path)) return path;
+  before_();
+  write_checkpoint(path, session_, state, files_);
+  remove_old_checkpoints(folder_, policy_.keep, state.best_step);
+  return path;
+}
+
+ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics)
+    : progress_(progress) {
+  const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");
+  if (found != metrics.end()) accuracy_ = static_cast<size_t>(found - metrics.begin());
+}
+
+std::optional<double> ProgressObserver::accuracy_of(const std::vector<double>& metrics) const {
+  return accuracy_ ? std::optional(metrics[*accuracy_]) : std::nullopt;
+}
+
+void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState& state) {
+  progress_.begin_epoch(start.epoch + 1, start.epochs, start.samples, state.epoch_samples);
+}
+
+void ProgressObserver::step_done(const StepReport& /*report*/, const TrainingState& state) {
+  const auto samples = static_cast<double>(state.epoch_samples);
+  ProgressState shown{state.epoch_samples, state.epoch_sums[0] / samples, accuracy_of(state.epoch_sums)};
+  if (shown.accuracy) *shown.accuracy /= samples;
+  progress_.update(shown);
+}
+
+void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& /*state*/) {
+  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
+  if (!report.validation.empty()) {
+    summary.validation_loss = report.validation[0];
+    summary.validation_accuracy = accuracy_of(report.validation);
+  }
+  progress_.end_epoch(summary);
+}
+
+}  // namespace telar

@@ -1,0 +1,45 @@
+#include <nlohmann/json.hpp>
+
+#include "telar/train/run.h"
+
+namespace telar {
+
+namespace {
+
+void add_means(nlohmann::ordered_json& json, const std::string& part, const std::vector<std::string>& metrics,
+               const std::vector<double>& means) {
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    json[part + "_" + metrics[m]] =
+        means.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(means[m]);
+  }
+}
+
+}  // namespace
+
+std::string to_json(const RunSummary& summary) {
+  nlohmann::ordered_json json;
+  json["outcome"] = summary.outcome == FitOutcome::stopped ? "stopped"
+                    : summary.stopped_early                ? "stopped early"
+                                                           : "finished";
+  add_means(json, "test", summary.metrics, summary.test);
+  add_means(json, "train", summary.metrics, summary.train);
+  add_means(json, "validation", summary.metrics, summary.validation);
+  json["images_per_second"] = summary.images_per_second;
+  json["step_ms_median"] = summary.step_ms_median;
+  json["seconds"] = summary.seconds;
+  json["wall_seconds"] = summary.wall_seconds;
+  json["epochs"] = summary.epochs;
+  json["steps"] = summary.steps;
+  json["strategy"] = summary.strategy;
+  json["replicas"] = summary.replicas;
+  json["devices"] = summary.devices;
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["parameter_bytes"] = summary.parameter_bytes;
+  json["activation_bytes"] = summary.activation_bytes;
+  json["seed"] = summary.seed;
+  json["folder"] = summary.folder;
+  json["checkpoint"] = summary.checkpoint;
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace telar

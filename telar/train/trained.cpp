@@ -1,0 +1,90 @@
+#include "telar/train/trained.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "telar/core/error.h"
+#include "telar/data/assignment.h"
+#include "telar/data/loader.h"
+#include "telar/train/checkpoint.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/run_folder.h"
+#include "telar/train/sample_file.h"
+
+namespace telar {
+
+namespace {
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw user_error("the checkpoint file {} is missing", path.string());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void require_fit(const Trained& trained, const SampleSpec& given) {
+  const SampleSpec& right = trained.spec;
+  if (given.features == right.features && given.dtype == right.dtype) return;
+  throw user_error("the samples are {} {}; the model in {} was trained on {} {}", name_of(given.dtype),
+                   given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
+                   right.features.str());
+}
+
+void softmax_in_place(std::span<float> row) {
+  const float largest = *std::max_element(row.begin(), row.end());
+  float sum = 0;
+  for (float& value : row) sum += value = std::exp(value - largest);
+  for (float& value : row) value /= sum;
+}
+
+}  // namespace
+
+Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
+                     const std::vector<std::string>& overrides) {
+  Trained trained;
+  trained.checkpoint = find_trained(run_or_checkpoint, best);
+  verify_checkpoint(trained.checkpoint);
+  trained.job = read_job(trained.checkpoint / "job.yaml", overrides);
+  const auto samples = trained.checkpoint / "samples.json";
+  trained.spec = sample_spec_from_json(read_text(samples), samples.string());
+  trained.session = job_session(trained.job, trained.spec);
+  load_parameters(trained.checkpoint, *trained.session);
+  return trained;
+}
+
+std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
+  require_fit(trained, data.spec());
+  if (data.spec().classes != trained.spec.classes || data.spec().targets != trained.spec.targets) {
+    throw user_error("the labels are of {} classes (0: numbers); the model in {} was trained on {}",
+                     data.spec().classes, trained.checkpoint.string(), trained.spec.classes);
+  }
+  TrainerOptions options;
+  options.evaluation_batch = trained.job.training.evaluation_batch;
+  options.loader_threads = static_cast<int>(trained.job.data.threads);
+  options.prefetch = static_cast<int>(trained.job.data.prefetch);
+  return Trainer(*trained.session, options).evaluate(data);
+}
+
+std::vector<float> predict(const Trained& trained, const Dataset& data, bool softmax) {
+  require_fit(trained, data.spec());
+  const WholeBatch assignment(data.size(), trained.job.training.evaluation_batch);
+  Loader loader(data, assignment, {.threads = static_cast<int>(trained.job.data.threads)});
+  loader.start(0, 0);
+  std::vector<float> outputs;
+  while (const Batch* batch = loader.next()) {
+    const auto part = trained.session->predict({batch->size, batch->features, nullptr, batch->samples});
+    outputs.insert(outputs.end(), part.begin(), part.end());
+  }
+  if (softmax) {
+    const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+    for (size_t row = 0; row < outputs.size(); row += width)
+      softmax_in_place(std::span(outputs).subspan(row, width));
+  }
+  return outputs;
+}
+
+}  // namespace telar

@@ -1,0 +1,167 @@
+#include "telar/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+#include "telar/data/assignment.h"
+#include "telar/data/loader.h"
+
+namespace telar {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+BatchView view_of(const Batch& batch) { return {batch.size, batch.features, batch.labels, batch.samples}; }
+
+void add_to(std::vector<double>& sums, const std::vector<double>& more) {
+  sums.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
+}
+
+std::vector<double> divided(std::vector<double> sums, int64_t samples) {
+  for (double& sum : sums) sum /= static_cast<double>(samples);
+  return sums;
+}
+
+size_t index_of(const std::vector<std::string>& metrics, const std::string& metric) {
+  const auto found = std::find(metrics.begin(), metrics.end(), metric);
+  if (found == metrics.end()) {
+    throw user_error("early stopping is to look at '{}'; this training has {}", metric, one_of(metrics));
+  }
+  return static_cast<size_t>(found - metrics.begin());
+}
+
+void check(const TrainerOptions& options) {
+  if (options.epochs < 1) throw user_error("{} epochs of training; there must be at least 1", options.epochs);
+  if (options.batch < 1 || options.evaluation_batch < 1) {
+    throw user_error("a batch of {} for training and {} for evaluation; both must be at least 1",
+                     options.batch, options.evaluation_batch);
+  }
+  if (options.early_stopping.patience < 0) {
+    throw user_error("the patience of early stopping is {}; it must be at least 0",
+                     options.early_stopping.patience);
+  }
+}
+
+}  // namespace
+
+/// What one pass over the training samples works with.
+struct Trainer::Epoch {
+  EpochStart start;
+  Loader& loader;
+  const std::vector<TrainingObserver*>& observers;
+  const std::function<bool()>& stop_requested;
+};
+
+Trainer::Trainer(Session& session, TrainerOptions options)
+    : session_(session),
+      options_(std::move(options)),
+      deciding_metric_(index_of(session.metric_names(), options_.early_stopping.metric)) {
+  check(options_);
+}
+
+FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
+                        const std::vector<TrainingObserver*>& observers,
+                        const std::function<bool()>& stop_requested) {
+  const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle);
+  Loader loader(train, assignment,
+                {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
+  while (state_.epoch < options_.epochs && !state_.stopped_early) {
+    Epoch epoch{
+        {state_.epoch, options_.epochs, assignment.steps(static_cast<uint32_t>(state_.epoch)), train.size()},
+        loader,
+        observers,
+        stop_requested};
+    for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
+    if (!run_epoch(epoch)) return FitOutcome::stopped;
+    const EpochReport report = finish_epoch(validation);
+    for (TrainingObserver* observer : observers) observer->epoch_done(report, state_);
+    const bool more = state_.epoch < options_.epochs && !state_.stopped_early;
+    if (more && stop_requested && stop_requested()) return FitOutcome::stopped;
+  }
+  return FitOutcome::finished;
+}
+
+/// False when it was stopped before its last step. After the last one the epoch is finished first, so that a step number
+/// always stands for one state.
+bool Trainer::run_epoch(Epoch& epoch) {
+  epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
+  auto start = Clock::now();
+  while (const Batch* batch = epoch.loader.next()) {
+    const BatchView view = view_of(*batch);
+    const float learning_rate = static_cast<float>(telar::learning_rate(options_.schedule, state_.step + 1));
+    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch)};
+    const StepResult result = session_.train(view, inputs);
+    if (!result.finite) {
+      throw run_error(
+          "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than "
+          "{}, clipping (training.clip_norm) or a look at the data may help",
+          state_.step + 1, state_.epoch + 1, session_.find_non_finite(view, inputs), learning_rate);
+    }
+    const double seconds = seconds_since(start);
+    step_seconds_.push_back(static_cast<float>(seconds));
+    ++state_.step;
+    ++state_.step_in_epoch;
+    state_.samples += view.size;
+    state_.epoch_samples += view.size;
+    state_.seconds += seconds;
+    add_to(state_.epoch_sums, result.metrics);
+    const bool last = state_.step_in_epoch == epoch.start.steps;
+    const StepReport report{view.size, result.metrics, learning_rate, seconds, last};
+    for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
+    if (!last && epoch.stop_requested && epoch.stop_requested()) return false;
+    start = Clock::now();
+  }
+  return true;
+}
+
+EpochReport Trainer::finish_epoch(const Dataset* validation) {
+  EpochReport report;
+  report.epoch = state_.epoch;
+  report.train = divided(state_.epoch_sums, state_.epoch_samples);
+  if (validation != nullptr) {
+    const auto start = Clock::now();
+    report.validation = evaluate(*validation);
+    report.validation_seconds = seconds_since(start);
+    judge(report);
+  }
+  ++state_.epoch;
+  state_.step_in_epoch = 0;
+  state_.epoch_samples = 0;
+  state_.epoch_sums.clear();
+  return report;
+}
+
+void Trainer::judge(EpochReport& report) {
+  const double value = report.validation[deciding_metric_];
+  const bool lower_is_better = options_.early_stopping.metric == "loss";
+  report.best = !state_.best || (lower_is_better ? value < *state_.best : value > *state_.best);
+  if (report.best) {
+    state_.best = value;
+    state_.best_step = state_.step;
+    state_.epochs_since_best = 0;
+  } else {
+    ++state_.epochs_since_best;
+  }
+  const int64_t patience = options_.early_stopping.patience;
+  state_.stopped_early = patience > 0 && state_.epochs_since_best >= patience;
+}
+
+std::vector<double> Trainer::evaluate(const Dataset& data) const {
+  const WholeBatch assignment(data.size(), options_.evaluation_batch);
+  Loader loader(data, assignment,
+                {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
+  loader.start(0, 0);
+  std::vector<double> sums(session_.metric_names().size());
+  while (const Batch* batch = loader.next()) add_to(sums, session_.evaluate(view_of(*batch)));
+  return divided(std::move(sums), data.size());
+}
+
+}  // namespace telar

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "telar/data/dataset.h"
+#include "telar/nn/schedule.h"
+#include "telar/runtime/session.h"
+#include "telar/train/training_observer.h"
+
+namespace telar {
+
+/// Which epoch is the best, and when there is no use in going on.
+struct EarlyStopping {
+  std::string metric =
+      "loss";            ///< of the validation samples; "loss" is better when lower, all others when higher
+  int64_t patience = 0;  ///< epochs without a better value after which training ends; 0: never
+};
+
+struct TrainerOptions {
+  int64_t epochs = 10;
+  int64_t batch = 32;  ///< samples of a step, over all replicas
+  int64_t evaluation_batch = 256;
+  Schedule schedule = {};
+  uint64_t seed = 0;  ///< of the order of samples and augmentation
+  bool shuffle = true;
+  int loader_threads = 1;
+  int prefetch = 4;
+  EarlyStopping early_stopping = {};
+};
+
+/// Why fit() returned.
+enum class FitOutcome : uint8_t {
+  finished,  ///< all epochs done, or stopped early
+  stopped    ///< `stop_requested` said so; the state is that of a step boundary
+};
+
+/// The training loop over a session: epochs, validation, learning rate, early stopping. Knows neither device nor strategy.
+///
+///     Trainer trainer(*session, {.epochs = 3, .batch = 64, .schedule = {.base = 0.05}});
+///     trainer.fit(*train, validation.get());
+///     const std::vector<double> means = trainer.evaluate(*test);  // in the order of session->metric_names()
+class Trainer {
+ public:
+  /// Throws Error (user) for options out of range or a metric that the session does not have.
+  Trainer(Session& session, TrainerOptions options);
+
+  /// Trains from the present state to the end. `validation` may be null. Observers are called in order.
+  /// Throws Error (run) when a loss is not finite, naming step and layer; the state is then that before the step.
+  FitOutcome fit(const Dataset& train, const Dataset* validation,
+                 const std::vector<TrainingObserver*>& observers = {},
+                 const std::function<bool()>& stop_requested = {});
+
+  /// Means of every metric over all samples, in evaluation mode.
+  std::vector<double> evaluate(const Dataset& data) const;
+
+  const TrainingState& state() const { return state_; }
+  /// Goes on from here: a state that belongs to the parameters that the session holds now.
+  void restore(TrainingState state) { state_ = std::move(state); }
+  /// Seconds of each step of this process, with the wait for its data.
+  const std::vector<float>& step_seconds() const { return step_seconds_; }
+
+ private:
+  struct Epoch;
+  bool run_epoch(Epoch& epoch);
+  EpochReport finish_epoch(const Dataset* validation);
+  void judge(EpochReport& report);
+
+  Session& session_;
+  TrainerOptions options_;
+  size_t deciding_metric_ = 0;
+  TrainingState state_;
+  std::vector<float> step_seconds_;
+};
+
+}  // namespace telar

@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "telar/core/error.h"
+#include "telar/train/job_keys.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/layer_types.h"
+
+namespace telar {
+namespace {
+
+testing::AssertionResult says(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+const std::string kSmall = "model: mlp\ndata: synthetic\n";
+
+/// What parsing it says is wrong; empty when nothing is.
+std::string mistake(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_job(text, "job.yaml", overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::user);
+    return error.what();
+  }
+  return "";
+}
+
+struct WrongJob {
+  std::string text;
+  std::vector<std::string> said;  ///< parts of the message
+};
+
+TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
+  const std::vector<WrongJob> wrong = {
+      {"", {"job.yaml", "a job is a group of keys"}},
+      {"data: synthetic\n", {"job.yaml", "no 'model'"}},
+      {"model: mlp\n", {"job.yaml", "needs 'data.source'", "fashion-mnist"}},
+      {kSmall + "training:\n  bacth: 3\n",
+       {"job.yaml:4", "unknown key 'training.bacth'", "'training.batch'"}},
+      {kSmall + "epochs: 3\n", {"job.yaml:3", "unknown key 'epochs'", "'training.epochs'"}},
+      {kSmall + "trainig:\n  batch: 3\n", {"job.yaml:3", "unknown key 'trainig'", "'training'"}},
+      {kSmall + "training:\n  batch: 0\n", {"job.yaml:4", "training.batch is '0'", "an integer, at least 1"}},
+      {kSmall + "training:\n  batch: 1.5\n", {"job.yaml:4", "training.batch is '1.5'", "an integer"}},
+      {kSmall + "training:\n  batch: '32'\n", {"job.yaml:4", "the text '32'", "an integer"}},
+      {kSmall + "training:\n  batch: [1, 2]\n", {"job.yaml:4", "training.batch is a list"}},
+      {kSmall + "training:\n  batch:\n", {"job.yaml:4", "training.batch has no value"}},
+      {kSmall + "training: 5\n", {"job.yaml:3", "training is '5'", "a group of keys"}},
+      {kSmall + "training:\n  label_smoothing: 1\n", {"job.yaml:4", "at least 0 and below 1"}},
+      {kSmall + "training:\n  clip_norm: nan\n", {"job.yaml:4", "training.clip_norm is 'nan'"}},
+      {kSmall + "training:\n  precision: bf61\n", {"job.yaml:4", "f32 or bf16", "did you mean 'bf16'"}},
+      {kSmall + "training:\n  epochs: 3\n  epochs: 4\n",
+       {"job.yaml:5", "'epochs'", "second time", "job.yaml:4"}},
+      {kSmall + "output:\n  tensorboard: 3\n", {"job.yaml:4", "true or false"}},
+      {kSmall + "strategy: mirored\n",
+       {"job.yaml:3", "strategy.name is 'mirored'", "did you mean 'mirrored'"}},
+      {kSmall + "strategy: {name: mirrored, replicas: 0}\n",
+       {"job.yaml:3", "strategy.replicas is '0'", "at least 1"}},
+      {kSmall + "strategy: {replicas: 4}\n",
+       {"job.yaml:3", "strategy.replicas is for strategy.name mirrored", "single"}},
+      {kSmall + "strategy: {name: mirrored, replicas: 3, threads: [1, 1]}\n",
+       {"job.yaml:3", "2 numbers", "3 replicas"}},
+      {kSmall + "strategy: {name: mirrored, shares: [1]}\n", {"job.yaml:3", "strategy.shares", "2 replicas"}},
+      {kSmall + "strategy: {name: mirrored, shares: fair}\n", {"job.yaml:3", "equal, measured, or a list"}},
+      {kSmall + "optimizer: {name: sgd, beta1: 0.5}\n",
+       {"optimizer.beta1 is for optimizer.name adam or adamw", "sgd"}},
+      {"model: mpl\ndata: synthetic\n", {"job.yaml:1", "model.name is 'mpl'", "did you mean 'mlp'"}},
+      {"model: {name: mlp, options: {hiden: [3]}}\ndata: synthetic\n",
+       {"job.yaml:1", "hiden", "did you mean 'hidden'"}},
+      {"model: {nmae: mlp}\ndata: synthetic\n", {"job.yaml:1", "unknown key 'model.nmae'", "'model.name'"}},
+      {"model: mlp\ndata: fashion-mnits\n", {"job.yaml:2", "did you mean 'fashion-mnist'"}},
+      {"model: mlp\ndata: {source: csv}\n", {"job.yaml:2", "csv needs 'data.path'"}},
+      {"model: mlp\ndata: {source: csv, path: a.csv, samples: 3}\n",
+       {"job.yaml:2", "data.samples is for data.source"}},
+      {kSmall + "schedule: {name: cosine, warmup_epochs: 10}\n", {"job.yaml:3", "warm-up of 10 epochs"}},
+      {"model: mlp\ndata: {source: synthetic, validation: 0}\ntraining: {early_stopping: {patience: 2}}\n",
+       {"job.yaml:3", "early stopping", "data.validation is 0"}},
+      {"model: [mlp\n", {"job.yaml", "not valid YAML"}},
+      {"model: mlp\n\tdata: synthetic\n", {"job.yaml:2", "not valid YAML"}},
+      {kSmall + "---\nmodel: mlp\n", {"2 documents"}},
+  };
+  for (const WrongJob& job : wrong) {
+    const std::string said = mistake(job.text);
+    EXPECT_NE(said, "") << job.text;
+    for (const std::string& part : job.said) EXPECT_TRUE(says(said, part)) << job.text;
+  }
+}
+
+TEST(Job, HasDefaultsForEverythingButModelAndData) {
+  const Job job = parse_job(kSmall, "job.yaml");
+  EXPECT_EQ(job.model.name, "mlp");
+  EXPECT_EQ(job.optimizer.name, "adam");
+  EXPECT_EQ(job.optimizer.learning_rate, 0.001);
+  EXPECT_EQ(job.strategy.name, "single");
+  EXPECT_EQ(parse_job(kSmall + "optimizer: sgd\n", "job.yaml").optimizer.learning_rate, 0.01);
+}
+
+TEST(Job, OverridesAnyKeyBeforeItIsChecked) {
+  const Job job = parse_job(kSmall + "training: {batch: 0}\n", "job.yaml",
+                            {"training.batch=16", "strategy=mirrored", "strategy.threads=[2, 1]",
+                             "model.options.hidden=[8, 4]", "training.early_stopping.patience=3"});
+  EXPECT_EQ(job.training.batch, 16);
+  EXPECT_EQ(job.strategy.name, "mirrored");
+  EXPECT_EQ(job.strategy.threads, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(job.model.options.integers("hidden"), (std::vector<int64_t>{8, 4}));
+  EXPECT_EQ(job.training.early_stopping_patience, 3);
+}
+
+TEST(Job, MistakesInOverridesNameTheOverride) {
+  EXPECT_TRUE(says(mistake(kSmall, {"training.batch=0"}), "--set training.batch=0: training.batch is '0'"));
+  EXPECT_TRUE(
+      says(mistake(kSmall, {"training.bach=1"}), "--set training.bach=1: unknown key 'training.bach'"));
+  EXPECT_TRUE(says(mistake(kSmall, {"training.batch"}), "an override is KEY=VALUE"));
+  EXPECT_TRUE(says(mistake(kSmall, {"training..batch=1"}), "an empty name"));
+  EXPECT_TRUE(says(mistake(kSmall, {"training.batch.size=1"}), "must be an integer"));
+}
+
+TEST(Job, AnOverrideMakesKeysOfTheFormerChoiceMeaningless) {
+  const Job job =
+      parse_job(kSmall + "optimizer: {name: adam, beta1: 0.8}\nstrategy: {name: mirrored, replicas: 4}\n",
+                "job.yaml", {"optimizer.name=sgd", "strategy.name=single"});
+  EXPECT_EQ(job.optimizer.name, "sgd");
+  EXPECT_EQ(job.strategy.name, "single");
+  EXPECT_TRUE(says(mistake(kSmall, {"optimizer.name=sgd", "optimizer.beta1=0.5"}), "optimizer.beta1 is for"));
+}
+
+TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
+  const std::string text =
+      "name: 'a: b'\n"
+      "model:\n  layers:\n    - {type: flatten}\n    - {type: linear, features: 10, name: out}\n"
+      "data: {source: csv, path: \"weird \\\" name.csv\", separator: ';', mean: [0.1, -1e-7], std: [1, 2]}\n"
+      "optimizer: {name: rmsprop, learning_rate: 1e-4}\n"
+      "strategy: {name: mirrored, shares: [1, 2.5], threads: [1, 3]}\n";
+  const Job job = parse_job(text, "job.yaml");
+  const std::string written = job_text(job);
+  EXPECT_EQ(job_text(parse_job(written, "written.yaml")), written);
+  EXPECT_TRUE(says(written, "  learning_rate: 0.0001\n"));
+  EXPECT_TRUE(says(written, "  early_stopping:\n    metric: loss\n    patience: 0\n"));
+  EXPECT_TRUE(says(written, "  shares: [1, 2.5]\n"));
+  EXPECT_TRUE(says(written, "type: linear, inputs: [flatten1], bias: true, features: 10"));
+  EXPECT_EQ(parse_job(written, "written.yaml").data.path, "weird \" name.csv");
+}
+
+TEST(Job, DifferencesThatChangeTheResultAreNamed) {
+  const Job a = parse_job(kSmall, "a.yaml");
+  const Job b = parse_job(kSmall, "b.yaml",
+                          {"training.batch=64", "data.threads=2", "output.keep=5", "training.epochs=50"});
+  EXPECT_EQ(job_differences(a, b), std::vector<std::string>{"training.batch is 32 there and 64 here"});
+  EXPECT_EQ(job_differences(a, parse_job(kSmall, "c.yaml", {"model=lenet5"})),
+            std::vector<std::string>{"the models differ"});
+}
+
+TEST(Job, TooDeepOrTooLargeIsRefused) {
+  EXPECT_TRUE(says(mistake(kSmall + "training: " + std::string(200, '[') + std::string(200, ']') + "\n"),
+                   "levels deep"));
+  std::string bomb = kSmall + "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (char c = 'b'; c < 'j'; ++c) {
+    const std::string before(1, static_cast<char>(c - 1));
+    bomb += std::string(1, c) + ": &" + c + " [*" + before;
+    for (int i = 0; i < 9; ++i) bomb += ", *" + before;
+    bomb += "]\n";
+  }
+  EXPECT_TRUE(says(mistake(bomb), "more than 100000 values"));
+}
+
+TEST(Job, EveryKeyAndLayerIsDocumentedAsItIs) {
+  std::ifstream file(TELAR_FIXTURES "/../../docs/job.md");
+  const std::string doc{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string section : {"", "data", "optimizer", "schedule", "training", "strategy", "output"}) {
+    EXPECT_TRUE(says(doc, reference_table(section))) << section;
+  }
+  EXPECT_TRUE(says(doc, layer_reference_table()));
+  for (const JobKey& key : job_keys()) EXPECT_TRUE(says(doc, "`" + key.path + "`"));
+}
+
+}  // namespace
+}  // namespace telar
