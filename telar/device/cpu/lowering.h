@@ -114,7 +114,8 @@ class Lowering {
   /// Adds a primitive; a scratchpad is added from its description. Arguments whose slot is < 0 are left out.
   template <typename PrimitiveDesc>
   void primitive(const PrimitiveDesc& pd, const dnnl::primitive& primitive, Arguments arguments) {
-    add_primitive(primitive, std::move(arguments), pd.scratchpad_desc());
+    const Desc scratchpad = pd.scratchpad_desc();
+    add_primitive(primitive, std::move(arguments), scratchpad);
   }
   /// Adds a function that reads and writes the given memory; Pointers are in that order.
   void function(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Function function);
