@@ -22,8 +22,9 @@ Graph small_network(int64_t batch) {
   }
   x = flatten(builder, relu(builder, x));
   const ScopeGuard fc(builder, "fc");
-  x = linear(builder, x, builder.parameter("fc.weight", {DType::f32, {5, 32}}),
-             builder.parameter("fc.bias", {DType::f32, {5}}));
+  const ValueId w = builder.parameter("fc.weight", {DType::f32, {5, 32}});
+  const ValueId b = builder.parameter("fc.bias", {DType::f32, {5}});
+  x = linear(builder, x, w, b);
   builder.output("y", x);
   return builder.build();
 }

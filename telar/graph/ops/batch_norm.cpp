@@ -2,6 +2,10 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/constant.h"
+#include "telar/graph/ops/convert.h"
+#include "telar/graph/ops/reduce.h"
 
 namespace telar {
 
@@ -14,8 +18,8 @@ void check(std::string_view op, const std::vector<TensorType>& inputs) {
   }
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (inputs[i] != TensorType{DType::f32, {x.shape[1]}}) {
-      throw user_error("{}: scale, shift and statistics must be f32 [{}] for an input of {}, not {}", op, x.shape[1],
-                       x.shape.str(), inputs[i].str());
+      throw user_error("{}: scale, shift and statistics must be f32 [{}] for an input of {}, not {}", op,
+                       x.shape[1], x.shape.str(), inputs[i].str());
     }
   }
 }
@@ -42,9 +46,9 @@ class BatchNormOp final : public Op {
     return {inputs[0], inputs[1], inputs[1], {DType::opaque, inputs[0].shape}};
   }
   void gradient(GradientContext& context) const override {
-    const auto gradients =
-        context.builder().add(kBackward, {context.input(0), context.output_gradient(0), context.input(1), context.output(3)},
-                              context.attributes());
+    const auto gradients = context.builder().add(
+        kBackward, {context.input(0), context.output_gradient(0), context.input(1), context.output(3)},
+        context.attributes());
     for (size_t i = 0; i < 3; ++i) context.set(i, gradients[i]);
   }
 };
@@ -57,10 +61,38 @@ class BatchNormInferenceOp final : public Op {
     check(name(), inputs);
     return {inputs[0]};
   }
+  // Affine in x, so that the operation itself, without mean and shift, carries dy back. Mean and variance are given: no
+  // gradient goes to them.
+  void gradient(GradientContext& context) const override;
 };
 
 const BatchNormOp kBatchNorm;
 const BatchNormInferenceOp kInference;
+
+void BatchNormInferenceOp::gradient(GradientContext& context) const {
+  GraphBuilder& builder = context.builder();
+  const double epsilon = context.attributes().real("epsilon");
+  const ValueId dy = context.output_gradient(0);
+  const ValueId variance = context.input(4);
+  const Shape channels = context.type(variance).shape;
+  const ValueId zero = constant(builder, 0, channels);
+  if (context.needs(0)) {
+    context.set(0, batch_norm_inference(builder, dy, context.input(1), zero, zero, variance, epsilon));
+  }
+  const auto per_channel = [&](ValueId value) {
+    const bool images = context.type(value).shape.rank() == 4;
+    const ValueId sum =
+        reduce_sum(builder, value, images ? std::vector<int64_t>{0, 2, 3} : std::vector<int64_t>{0});
+    return context.type(sum).dtype == DType::f32 ? sum : convert(builder, sum, DType::f32);
+  };
+  if (context.needs(1)) {
+    const ValueId one = constant(builder, 1, channels);
+    const ValueId normalised =
+        batch_norm_inference(builder, context.input(0), one, zero, context.input(3), variance, epsilon);
+    context.set(1, per_channel(mul(builder, dy, normalised)));
+  }
+  if (context.needs(2)) context.set(2, per_channel(dy));
+}
 
 }  // namespace
 
