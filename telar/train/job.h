@@ -37,7 +37,7 @@ struct DataJob {
   std::string label_set = "fine";
   std::string label;
   bool header = true;
-  std::string separator = ",";
+  std::string separator = "comma";
   std::vector<int64_t> shape = {1, 28, 28};
   int64_t samples = 1000;
   int64_t test_samples = 200;
@@ -99,6 +99,7 @@ struct SharesJob {
 struct StrategyJob {
   std::string name = "single";
   int64_t replicas = 2;
+  std::string device = "cpu";
   std::vector<int64_t> threads = {0};  ///< of each replica, or one number for all; 0: the cores divided
   SharesJob shares;
   std::string batch_norm = "local";

@@ -50,7 +50,7 @@ std::vector<JobKey> source_keys() {
       when(kSource, {"csv"},
            job_key(
                "data.separator", [](auto& job) -> auto& { return job.data.separator; },
-               {.choices = {",", ";", "|", " ", "\t"}}, "What stands between two cells.")),
+               {.choices = {"comma", "semicolon", "tab", "space"}}, "What stands between two cells.")),
       when(kSource, {"images", "synthetic"},
            job_key(
                "data.shape", [](auto& job) -> auto& { return job.data.shape; }, {.least = 1, .most = 1 << 20},

@@ -19,6 +19,9 @@ std::vector<JobKey> strategy_keys() {
                "strategy.replicas", [](auto& job) -> auto& { return job.strategy.replicas; },
                {.least = 1, .most = 1024}, "How many.")),
       job_key(
+          "strategy.device", [](auto& job) -> auto& { return job.strategy.device; }, {.choices = {"cpu"}},
+          "What the replicas run on. This version has cpu."),
+      job_key(
           "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
           {.least = 0, .most = 4096},
           "Of each replica; one number stands for all. 0: the cores of this machine, divided."),

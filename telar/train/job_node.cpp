@@ -70,6 +70,8 @@ class Converter {
                        key.Scalar(), same->where);
     }
     map.entries.push_back({key.Scalar(), place, convert(value, depth + 1)});
+    JobNode& added = map.entries.back().value;
+    if (added.kind == JobNode::Kind::null) added.where = place;  // YAML finds nothing only on the line after
   }
 
   std::string source_;

@@ -96,7 +96,7 @@ Cluster job_cluster(const Job& job) {
   Cluster cluster;
   for (int64_t r = 0; r < replicas; ++r) {
     cluster.devices.push_back(
-        {"cpu", threads_of_replica(job.strategy, static_cast<size_t>(r), replicas), {}});
+        {job.strategy.device, threads_of_replica(job.strategy, static_cast<size_t>(r), replicas), {}});
   }
   return cluster;
 }

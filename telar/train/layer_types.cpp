@@ -11,6 +11,7 @@ namespace {
 
 std::string option_text(const LayerOption& option) {
   if (option.required) return fmt::format("**`{}`**", option.name);
+  if (!option.fallback_text.empty()) return fmt::format("`{}` ({})", option.name, option.fallback_text);
   const auto* list = std::get_if<std::vector<int64_t>>(&option.fallback);
   const bool one = list != nullptr && list->size() == 1;
   return fmt::format("`{}` ({})", option.name, one ? value_text((*list)[0]) : value_text(option.fallback));

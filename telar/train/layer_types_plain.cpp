@@ -41,7 +41,7 @@ LayerType pool(const std::string& name, Pool add) {
           1,
           1,
           {{"kernel", Integers{2}, size, false, 2},
-           {"stride", Integers{}, size, false, 2},
+           {"stride", Integers{}, size, false, 2, "the kernel"},
            {"padding", Integers{0}, {.least = 0, .most = 1 << 20}, false, 2}},
           [add](ModelBuilder& model, const LayerJob& layer, const Inputs& x) {
             const Integers& kernel = layer.options.integers("kernel");

@@ -9,6 +9,7 @@
 #include "telar/data/npy.h"
 #include "telar/data/resize.h"
 #include "telar/train/pipeline.h"
+#include "telar/train/sources.h"
 #include "telar/train/trained.h"
 
 namespace telar {
@@ -60,7 +61,7 @@ DatasetPtr from_npy(Bytes file, const std::string& path) {
 DatasetPtr from_csv(std::span<const uint8_t> file, const DataJob& data, const std::string& path) {
   std::string text;
   const auto end_line = [&] {
-    if (!text.empty() && text.back() != '\n') text += data.separator + "0";
+    if (!text.empty() && text.back() != '\n') text += separator_of(data) + std::string("0");
   };
   for (const uint8_t byte : file) {
     if (byte == '\r') continue;
@@ -69,7 +70,7 @@ DatasetPtr from_csv(std::span<const uint8_t> file, const DataJob& data, const st
   }
   end_line();
   return csv_from_text(
-      text, {.header = data.header, .label = "-1", .separator = data.separator[0], .classes = 1}, path);
+      text, {.header = data.header, .label = "-1", .separator = separator_of(data), .classes = 1}, path);
 }
 
 DatasetPtr open_raw(const Trained& trained, const std::string& path) {

@@ -62,9 +62,10 @@ class Run {
   RunSummary run() {
     const auto start = Clock::now();
     const SampleSpec& spec = data_.train->spec();
-    const auto session = job_session(job_, spec);  // before anything is written: the job may not fit the data
-    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
+    const auto session = job_session(job_, spec);  // before anything is written: job and data may not fit
+    require_disk_space(*session);
     Trainer trainer(*session, trainer_options());
+    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     const bool resumed = options_.resume && go_on(folder, *session, trainer);
     if (!resumed) begin(folder);
 
@@ -84,7 +85,7 @@ class Run {
     summary.checkpoint = checkpoints.save(trainer.state()).string();
     if (summary.outcome == FitOutcome::finished && data_.test != nullptr) {
       summary.test = trainer.evaluate(*data_.test);
-      log.test_done(summary.test, trainer.state());
+      if (!trainer.step_seconds().empty()) log.test_done(summary.test, trainer.state());
     }
     log.sync();
     summary.folder = folder.path().string();
@@ -102,6 +103,24 @@ class Run {
   }
   void warn(const std::string& text) const {
     if (options_.warn) options_.warn(text);
+  }
+
+  /// Rather now than after an hour: room for a checkpoint beside those that are kept.
+  void require_disk_space(const Session& session) const {
+    uint64_t checkpoint = 0;
+    for (const std::string& name : session.state_names()) {
+      checkpoint += sizeof(float) * static_cast<uint64_t>(session.state_shape(name).elements());
+    }
+    constexpr uint64_t kLogs = 1 << 20;
+    const uint64_t needed =
+        checkpoint * static_cast<uint64_t>(std::min<int64_t>(job_.output.keep, 2) + 1) + kLogs;
+    const fs::path folder = fs::absolute(job_.output.folder.empty() ? "runs" : job_.output.folder);
+    const auto free = free_disk_bytes(folder);
+    if (!free || *free >= needed) return;
+    throw user_error(
+        "the disk of {} has {} free; this run needs {} for its checkpoints and logs. Make room, or choose "
+        "another folder (--output)",
+        folder.string(), bytes_text(*free), bytes_text(needed));
   }
 
   TrainerOptions trainer_options() const {

@@ -23,7 +23,7 @@ CifarLabels cifar_labels(const DataJob& data) {
 
 CsvOptions csv_options(const DataJob& data) {
   return {
-      .header = data.header, .label = data.label, .separator = data.separator[0], .classes = data.classes};
+      .header = data.header, .label = data.label, .separator = separator_of(data), .classes = data.classes};
 }
 
 DatasetPtr open_images(const DataJob& data, const std::string& path) {
@@ -65,6 +65,12 @@ DatasetPtr open_test_source(const DataJob& data, uint64_t seed) {
     return open_images(data, data.test_path);
   }
   return open_idx_folder(data.path, Split::test, idx_classes(data));
+}
+
+char separator_of(const DataJob& data) {
+  if (data.separator == "semicolon") return ';';
+  if (data.separator == "tab") return '\t';
+  return data.separator == "space" ? ' ' : ',';
 }
 
 Moments known_moments(const std::string& source) {

@@ -13,6 +13,9 @@ namespace telar {
 DatasetPtr open_train_source(const DataJob& data, uint64_t seed);
 DatasetPtr open_test_source(const DataJob& data, uint64_t seed);
 
+/// The character that `data.separator` names.
+char separator_of(const DataJob& data);
+
 /// Mean and standard deviation for each channel.
 struct Moments {
   std::vector<double> mean;

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+
+namespace telar::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+testing::AssertionResult says(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+std::string big_endian(uint32_t number) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(number >> shift);
+  return bytes;
+}
+
+std::string idx_images(uint32_t said, uint32_t real, uint32_t size = 28) {
+  return std::string("\0\0\x08\x03", 4) + big_endian(said) + big_endian(size) + big_endian(size) +
+         std::string(static_cast<size_t>(real) * size * size, '\x40');
+}
+
+std::string idx_labels(uint32_t count, char largest = 9) {
+  std::string labels;
+  for (uint32_t i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
+  labels.back() = largest;
+  return std::string("\0\0\x08\x01", 4) + big_endian(count) + labels;
+}
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    images("train", idx_images(40, 40), idx_labels(40));
+    images("t10k", idx_images(20, 20), idx_labels(20));
+    write_text(folder_ / "job.yaml",
+               "model: mlp\ndata: {source: idx, path: data}\ntraining: {epochs: 1, batch: 8}\n");
+  }
+
+  void images(const std::string& part, const std::string& pixels, const std::string& labels) {
+    write_text(folder_ / "data" / (part + "-images-idx3-ubyte"), pixels);
+    write_text(folder_ / "data" / (part + "-labels-idx1-ubyte"), labels);
+  }
+
+  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
+
+  /// Every file below the folder, with its content.
+  std::vector<std::pair<std::string, std::string>> everything() const {
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      files.emplace_back(entry.path().string(), entry.is_regular_file() ? read_text(entry.path()) : "");
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
+  /// A mistake of the user's: exit code 2, one sentence with these parts, and nothing written.
+  void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
+    const auto before = everything();
+    const CommandResult result = telar(arguments);
+    EXPECT_EQ(result.code, 2) << arguments << "\n" << result.out << result.err;
+    EXPECT_EQ(result.err.rfind("error: ", 0), 0U) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    for (const std::string& part : parts) EXPECT_TRUE(says(result.err, part)) << arguments;
+    EXPECT_EQ(everything(), before) << arguments;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(BadInput, TheGoodJobRunsAndPredicts) {
+  EXPECT_EQ(telar("train job.yaml").code, 0);
+  const CommandResult predicted = telar("predict runs/job-1 data/t10k-images-idx3-ubyte --all");
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(std::count(predicted.out.begin(), predicted.out.end(), '\n'), 21);
+  EXPECT_TRUE(says(predicted.out, "input,sample,class,probability,p(0),p(1)"));
+}
+
+TEST_F(BadInput, DataFiles) {
+  expect_refused("train job.yaml --set data.path=nowhere", {"nowhere"});
+  images("train", idx_images(40, 39), idx_labels(40));
+  expect_refused("train job.yaml", {"train-images-idx3-ubyte"});
+  images("train", idx_images(4000000000U, 40), idx_labels(40));
+  expect_refused("train job.yaml", {"train-images-idx3-ubyte"});
+  images("train", idx_images(40, 40), idx_labels(39));
+  expect_refused("train job.yaml", {"40", "39"});
+  images("train", idx_images(40, 40), idx_labels(40, 10));
+  expect_refused("train job.yaml", {"train-labels-idx1-ubyte", "10"});
+  images("train", idx_labels(40), idx_images(40, 40));
+  expect_refused("train job.yaml", {"train-labels-idx1-ubyte", "exchanged"});
+}
+
+TEST_F(BadInput, SizesThatDoNotMatch) {
+  expect_refused("train job.yaml --set model=alexnet", {"--set model=alexnet", "[1, 28, 28]"});
+  images("t10k", idx_images(20, 20, 27), idx_labels(20));
+  expect_refused("train job.yaml", {"[1, 28, 28]", "[1, 27, 27]"});
+}
+
+TEST_F(BadInput, ANumberThatIsNone) {
+  write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,nan,1\n");
+  expect_refused("train job.yaml --set 'data={source: csv, path: t.csv, classes: 2}'", {"t.csv", "3"});
+}
+
+TEST_F(BadInput, Jobs) {
+  expect_refused("train nowhere.yaml", {"nowhere.yaml"});
+  expect_refused("train job.yaml --set training.batch=0", {"training.batch", "at least 1"});
+  expect_refused("train job.yaml --set 'strategy={name: mirrored, replicas: 0}'",
+                 {"strategy.replicas", "at least 1"});
+  expect_refused("train job.yaml --set model=resnet35", {"resnet35", "did you mean 'resnet34'"});
+  expect_refused("train job.yaml --set strategy=mirored", {"did you mean 'mirrored'"});
+  expect_refused("train job.yaml --set strategy.device=tpu", {"strategy.device", "tpu", "cpu"});
+  expect_refused("train job.yaml --no-such-flag", {"--no-such-flag"});
+  expect_refused("trian job.yaml", {"telar --help"});
+  expect_refused("", {"telar --help"});
+}
+
+TEST_F(BadInput, CheckpointsThatAreDamagedOrAnotherModels) {
+  ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
+  expect_refused("train job.yaml --output run", {"holds a run already"});
+  expect_refused("train job.yaml --output run --resume --set model.options.hidden=[8]",
+                 {"the models differ"});
+  expect_refused("evaluate run --set model.options.hidden=[8]",
+                 {"'fc1.weight' is [256, 784] in the file and [8, 784]"});
+  expect_refused("evaluate data", {"neither a run folder nor a checkpoint"});
+  const fs::path weights = folder_ / "run" / "checkpoints" / "step-00000005" / "model.safetensors";
+  ASSERT_TRUE(fs::exists(weights));
+  fs::resize_file(weights, 1000);
+  expect_refused("evaluate run", {"model.safetensors has 1000 bytes"});
+  expect_refused("predict run/checkpoints/step-00000005 data/t10k-images-idx3-ubyte", {"model.safetensors"});
+  expect_refused("train run --resume", {"damaged"});
+}
+
+TEST_F(BadInput, AFullDisk) {
+  const fs::path disk = folder_ / "disk";
+  fs::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP() << "a small file system cannot be mounted here";
+  }
+  write_text(disk / "kept", std::string(100'000, 'x'));
+  expect_refused("train job.yaml --output disk/run", {"disk/run", "free"});
+  ::umount(disk.c_str());
+}
+
+}  // namespace
+}  // namespace telar::test

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace telar::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kJob =
+    "model: {name: mlp, options: {hidden: [16]}}\n"
+    "data: {source: synthetic, samples: 300, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
+    "training: {epochs: 4, batch: 32}\n"
+    "strategy: {name: mirrored, threads: 1}\n";
+
+testing::AssertionResult says(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override { write_text(folder_ / "small.yaml", kJob); }
+  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
+  TempFolder folder_;
+};
+
+TEST_F(Cli, TrainsEvaluatesAndNumbersItsRunFolders) {
+  const CommandResult trained = telar("train small.yaml --summary s.json");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.err, "");
+  EXPECT_TRUE(says(trained.out, "epoch 4/4"));
+  EXPECT_EQ(trained.out.find('\r'), std::string::npos) << "plain lines when piped";
+  const auto summary = nlohmann::json::parse(read_text(folder_ / "s.json"));
+  EXPECT_EQ(summary.at("replicas"), 2);
+  EXPECT_EQ(summary.at("folder"), "runs/small-1");
+
+  const CommandResult evaluated = telar("evaluate runs/small-1 --summary e.json");
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_EQ(nlohmann::json::parse(read_text(folder_ / "e.json")).at("test_accuracy"),
+            summary.at("test_accuracy"));
+  EXPECT_EQ(telar("evaluate runs/small-1/checkpoints/step-00000036").out, evaluated.out);
+
+  EXPECT_EQ(telar("train small.yaml").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "runs" / "small-2" / "summary.json"));
+}
+
+TEST_F(Cli, QuietPrintsNothing) {
+  const CommandResult trained = telar("train small.yaml --quiet --output here");
+  EXPECT_EQ(trained.code, 0);
+  EXPECT_EQ(trained.out + trained.err, "");
+  EXPECT_TRUE(fs::exists(folder_ / "here" / "summary.json"));
+}
+
+TEST_F(Cli, CheckTrainsNothing) {
+  const CommandResult checked = telar("train small.yaml --check");
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_TRUE(says(checked.out, "small.yaml is right"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  EXPECT_EQ(telar("train small.yaml --check --set model=alexnet").code, 2);
+}
+
+TEST_F(Cli, EveryExampleIsRight) {
+  int examples = 0;
+  for (const auto& entry : fs::directory_iterator(TELAR_FIXTURES "/../../examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const CommandResult checked = telar("train '" + fs::absolute(entry.path()).string() + "' --check");
+    EXPECT_EQ(checked.code, 0) << checked.err;
+    ++examples;
+  }
+  EXPECT_GE(examples, 5);
+}
+
+TEST_F(Cli, HelpHasAnExampleEverywhere) {
+  for (const char* verb : {"", "train ", "evaluate ", "predict ", "devices ", "show "}) {
+    const CommandResult help = telar(std::string(verb) + "--help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(says(help.out, "Example"));
+    EXPECT_TRUE(says(help.out, std::string("telar ") + verb));
+  }
+}
+
+TEST_F(Cli, PredictsFromTablesAndSaysWhatDoesNotFit) {
+  std::string table = "a,b,label\n";
+  for (int i = 0; i < 90; ++i) {
+    table += std::to_string(i % 3) + "." + std::to_string(i % 7) + "," + std::to_string(-i % 3) + "," +
+             std::to_string(i % 3) + "\n";
+  }
+  write_text(folder_ / "t.csv", table);
+  write_text(folder_ / "table.yaml",
+             "model: mlp\ndata: {source: csv, path: t.csv, classes: 3, test: 0.2}\ntraining: {epochs: 30, "
+             "batch: 8}\n");
+  ASSERT_EQ(telar("train table.yaml --quiet").code, 0);
+  write_text(folder_ / "new.csv", "a,b\n0.1,0\n2.5,-2\n1.2,-1\n");
+  const CommandResult predicted = telar("predict runs/table-1 new.csv --out p.csv");
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  const std::string answers = read_text(folder_ / "p.csv");
+  EXPECT_TRUE(says(answers, "input,sample,class,probability\nnew.csv,0,0,"));
+  EXPECT_TRUE(says(answers, "\nnew.csv,1,2,"));
+  EXPECT_TRUE(says(answers, "\nnew.csv,2,1,"));
+  write_text(folder_ / "wide.csv", "a,b,c\n1,2,3\n");
+  const CommandResult wide = telar("predict runs/table-1 wide.csv");
+  EXPECT_EQ(wide.code, 2);
+  EXPECT_TRUE(says(wide.err, "[3]; the model takes [2]"));
+}
+
+TEST_F(Cli, ShowsModelsAndJobs) {
+  EXPECT_TRUE(says(telar("show resnet18").out, "11,689,512"));
+  EXPECT_TRUE(says(telar("show small.yaml").out, "strategy: mirrored, 2 replicas"));
+  EXPECT_TRUE(says(telar("show small.yaml --graph").out, "reduce_bucket"));
+  EXPECT_TRUE(says(telar("show mlp --dot --sample 4 --classes 2").out, "digraph"));
+  EXPECT_EQ(telar("show resnet19").code, 2);
+}
+
+TEST_F(Cli, SaysWhatThereIsToRunOn) {
+  EXPECT_TRUE(says(telar("devices").out, "cpu"));
+  const auto devices = nlohmann::json::parse(telar("devices --json").out);
+  EXPECT_GE(devices.at("cpu").at("available_threads"), 1);
+  EXPECT_TRUE(devices.contains("gpus_not_found"));
+}
+
+TEST_F(Cli, StopsAtCtrlCWithACheckpointAndTheWayToGoOn) {
+  write_text(folder_ / "interrupt.sh",
+             "'" TELAR_CLI
+             "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"
+             "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
+             "kill -INT $!; wait $!; exit $?\n");
+  // In an interactive shell's way: a background job of a script would ignore SIGINT.
+  const std::string line = "cd '" + folder_.path().string() + "' && bash -m interrupt.sh 2>/dev/null";
+  const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(WEXITSTATUS(status), 130) << read_text(folder_ / "err");
+  EXPECT_TRUE(says(read_text(folder_ / "out"), "telar train run --resume"));
+  const CommandResult resumed = telar("train run --resume --set training.epochs=1 --summary s.json");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(says(resumed.out, "resuming run after step"));
+}
+
+}  // namespace
+}  // namespace telar::test
