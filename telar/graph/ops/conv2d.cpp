@@ -84,8 +84,9 @@ class Conv2dOp final : public Op {
   void gradient(GradientContext& context) const override {
     GraphBuilder& builder = context.builder();
     const ValueId dy = context.output_gradient(0);
-    const Shape& x = context.type(context.input(0)).shape;
-    const Shape& w = context.type(context.input(1)).shape;
+    // By value: adding a node moves the graph's values.
+    const Shape x = context.type(context.input(0)).shape;
+    const Shape w = context.type(context.input(1)).shape;
     if (context.needs(1) || context.needs(2)) {
       const Attributes attributes = context.attributes()
                                         .with("kernel", std::vector<int64_t>{w[2], w[3]})
