@@ -133,7 +133,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
 TrainingState verify_checkpoint(const fs::path& path) {
   const std::string source = (path / kState).string();
   const std::string text = read_text(path / kState);
-  const TrainingState state = training_state_from_json(text, source);
+  TrainingState state = training_state_from_json(text, source);
   try {
     const auto json = nlohmann::json::parse(text);
     for (const auto& [name, digest] : json.at("files").items()) {

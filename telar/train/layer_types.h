@@ -15,8 +15,8 @@ struct LayerOption {
   Attribute fallback;
   ValueRule rule = {};
   bool required = false;
-  size_t most_items = 0;           ///< lists: at most so many; 0: any number
-  std::string fallback_text = "";  ///< for the documentation, where `fallback` does not say it
+  size_t most_items = 0;      ///< lists: at most so many; 0: any number
+  std::string fallback_text;  ///< for the documentation, where `fallback` does not say it
 };
 
 /// A type of layer that a job may write: what it takes, its keys, and how it is added to a model.

@@ -51,7 +51,7 @@ void make_folder(const fs::path& path) {
 fs::path claim_numbered(const std::string& name) {
   make_folder(kRuns);
   for (int64_t number = last_number(name) + 1;; ++number) {
-    const fs::path path = numbered(name, number);
+    fs::path path = numbered(name, number);
     if (::mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST) throw disk_error("create the folder", path, errno);
   }
@@ -112,7 +112,7 @@ fs::path find_trained(const fs::path& run_or_checkpoint, bool best) {
   const auto newest = newest_checkpoint(checkpoints);
   if (!newest) throw user_error("the run in {} has no checkpoint yet", run_or_checkpoint.string());
   if (!best) return newest->path;
-  const fs::path path = checkpoint_path(checkpoints, newest->state.best_step);
+  fs::path path = checkpoint_path(checkpoints, newest->state.best_step);
   if (!newest->state.best || !fs::exists(path)) {
     throw user_error("the run in {} has no best checkpoint; that takes validation samples",
                      run_or_checkpoint.string());
