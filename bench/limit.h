@@ -7,8 +7,7 @@ namespace telar::bench {
 struct Limit {
   double products_ms =
       0;  ///< every convolution and product of the gradient graph, alone, in oneDNN's best layouts
-  double optimizer_ms =
-      0;  ///< the optimizer's bytes over the bandwidth of a copy in as much memory
+  double optimizer_ms = 0;  ///< the optimizer's bytes over the bandwidth of a copy in as much memory
   double total() const { return products_ms + optimizer_ms; }
 };
 

@@ -23,7 +23,9 @@ const AccumulateOp kAccumulate;
 
 }  // namespace
 
-void accumulate(GraphBuilder& builder, ValueId buffer, ValueId value) { builder.add(kAccumulate, {buffer, value}); }
+void accumulate(GraphBuilder& builder, ValueId buffer, ValueId value) {
+  builder.add(kAccumulate, {buffer, value});
+}
 
 void accumulate_times_batch(GraphBuilder& builder, ValueId buffer, ValueId value, ValueId batch_of) {
   builder.add(kAccumulate, {buffer, value, batch_of});

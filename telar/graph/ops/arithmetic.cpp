@@ -57,7 +57,8 @@ class MulOp final : public Op {
   void gradient(GradientContext& context) const override {
     for (size_t i = 0; i < 2; ++i) {
       if (!context.needs(i)) continue;
-      context.set(i, fit(context, mul(context.builder(), context.output_gradient(0), context.input(1 - i)), i));
+      context.set(i,
+                  fit(context, mul(context.builder(), context.output_gradient(0), context.input(1 - i)), i));
     }
   }
 };

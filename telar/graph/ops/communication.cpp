@@ -10,14 +10,17 @@ class ReduceBucketOp final : public Op {
  public:
   std::string_view name() const override { return "reduce_bucket"; }
   bool has_effect() const override { return true; }
-  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override { return {}; }
+  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
+    return {};
+  }
 };
 
 class AllGatherOp final : public Op {
  public:
   std::string_view name() const override { return "all_gather"; }
   bool has_effect() const override { return true; }
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     if (inputs[0].dtype != DType::f32 || inputs[0].shape.rank() != 1) {
       throw run_error("all_gather: the value is {}, it must be f32 [K]", inputs[0].str());
     }
@@ -30,7 +33,9 @@ const AllGatherOp kAllGather;
 
 }  // namespace
 
-void reduce_bucket(GraphBuilder& builder, int64_t bucket) { builder.add(kReduceBucket, {}, {{"bucket", bucket}}); }
+void reduce_bucket(GraphBuilder& builder, int64_t bucket) {
+  builder.add(kReduceBucket, {}, {{"bucket", bucket}});
+}
 
 ValueId all_gather(GraphBuilder& builder, ValueId x, int64_t members) {
   return builder.add1(kAllGather, {x}, {{"members", members}});

@@ -14,7 +14,8 @@ class Conv2dBackwardDataOp final : public Op {
   std::string_view name() const override { return "conv2d_backward_data"; }
   bool bf16() const override { return true; }
   // inputs: dy [N, O, H', W'], w [O, C/g, KH, KW]; attribute input_size = [H, W] (ambiguous when stride > 1)
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const auto& size = attributes.integers("input_size");
     const int64_t channels = inputs[1].shape[1] * attributes.integer("groups");
     return {{inputs[0].dtype, {inputs[0].shape[0], channels, size[0], size[1]}}};
@@ -30,7 +31,8 @@ class Conv2dBackwardWeightsOp final : public Op {
   std::string_view name() const override { return "conv2d_backward_weights"; }
   bool bf16() const override { return true; }
   // inputs: x, dy; outputs: dw f32 [O, C/g, KH, KW], and db f32 [O] when "bias"
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const int64_t out = inputs[1].shape[1];
     const auto& kernel = attributes.integers("kernel");
     std::vector<TensorType> types{
@@ -52,7 +54,8 @@ class Conv2dOp final : public Op {
   std::string_view name() const override { return "conv2d"; }
   bool bf16() const override { return true; }
 
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const TensorType& x = inputs[0];
     const TensorType& w = inputs[1];
     const int64_t groups = attributes.integer("groups");
@@ -60,9 +63,11 @@ class Conv2dOp final : public Op {
       throw user_error("conv2d: input is {} and weight {}; the input must be [N, C, H, W]", x.shape.str(),
                        w.shape.str());
     }
-    if (groups < 1 || x.shape[1] % groups != 0 || w.shape[0] % groups != 0 || w.shape[1] != x.shape[1] / groups) {
-      throw user_error("conv2d: input {} does not fit weight {} with {} groups; the input must have {} channels",
-                       x.shape.str(), w.shape.str(), groups, w.shape[1] * groups);
+    if (groups < 1 || x.shape[1] % groups != 0 || w.shape[0] % groups != 0 ||
+        w.shape[1] != x.shape[1] / groups) {
+      throw user_error(
+          "conv2d: input {} does not fit weight {} with {} groups; the input must have {} channels",
+          x.shape.str(), w.shape.str(), groups, w.shape[1] * groups);
     }
     if (x.dtype != w.dtype) throw user_error("conv2d: input is {} but weight {}", x.str(), w.str());
     if (inputs[2].shape.rank() != 0 && inputs[2].shape != Shape{w.shape[0]}) {
@@ -73,8 +78,8 @@ class Conv2dOp final : public Op {
       const int64_t reach = attributes.integers("dilation")[i] * (w.shape[2 + i] - 1) + 1;
       const int64_t room = x.shape[2 + i] + 2 * attributes.integers("padding")[i] - reach;
       if (room < 0) {
-        throw user_error("conv2d: a kernel that reaches over {} does not fit an input of {} with padding {}", reach,
-                         x.shape.str(), attributes.integers("padding")[i]);
+        throw user_error("conv2d: a kernel that reaches over {} does not fit an input of {} with padding {}",
+                         reach, x.shape.str(), attributes.integers("padding")[i]);
       }
       y[2 + i] = room / attributes.integers("stride")[i] + 1;
     }

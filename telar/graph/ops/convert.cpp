@@ -10,7 +10,8 @@ namespace {
 class ConvertOp final : public Op {
  public:
   std::string_view name() const override { return "convert"; }
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     return {{attributes.text("to") == "bf16" ? DType::bf16 : DType::f32, inputs[0].shape}};
   }
   void gradient(GradientContext& context) const override {

@@ -37,7 +37,8 @@ const SimpleOp kBackwardSums("batch_norm_backward_sums", [](const Types& inputs)
   const int64_t channels = channels_of(inputs[0]);
   return Types{{DType::f32, {2 * channels}}, {DType::f32, {channels}}, {DType::f32, {channels}}};
 });
-const SimpleOp kBackwardApply("batch_norm_backward_apply", [](const Types& inputs) { return Types{inputs[0]}; });
+const SimpleOp kBackwardApply("batch_norm_backward_apply",
+                              [](const Types& inputs) { return Types{inputs[0]}; });
 
 }  // namespace
 
@@ -59,8 +60,8 @@ BatchNormSums batch_norm_backward_sums(GraphBuilder& builder, ValueId x, ValueId
   return {outputs[0], outputs[1], outputs[2]};
 }
 
-ValueId batch_norm_backward_apply(GraphBuilder& builder, ValueId x, ValueId dy, ValueId gamma, ValueId statistics,
-                                  ValueId gathered, double epsilon) {
+ValueId batch_norm_backward_apply(GraphBuilder& builder, ValueId x, ValueId dy, ValueId gamma,
+                                  ValueId statistics, ValueId gathered, double epsilon) {
   return builder.add1(kBackwardApply, {x, dy, gamma, statistics, gathered}, {{"epsilon", epsilon}});
 }
 

@@ -30,7 +30,7 @@ BatchNormSums batch_norm_backward_sums(GraphBuilder& builder, ValueId x, ValueId
                                        double epsilon);
 
 /// dx = gamma / √(variance + epsilon) · (dy − Σ dy / n − x̂ · Σ dy·x̂ / n), sums over the gathered [members, 2·C].
-ValueId batch_norm_backward_apply(GraphBuilder& builder, ValueId x, ValueId dy, ValueId gamma, ValueId statistics,
-                                  ValueId gathered, double epsilon);
+ValueId batch_norm_backward_apply(GraphBuilder& builder, ValueId x, ValueId dy, ValueId gamma,
+                                  ValueId statistics, ValueId gathered, double epsilon);
 
 }  // namespace telar

@@ -26,7 +26,8 @@ class LinearBackwardWeightsOp final : public Op {
   std::string_view name() const override { return "linear_backward_weights"; }
   bool bf16() const override { return true; }
   // inputs: x [N, I], dy [N, O]; outputs: dw [O, I] f32, and db [O] f32 when "bias"
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const int64_t out = inputs[1].shape[1];
     std::vector<TensorType> types{{DType::f32, {out, inputs[0].shape[1]}}};
     if (attributes.flag("bias")) types.push_back({DType::f32, {out}});
@@ -54,8 +55,8 @@ class LinearOp final : public Op {
     }
     if (x.dtype != w.dtype) throw user_error("linear: input is {} but weight {}", x.str(), w.str());
     if (inputs[2].shape.rank() != 0 && inputs[2].shape != Shape{w.shape[0]}) {
-      throw user_error("linear: bias {} does not fit weight {}; it must be [{}]", inputs[2].shape.str(), w.shape.str(),
-                       w.shape[0]);
+      throw user_error("linear: bias {} does not fit weight {}; it must be [{}]", inputs[2].shape.str(),
+                       w.shape.str(), w.shape[0]);
     }
     return {{x.dtype, {x.shape[0], w.shape[0]}}};
   }
@@ -80,6 +81,8 @@ const LinearOp kLinear;
 
 }  // namespace
 
-ValueId linear(GraphBuilder& builder, ValueId x, ValueId w, ValueId b) { return builder.add1(kLinear, {x, w, b}); }
+ValueId linear(GraphBuilder& builder, ValueId x, ValueId w, ValueId b) {
+  return builder.add1(kLinear, {x, w, b});
+}
 
 }  // namespace telar

@@ -10,8 +10,8 @@ namespace {
 void check_classification(std::string_view op, const TensorType& logits, const TensorType& label) {
   if (logits.dtype != DType::f32 || logits.shape.rank() != 2 || label.dtype != DType::i32 ||
       label.shape != Shape{logits.shape.rank() > 0 ? logits.shape[0] : 0}) {
-    throw user_error("{}: logits are {} and labels {}; they must be f32 [N, classes] and i32 [N]", op, logits.str(),
-                     label.str());
+    throw user_error("{}: logits are {} and labels {}; they must be f32 [N, classes] and i32 [N]", op,
+                     logits.str(), label.str());
   }
 }
 
@@ -71,11 +71,13 @@ class MeanSquaredErrorOp final : public Op {
 class TopKCorrectOp final : public Op {
  public:
   std::string_view name() const override { return "top_k_correct"; }
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     check_classification(name(), inputs[0], inputs[1]);
     const int64_t k = attributes.integer("k");
     if (k < 1 || k > inputs[0].shape[1]) {
-      throw user_error("top-{} accuracy of {} classes; k must be 1 to {}", k, inputs[0].shape[1], inputs[0].shape[1]);
+      throw user_error("top-{} accuracy of {} classes; k must be 1 to {}", k, inputs[0].shape[1],
+                       inputs[0].shape[1]);
     }
     return {{DType::f32, {1}}};
   }

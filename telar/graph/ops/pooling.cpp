@@ -13,7 +13,8 @@ class PoolBackwardOp final : public Op {
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
   // inputs: dy [N, C, H', W'], and max_pool's workspace; attribute input_size = [H, W]
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const auto& size = attributes.integers("input_size");
     return {{inputs[0].dtype, {inputs[0].shape[0], inputs[0].shape[1], size[0], size[1]}}};
   }
@@ -32,19 +33,22 @@ class PoolOp final : public Op {
   bool bf16() const override { return true; }
 
   // outputs: y, and for max_pool a workspace that tells which element won
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const TensorType& x = inputs[0];
-    if (x.shape.rank() != 4) throw user_error("{}: input is {}, it must be [N, C, H, W]", name(), x.shape.str());
+    if (x.shape.rank() != 4)
+      throw user_error("{}: input is {}, it must be [N, C, H, W]", name(), x.shape.str());
     Shape y = x.shape;
     for (size_t i = 0; i < 2; ++i) {
       const int64_t kernel = attributes.integers("kernel")[i];
       const int64_t padding = attributes.integers("padding")[i];
       if (kernel < 1 || padding < 0 || 2 * padding > kernel) {
-        throw user_error("{}: kernel {} with padding {}; the padding must be at most half the kernel", name(), kernel,
-                         padding);
+        throw user_error("{}: kernel {} with padding {}; the padding must be at most half the kernel", name(),
+                         kernel, padding);
       }
       const int64_t room = x.shape[2 + i] + 2 * padding - kernel;
-      if (room < 0) throw user_error("{}: kernel {} does not fit an input of {}", name(), kernel, x.shape.str());
+      if (room < 0)
+        throw user_error("{}: kernel {} does not fit an input of {}", name(), kernel, x.shape.str());
       y[2 + i] = room / attributes.integers("stride")[i] + 1;
     }
     std::vector<TensorType> types{{x.dtype, y}};
@@ -85,7 +89,8 @@ ValueId average_pool(GraphBuilder& builder, ValueId x, const PoolOptions& option
 
 ValueId global_average_pool(GraphBuilder& builder, ValueId x) {
   const Shape& shape = builder.type(x).shape;
-  if (shape.rank() != 4) throw user_error("global_average_pool: input is {}, it must be [N, C, H, W]", shape.str());
+  if (shape.rank() != 4)
+    throw user_error("global_average_pool: input is {}, it must be [N, C, H, W]", shape.str());
   return average_pool(builder, x, {shape[2], shape[3], 1, 1, 0, 0});
 }
 

@@ -24,7 +24,8 @@ class ReshapeOp final : public Op {
  public:
   std::string_view name() const override { return "reshape"; }
   bool bf16() const override { return true; }
-  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes& attributes) const override {
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;
     std::vector<int64_t> dims = attributes.integers("dims");
     int64_t known = 1;
@@ -34,8 +35,9 @@ class ReshapeOp final : public Op {
       if (dims[i] == -1 && open < 0) {
         open = static_cast<int>(i);
       } else if (dims[i] < 1) {
-        throw user_error("reshape: {} is no shape for {}; extents are positive, 0 (keep) or one −1 (what is left)",
-                         fmt::format("{}", attributes.integers("dims")), x.str());
+        throw user_error(
+            "reshape: {} is no shape for {}; extents are positive, 0 (keep) or one −1 (what is left)",
+            fmt::format("{}", attributes.integers("dims")), x.str());
       } else {
         known *= dims[i];
       }

@@ -12,7 +12,9 @@ class UpdateOp final : public Op {
   explicit UpdateOp(std::string_view name) : name_(name) {}
   std::string_view name() const override { return name_; }
   bool has_effect() const override { return true; }
-  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override { return {}; }
+  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
+    return {};
+  }
 
  private:
   std::string_view name_;
@@ -57,7 +59,9 @@ void sgd_update(GraphBuilder& builder, const std::string& parameter, const Updat
   std::vector<std::string> slots;
   if (options.momentum != 0) slots.emplace_back("momentum");
   add_update(builder, kSgd, parameter, slots, inputs,
-             {{"momentum", options.momentum}, {"nesterov", options.nesterov}, {"weight_decay", options.weight_decay}});
+             {{"momentum", options.momentum},
+              {"nesterov", options.nesterov},
+              {"weight_decay", options.weight_decay}});
 }
 
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
@@ -81,7 +85,8 @@ void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const U
               {"weight_decay", options.weight_decay}});
 }
 
-void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples, double momentum) {
+void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,
+                            double momentum) {
   add_update(builder, kRunningAverage, parameter, {}, {kNoValue, samples, kNoValue, kNoValue},
              {{"momentum", momentum}});
 }

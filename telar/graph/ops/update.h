@@ -48,7 +48,8 @@ void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const U
 
 /// r = (1 − momentum)·r + momentum·(s / samples): a running statistic from the sum s of batch statistics, each
 /// weighted by its samples. Linear in s, hence the same whether one worker or many contributed.
-void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples, double momentum);
+void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,
+                            double momentum);
 
 /// Σ g² over the gradients of the named parameters: f32 [1].
 ValueId sum_of_squares(GraphBuilder& builder, const std::vector<std::string>& parameters);
