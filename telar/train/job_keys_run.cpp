@@ -51,7 +51,8 @@ std::vector<JobKey> output_keys() {
       without_result(job_key(
           "output.checkpoint_epochs", [](auto& job) -> auto& { return job.output.checkpoint_epochs; },
           {.least = 0, .most = 1e9},
-          "A checkpoint after every so many epochs, and at the end. 0: at the end only.")),
+          "A checkpoint after every so many epochs, after each epoch that is the best so far, and at the "
+          "end. 0: at the end only.")),
       without_result(job_key(
           "output.checkpoint_steps", [](auto& job) -> auto& { return job.output.checkpoint_steps; },
           {.least = 0, .most = 1e15}, "And after every so many steps. 0: never.")),
