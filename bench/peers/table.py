@@ -27,6 +27,7 @@ BF16_SPEEDUP = 1.7
 # Two replicas of one thread against one, the same batch for each: telar's settings of the workload "convnet".
 ONE_REPLICA, TWO_REPLICAS = "1 × 1 threads", "2 × 1 threads"
 REPLICA_SPEEDUP = 1.9
+STARTUP_SECONDS = 0.3
 MEMORY_RATIO = 0.7
 
 
@@ -92,6 +93,10 @@ def checks(records):
     if one and two:
         ratio = two["images_per_second"] / one["images_per_second"]
         yield "convnet: images/s of 2 replicas over 1", ratio, f"≥ {REPLICA_SPEEDUP:.2f}", ratio >= REPLICA_SPEEDUP
+    startup = best(records, "telar", "startup")
+    if startup:
+        seconds = startup["median_ms"] / 1e3
+        yield "startup: seconds of a training of one step", seconds, f"≤ {STARTUP_SECONDS:.2f}", seconds <= STARTUP_SECONDS
     peaks = {}
     for record in records:
         if record["kind"] == "memory":
