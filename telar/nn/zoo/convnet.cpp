@@ -5,6 +5,8 @@ namespace telar {
 
 namespace {
 
+/// 4.2 million multiply-adds for an image of 28×28. A pool after each convolution also makes the network insensitive to
+/// rounding: a ReLU whose input lies at zero seldom wins its window, so replicas follow a single device for long.
 Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const double rate = options.rate("dropout", 0.25);
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {
