@@ -30,7 +30,7 @@ struct Results {
 };
 
 /// Gradient of Σ y² with respect to x, large enough that the kernels share their work out.
-Results run_on(int threads, const Shape& shape, const Build& build) {
+Results run_on(int threads, const Shape& shape, const Build& build, std::span<const float> x_values) {
   GraphBuilder builder;
   const ValueId x = builder.parameter("x", {DType::f32, shape});
   const ValueId y = build(builder, x);
@@ -38,7 +38,7 @@ Results run_on(int threads, const Shape& shape, const Build& build) {
   const ValueId loss = reduce_sum(builder, mul(builder, y, y), {});
   const Graph graph = differentiate(builder.build(), loss, {x});
   GraphRun run(graph, Accumulation::overwrite, threads);
-  run.set_parameter("x", numbers(shape.elements(), 2));
+  run.set_parameter("x", x_values);
   if (graph.has(ValueKind::input, "tokens")) {
     std::vector<int32_t> tokens(3000);
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i % 90);
@@ -56,9 +56,10 @@ Results run_on(int threads, const Shape& shape, const Build& build) {
 }
 
 void expect_same_on_any_team(const Shape& shape, const Build& build) {
-  const Results one = run_on(1, shape, build);
+  const auto x = numbers(shape.elements(), 2);
+  const Results one = run_on(1, shape, build, x);
   for (const int threads : {2, 3, 5}) {
-    const Results several = run_on(threads, shape, build);
+    const Results several = run_on(threads, shape, build, x);
     EXPECT_EQ(several.y, one.y) << threads << " threads";
     EXPECT_EQ(several.gradient, one.gradient) << threads << " threads";
   }
@@ -80,15 +81,32 @@ TEST(AnyNumberOfThreads, GivesTheSameEmbedding) {
 }
 
 TEST(AnyNumberOfThreads, GivesTheSameReductions) {
+  const Shape shape{16, 70, 61};
+  const auto x = numbers(shape.elements(), 2);
   for (const std::vector<int64_t>& axes : {std::vector<int64_t>{1}, {2}, {1, 2}, {0}}) {
     for (const auto& reduce : {reduce_sum, reduce_mean, reduce_max}) {
-      const Results one = run_on(
-          1, {16, 70, 61}, [&](GraphBuilder& builder, ValueId x) { return reduce(builder, x, axes, false); });
-      const Results three = run_on(
-          3, {16, 70, 61}, [&](GraphBuilder& builder, ValueId x) { return reduce(builder, x, axes, false); });
+      const Build build = [&](GraphBuilder& builder, ValueId value) {
+        return reduce(builder, value, axes, false);
+      };
+      const Results one = run_on(1, shape, build, x);
+      const Results three = run_on(3, shape, build, x);
       EXPECT_LT(relative_error(three.y, one.y), 1e-6);
       EXPECT_LT(relative_error(three.gradient, one.gradient), 1e-6);
     }
+  }
+}
+
+TEST(AnyNumberOfThreads, CountsEveryTieOfAMaximum) {
+  const Shape shape{8192, 33};
+  auto x = numbers(shape.elements(), 2);
+  for (float& value : x)
+    value = value > 0 ? 1.0F : 0.0F;  // each column's maximum is held by about 4,096 elements
+  const Build build = [](GraphBuilder& builder, ValueId value) { return reduce_max(builder, value, {0}); };
+  const Results result = run_on(3, shape, build, x);
+  for (size_t column = 0; column < 33; ++column) {
+    double sum = 0;
+    for (size_t row = 0; row < 8192; ++row) sum += result.gradient[row * 33 + column];
+    EXPECT_NEAR(sum, 2.0, 1e-4);  // of y², y being 1
   }
 }
 
