@@ -1,0 +1,149 @@
+#include "telar/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/make_session.h"
+#include "telar/core/error.h"
+#include "telar/data/assignment.h"
+#include "telar/data/synthetic.h"
+#include "telar/nn/zoo.h"
+
+namespace telar {
+namespace {
+
+constexpr int64_t kBatch = 16;
+
+std::unique_ptr<Session> session() {
+  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{8}}, {"dropout", 0.3}}, {6}, 3);
+  StepOptions options;
+  options.batch = kBatch;
+  options.optimizer = AdamOptions{};
+  return test::make_session(model, options, {});
+}
+
+DatasetPtr samples() { return synthetic({.samples = 50, .features = {6}, .classes = 3, .seed = 3}); }
+
+TrainerOptions options() {
+  TrainerOptions options;
+  options.epochs = 3;
+  options.batch = kBatch;
+  options.evaluation_batch = 20;
+  options.schedule = {.base = 0.05, .shape = CosineSchedule{}, .warmup_steps = 3, .total_steps = 12};
+  options.seed = 9;
+  return options;
+}
+
+/// A batch read sample by sample.
+struct HandBatch {
+  HandBatch(const Dataset& data, const std::vector<uint32_t>& indices)
+      : size(static_cast<int64_t>(indices.size())) {
+    x.resize(indices.size() * 6);
+    labels.resize(indices.size());
+    for (size_t i = 0; i < indices.size(); ++i) {
+      data.read(indices[i], {}, std::as_writable_bytes(std::span(x).subspan(6 * i, 6)),
+                std::as_writable_bytes(std::span(labels).subspan(i, 1)));
+      ids.push_back(static_cast<int32_t>(indices[i]));
+    }
+  }
+  BatchView view() const { return {size, x.data(), labels.data(), ids.data()}; }
+  int64_t size;
+  std::vector<float> x;
+  std::vector<int32_t> labels;
+  std::vector<int32_t> ids;
+};
+
+TEST(Trainer, DoesWhatAHandWrittenLoopDoes) {
+  const DatasetPtr data = samples();
+  const auto trained = session();
+  Trainer trainer(*trained, options());
+  EXPECT_EQ(trainer.fit(*data, nullptr), FitOutcome::finished);
+
+  const auto by_hand = session();
+  const FixedSlice order(data->size(), kBatch, 9, true);
+  int64_t step = 0;
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    for (int64_t i = 0; i < 4; ++i) {
+      ++step;
+      const auto rate = static_cast<float>(learning_rate(options().schedule, step));
+      by_hand->train(HandBatch(*data, order.samples(epoch, i)).view(), {rate, step, epoch});
+    }
+  }
+  EXPECT_EQ(trainer.state().step, 12);
+  EXPECT_EQ(trainer.state().samples, 150);
+  for (const std::string& name : by_hand->state_names()) {
+    EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name;
+  }
+}
+
+TEST(Trainer, EvaluatesMeansOverAllSamplesHoweverTheyAreBatched) {
+  const DatasetPtr data = samples();
+  const auto trained = session();
+  const Trainer trainer(*trained, options());
+  const std::vector<double> means = trainer.evaluate(*data);
+  double loss = 0;
+  double right = 0;
+  for (uint32_t i = 0; i < 50; ++i) {
+    const HandBatch one(*data, {i});
+    const std::vector<float> logits = trained->predict(one.view());
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    const auto label = static_cast<size_t>(one.labels[0]);
+    loss += std::log(sum) - static_cast<double>(logits[label]);
+    right +=
+        std::max_element(logits.begin(), logits.end()) - logits.begin() == static_cast<std::ptrdiff_t>(label)
+            ? 1
+            : 0;
+  }
+  EXPECT_NEAR(means[0], loss / 50, 1e-5);
+  EXPECT_DOUBLE_EQ(means[1], right / 50);
+}
+
+/// Writes down what it is told.
+class Recorder final : public TrainingObserver {
+ public:
+  void epoch_began(const EpochStart& start, const TrainingState& /*state*/) override {
+    told += "begin" + std::to_string(start.epoch) + " ";
+  }
+  void step_done(const StepReport& report, const TrainingState& state) override {
+    told += std::to_string(state.step) + ":" + std::to_string(report.samples) +
+            (report.last_of_epoch ? "! " : " ");
+  }
+  void epoch_done(const EpochReport& report, const TrainingState& state) override {
+    told += "end" + std::to_string(report.epoch) + "@" + std::to_string(state.epoch) + " ";
+    validated += report.validation.empty() ? 0 : 1;
+  }
+  std::string told;
+  int validated = 0;
+};
+
+TEST(Trainer, TellsObserversOfEveryStepAndEpoch) {
+  const DatasetPtr data = samples();
+  const auto trained = session();
+  TrainerOptions two = options();
+  two.epochs = 2;
+  Trainer trainer(*trained, two);
+  Recorder recorder;
+  trainer.fit(*data, data.get(), {&recorder});
+  EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 4:2! end0@1 begin1 5:16 6:16 7:16 8:2! end1@2 ");
+  EXPECT_EQ(recorder.validated, 2);
+}
+
+TEST(Trainer, RefusesOptionsThatMakeNoSense) {
+  const auto trained = session();
+  const auto with = [&](auto change) {
+    TrainerOptions wrong = options();
+    change(wrong);
+    Trainer(*trained, wrong);
+  };
+  EXPECT_THROW(with([](TrainerOptions& o) { o.epochs = 0; }), Error);
+  EXPECT_THROW(with([](TrainerOptions& o) { o.batch = 0; }), Error);
+  EXPECT_THROW(with([](TrainerOptions& o) { o.evaluation_batch = 0; }), Error);
+  EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.patience = -1; }), Error);
+  EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.metric = "top5"; }), Error);
+}
+
+}  // namespace
+}  // namespace telar
