@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/train/yaml_documents.h"
 
 namespace telar {
 
@@ -80,9 +81,8 @@ class Converter {
 
 JobNode convert_text(const std::string& text, const std::string& source) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) throw user_error("{}: {} documents; a job is one", source, documents.size());
-    return documents.empty() ? JobNode{} : Converter(source).convert(documents.front(), 0);
+    require_one_document(text, source);
+    return Converter(source).convert(YAML::Load(text), 0);
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : fmt::format(":{}", error.mark.line + 1);
     throw user_error("{}{}: not valid YAML: {}", source, line, error.msg);
