@@ -1,9 +1,11 @@
 #include "telar/observe/process.h"
 
+#include <omp.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <limits>
@@ -21,8 +23,9 @@ int available_threads() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   // The mask has room for 1,024 processors; beyond that the call fails and the host's number stands.
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
-  return static_cast<int>(std::thread::hardware_concurrency());
+  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+  const int processors = known ? CPU_COUNT(&mask) : static_cast<int>(std::thread::hardware_concurrency());
+  return std::min(processors, omp_get_thread_limit());
 }
 
 std::string host_name() {

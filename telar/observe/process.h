@@ -12,7 +12,7 @@ namespace telar {
 /// The most memory (resident set) that this process has held so far, in bytes.
 uint64_t peak_memory_bytes();
 
-/// Threads that this process may run at once (its affinity mask).
+/// Threads that one team of this process may run at once: its affinity mask, and OMP_THREAD_LIMIT where that is set.
 int available_threads();
 
 /// Name of this host; "localhost" when it has none.

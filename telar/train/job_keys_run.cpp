@@ -24,7 +24,8 @@ std::vector<JobKey> strategy_keys() {
       job_key(
           "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
           {.least = 0, .most = 4096},
-          "Of each replica; one number stands for all. 0: the cores of this machine, divided."),
+          "Of each replica; one number stands for all. 0: the cores of this machine (at most "
+          "OMP_THREAD_LIMIT, where the environment sets it), divided."),
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.shares", [](auto& job) -> auto& { return job.strategy.shares; }, {},

@@ -2,6 +2,8 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 
 #include "cli/command.h"
 
@@ -32,6 +34,27 @@ std::string idx_labels(uint32_t count, char largest = 9) {
   labels.back() = largest;
   return std::string("\0\0\x08\x01", 4) + big_endian(count) + labels;
 }
+
+/// Sets a variable of the environment, and puts back what it was.
+class ChangedEnvironment {
+ public:
+  // NOLINTBEGIN(concurrency-mt-unsafe): one thread
+  ChangedEnvironment(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~ChangedEnvironment() {
+    if (before_) ::setenv(name_, before_->c_str(), 1);
+    if (!before_) ::unsetenv(name_);
+  }
+  // NOLINTEND(concurrency-mt-unsafe)
+  ChangedEnvironment(const ChangedEnvironment&) = delete;
+  ChangedEnvironment& operator=(const ChangedEnvironment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
 
 class BadInput : public testing::Test {
  protected:
@@ -117,6 +140,12 @@ TEST_F(BadInput, Jobs) {
   expect_refused("train job.yaml --no-such-flag", {"--no-such-flag"});
   expect_refused("trian job.yaml", {"telar --help"});
   expect_refused("", {"telar --help"});
+}
+
+TEST_F(BadInput, MoreThreadsThanTheEnvironmentAllows) {
+  const ChangedEnvironment limit("OMP_THREAD_LIMIT", "1");
+  expect_refused("train job.yaml --set strategy.threads=2", {"2 threads", "OMP_THREAD_LIMIT", "allows 1"});
+  EXPECT_EQ(telar("train job.yaml --quiet").code, 0);
 }
 
 TEST_F(BadInput, CheckpointsThatAreDamagedOrAnotherModels) {

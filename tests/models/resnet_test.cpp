@@ -8,6 +8,7 @@
 
 #include "support/formula_fill.h"
 #include "support/make_session.h"
+#include "support/small_team.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
@@ -130,7 +131,7 @@ void compare(const Json& given, bool training) {
   TrainingStep step = training ? make_training_step(model, {.batch = batch}) : evaluation_step(model, batch);
   if (training) step.prediction = training_prediction(model, batch);
   const std::vector<ParameterInfo> parameters = step.parameters;
-  const Cluster cluster{{{"cpu", 2, {}}}};
+  const Cluster cluster{{{"cpu", small_team(), {}}}};
   Session session(make_strategy("single", {})->rewrite(step, cluster), cluster, {.seed = 1});
   for (const ParameterInfo& parameter : parameters) {
     std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));

@@ -10,7 +10,7 @@
 #include "telar/graph/ops/convert.h"
 #include "telar/graph/ops/reduce.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -125,4 +125,4 @@ TEST(Dropout, RateZeroIsNoOperationAndOneIsAMistake) {
   EXPECT_THROW(dropout(builder, x, -0.1, sample, random), Error);
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

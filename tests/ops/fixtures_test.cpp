@@ -6,7 +6,7 @@
 #include "ops/op_case.h"
 #include "ops/run_graph.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -149,4 +149,4 @@ TEST_P(OperationTest, GradientIsTheSlopeOfTheLoss) {
 INSTANTIATE_TEST_SUITE_P(Cases, OperationTest, ::testing::ValuesIn(op_case_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Cases, NetworkTest, ::testing::ValuesIn(network_names()), test_name);
 
-}  // namespace telar::testing
+}  // namespace telar::test

@@ -19,7 +19,7 @@
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/transpose.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -199,4 +199,4 @@ std::vector<ValueId> add_operation(GraphBuilder& builder, const OpCase& op_case,
   return found->second(builder, {values, op_case.attributes});
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

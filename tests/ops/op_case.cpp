@@ -11,7 +11,7 @@
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/reduce.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -110,4 +110,4 @@ bool computes_in_bf16(const OpCase& op_case) {
   return graph.nodes().front().op->bf16();
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

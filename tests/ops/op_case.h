@@ -8,7 +8,7 @@
 #include "telar/graph/graph.h"
 #include "telar/io/safetensors.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 using Values = std::map<std::string, NamedTensor>;
 
@@ -47,4 +47,4 @@ bool computes_in_bf16(const OpCase& op_case);
 std::vector<ValueId> add_operation(GraphBuilder& builder, const OpCase& op_case,
                                    const std::map<std::string, ValueId>& values);
 
-}  // namespace telar::testing
+}  // namespace telar::test

@@ -8,7 +8,7 @@
 #include "telar/graph/ops/update.h"
 #include "telar/io/safetensors.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -76,7 +76,7 @@ class OptimizerRun {
   explicit OptimizerRun(const Graph& update)
       : arena_(plain_arena()), parameters_(arena_.bytes), gradients_(arena_.bytes) {
     for (size_t i = 0; i < state_slots(update).size(); ++i) states_.emplace_back(arena_.bytes);
-    updater_ = make_cpu_device(2, {})->compile_update(update, arena_);
+    updater_ = make_cpu_device(small_team(), {})->compile_update(update, arena_);
   }
 
   void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(parameters_, file, key); }
@@ -153,4 +153,4 @@ TEST(RunningAverage, MovesTowardsTheMeanOfTheSamples) {
   EXPECT_LT(relative_error(run.parameter("weight"), expected), 1e-6);
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

@@ -6,7 +6,7 @@
 
 #include "telar/core/error.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::vector<float> GraphRun::gradient(const std::string& parameter) const {
   return values;
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

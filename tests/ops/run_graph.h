@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "support/small_team.h"
 #include "telar/core/buffer.h"
 #include "telar/device/device.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 /// Relative L2 distance of two tensors; absolute when the reference is (nearly) zero.
 double relative_error(std::span<const float> values, std::span<const float> reference);
@@ -16,7 +17,8 @@ double relative_error(std::span<const float> values, std::span<const float> refe
 /// A graph without communication, compiled for the CPU, with memory for its parameters and gradients.
 class GraphRun {
  public:
-  explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite, int threads = 2);
+  explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite,
+                    int threads = small_team());
 
   void set_parameter(const std::string& name, std::span<const float> values);
   void set_input(const std::string& name, std::span<const float> values);
@@ -38,4 +40,4 @@ class GraphRun {
   std::unique_ptr<Context> context_;
 };
 
-}  // namespace telar::testing
+}  // namespace telar::test

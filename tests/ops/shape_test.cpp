@@ -13,7 +13,7 @@
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/transpose.h"
 
-namespace telar::testing {
+namespace telar::test {
 
 namespace {
 
@@ -155,4 +155,4 @@ TEST(Embedding, NamesTheTokenThatIsNotInTheTable) {
   }
 }
 
-}  // namespace telar::testing
+}  // namespace telar::test

@@ -15,7 +15,13 @@ namespace {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int threads, std::vector<int> cores) : threads_(threads), cores_(std::move(cores)) {}
+  CpuDevice(int threads, std::vector<int> cores) : threads_(threads), cores_(std::move(cores)) {
+    // oneDNN's kernels wait in barriers for as many threads as were asked for: with fewer they would wait for ever.
+    if (threads > omp_get_thread_limit()) {
+      throw user_error("{} threads are asked for, but OMP_THREAD_LIMIT in the environment allows {}", threads,
+                       omp_get_thread_limit());
+    }
+  }
 
   std::string name() const override {
     if (cores_.empty()) return fmt::format("cpu ({} threads)", threads_);
@@ -23,6 +29,7 @@ class CpuDevice final : public Device {
   }
 
   void enter() const override {
+    omp_set_dynamic(0);  // see the constructor: OMP_DYNAMIC would make teams smaller, too
     omp_set_num_threads(threads_);
     if (cores_.empty()) return;
     cpu_set_t set;
