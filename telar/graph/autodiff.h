@@ -23,7 +23,7 @@ class GradientContext {
   size_t input_count() const { return node_.inputs.size(); }
   size_t output_count() const { return node_.outputs.size(); }
   ValueId output(size_t i) const { return node_.outputs[i]; }
-  const TensorType& type(ValueId value) const { return builder_.type(value); }
+  TensorType type(ValueId value) const { return builder_.type(value); }
 
   /// The gradient that arrived at output i; kNoValue when nothing depends on it.
   ValueId output_gradient(size_t i) const { return output_gradients_[i]; }

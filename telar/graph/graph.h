@@ -90,7 +90,7 @@ class GraphBuilder {
   void output(const std::string& name, ValueId value);
   void clear_outputs() { graph_.outputs_.clear(); }
 
-  const TensorType& type(ValueId value) const { return graph_.value(value).type; }
+  TensorType type(ValueId value) const { return graph_.value(value).type; }
   const Graph& graph() const { return graph_; }
   Graph build() { return std::move(graph_); }
 

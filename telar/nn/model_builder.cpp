@@ -46,7 +46,7 @@ ValueId ModelBuilder::running_statistic(const std::string& name, const Shape& sh
 }
 
 void ModelBuilder::require_rank(const char* layer, ValueId x, size_t rank, size_t or_rank) const {
-  const Shape& given = shape(x);
+  const Shape given = shape(x);
   if (given.rank() == rank || (or_rank != 0 && given.rank() == or_rank)) return;
   throw user_error("layer '{}': {} takes an input of {}{} axes, the batch first, not {}", graph_.scope(),
                    layer, rank, or_rank == 0 ? "" : fmt::format(" or {}", or_rank), given.str());

@@ -31,7 +31,7 @@ class ModelBuilder {
   operator GraphBuilder&() {
     return graph_;
   }  // NOLINT(google-explicit-constructor): a model is a graph with more
-  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
+  Shape shape(ValueId value) const { return graph_.type(value).shape; }
 
   /// Declares the f32 parameter "SCOPE.name", SCOPE being the graph's present scope. Names become PyTorch's when
   /// scopes are: ScopeGuard(model, "layer1.0.conv1"), then parameter("weight", …). Declared again with the same shape

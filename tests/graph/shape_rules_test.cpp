@@ -34,7 +34,7 @@ class Inputs {
   ValueId f32(const Shape& shape) { return make({DType::f32, shape}); }
   ValueId bf16(const Shape& shape) { return make({DType::bf16, shape}); }
   ValueId i32(const Shape& shape) { return make({DType::i32, shape}); }
-  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
+  Shape shape(ValueId value) const { return graph_.type(value).shape; }
 
  private:
   ValueId make(const TensorType& type) { return graph_.input("i" + std::to_string(count_++), type, false); }

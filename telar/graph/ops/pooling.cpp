@@ -57,7 +57,7 @@ class PoolOp final : public Op {
   }
 
   void gradient(GradientContext& context) const override {
-    const Shape& x = context.type(context.input(0)).shape;
+    const Shape x = context.type(context.input(0)).shape;
     const Attributes attributes = context.attributes().with("input_size", std::vector<int64_t>{x[2], x[3]});
     const ValueId dy = context.output_gradient(0);
     context.set(0, max_ ? context.builder().add1(kMaxBackward, {dy, context.output(1)}, attributes)
@@ -88,7 +88,7 @@ ValueId average_pool(GraphBuilder& builder, ValueId x, const PoolOptions& option
 }
 
 ValueId global_average_pool(GraphBuilder& builder, ValueId x) {
-  const Shape& shape = builder.type(x).shape;
+  const Shape shape = builder.type(x).shape;
   if (shape.rank() != 4)
     throw user_error("global_average_pool: input is {}, it must be [N, C, H, W]", shape.str());
   return average_pool(builder, x, {shape[2], shape[3], 1, 1, 0, 0});

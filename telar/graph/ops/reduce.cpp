@@ -69,7 +69,7 @@ const ReduceOp kMax("reduce_max", true);
 
 ValueId reduce(GraphBuilder& builder, const ReduceOp& op, ValueId x, const std::vector<int64_t>& axes,
                bool keep_dims) {
-  const Shape& shape = builder.type(x).shape;
+  const Shape shape = builder.type(x).shape;
   std::vector<int64_t> sorted;
   for (const int64_t axis : axes) sorted.push_back(static_cast<int64_t>(axis_of(op.name(), axis, shape)));
   if (axes.empty()) {

@@ -63,7 +63,7 @@ ValueId reshape(GraphBuilder& builder, ValueId x, const std::vector<int64_t>& di
 }
 
 ValueId flatten(GraphBuilder& builder, ValueId x) {
-  const Shape& shape = builder.type(x).shape;
+  const Shape shape = builder.type(x).shape;
   if (shape.rank() == 2) return x;
   return reshape(builder, x, {0, shape.elements_per_item()});
 }

@@ -30,7 +30,7 @@ ValueId batch_norm(ModelBuilder& model, const std::string& name, ValueId x, cons
 
 ValueId layer_norm(ModelBuilder& model, const std::string& name, ValueId x, double epsilon) {
   const ScopeGuard scope(model, name);
-  const Shape& shape = model.shape(x);
+  const Shape shape = model.shape(x);
   if (shape.rank() < 2 || epsilon <= 0) {
     throw user_error(
         "layer '{}': layer_norm with epsilon {} on {}; epsilon must be above 0, the input [N, …, features]",
