@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "telar/core/error.h"
+#include "telar/core/random.h"
 
 namespace telar::test {
 
@@ -29,6 +30,13 @@ double relative_error(std::span<const float> values, std::span<const float> refe
     norm += static_cast<double>(reference[i]) * reference[i];
   }
   return norm < 1e-12 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+std::vector<float> numbers(int64_t count, uint64_t stream) {
+  RandomSequence sequence(1, stream);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = sequence.normal();
+  return values;
 }
 
 GraphRun::GraphRun(const Graph& graph, Accumulation accumulation, int threads)

@@ -14,6 +14,9 @@ namespace telar::test {
 /// Relative L2 distance of two tensors; absolute when the reference is (nearly) zero.
 double relative_error(std::span<const float> values, std::span<const float> reference);
 
+/// Normal random numbers that depend on the stream alone.
+std::vector<float> numbers(int64_t count, uint64_t stream);
+
 /// A graph without communication, compiled for the CPU, with memory for its parameters and gradients.
 class GraphRun {
  public:

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "ops/run_graph.h"
-#include "telar/core/random.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/dropout.h"
@@ -18,13 +17,6 @@ namespace telar::test {
 namespace {
 
 using Build = std::function<ValueId(GraphBuilder&, ValueId)>;
-
-std::vector<float> numbers(int64_t count, uint64_t stream) {
-  RandomSequence sequence(1, stream);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = sequence.normal();
-  return values;
-}
 
 struct Results {
   std::vector<float> y, gradient;

@@ -61,7 +61,10 @@ class CpuContext final : public Context {
   CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
       : executable_(executable), stream_(engine()) {
     pointers_.reserve(executable.slots_.size());
-    for (const Slot& slot : executable.slots_) pointers_.push_back(address(slot, arena, bindings));
+    for (const Slot& slot : executable.slots_) {
+      std::byte* place = address(slot, arena, bindings);
+      pointers_.push_back(place == nullptr ? nullptr : place + slot.shift);
+    }
     bound_.resize(executable.steps_.size());
     for (size_t s = 0; s < executable.steps_.size(); ++s) bind_step(s);
   }
@@ -71,7 +74,7 @@ class CpuContext final : public Context {
       const Slot& slot = executable_.slots_[i];
       if (slot.place != Place::input || slot.name != name) continue;
       // Inputs are only read; oneDNN and Pointers have one pointer type for both.
-      pointers_[i] = const_cast<void*>(memory);
+      pointers_[i] = static_cast<std::byte*>(const_cast<void*>(memory)) + slot.shift;
       for (const auto& [step, position] : input_uses_[static_cast<SlotId>(i)]) {
         if (executable_.steps_[step].primitive) {
           bound_[step].arguments.at(position).set_data_handle(pointers_[i]);
@@ -133,7 +136,7 @@ class CpuContext final : public Context {
     std::span<float> host_memory;
   };
 
-  void* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) const {
+  std::byte* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) const {
     switch (slot.place) {
       case Place::activation: return bindings.activations.data() + slot.offset;
       case Place::parameter: return bindings.parameters + arena.find(slot.name).offset;
@@ -142,7 +145,7 @@ class CpuContext final : public Context {
         const auto& names = executable_.metrics_;
         const auto found = std::find(names.begin(), names.end(), slot.name);
         if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
-        return &bindings.metrics[static_cast<size_t>(found - names.begin())];
+        return reinterpret_cast<std::byte*>(&bindings.metrics[static_cast<size_t>(found - names.begin())]);
       }
       case Place::input: return nullptr;
     }

@@ -164,10 +164,10 @@ SlotId Lowering::define(ValueId result, const Desc& layout) {
   return made;
 }
 
-SlotId Lowering::view(SlotId slot, const Desc& desc) {
+SlotId Lowering::view(SlotId slot, const Desc& desc, size_t shift) {
   if (desc_of(slot) == desc) return slot;
   const Slot origin = slots_[static_cast<size_t>(slot)];
-  slots_.push_back({desc, desc.get_size(), origin.place, origin.name, 0, slot});
+  slots_.push_back({desc, desc.get_size(), origin.place, origin.name, 0, slot, origin.shift + shift});
   return static_cast<SlotId>(slots_.size() - 1);
 }
 

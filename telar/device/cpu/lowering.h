@@ -27,6 +27,7 @@ struct Slot {
   std::string name;      ///< of the parameter (also for its gradient), metric or input
   size_t offset = 0;     ///< activation: in the memory plan, filled by plan_memory
   SlotId alias_of = -1;  ///< another description of that slot's memory
+  size_t shift = 0;      ///< bytes from the beginning of its memory: a part of what it is an alias of
 };
 
 /// The memory that a function step sees, in the order in which its slots were given.
@@ -94,8 +95,8 @@ class Lowering {
   /// `layout` and is not read again, else new. Ask for the source's slot before.
   void define_in_place(ValueId result, ValueId source, const Desc& layout);
   void define_in_place(ValueId result, ValueId source) { define_in_place(result, source, desc(source)); }
-  /// Another description of the same memory.
-  SlotId view(SlotId slot, const Desc& desc);
+  /// Another description of the same memory, or of a part of it that begins after `shift` bytes.
+  SlotId view(SlotId slot, const Desc& desc, size_t shift = 0);
   /// True when nobody reads the value's memory after the node being lowered: it may be overwritten in place.
   bool dies_here(ValueId value) const;
 

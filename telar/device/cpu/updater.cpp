@@ -1,5 +1,7 @@
 #include "telar/device/cpu/updater.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -45,8 +47,10 @@ CpuUpdater::CpuUpdater(const Graph& update, const ArenaLayout& arena) {
     if (node.op->name() == "clip_factor") max_norm_ = node.attributes.real("max_norm");
     if (!is_update(node)) continue;
     const ArenaLayout::Slot& place = arena.find(update.value(node.inputs[0]).name);
+    const size_t end = place.offset + align_up(place.layout.bytes);
     Section section{place.offset,
-                    place.offset + align_up(place.layout.bytes),
+                    end,
+                    {end},
                     std::string(node.op->name()),
                     node.attributes,
                     {},
@@ -65,6 +69,7 @@ CpuUpdater::CpuUpdater(const Graph& update, const ArenaLayout& arena) {
     if (!merged.empty() && merged.back().end == section.begin && merged.back().rule == section.rule &&
         merged.back().attributes == section.attributes && merged.back().clipped == section.clipped) {
       merged.back().end = section.end;
+      merged.back().parameters.push_back(section.end);
     } else {
       merged.push_back(std::move(section));
     }
@@ -182,14 +187,33 @@ bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, con
   const Pass pass = make_pass(section.rule, section.attributes, scalars, scale, memory);
   std::atomic<bool> finite = true;
   // In blocks: the gradient is still in the first-level cache when the rule reads it after the check.
-  parallel_for(static_cast<int64_t>((end - begin) / sizeof(float)), kGrain, [&](int64_t first, int64_t last) {
+  const auto update = [&](int64_t first, int64_t last) {
     constexpr int64_t kBlock = 4096;
     for (int64_t from = first; from < last; from += kBlock) {
       const int64_t to = std::min(last, from + kBlock);
       if (!all_finite(memory.g + from, to - from)) finite.store(false, std::memory_order_relaxed);
       pass(from, to);
     }
-  });
+  };
+  // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by output features,
+  // they are the weights that this thread alone has read, and that no other core must give up first (see linear.cpp).
+  const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kGrain);
+#pragma omp parallel num_threads(threads)
+  {
+    const auto team = static_cast<size_t>(omp_get_num_threads());
+    const auto member = static_cast<size_t>(omp_get_thread_num());
+    size_t from = begin;
+    for (const size_t parameter_end : section.parameters) {
+      const size_t to = std::min(end, parameter_end);
+      if (from >= to) continue;
+      const size_t lines = (to - from) / kAlignment;
+      const size_t first = from + lines * member / team * kAlignment;
+      const size_t last = member + 1 == team ? to : from + lines * (member + 1) / team * kAlignment;
+      update(static_cast<int64_t>((first - begin) / sizeof(float)),
+             static_cast<int64_t>((last - begin) / sizeof(float)));
+      from = to;
+    }
+  }
   return finite;
 }
 

@@ -17,8 +17,9 @@ class CpuUpdater final : public Updater {
 
  private:
   struct Section {
-    size_t begin, end;  ///< bytes in the arena
-    std::string rule;   ///< name of the operation
+    size_t begin, end;               ///< bytes in the arena
+    std::vector<size_t> parameters;  ///< where each of them ends
+    std::string rule;                ///< name of the operation
     Attributes attributes;
     std::vector<size_t> states;  ///< indices into UpdateBindings::states
     bool clipped;
