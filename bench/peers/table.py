@@ -2,7 +2,7 @@
 
     python table.py RESULTS.jsonl
 
-A line is one of
+A line is one of (steps several times: rounds)
     {"kind": "environment", "framework", "version", "cpu", "threads", "date"}
     {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]
      [, "images_per_second"]}
@@ -12,6 +12,7 @@ optimizer's bytes over the measured bandwidth.
 """
 
 import json
+import statistics
 import sys
 
 # workload: how many times as fast as that framework's best setting (for Keras: `fit` as it comes)
@@ -33,7 +34,25 @@ MEMORY_RATIO = 0.7
 
 def read(path):
     with open(path) as file:
-        return [json.loads(line) for line in file if line.strip()]
+        return merge_rounds([json.loads(line) for line in file if line.strip()])
+
+
+def merge_rounds(records):
+    """The step records of one setting as one: medians of the rounds, the lowest and the highest of all."""
+    rounds = {}
+    for record in records:
+        if record["kind"] == "step":
+            rounds.setdefault((record["framework"], record["workload"], record["setting"]), []).append(record)
+    merged = [record for record in records if record["kind"] != "step"]
+    for of_setting in rounds.values():
+        one = dict(of_setting[0])
+        for key in ("median_ms", "limit_ms", "images_per_second"):
+            if key in one:
+                one[key] = statistics.median(record[key] for record in of_setting)
+        one["min_ms"] = min(record["min_ms"] for record in of_setting)
+        one["max_ms"] = max(record["max_ms"] for record in of_setting)
+        merged.append(one)
+    return merged
 
 
 def best(records, framework, workload, setting=None):

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <string_view>
 #include <system_error>
 
@@ -30,8 +31,10 @@ std::string bytes_text(uint64_t bytes) {
 
 Error disk_error(std::string_view action, const std::filesystem::path& path, int code) {
   const auto free = free_disk_bytes(path);
-  return run_error("cannot {} {}: {} ({} free on that disk)", action, path.string(),
-                   std::generic_category().message(code), free ? bytes_text(*free) : "an unknown amount");
+  const auto kind = code == EIO ? Error::Kind::run : Error::Kind::user;
+  return {kind,
+          fmt::format("cannot {} {}: {} ({} free on that disk)", action, path.string(),
+                      std::generic_category().message(code), free ? bytes_text(*free) : "an unknown amount")};
 }
 
 }  // namespace telar

@@ -17,8 +17,8 @@ std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path);
 /// "1.5 GiB", "312 KiB", "17 bytes": sizes in messages.
 std::string bytes_text(uint64_t bytes);
 
-/// Error (run) for a system call on a file that failed with errno `code`: "cannot write PATH: No space left on
-/// device (0 bytes free on that disk)".
+/// Error for a system call on a file that failed with errno `code`: "cannot write PATH: No space left on device (0 bytes
+/// free on that disk)". The user can mend it (space, permissions, another path), unless the device itself failed.
 Error disk_error(std::string_view action, const std::filesystem::path& path, int code);
 
 }  // namespace telar

@@ -6,34 +6,13 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/idx_files.h"
+#include "support/sentences.h"
 
 namespace telar::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
-std::string big_endian(uint32_t number) {
-  std::string bytes;
-  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(number >> shift);
-  return bytes;
-}
-
-std::string idx_images(uint32_t said, uint32_t real, uint32_t size = 28) {
-  return std::string("\0\0\x08\x03", 4) + big_endian(said) + big_endian(size) + big_endian(size) +
-         std::string(static_cast<size_t>(real) * size * size, '\x40');
-}
-
-std::string idx_labels(uint32_t count, char largest = 9) {
-  std::string labels;
-  for (uint32_t i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
-  labels.back() = largest;
-  return std::string("\0\0\x08\x01", 4) + big_endian(count) + labels;
-}
 
 /// Sets a variable of the environment, and puts back what it was.
 class ChangedEnvironment {
@@ -173,6 +152,21 @@ TEST_F(BadInput, AFullDisk) {
   write_text(disk / "kept", std::string(100'000, 'x'));
   expect_refused("train job.yaml --output disk/run", {"disk/run", "free"});
   ::umount(disk.c_str());
+}
+
+// The logs of 10,000 steps need more than the 1 MiB that is asked for before a run.
+TEST_F(BadInput, ADiskThatFillsWhileTheRunGoesOn) {
+  const fs::path disk = folder_ / "disk";
+  fs::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1400k") != 0) {
+    GTEST_SKIP() << "a small file system cannot be mounted here";
+  }
+  const CommandResult filled = telar(
+      "train job.yaml --quiet --output disk/run --set model.options.hidden=[4] --set training.epochs=2000 "
+      "--set output.checkpoint_epochs=0");
+  ::umount(disk.c_str());
+  EXPECT_EQ(filled.code, 2);
+  EXPECT_TRUE(says(filled.err, "No space left on device"));
 }
 
 }  // namespace

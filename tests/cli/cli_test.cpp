@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/sentences.h"
 
 namespace telar::test {
 namespace {
@@ -14,11 +15,6 @@ const std::string kJob =
     "data: {source: synthetic, samples: 300, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
     "training: {epochs: 4, batch: 32}\n"
     "strategy: {name: mirrored, threads: 1}\n";
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
 
 class Cli : public testing::Test {
  protected:

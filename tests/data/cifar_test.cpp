@@ -63,28 +63,19 @@ TEST(Cifar, RejectsDamagedFiles) {
   };
   Bytes bytes = records({{1}, {2}});
   bytes.pop_back();
-  expect_user_error([&] { open(bytes, CifarLabels::ten); }, {"FILE", "cut off", "6145 bytes", "offset 3073"});
-  expect_user_error([&] { open({}, CifarLabels::ten); }, {"FILE", "empty"});
-  expect_user_error(
-      [&] {
-        open(records({{1}, {10}}), CifarLabels::ten);
-      },
-      {"FILE", "label 10", "offset 3073"});
-  expect_user_error(
-      [&] {
-        open(records({{0, 5}, {20, 5}}), CifarLabels::coarse);
-      },
-      {"label 20", "offset 3074"});
-  expect_user_error([&] { open(records({{0, 100}}), CifarLabels::fine); }, {"label 100", "offset 1"});
-  expect_user_error([&] { open(records({{1}}), CifarLabels::fine); }, {"CIFAR-100", "3074"});
+  expect_error([&] { open(bytes, CifarLabels::ten); }, {"FILE", "cut off", "6145 bytes", "offset 3073"});
+  expect_error([&] { open({}, CifarLabels::ten); }, {"FILE", "empty"});
+  expect_error([&] { open(records({{1}, {10}}), CifarLabels::ten); }, {"FILE", "label 10", "offset 3073"});
+  expect_error([&] { open(records({{0, 5}, {20, 5}}), CifarLabels::coarse); }, {"label 20", "offset 3074"});
+  expect_error([&] { open(records({{0, 100}}), CifarLabels::fine); }, {"label 100", "offset 1"});
+  expect_error([&] { open(records({{1}}), CifarLabels::fine); }, {"CIFAR-100", "3074"});
 }
 
 TEST(Cifar, NamesTheFileThatIsMissing) {
   const TempFolder folder;
   folder.write("data_batch_1.bin", records({{1}}));
-  expect_user_error([&] { open_cifar(folder.path(), Split::train, CifarLabels::ten); }, {"data_batch_2.bin"});
-  expect_user_error([&] { open_cifar(folder.path("no"), Split::test, CifarLabels::ten); },
-                    {"no such folder"});
+  expect_error([&] { open_cifar(folder.path(), Split::train, CifarLabels::ten); }, {"data_batch_2.bin"});
+  expect_error([&] { open_cifar(folder.path("no"), Split::test, CifarLabels::ten); }, {"no such folder"});
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ DatasetPtr parse(std::string_view text, const CsvOptions& options) {
 
 void expect_rejected(std::string_view text, const CsvOptions& options,
                      const std::vector<std::string_view>& pieces) {
-  expect_user_error([&] { parse(text, options); }, pieces);
+  expect_error([&] { parse(text, options); }, pieces);
 }
 
 const CsvOptions kThreeClasses{.label = "kind", .classes = 3};
@@ -88,8 +88,7 @@ TEST(Csv, NeedsLinesAndColumns) {
   expect_rejected("", kThreeClasses, {"no lines"});
   expect_rejected("a,kind\n", kThreeClasses, {"no lines"});
   expect_rejected("kind\n1\n", kThreeClasses, {"single column"});
-  expect_user_error([] { open_csv("/nonexistent/table.csv", {}); },
-                    {"/nonexistent/table.csv", "no such file"});
+  expect_error([] { open_csv("/nonexistent/table.csv", {}); }, {"/nonexistent/table.csv", "no such file"});
 }
 
 }  // namespace

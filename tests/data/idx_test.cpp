@@ -26,7 +26,7 @@ Bytes three_images() { return idx_bytes(0x803, {3, 2, 2}, 12, 255); }
 Bytes three_labels() { return idx_bytes(0x801, {3}, 3, 10); }
 
 void expect_rejected(const Bytes& images, const Bytes& labels, const std::vector<std::string_view>& pieces) {
-  expect_user_error([&] { idx_from_bytes(images, labels, 10, "IMAGES", "LABELS"); }, pieces);
+  expect_error([&] { idx_from_bytes(images, labels, 10, "IMAGES", "LABELS"); }, pieces);
 }
 
 // Sums and labels below were read with Python's gzip and NumPy from Debian's files.
@@ -105,34 +105,33 @@ TEST(Idx, RejectsAHeaderThatPromisesMoreThanTheFileHoldsWithoutAllocatingIt) {
   const std::string labels = folder.write("labels", three_labels());
   // 2^32-1 images of 2^32-1 x 2^32-1: the product does not even fit in 64 bits.
   const std::string images = folder.write("images", idx_bytes(0x803, {~0U, ~0U, ~0U}, 12, 255));
-  expect_user_error([&] { open_idx(images, labels); }, {images, "at most 28"});
+  expect_error([&] { open_idx(images, labels); }, {images, "at most 28"});
 
   const std::string zipped = folder.path("images.gz");
   const Bytes large = idx_bytes(0x803, {4000000, 28, 28}, 1000, 255);
   gzFile file = gzopen(zipped.c_str(), "wb");
   gzwrite(file, large.data(), static_cast<unsigned>(large.size()));
   gzclose(file);
-  expect_user_error([&] { open_idx(zipped, labels); }, {zipped, "can hold at most"});
+  expect_error([&] { open_idx(zipped, labels); }, {zipped, "can hold at most"});
 }
 
 TEST(Idx, RejectsMissingAndTruncatedFiles) {
   const TempFolder folder;
-  expect_user_error([&] { open_idx_folder(folder.path("no"), Split::train); },
-                    {folder.path("no"), "no such folder"});
-  expect_user_error([&] { open_idx_folder(folder.path(), Split::train); }, {"train-images-idx3-ubyte"});
-  expect_user_error([&] { open_idx(folder.path(), folder.path()); }, {"is a folder"});
+  expect_error([&] { open_idx_folder(folder.path("no"), Split::train); },
+               {folder.path("no"), "no such folder"});
+  expect_error([&] { open_idx_folder(folder.path(), Split::train); }, {"train-images-idx3-ubyte"});
+  expect_error([&] { open_idx(folder.path(), folder.path()); }, {"is a folder"});
 
   Bytes zipped = read_file(fashion_mnist() + "/t10k-images-idx3-ubyte.gz");
   zipped.resize(zipped.size() / 2);
   folder.write("t10k-images-idx3-ubyte.gz", zipped);
   folder.write("t10k-labels-idx1-ubyte.gz", read_file(fashion_mnist() + "/t10k-labels-idx1-ubyte.gz"));
-  expect_user_error([&] { open_idx_folder(folder.path(), Split::test); },
-                    {"t10k-images", "damaged or cut off"});
+  expect_error([&] { open_idx_folder(folder.path(), Split::test); }, {"t10k-images", "damaged or cut off"});
 
   zipped = read_file(fashion_mnist() + "/t10k-images-idx3-ubyte.gz");
   zipped[zipped.size() / 2] ^= 0x55;
   folder.write("t10k-images-idx3-ubyte.gz", zipped);
-  expect_user_error([&] { open_idx_folder(folder.path(), Split::test); }, {"t10k-images", "damaged"});
+  expect_error([&] { open_idx_folder(folder.path(), Split::test); }, {"t10k-images", "damaged"});
 }
 
 }  // namespace

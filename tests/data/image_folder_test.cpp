@@ -3,14 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdio>
-// jpeglib.h needs size_t and FILE, which <cstdio> above declares.
-#include <jpeglib.h>
-#include <png.h>
-
 #include <nlohmann/json.hpp>
 
 #include "data/support.h"
+#include "support/pictures.h"
 #include "telar/data/image.h"
 #include "telar/data/resize.h"
 
@@ -21,46 +17,6 @@ Image plain(int64_t height, int64_t width, uint8_t red, uint8_t green, uint8_t b
   Image image{height, width, 3, {}};
   for (int64_t i = 0; i < height * width; ++i) image.pixels.insert(image.pixels.end(), {red, green, blue});
   return image;
-}
-
-Bytes png_of(const Image& image) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  png.width = static_cast<png_uint_32>(image.width);
-  png.height = static_cast<png_uint_32>(image.height);
-  png.format = PNG_FORMAT_RGB;
-  png_alloc_size_t size = 0;
-  png_image_write_to_memory(&png, nullptr, &size, 0, image.pixels.data(), 0, nullptr);
-  Bytes bytes(size);
-  png_image_write_to_memory(&png, bytes.data(), &size, 0, image.pixels.data(), 0, nullptr);
-  return bytes;
-}
-
-Bytes jpeg_of(const Image& image) {
-  jpeg_compress_struct info;
-  jpeg_error_mgr errors;
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* memory = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&info, &memory, &size);
-  info.image_width = static_cast<JDIMENSION>(image.width);
-  info.image_height = static_cast<JDIMENSION>(image.height);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, 95, TRUE);
-  jpeg_start_compress(&info, TRUE);
-  while (info.next_scanline < info.image_height) {
-    const JSAMPLE* row = image.pixels.data() + static_cast<size_t>(info.next_scanline) * info.image_width * 3;
-    auto* rows = const_cast<JSAMPLE*>(row);
-    jpeg_write_scanlines(&info, &rows, 1);
-  }
-  jpeg_finish_compress(&info);
-  jpeg_destroy_compress(&info);
-  Bytes bytes(memory, memory + size);
-  std::free(memory);
-  return bytes;
 }
 
 void expect_colour(const Sample& sample, const std::vector<float>& channels, float tolerance) {
@@ -128,18 +84,18 @@ TEST(ImageFolder, RejectsWhatIsNoPictureWhenOpened) {
   const TempFolder folder;
   const ImageFolderOptions options{.height = 8, .width = 8};
   const auto open = [&] { open_image_folder(folder.path(), options); };
-  expect_user_error([&] { open_image_folder(folder.path("no"), options); }, {"no such folder"});
-  expect_user_error(open, {"no sub-folders"});
+  expect_error([&] { open_image_folder(folder.path("no"), options); }, {"no such folder"});
+  expect_error(open, {"no sub-folders"});
   folder.write("cats/readme.txt", Bytes{'h'});
-  expect_user_error(open, {"cats", "no pictures"});
+  expect_error(open, {"cats", "no pictures"});
   folder.write("cats/a.jpg", Bytes{});
-  expect_user_error(open, {"a.jpg", "empty"});
+  expect_error(open, {"a.jpg", "empty"});
   folder.write("cats/a.jpg", Bytes{'G', 'I', 'F', '8', '9', 'a'});
-  expect_user_error(open, {"a.jpg", "neither like a JPEG nor like a PNG"});
+  expect_error(open, {"a.jpg", "neither like a JPEG nor like a PNG"});
   folder.write("cats/a.jpg", png_of(plain(4, 4, 1, 2, 3)));
   EXPECT_NO_THROW(open());
-  expect_user_error([&] { open_image_folder(folder.path(), {.height = 0, .width = 8}); }, {"0 x 8"});
-  expect_user_error([&] { open_image_folder(folder.path(), {.channels = 4}); }, {"not 4"});
+  expect_error([&] { open_image_folder(folder.path(), {.height = 0, .width = 8}); }, {"0 x 8"});
+  expect_error([&] { open_image_folder(folder.path(), {.channels = 4}); }, {"not 4"});
 }
 
 TEST(ImageFolder, DamagedPicturesAreNamedWhenRead) {
@@ -151,7 +107,7 @@ TEST(ImageFolder, DamagedPicturesAreNamedWhenRead) {
     for (const size_t kept : {size_t{12}, whole.size() / 2, whole.size() - 30}) {
       folder.write("cats/a.png", {whole.data(), kept});
       const DatasetPtr data = open_image_folder(folder.path(), {.height = 8, .width = 8});
-      expect_user_error([&] { read(*data, 0); }, {"a.png", jpeg ? "JPEG" : "PNG", "cut off"});
+      expect_error([&] { read(*data, 0); }, {"a.png", jpeg ? "JPEG" : "PNG", "cut off"});
     }
   }
 }
@@ -160,14 +116,14 @@ TEST(ImageFolder, RejectsAPictureTooLargeToBeOne) {
   const TempFolder folder;
   Bytes bytes = png_of(plain(4, 4, 1, 2, 3));
   for (const size_t at : {16U, 20U}) bytes[at] = 0x40;  // width and height become 2^30 + 4
-  expect_user_error([&] { decode_png(bytes, 3, "HUGE"); }, {"HUGE"});
+  expect_error([&] { decode_png(bytes, 3, "HUGE"); }, {"HUGE"});
   Bytes jpeg = jpeg_of(plain(16, 16, 1, 2, 3));
   for (size_t i = 0; i + 8 < jpeg.size(); ++i) {
     if (jpeg[i] == 0xff && jpeg[i + 1] == 0xc0) {  // SOF0: height, width at +5
       for (const size_t at : {5U, 6U, 7U, 8U}) jpeg[i + at] = 0xf0;
     }
   }
-  expect_user_error([&] { decode_jpeg(jpeg, 3, "HUGE"); }, {"HUGE", "61680 x 61680"});
+  expect_error([&] { decode_jpeg(jpeg, 3, "HUGE"); }, {"HUGE", "61680 x 61680"});
 }
 
 }  // namespace

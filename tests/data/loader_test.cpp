@@ -160,7 +160,7 @@ TEST(Loader, AnErrorInTheBackgroundComesOutOfNextAtItsStep) {
     loader.start(0, 0);
     for (int step = 0; step < 5; ++step) ASSERT_NE(loader.next(), nullptr);
     for (int again = 0; again < 2; ++again) {
-      expect_user_error([&] { loader.next(); }, {"sample 57 is damaged"});
+      expect_error([&] { loader.next(); }, {"sample 57 is damaged"});
     }
     loader.start(0, 8);
     EXPECT_EQ(loader.next()->step, 8);
@@ -210,8 +210,8 @@ TEST(Loader, CountsHowLongItWasWaitedFor) {
 TEST(Loader, RejectsImpossibleOptions) {
   const Numbers data(10);
   const WholeBatch all(10, 5);
-  expect_user_error([&] { Loader(data, all, {.threads = -1}); }, {"-1 threads"});
-  expect_user_error([&] { Loader(data, all, {.threads = 1, .prefetch = 0}); }, {"0 batches ahead"});
+  expect_error([&] { Loader(data, all, {.threads = -1}); }, {"-1 threads"});
+  expect_error([&] { Loader(data, all, {.threads = 1, .prefetch = 0}); }, {"0 batches ahead"});
   Loader loader(data, all, {});
   EXPECT_THROW(loader.start(0, 3), Error);
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/data/dataset.h"
 #include "telar/data/files.h"
@@ -75,22 +76,6 @@ inline Sample read(const Dataset& data, int64_t index, const SampleKey& key = {}
                                       : std::as_writable_bytes(std::span(sample.targets));
   data.read(index, key, features, label);
   return sample;
-}
-
-/// The action must throw a mistake of the user's whose sentence holds all these pieces.
-inline void expect_user_error(const std::function<void()>& action,
-                              const std::vector<std::string_view>& pieces) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user) << error.what();
-    for (const auto piece : pieces) {
-      EXPECT_NE(std::string_view(error.what()).find(piece), std::string_view::npos)
-          << "'" << piece << "' is not in: " << error.what();
-    }
-    return;
-  }
-  ADD_FAILURE() << "nothing was thrown; expected a sentence with '" << pieces.front() << "'";
 }
 
 /// Shows numbers 0, 1, 2 …: sample i has `width` features of value i, and class i mod 10.

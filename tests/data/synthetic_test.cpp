@@ -79,12 +79,11 @@ TEST(Synthetic, TargetsAreALinearFunctionOfUnitSize) {
 }
 
 TEST(Synthetic, RejectsImpossibleOptions) {
-  expect_user_error([] { synthetic({.samples = 0}); }, {"not 0"});
-  expect_user_error([] { synthetic({.features = {3, 0}}); }, {"[3, 0]"});
-  expect_user_error([] { synthetic({.features = {}}); }, {"[]"});
-  expect_user_error([] { synthetic({.classes = -1}); }, {"-1 classes"});
-  expect_user_error([] { synthetic({.features = {5}, .classes = 4, .vocabulary = 3}); },
-                    {"vocabulary (not 3)"});
+  expect_error([] { synthetic({.samples = 0}); }, {"not 0"});
+  expect_error([] { synthetic({.features = {3, 0}}); }, {"[3, 0]"});
+  expect_error([] { synthetic({.features = {}}); }, {"[]"});
+  expect_error([] { synthetic({.classes = -1}); }, {"-1 classes"});
+  expect_error([] { synthetic({.features = {5}, .classes = 4, .vocabulary = 3}); }, {"vocabulary (not 3)"});
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
     file.write(std::string_view("x"));
     FAIL() << "a full device took a byte";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::run);
+    EXPECT_EQ(error.kind(), Error::Kind::user);
     EXPECT_NE(std::string(error.what()).find("cannot write /dev/full: No space left on device"),
               std::string::npos)
         << error.what();
@@ -119,7 +119,7 @@ TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
     FAIL() << "100,000 bytes fitted into 64 KiB";
   } catch (const Error& error) {
     const std::string said = error.what();
-    EXPECT_EQ(error.kind(), Error::Kind::run);
+    EXPECT_EQ(error.kind(), Error::Kind::user);
     EXPECT_NE(said.find("a.txt"), std::string::npos) << said;
     EXPECT_NE(said.find("No space left on device"), std::string::npos) << said;
     EXPECT_NE(said.find("free on that disk"), std::string::npos) << said;

@@ -1,4 +1,5 @@
 #include "telar/nn/layers.h"
+#include "support/sentences.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +7,8 @@
 
 namespace telar {
 namespace {
+
+using test::sentence_of;
 
 ValueId input(ModelBuilder& model, const Shape& shape) {
   return model.graph().input("x", {DType::f32, shape}, true);
@@ -16,12 +19,7 @@ std::string complaint(const Shape& shape, Build build) {
   ModelBuilder model(Mode::training);
   const ScopeGuard scope(model, "outer");
   const ValueId x = input(model, shape);
-  try {
-    build(model, x);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no complaint";
+  return sentence_of([&] { build(model, x); });
 }
 
 TEST(Layers, LinearAppliesToTheLastAxisOfAnyRank) {

@@ -1,4 +1,5 @@
 #include "telar/nn/zoo.h"
+#include "support/sentences.h"
 
 #include <gtest/gtest.h>
 
@@ -10,19 +11,15 @@
 namespace telar {
 namespace {
 
+using test::sentence_of;
+
 int64_t count(const std::string& name, const Attributes& options, const Shape& sample, int64_t classes) {
   return trainable_count(parameters_of(make_model(name, options, sample, classes)));
 }
 
 std::string complaint(const std::string& name, const Attributes& options, const Shape& sample,
                       int64_t classes) {
-  try {
-    make_model(name, options, sample, classes);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "no complaint";
+  return sentence_of([&] { make_model(name, options, sample, classes); });
 }
 
 class TorchvisionModel : public testing::TestWithParam<std::string> {};

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "ops/run_graph.h"
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/graph/ops/concat.h"
 #include "telar/graph/ops/embedding.h"
@@ -26,13 +27,7 @@ ValueId tensor(GraphBuilder& builder, const Shape& shape, DType dtype = DType::f
 std::string mistake(const std::function<void(GraphBuilder&)>& build) {
   GraphBuilder builder;
   const ScopeGuard scope(builder, "block1");
-  try {
-    build(builder);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "";
+  return sentence_of([&] { build(builder); });
 }
 
 void expect_mentions(const std::string& sentence, const std::vector<std::string>& words) {

@@ -1,4 +1,5 @@
 #include "telar/train/checkpoint.h"
+#include "support/sentences.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,9 @@
 
 namespace telar {
 namespace {
+
+using test::says;
+using test::sentence_of;
 
 namespace fs = std::filesystem;
 
@@ -40,21 +44,6 @@ TrainingState some_state() {
   state.best = 0.1 + 0.2;
   state.best_step = 2;
   return state;
-}
-
-std::string sentence_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "";
-}
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
 }
 
 void flip_last_byte(const fs::path& path) {

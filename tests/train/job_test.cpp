@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
@@ -10,22 +11,14 @@
 namespace telar {
 namespace {
 
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
+using test::says;
+using test::sentence_of;
 
 const std::string kSmall = "model: mlp\ndata: synthetic\n";
 
 /// What parsing it says is wrong; empty when nothing is.
 std::string mistake(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_job(text, "job.yaml", overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "";
+  return sentence_of([&] { parse_job(text, "job.yaml", overrides); });
 }
 
 struct WrongJob {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/nn/layers.h"
 #include "telar/train/job_model.h"
@@ -8,10 +9,8 @@
 namespace telar {
 namespace {
 
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
+using test::says;
+using test::sentence_of;
 
 Job job_of(const std::string& layers) {
   return parse_job("data: fashion-mnist\nmodel:\n  layers:\n" + layers, "job.yaml");
@@ -22,13 +21,7 @@ Model model_of(const std::string& layers) {
 }
 
 std::string mistake(const std::string& layers) {
-  try {
-    model_of(layers);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "";
+  return sentence_of([&] { model_of(layers); });
 }
 
 TEST(InlineLayers, WriteTheGraphThatTheSameLayersInCppDo) {

@@ -1,4 +1,5 @@
 #include "telar/train/pipeline.h"
+#include "support/sentences.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,9 @@
 namespace telar {
 namespace {
 
+using test::says;
+using test::sentence_of;
+
 DataJob data_of(const std::string& data) {
   return parse_job("model: mlp\ndata: " + data + "\n", "job.yaml").data;
 }
@@ -22,20 +26,11 @@ std::vector<float> features_of(const Dataset& data, int64_t index) {
   return features;
 }
 
-std::string sentence_of(const std::string& data) {
-  try {
+std::string mistake(const std::string& data) {
+  return sentence_of([&] {
     DataJob job = data_of(data);
     open_datasets(job, 1);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::user);
-    return error.what();
-  }
-  return "";
-}
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+  });
 }
 
 /// 100 rows; the first feature has the mean 10 and deviation 2, the second is always 7.
@@ -90,8 +85,8 @@ TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");
   test::write_text(folder / "wide.csv", "a,b,c,label\n1,2,3,0\n");
-  EXPECT_TRUE(says(sentence_of("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
-                               ", test_path: " + (folder / "wide.csv").string() + "}"),
+  EXPECT_TRUE(says(mistake("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
+                           ", test_path: " + (folder / "wide.csv").string() + "}"),
                    "[2] and the test samples [3]"));
 }
 
@@ -99,7 +94,7 @@ TEST(Pipeline, KnowsPublishedDataWithoutTheirFiles) {
   EXPECT_EQ(spec_without_files(data_of("{source: cifar100, path: nowhere, label_set: coarse}"))->classes, 20);
   EXPECT_EQ(spec_without_files(data_of("fashion-mnist"))->features, (Shape{1, 28, 28}));
   EXPECT_FALSE(spec_without_files(data_of("{source: csv, path: nowhere}")));
-  EXPECT_TRUE(says(sentence_of("{source: fashion-mnist, path: /nowhere}"), "/nowhere"));
+  EXPECT_TRUE(says(mistake("{source: fashion-mnist, path: /nowhere}"), "/nowhere"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "telar/train/run.h"
+#include "support/sentences.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,9 @@
 
 namespace telar {
 namespace {
+
+using test::says;
+using test::sentence_of;
 
 namespace fs = std::filesystem;
 
@@ -71,21 +75,6 @@ std::vector<std::string> lines_of(const fs::path& log) {
                     json.value("loss", json.value("train_loss", nlohmann::json())).dump());
   }
   return lines;
-}
-
-std::string sentence_of(const std::function<void()>& action, Error::Kind kind = Error::Kind::user) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  return "";
-}
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
 }
 
 class Resume : public testing::TestWithParam<std::tuple<std::string, std::string, int>> {};

@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/idx_files.h"
+#include "support/pictures.h"
+#include "support/sentences.h"
+
+namespace telar::test {
+namespace {
+
+std::string as_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// Every pixel as bright as those of idx_images.
+Image grey(int64_t size) {
+  return {size, size, 3, std::vector<uint8_t>(static_cast<size_t>(3 * size * size), 0x40)};
+}
+
+std::string npy_of(const std::string& shape, size_t count) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(118, ' ');
+  std::string file = std::string("\x93NUMPY\1\0\x76\0", 10) + header;
+  const std::vector<float> values(count, 64.0F / 255);
+  file.append(reinterpret_cast<const char*>(values.data()), count * sizeof(float));
+  return file;
+}
+
+class Predict : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string part : {"train", "t10k"}) {
+      write_text(folder_ / "data" / (part + "-images-idx3-ubyte"), idx_images(40, 40));
+      write_text(folder_ / "data" / (part + "-labels-idx1-ubyte"), idx_labels(40));
+    }
+    write_text(folder_ / "job.yaml",
+               "model: mlp\ndata: {source: idx, path: data}\ntraining: {epochs: 1, batch: 8}\n");
+    ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
+  }
+
+  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
+
+  /// The probabilities of the ten classes of each sample in the file.
+  std::vector<std::vector<double>> probabilities(const std::string& file) const {
+    const CommandResult result = telar("predict run " + file + " --all");
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::vector<std::vector<double>> rows;
+    std::istringstream lines(result.out);
+    std::string line;
+    std::getline(lines, line);  // the names of the columns
+    while (std::getline(lines, line)) {
+      std::istringstream cells(line);
+      std::vector<double> row;
+      std::string cell;
+      for (int i = 0; std::getline(cells, cell, ','); ++i) {
+        if (i >= 4) row.push_back(std::stod(cell));
+      }
+      EXPECT_EQ(row.size(), 10U);
+      rows.push_back(row);
+    }
+    return rows;
+  }
+
+  void expect_same(const std::string& file, size_t samples, double tolerance) const {
+    const auto expected = probabilities("data/t10k-images-idx3-ubyte").at(0);
+    const auto given = probabilities(file);
+    ASSERT_EQ(given.size(), samples) << file;
+    for (size_t c = 0; c < expected.size(); ++c) EXPECT_NEAR(given[0].at(c), expected[c], tolerance) << file;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Predict, ThePixelsCountAndNotTheFormatOfTheFile) {
+  write_text(folder_ / "a.png", as_text(png_of(grey(28))));
+  write_text(folder_ / "a.jpeg", as_text(jpeg_of(grey(28))));
+  write_text(folder_ / "large.png", as_text(png_of(grey(56))));
+  write_text(folder_ / "a.npy", npy_of("(2, 1, 28, 28)", 2 * 784));
+  expect_same("a.png", 1, 1e-6);
+  expect_same("large.png", 1, 1e-5);
+  expect_same("a.jpeg", 1, 5e-3);  // JPEG may lose a step of brightness
+  expect_same("a.npy", 2, 1e-6);
+}
+
+TEST_F(Predict, WhatDoesNotFitIsRefused) {
+  write_text(folder_ / "wide.npy", npy_of("(1, 1, 28, 29)", 28 * 29));
+  write_text(folder_ / "half.png", as_text(png_of(grey(28))).substr(0, 60));
+  write_text(folder_ / "text.txt", "a picture");
+  EXPECT_TRUE(says(telar("predict run wide.npy").err, "[1, 28, 29]; the model takes [1, 28, 28]"));
+  EXPECT_TRUE(says(telar("predict run half.png").err, "half.png"));
+  EXPECT_TRUE(says(telar("predict run text.txt").err, "neither a JPEG or PNG picture"));
+  EXPECT_TRUE(says(telar("predict run nowhere.png").err, "nowhere.png"));
+  for (const char* file : {"wide.npy", "half.png", "text.txt", "nowhere.png"}) {
+    EXPECT_EQ(telar(std::string("predict run ") + file).code, 2) << file;
+  }
+}
+
+}  // namespace
+}  // namespace telar::test
