@@ -1,18 +1,10 @@
 #include <exception>
-#include <iostream>
 
+#include "telar/cli/errors.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 
 namespace {
-
-constexpr int kRunFailed = 1;
-constexpr int kUserMistake = 2;
-
-int fail(const std::string& sentence, int code) {
-  std::cerr << "error: " << sentence << "\n";
-  return code;
-}
 
 int run(int argc, char** argv) {
   CLI::App app("Telar trains neural networks in parallel, described by a job file.", "telar");
@@ -32,8 +24,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& mistake) {
-    return fail(std::string(mistake.what()) + "; telar --help and telar VERB --help say what there is",
-                kUserMistake);
+    throw telar::user_error("{}; telar --help and telar VERB --help say what there is", mistake.what());
   }
   return action();
 }
@@ -43,9 +34,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
-  } catch (const telar::Error& error) {
-    return fail(error.what(), error.kind() == telar::Error::Kind::user ? kUserMistake : kRunFailed);
   } catch (const std::exception& error) {
-    return fail(error.what(), kRunFailed);
+    return telar::cli::report(error);
   }
 }

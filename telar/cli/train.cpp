@@ -1,6 +1,10 @@
+#include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <thread>
 
+#include "telar/cli/errors.h"
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
@@ -54,31 +58,55 @@ std::string ending(const RunSummary& summary) {
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
 
-int train(const TrainArguments& arguments) {
+int code_of(const RunSummary& summary, const StopRequest& stop) {
+  return summary.outcome == FitOutcome::finished ? 0 : 128 + stop.signal_number();
+}
+
+int train(const TrainArguments& arguments, Processes* processes) {
   const Job job = job_of(arguments);
+  const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     check_runs(job);
-    if (!arguments.quiet) std::cout << arguments.job << " is right\n";
+    if (!quiet) std::cout << arguments.job << " is right\n";
     return 0;
   }
   const StopRequest stop;
-  Progress progress(std::cout, progress_of(job, arguments.quiet));
+  Progress progress(std::cout, progress_of(job, quiet));
   RunOptions options;
   options.resume = arguments.resume;
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
+  options.processes = processes;
   options.say = [&](const std::string& text) { progress.message(text); };
   options.warn = [&](const std::string& text) {
-    if (!arguments.quiet) std::cerr << "warning: " << text << std::endl;
+    if (!quiet) std::cerr << "warning: " << text << std::endl;
   };
   const RunSummary summary = run_job(job, options);
+  if (processes != nullptr && processes->rank() > 0) return code_of(summary, stop);
   if (!arguments.summary.empty()) write_file(arguments.summary, to_json(summary));
-  if (!arguments.quiet) std::cout << ending(summary) << std::flush;
-  if (summary.outcome == FitOutcome::finished) return 0;
-  if (!arguments.quiet) {
+  if (!quiet) std::cout << ending(summary) << std::flush;
+  if (summary.outcome == FitOutcome::stopped && !quiet) {
     std::cout << "stopped; go on with: telar train " << summary.folder << " --resume" << std::endl;
   }
-  return 128 + stop.signal_number();
+  return code_of(summary, stop);
+}
+
+/// When one process fails, all end. A mistake in the job is found by all of them: rank 0 says it for all, and the others speak
+/// only when rank 0 has not ended them by then.
+int train_with(const TrainArguments& arguments, Processes& processes) {
+  try {
+    return train(arguments, &processes);
+  } catch (const std::exception& error) {
+    if (processes.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    const int code = report(error);
+    processes.abort(code);
+    return code;
+  }
+}
+
+int train(const TrainArguments& arguments) {
+  const std::unique_ptr<Processes> processes = join_processes();
+  return processes ? train_with(arguments, *processes) : train(arguments, nullptr);
 }
 
 }  // namespace
@@ -99,6 +127,7 @@ void add_train(CLI::App& app, Action& action) {
       "  telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
+      "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
       "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
       "was "
       "given, 130 stopped by Ctrl-C.");

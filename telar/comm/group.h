@@ -6,8 +6,8 @@
 
 namespace telar {
 
-/// The members that compute one step together, as one of them sees it. Every member calls the same operations in the
-/// same order. Sums are taken in rank order, so their bits do not depend on who arrives when.
+/// The members that compute one step together, as one of them sees it: the replicas of one process, or of several. Every
+/// member calls the same operations in the same order. Sums are taken in an order that does not depend on who arrives when.
 /// A failure of a member ends the waiting of the others with an Error (run) that names it.
 class Group {
  public:
@@ -15,24 +15,30 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Starts summing `bucket` over the members; after `finish`, this member's shard of it (see shard_of) holds the sum.
-  /// The rest of the bucket is then undefined. Returns at once.
+  /// [begin, end) of the part of `count` floats that this member sums and updates: its shard. The shards of the members that
+  /// share one copy of the parameters make up the whole.
+  virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
+
+  /// Starts summing `bucket` over the members; after `finish`, this member's shard of it holds the sum. The rest of the bucket
+  /// is then undefined. Returns at once.
   virtual void start_reduce_scatter(std::span<float> bucket) = 0;
-  /// Makes progress on what was started, without waiting.
-  virtual void poll() = 0;
+  /// Makes progress on what was started, without waiting. How many sums are complete since the last `finish`, in the order in
+  /// which they were started.
+  virtual size_t poll() = 0;
   /// Waits until everything that was started is complete.
   virtual void finish() = 0;
 
   /// Replaces the values by their sums over the members. Waits.
   virtual void all_reduce(std::span<float> values) = 0;
-  virtual double all_reduce(double value) = 0;
+  /// The sum of a value that each member has computed from its shard. Waits.
+  virtual double sum_over_shards(double value) = 0;
   /// `rows` holds size() rows of equal length, of which this member filled its own; fills the others. Waits.
   virtual void all_gather(std::span<float> rows) = 0;
-  /// Waits for every member.
+  /// Waits for every member that shares this one's parameters.
   virtual void barrier() = 0;
 };
 
-/// [begin, end) of the part of `count` floats that a member owns: contiguous, in rank order, cut at cache lines.
+/// [begin, end) of part `rank` of `size` of `count` floats: contiguous, in rank order, cut at cache lines.
 std::pair<size_t, size_t> shard_of(size_t count, int rank, int size);
 
 }  // namespace telar

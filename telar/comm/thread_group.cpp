@@ -87,8 +87,13 @@ class ThreadMember final : public Group {
     exchange.arrived.fetch_add(1, std::memory_order_acq_rel);
   }
 
-  void poll() override {
+  std::pair<size_t, size_t> shard(size_t count) const override {
+    return shard_of(count, rank_, shared_.size);
+  }
+
+  size_t poll() override {
     while (count_done_ < count_started_ && ready(*started_[count_done_])) sum_shard(*started_[count_done_++]);
+    return count_done_;
   }
 
   void finish() override {
@@ -113,7 +118,7 @@ class ThreadMember final : public Group {
     std::copy(sums.begin(), sums.end(), values.begin());
   }
 
-  double all_reduce(double value) override {
+  double sum_over_shards(double value) override {
     // Two floats carry a double's leading 48 bits exactly enough to be summed in rank order by every member alike.
     std::vector<float> rows(static_cast<size_t>(size()) * 2);
     const auto high = static_cast<float>(value);
@@ -152,8 +157,9 @@ class ThreadMember final : public Group {
   }
 
   void sum_shard(const Exchange& exchange) const {
+    if (shared_.size == 1) return;
     const std::span<float> mine = exchange.buckets[static_cast<size_t>(rank_)];
-    const auto [begin, end] = shard_of(mine.size(), rank_, shared_.size);
+    const auto [begin, end] = shard(mine.size());
     // In blocks that stay in the first-level cache; always in rank order.
     constexpr size_t kBlock = 2048;
     std::array<float, kBlock> sum;

@@ -20,12 +20,16 @@ FixedSlice::FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool s
 
 int64_t FixedSlice::steps(uint32_t /*epoch*/) const { return (size_ + global_batch_ - 1) / global_batch_; }
 
+int64_t FixedSlice::batch_samples(uint32_t /*epoch*/, int64_t step) const {
+  return std::min(global_batch_, size_ - step * global_batch_);
+}
+
 std::vector<uint32_t> FixedSlice::samples(uint32_t epoch, int64_t step) const {
   if (step < 0 || step >= steps(epoch)) {
     throw run_error("Step {} of epoch {} was asked for, which has {} steps.", step, epoch, steps(epoch));
   }
   const int64_t begin = step * global_batch_;
-  const int64_t batch = std::min(global_batch_, size_ - begin);
+  const int64_t batch = batch_samples(epoch, step);
   const Order all = order(epoch);
   return {all->begin() + begin + part_.first(batch), all->begin() + begin + part_.last(batch)};
 }

@@ -14,7 +14,9 @@ class Assignment {
   virtual ~Assignment() = default;
   /// Steps (global batches) in an epoch.
   virtual int64_t steps(uint32_t epoch) const = 0;
-  /// This worker's samples of the global batch of a step (0 … steps-1); possibly none.
+  /// How many samples the global batch of a step (0 … steps-1) has.
+  virtual int64_t batch_samples(uint32_t epoch, int64_t step) const = 0;
+  /// This worker's samples of that batch; possibly none.
   virtual std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const = 0;
 };
 
@@ -41,6 +43,7 @@ class FixedSlice : public Assignment {
   FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part = {});
 
   int64_t steps(uint32_t epoch) const override;
+  int64_t batch_samples(uint32_t epoch, int64_t step) const override;
   std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const override;
 
  private:
@@ -57,10 +60,10 @@ class FixedSlice : public Assignment {
   mutable Order order_;
 };
 
-/// Every sample once, in the data's order, in batches of `batch`: evaluation and prediction.
+/// The part of every batch of `batch` samples, in the data's order: evaluation and prediction.
 class WholeBatch : public FixedSlice {
  public:
-  WholeBatch(int64_t size, int64_t batch) : FixedSlice(size, batch, 0, false) {}
+  WholeBatch(int64_t size, int64_t batch, Part part = {}) : FixedSlice(size, batch, 0, false, part) {}
 };
 
 }  // namespace telar

@@ -16,7 +16,8 @@ struct DeviceSpec {
 
 /// What exists to run on.
 struct Cluster {
-  std::vector<DeviceSpec> devices;
+  std::vector<DeviceSpec> devices;  ///< of each process
+  int processes = 1;                ///< that train together, with as many devices each
 };
 
 /// Gradients that are exchanged together: consecutive parameters in the order in which gradients become ready.
@@ -40,7 +41,7 @@ struct WorkerProgram {
   std::vector<Action> schedule;
 };
 
-/// What a strategy makes of a training step: for every worker its graphs, with communication operations inserted,
+/// What a strategy makes of a training step: for every worker of a process its graphs, with communication operations inserted,
 /// and the schedule on which they run. Holds no state.
 struct Program {
   std::string strategy;

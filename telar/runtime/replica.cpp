@@ -125,10 +125,9 @@ void Replica::compute_gradient(const BatchView& part, const StepInputs& inputs) 
 
 template <typename Body>
 void Replica::for_each_owned_range(const Body& body) const {
-  const int rank = group_ == nullptr ? 0 : group_->rank();
-  const int size = group_ == nullptr ? 1 : group_->size();
   for (const auto& [begin, end] : state_->buckets) {
-    const auto [from, to] = shard_of((end - begin) / sizeof(float), rank, size);
+    const size_t count = (end - begin) / sizeof(float);
+    const auto [from, to] = group_ == nullptr ? std::pair<size_t, size_t>{0, count} : group_->shard(count);
     if (from < to) body(begin + from * sizeof(float), begin + to * sizeof(float));
   }
 }
@@ -177,7 +176,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         for_each_owned_range([&](size_t begin, size_t end) {
           sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
         });
-        sum_of_squares = group_->all_reduce(sum_of_squares);
+        sum_of_squares = group_->sum_over_shards(sum_of_squares);
         summed = true;
         break;
       case Action::update_shard:

@@ -38,6 +38,15 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   return make_cpu_device(spec.threads, spec.cores);
 }
 
+std::string text_of(const ArenaLayout& arena) {
+  std::string text;
+  for (const ArenaLayout::Slot& slot : arena.slots) {
+    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(), slot.layout.bytes,
+                        slot.layout.format);
+  }
+  return text;
+}
+
 size_t input_item_bytes(const Graph& graph, const char* name) {
   if (!graph.has(ValueKind::input, name)) return 0;
   const TensorType& type = graph.value(graph.find(ValueKind::input, name)).type;
@@ -59,9 +68,14 @@ class Session::Impl {
     const bool alone = program_.workers.size() == 1;
     for (size_t w = 0; w < program_.workers.size(); ++w) {
       const WorkerProgram& worker = program_.workers[w];
+      Group* group = alone && program_.buckets.empty() ? nullptr : &team_.member(static_cast<int>(w));
+      if (options_.processes != nullptr && group != nullptr) {
+        joined_.push_back(options_.processes->join(*group));
+        group = joined_.back().get();
+      }
       replicas_.push_back(std::make_unique<Replica>(
-          program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]),
-          alone && program_.buckets.empty() ? nullptr : &team_.member(static_cast<int>(w)), options_.seed));
+          program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]), group,
+          options_.seed));
     }
     on_each([&](int rank) {
       replica(rank).device().enter();
@@ -81,12 +95,13 @@ class Session::Impl {
   }
 
   StepResult train(const BatchView& batch, const StepInputs& inputs) {
-    if (batch.size < 1) throw run_error("a step needs at least 1 sample");
+    const int64_t samples = inputs.samples > 0 ? inputs.samples : batch.size;
+    if (samples < 1) throw run_error("a step needs at least 1 sample");
     const auto parts = split(batch);
     std::vector<Replica::Step> steps(replicas_.size());
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
-          replica(rank).train(parts[static_cast<size_t>(rank)], inputs, batch.size);
+          replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
     });
     if (options_.measured_shares) record_speed(parts, steps);
     StepResult result = steps[0].result;
@@ -216,6 +231,7 @@ class Session::Impl {
   }
 
   const Program& program() const { return program_; }
+  int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
   std::vector<std::string> device_names() const {
     std::vector<std::string> names;
@@ -249,7 +265,8 @@ class Session::Impl {
 
   /// The first replica's device chooses the layouts; all take them.
   void allocate() {
-    const auto parts = split_by_shares(program_.gradient_graph().batch(), shares_.shares());
+    const int64_t batch = program_.gradient_graph().batch() / processes();
+    const auto parts = split_by_shares(std::max<int64_t>(1, batch), shares_.shares());
     std::map<std::string, TensorLayout> layouts;
     for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0])))
       layouts[name] = layout;
@@ -258,6 +275,10 @@ class Session::Impl {
       ordered.emplace_back(parameter.name, layouts.at(parameter.name));
     }
     state_.arena = ArenaLayout::pack(ordered);
+    if (options_.processes != nullptr) {
+      options_.processes->require_same(text_of(state_.arena),
+                                       "the layout of the parameters; hosts of one run need processors of one kind");
+    }
     state_.parameters = Buffer(state_.arena.bytes);
     state_.slots = state_slots(program_.update);
     for (size_t i = 0; i < state_.slots.size(); ++i) state_.states.emplace_back(state_.arena.bytes);
@@ -301,6 +322,7 @@ class Session::Impl {
   ReplicaThreads threads_;
   size_t x_bytes_;
   size_t label_bytes_;
+  std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
 };
@@ -331,7 +353,9 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
 std::vector<OperationTime> Session::profile(const BatchView& batch, const StepInputs& inputs) {
   return impl_->profile(batch, inputs);
 }
-int Session::replicas() const { return static_cast<int>(impl_->program().workers.size()); }
+int Session::replicas() const {
+  return static_cast<int>(impl_->program().workers.size()) * impl_->processes();
+}
 std::string Session::strategy() const { return impl_->program().strategy; }
 std::vector<std::string> Session::device_names() const { return impl_->device_names(); }
 SessionMemory Session::memory() const { return impl_->memory(); }

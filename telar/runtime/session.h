@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
 
@@ -25,6 +26,7 @@ struct StepInputs {
   float learning_rate = 0;
   int64_t step = 1;    ///< 1 for the first update of the job
   uint32_t epoch = 0;  ///< for random numbers
+  int64_t samples = 0;  ///< of the step over all processes; 0: those of the batch
 };
 
 struct StepResult {
@@ -38,6 +40,7 @@ struct SessionOptions {
   uint64_t seed = 0;
   bool measured_shares = false;  ///< split the batch by each replica's measured speed, re-measured as it runs
   std::vector<double> shares;    ///< fixed relative shares of the replicas; empty: equal, or by threads
+  Processes* processes = nullptr;  ///< that train together, of which this is one; null: it is alone
 };
 
 /// Memory of one session, for the report and the summary.
@@ -47,7 +50,8 @@ struct SessionMemory {
 };
 
 /// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows
-/// devices or strategies. Not for several threads at once.
+/// devices or strategies. Not for several threads at once. With several processes each has a session, and all call the same
+/// functions in the same order; metrics are sums over all of them.
 class Session {
  public:
   Session(Program program, const Cluster& cluster, SessionOptions options);
@@ -58,7 +62,7 @@ class Session {
   /// Sets every parameter by its initializer from (seed, name) and optimizer state to zero. Done by the constructor.
   void initialise();
 
-  /// One training step over the batch; 0 samples are allowed where the strategy has several workers.
+  /// One training step over the batch, in this process's part of it. 0 samples are allowed where others have some.
   StepResult train(const BatchView& batch, const StepInputs& inputs);
   /// Metric sums over the batch in evaluation mode; changes nothing.
   std::vector<double> evaluate(const BatchView& batch);
@@ -86,6 +90,7 @@ class Session {
   /// For benchmarks.
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
 
+  /// Of all processes.
   int replicas() const;
   std::string strategy() const;
   std::vector<std::string> device_names() const;

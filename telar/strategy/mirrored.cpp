@@ -13,7 +13,8 @@ class Mirrored final : public Strategy {
   std::string name() const override { return "mirrored"; }
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster) const override {
-    const auto replicas = static_cast<int>(cluster.devices.size());
+    const auto local = static_cast<int>(cluster.devices.size());
+    const int replicas = local * cluster.processes;
     if (replicas < 1) throw user_error("strategy 'mirrored' needs at least 1 replica");
     Program program{
         name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
@@ -22,7 +23,7 @@ class Mirrored final : public Strategy {
                          ? synchronise_batch_norm(step.gradient, replicas)
                          : step.gradient;
     gradient = insert_bucket_reductions(gradient, program.buckets);
-    for (int r = 0; r < replicas; ++r) {
+    for (int r = 0; r < local; ++r) {
       program.workers.push_back({r,
                                  gradient,
                                  {Action::compute_gradient, Action::finish_exchange, Action::exchange_metrics,

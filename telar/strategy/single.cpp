@@ -15,6 +15,9 @@ class Single final : public Strategy {
       throw user_error("strategy 'single' runs on one device, not {}; choose 'mirrored'",
                        cluster.devices.size());
     }
+    if (cluster.processes != 1) {
+      throw user_error("strategy 'single' trains in one process, not {}; choose 'mirrored'", cluster.processes);
+    }
     Program program{
         name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
     program.workers.push_back({0, step.gradient, {Action::compute_gradient, Action::update_shard}});

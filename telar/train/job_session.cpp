@@ -1,6 +1,7 @@
 #include "telar/train/job_session.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
@@ -43,10 +44,17 @@ Optimizer optimizer_of(const OptimizerJob& job) {
                      .decoupled = job.name == "adamw"};
 }
 
-int threads_of_replica(const StrategyJob& strategy, size_t replica, int64_t replicas) {
+/// How many replicas share the threads that this process may use.
+int64_t sharing(int64_t replicas, const Processes* processes) {
+  // A process that mpirun has bound to cores has them for itself.
+  const bool bound = available_threads() < static_cast<int>(std::thread::hardware_concurrency());
+  return processes == nullptr || bound ? replicas : replicas * processes->on_this_host();
+}
+
+int threads_of_replica(const StrategyJob& strategy, size_t replica, int64_t sharing) {
   const int64_t given = strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[replica];
   if (given > 0) return static_cast<int>(given);
-  return static_cast<int>(std::max<int64_t>(1, available_threads() / replicas));
+  return static_cast<int>(std::max<int64_t>(1, available_threads() / sharing));
 }
 
 }  // namespace
@@ -91,31 +99,33 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   return schedule;
 }
 
-Cluster job_cluster(const Job& job) {
+Cluster job_cluster(const Job& job, const Processes* processes) {
   const int64_t replicas = job.strategy.name == "single" ? 1 : job.strategy.replicas;
   Cluster cluster;
+  if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
     cluster.devices.push_back(
-        {job.strategy.device, threads_of_replica(job.strategy, static_cast<size_t>(r), replicas), {}});
+        {job.strategy.device, threads_of_replica(job.strategy, static_cast<size_t>(r), sharing(replicas, processes)), {}});
   }
   return cluster;
 }
 
-Program job_program(const Job& job, const SampleSpec& spec) {
+Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes) {
   const StrategyOptions options{
       .bucket_bytes = static_cast<size_t>(job.strategy.bucket_mb * kMegabyte),
       .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised};
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
-  return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job));
+  return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job, processes));
 }
 
-std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec) {
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes) {
   SessionOptions options;
+  options.processes = processes;
   options.seed = static_cast<uint64_t>(job.training.seed);
   options.measured_shares = job.strategy.name != "single" && job.strategy.shares.mode == "measured";
   if (job.strategy.name != "single" && job.strategy.shares.mode == "list")
     options.shares = job.strategy.shares.weights;
-  return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
+  return std::make_unique<Session>(job_program(job, spec, processes), job_cluster(job, processes), options);
 }
 
 }  // namespace telar

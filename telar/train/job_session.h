@@ -17,11 +17,12 @@ Model job_model(const Job& job, const SampleSpec& spec);
 StepOptions job_step_options(const Job& job, const SampleSpec& spec);
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
 
-/// The replicas as devices; threads that the job leaves open are this machine's, divided.
-Cluster job_cluster(const Job& job);
+/// The replicas as devices; threads that the job leaves open are this machine's, divided. `processes`: those that train
+/// together; null when this one is alone.
+Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 
 /// The training step rewritten for the job's strategy and cluster.
-Program job_program(const Job& job, const SampleSpec& spec);
-std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec);
+Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr);
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr);
 
 }  // namespace telar

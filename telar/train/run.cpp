@@ -60,44 +60,81 @@ class Run {
         data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
 
   RunSummary run() {
-    const auto start = Clock::now();
     const SampleSpec& spec = data_.train->spec();
-    const auto session = job_session(job_, spec);  // before anything is written: job and data may not fit
-    require_disk_space(*session);
+    // Before anything is written: job and data may not fit.
+    const auto session = job_session(job_, spec, options_.processes);
     Trainer trainer(*session, trainer_options());
-    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
-    const bool resumed = options_.resume && go_on(folder, *session, trainer);
-    if (!resumed) begin(folder);
+    return leads() ? lead(*session, trainer) : follow(*session, trainer);
+  }
 
-    LogObserver log = make_log(folder, *session, trainer.state(), resumed);
+ private:
+  bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
+
+  RunSummary lead(Session& session, Trainer& trainer) {
+    require_disk_space(session);
+    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
+    const bool resumed = options_.resume && go_on(folder, session, trainer);
+    if (!resumed) begin(folder);
+    share(session, trainer);
+
+    LogObserver log = make_log(folder, session, trainer.state(), resumed);
     CheckpointObserver checkpoints(
-        folder.checkpoints(), *session,
+        folder.checkpoints(), session,
         {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
-        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(spec)}}, [&log] { log.sync(); });
+        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&log] { log.sync(); });
     LastEpoch last;
     std::vector<TrainingObserver*> observers = {&last, &log, &checkpoints};
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
-      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session->metric_names()));
+      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names()));
 
     RunSummary summary;
-    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, options_.stop_requested);
+    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
     summary.checkpoint = checkpoints.save(trainer.state()).string();
-    if (summary.outcome == FitOutcome::finished && data_.test != nullptr) {
-      summary.test = trainer.evaluate(*data_.test);
-      if (!trainer.step_seconds().empty()) log.test_done(summary.test, trainer.state());
-    }
+    test(summary, trainer);
+    if (!summary.test.empty() && !trainer.step_seconds().empty()) log.test_done(summary.test, trainer.state());
     log.sync();
     summary.folder = folder.path().string();
     summary.train = last.report().train;
     summary.validation = last.report().validation;
-    summary.wall_seconds = seconds_since(start);
-    fill_in(summary, *session, trainer);
+    fill_in(summary, session, trainer);
     write_file(folder.summary(), to_json(summary));
     return summary;
   }
 
- private:
+  /// What every other process does: the same steps, and nothing else.
+  RunSummary follow(Session& session, Trainer& trainer) const {
+    share(session, trainer);
+    RunSummary summary;
+    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), {}, stop_requested());
+    test(summary, trainer);
+    fill_in(summary, session, trainer);
+    return summary;
+  }
+
+  void test(RunSummary& summary, const Trainer& trainer) const {
+    if (summary.outcome == FitOutcome::finished && data_.test != nullptr) summary.test = trainer.evaluate(*data_.test);
+  }
+
+  /// All processes go on from what rank 0 has: only it has read the checkpoint.
+  void share(Session& session, Trainer& trainer) const {
+    if (options_.processes == nullptr) return;
+    for (const std::string& name : session.state_names()) {
+      std::vector<float> values = session.read_state(name);
+      options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
+      session.write_state(name, values);
+    }
+    std::string state = to_json(trainer.state());
+    options_.processes->broadcast(state);
+    trainer.restore(training_state_from_json(state, "the training state of rank 0"));
+  }
+
+  /// One process that is told to stop stops all, at the same step.
+  std::function<bool()> stop_requested() const {
+    if (options_.processes == nullptr) return options_.stop_requested;
+    return [this] { return options_.processes->any(options_.stop_requested && options_.stop_requested()); };
+  }
+
   void say(const std::string& text) const {
     if (options_.say) options_.say(text);
   }
@@ -136,6 +173,7 @@ class Run {
     options.loader_threads = static_cast<int>(job_.data.threads);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
+    if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     return options;
   }
 
@@ -180,7 +218,7 @@ class Run {
     if (job_.output.tensorboard) {
       tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
       if (resumed) tensorboard->add_resume(state.step);
-      tensorboard->add_graph(nodes_of(job_program(job_, data_.train->spec())));
+      tensorboard->add_graph(nodes_of(job_program(job_, data_.train->spec(), options_.processes)));
       tensorboard->flush();
     }
     return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
@@ -195,6 +233,7 @@ class Run {
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
     if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
     summary.step_ms_median = 1e3 * median(steps);
+    summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;
     summary.epochs = trainer.state().epoch;
@@ -209,6 +248,7 @@ class Run {
     summary.seed = job_.training.seed;
   }
 
+  Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
   Datasets data_;

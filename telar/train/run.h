@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/processes.h"
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
@@ -46,6 +47,7 @@ struct RunOptions {
   std::function<void(const std::string&)> say;   ///< told what a user wants to know; may be empty
   std::function<void(const std::string&)> warn;  ///< told what looks wrong; may be empty
   Progress* progress = nullptr;
+  Processes* processes = nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
 };
 
 /// Opens the data, makes or resumes the run folder, trains with checkpoints and logs, and tests. A run that is stopped saves a

@@ -55,6 +55,7 @@ void check(const TrainerOptions& options) {
 /// What one pass over the training samples works with.
 struct Trainer::Epoch {
   EpochStart start;
+  const Assignment& assignment;
   Loader& loader;
   const std::vector<TrainingObserver*>& observers;
   const std::function<bool()>& stop_requested;
@@ -70,12 +71,13 @@ Trainer::Trainer(Session& session, TrainerOptions options)
 FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {
-  const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle);
+  const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle, options_.part);
   Loader loader(train, assignment,
                 {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
   while (state_.epoch < options_.epochs && !state_.stopped_early) {
     Epoch epoch{
         {state_.epoch, options_.epochs, assignment.steps(static_cast<uint32_t>(state_.epoch)), train.size()},
+        assignment,
         loader,
         observers,
         stop_requested};
@@ -97,7 +99,8 @@ bool Trainer::run_epoch(Epoch& epoch) {
   while (const Batch* batch = epoch.loader.next()) {
     const BatchView view = view_of(*batch);
     const float learning_rate = static_cast<float>(telar::learning_rate(options_.schedule, state_.step + 1));
-    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch)};
+    const int64_t samples = epoch.assignment.batch_samples(batch->epoch, batch->step);
+    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch), samples};
     const StepResult result = session_.train(view, inputs);
     if (!result.finite) {
       throw run_error(
@@ -109,12 +112,12 @@ bool Trainer::run_epoch(Epoch& epoch) {
     step_seconds_.push_back(static_cast<float>(seconds));
     ++state_.step;
     ++state_.step_in_epoch;
-    state_.samples += view.size;
-    state_.epoch_samples += view.size;
+    state_.samples += samples;
+    state_.epoch_samples += samples;
     state_.seconds += seconds;
     add_to(state_.epoch_sums, result.metrics);
     const bool last = state_.step_in_epoch == epoch.start.steps;
-    const StepReport report{view.size, result.metrics, learning_rate, seconds, last};
+    const StepReport report{samples, result.metrics, learning_rate, seconds, last};
     for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
     if (!last && epoch.stop_requested && epoch.stop_requested()) return false;
     start = Clock::now();
@@ -155,7 +158,7 @@ void Trainer::judge(EpochReport& report) {
 }
 
 std::vector<double> Trainer::evaluate(const Dataset& data) const {
-  const WholeBatch assignment(data.size(), options_.evaluation_batch);
+  const WholeBatch assignment(data.size(), options_.evaluation_batch, options_.part);
   Loader loader(data, assignment,
                 {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
   loader.start(0, 0);

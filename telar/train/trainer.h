@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/data/assignment.h"
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
@@ -28,6 +29,7 @@ struct TrainerOptions {
   int loader_threads = 1;
   int prefetch = 4;
   EarlyStopping early_stopping = {};
+  Part part = {};  ///< of each batch that this process has
 };
 
 /// Why fit() returned.

@@ -69,7 +69,7 @@ TEST(ThreadGroup, SumsAreTakenInRankOrder) {
       std::vector<float> mine(64, values[static_cast<size_t>(group.rank())]);
       group.all_reduce(mine);
       EXPECT_EQ(mine[0], 1.0F);
-      EXPECT_DOUBLE_EQ(group.all_reduce(static_cast<double>(group.rank()) + 0.25), 3.75);
+      EXPECT_DOUBLE_EQ(group.sum_over_shards(static_cast<double>(group.rank()) + 0.25), 3.75);
     });
   }
 }

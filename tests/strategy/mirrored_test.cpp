@@ -7,22 +7,13 @@
 namespace telar {
 namespace {
 
+using test::all_gradients;
 using test::make_session;
 using test::relative_l2;
 using test::Samples;
 
 Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{64, 32}}}, {1, 28, 28}, 10); }
-
-std::vector<float> all_gradients(const Session& session) {
-  std::vector<float> all;
-  for (const auto& name : session.state_names()) {
-    if (name.find('/') != std::string::npos) continue;
-    const auto gradient = session.read_gradient(name);
-    all.insert(all.end(), gradient.begin(), gradient.end());
-  }
-  return all;
-}
 
 /// One step from the same parameters: the exchanged gradient sum is single's.
 double gradient_difference(const Model& model, int64_t batch, int replicas,

@@ -24,7 +24,11 @@ class Samples {
       ids_.push_back(static_cast<int32_t>(i));
     }
   }
-  BatchView view() const { return {count_, x_.data(), labels_.data(), ids_.data()}; }
+  BatchView view() const { return view(0, count_); }
+  BatchView view(int64_t first, int64_t last) const {
+    const auto features = static_cast<int64_t>(x_.size()) / count_;
+    return {last - first, x_.data() + first * features, labels_.data() + first, ids_.data() + first};
+  }
 
  private:
   int64_t count_;
@@ -44,10 +48,21 @@ struct SessionSetup {
 inline std::unique_ptr<Session> make_session(const Model& model, const StepOptions& options,
                                              const SessionSetup& setup) {
   Cluster cluster;
+  if (setup.session.processes != nullptr) cluster.processes = setup.session.processes->size();
   for (int r = 0; r < setup.replicas; ++r) cluster.devices.push_back({"cpu", setup.threads, {}});
   const auto strategy = make_strategy(setup.mirrored ? "mirrored" : "single", setup.strategy);
   return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,
                                    setup.session);
+}
+
+inline std::vector<float> all_gradients(const Session& session) {
+  std::vector<float> all;
+  for (const auto& name : session.state_names()) {
+    if (name.find('/') != std::string::npos) continue;
+    const auto gradient = session.read_gradient(name);
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
 }
 
 /// ‖a − b‖ / ‖b‖ over all of both.

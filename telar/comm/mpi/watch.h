@@ -1,0 +1,64 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace telar::mpi {
+
+/// The same processes, apart from what is said in `comm`. All of them call it.
+inline MPI_Comm copy_of(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &copy);
+  return copy;
+}
+
+/// A thread that tells the other processes once a second that this one is there, and notes when each was last heard of. It does
+/// not depend on what the process computes, so a long step is no failure; a stopped or lost process is.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kEvery{1};
+  static constexpr std::chrono::seconds kPatience{20};
+
+  /// `comm`: its own communicator.
+  explicit Watch(MPI_Comm comm);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Throws Error (run) when a process has not been heard of for kPatience.
+  void check() const;
+
+  /// Calls `done` until it says true, or until check() throws.
+  template <typename Done>
+  void wait_until(const Done& done) const {
+    for (int turns = 0; !done(); ++turns) {
+      if (turns < kSpins) continue;
+      check();
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr int kSpins = 100;
+
+  void run();
+  void listen();
+  void speak();
+  void judge();
+
+  MPI_Comm comm_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<Clock::time_point> heard_;
+  std::vector<MPI_Request> spoken_;
+  char word_ = 0;
+  std::atomic<int> silent_{-1};
+  std::jthread thread_;
+};
+
+}  // namespace telar::mpi

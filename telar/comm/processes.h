@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "telar/comm/group.h"
+
+namespace telar {
+
+/// The processes that train one job together: those that mpirun or srun has started. Each calls the same operations in the
+/// same order, but for abort(). All of them run the same job on as many replicas; rank 0 alone prints, writes and saves.
+///
+/// A process that dies or stops answering for 20 s (it is watched once a second, whatever else it does) ends the waiting of
+/// the others with an Error (run) that names it.
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// How many of them share this host.
+  virtual int on_this_host() const = 0;
+
+  /// Replaces the bytes by those of rank 0, of the same number. Waits.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Replaces the text by that of rank 0, of any length. Waits.
+  void broadcast(std::string& text);
+  /// True for all when it is true for one. Waits.
+  virtual bool any(bool value) = 0;
+  /// Throws Error (user) in every process when their texts differ: "rank 1 differs from rank 0 in WHAT". Waits.
+  virtual void require_same(const std::string& text, const std::string& what) = 0;
+
+  /// A replica of this process as a member of the replicas of all processes, in the order of ranks. `local` is the same replica in
+  /// the group of this process and must outlive it; every process must have as many. Waits.
+  virtual std::unique_ptr<Group> join(Group& local) = 0;
+
+  /// Ends all processes at once, this one too, with this exit code.
+  virtual void abort(int code) = 0;
+};
+
+/// The processes among which this one was started; null when it was started alone. Once a process. Throws Error (user) when it was
+/// started by MPI and this build has none.
+std::unique_ptr<Processes> join_processes();
+
+}  // namespace telar
