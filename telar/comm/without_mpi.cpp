@@ -12,7 +12,8 @@ std::unique_ptr<Processes> join_processes() {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");  // NOLINT(concurrency-mt-unsafe): one thread
   if (size == nullptr || std::string(size) == "1") return nullptr;
   throw user_error(
-      "mpirun has started {} processes, but this build has no MPI: install libopenmpi-dev and build again", size);
+      "mpirun has started {} processes, but this build has no MPI: install libopenmpi-dev and build again",
+      size);
 }
 
 }  // namespace telar

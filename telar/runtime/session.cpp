@@ -41,8 +41,8 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
 std::string text_of(const ArenaLayout& arena) {
   std::string text;
   for (const ArenaLayout::Slot& slot : arena.slots) {
-    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(), slot.layout.bytes,
-                        slot.layout.format);
+    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
+                        slot.layout.bytes, slot.layout.format);
   }
   return text;
 }
@@ -276,8 +276,9 @@ class Session::Impl {
     }
     state_.arena = ArenaLayout::pack(ordered);
     if (options_.processes != nullptr) {
-      options_.processes->require_same(text_of(state_.arena),
-                                       "the layout of the parameters; hosts of one run need processors of one kind");
+      options_.processes->require_same(
+          text_of(state_.arena),
+          "the layout of the parameters; hosts of one run need processors of one kind");
     }
     state_.parameters = Buffer(state_.arena.bytes);
     state_.slots = state_slots(program_.update);

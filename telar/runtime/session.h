@@ -24,8 +24,8 @@ struct BatchView {
 /// What changes from step to step.
 struct StepInputs {
   float learning_rate = 0;
-  int64_t step = 1;    ///< 1 for the first update of the job
-  uint32_t epoch = 0;  ///< for random numbers
+  int64_t step = 1;     ///< 1 for the first update of the job
+  uint32_t epoch = 0;   ///< for random numbers
   int64_t samples = 0;  ///< of the step over all processes; 0: those of the batch
 };
 

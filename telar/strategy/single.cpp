@@ -16,7 +16,8 @@ class Single final : public Strategy {
                        cluster.devices.size());
     }
     if (cluster.processes != 1) {
-      throw user_error("strategy 'single' trains in one process, not {}; choose 'mirrored'", cluster.processes);
+      throw user_error("strategy 'single' trains in one process, not {}; choose 'mirrored'",
+                       cluster.processes);
     }
     Program program{
         name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};

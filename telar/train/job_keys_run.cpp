@@ -17,7 +17,7 @@ std::vector<JobKey> strategy_keys() {
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.replicas", [](auto& job) -> auto& { return job.strategy.replicas; },
-               {.least = 1, .most = 1024}, "How many.")),
+               {.least = 1, .most = 1024}, "How many, in each process.")),
       job_key(
           "strategy.device", [](auto& job) -> auto& { return job.strategy.device; }, {.choices = {"cpu"}},
           "What the replicas run on. This version has cpu."),

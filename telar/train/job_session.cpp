@@ -105,7 +105,9 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
     cluster.devices.push_back(
-        {job.strategy.device, threads_of_replica(job.strategy, static_cast<size_t>(r), sharing(replicas, processes)), {}});
+        {job.strategy.device,
+         threads_of_replica(job.strategy, static_cast<size_t>(r), sharing(replicas, processes)),
+         {}});
   }
   return cluster;
 }

@@ -81,7 +81,8 @@ class Run {
     CheckpointObserver checkpoints(
         folder.checkpoints(), session,
         {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
-        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&log] { log.sync(); });
+        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}},
+        [&log] { log.sync(); });
     LastEpoch last;
     std::vector<TrainingObserver*> observers = {&last, &log, &checkpoints};
     std::optional<ProgressObserver> progress;
@@ -92,7 +93,8 @@ class Run {
     summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
     summary.checkpoint = checkpoints.save(trainer.state()).string();
     test(summary, trainer);
-    if (!summary.test.empty() && !trainer.step_seconds().empty()) log.test_done(summary.test, trainer.state());
+    if (!summary.test.empty() && !trainer.step_seconds().empty())
+      log.test_done(summary.test, trainer.state());
     log.sync();
     summary.folder = folder.path().string();
     summary.train = last.report().train;
@@ -113,7 +115,8 @@ class Run {
   }
 
   void test(RunSummary& summary, const Trainer& trainer) const {
-    if (summary.outcome == FitOutcome::finished && data_.test != nullptr) summary.test = trainer.evaluate(*data_.test);
+    if (summary.outcome == FitOutcome::finished && data_.test != nullptr)
+      summary.test = trainer.evaluate(*data_.test);
   }
 
   /// All processes go on from what rank 0 has: only it has read the checkpoint.

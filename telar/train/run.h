@@ -47,7 +47,8 @@ struct RunOptions {
   std::function<void(const std::string&)> say;   ///< told what a user wants to know; may be empty
   std::function<void(const std::string&)> warn;  ///< told what looks wrong; may be empty
   Progress* progress = nullptr;
-  Processes* processes = nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
+  Processes* processes =
+      nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
 };
 
 /// Opens the data, makes or resumes the run folder, trains with checkpoints and logs, and tests. A run that is stopped saves a

@@ -16,13 +16,14 @@ struct CommandResult {
   std::string err;
 };
 
-/// Runs `telar ARGUMENTS` (words as a shell reads them) in a folder.
-inline CommandResult telar_in(const std::filesystem::path& folder, const std::string& arguments) {
+/// Runs `PREFIX telar ARGUMENTS` (words as a shell reads them) in a folder.
+inline CommandResult telar_in(const std::filesystem::path& folder, const std::string& arguments,
+                              const std::string& prefix = "") {
   const TempFolder captured;
   const std::string out = (captured / "out").string();
   const std::string err = (captured / "err").string();
-  const std::string line =
-      "cd '" + folder.string() + "' && '" TELAR_CLI "' " + arguments + " >'" + out + "' 2>'" + err + "'";
+  const std::string line = "cd '" + folder.string() + "' && " + prefix + " '" TELAR_CLI "' " + arguments +
+                           " >'" + out + "' 2>'" + err + "'";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(out), read_text(err)};
 }

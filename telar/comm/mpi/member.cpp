@@ -10,7 +10,8 @@ namespace {
 
 int count_of(size_t values) {
   if (values > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw user_error("a bucket of {} values is more than MPI can send at once; lower strategy.bucket_mb", values);
+    throw user_error("a bucket of {} values is more than MPI can send at once; lower strategy.bucket_mb",
+                     values);
   }
   return static_cast<int>(values);
 }
@@ -76,7 +77,8 @@ void Member::all_gather(std::span<float> rows) {
   const size_t block = rows.size() / static_cast<size_t>(processes_);
   local_.all_gather(rows.subspan(static_cast<size_t>(process_) * block, block));
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_, &request);
+  MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_,
+                 &request);
   wait(request);
 }
 

@@ -18,15 +18,18 @@ namespace {
 
 /// Starting MPI takes a while and needs its daemon, so a process that was started alone does not.
 bool started_by_mpi() {
-  return std::ranges::any_of(std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"},
-                             [](const char* name) {
-                               return std::getenv(name) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
-                             });
+  return std::ranges::any_of(
+      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"}, [](const char* name) {
+        return std::getenv(name) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
+      });
 }
 
 class MpiProcesses final : public Processes {
  public:
-  MpiProcesses() : comm_(mpi::copy_of(MPI_COMM_WORLD)), watched_(mpi::copy_of(MPI_COMM_WORLD)), watch_(new mpi::Watch(watched_)) {
+  MpiProcesses()
+      : comm_(mpi::copy_of(MPI_COMM_WORLD)),
+        watched_(mpi::copy_of(MPI_COMM_WORLD)),
+        watch_(new mpi::Watch(watched_)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     MPI_Comm host = MPI_COMM_NULL;
@@ -107,7 +110,8 @@ std::unique_ptr<Processes> join_processes() {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
   if (given < MPI_THREAD_MULTIPLE) {
     MPI_Finalize();
-    throw user_error("this MPI library cannot be called by several threads (MPI_THREAD_MULTIPLE); use one that can");
+    throw user_error(
+        "this MPI library cannot be called by several threads (MPI_THREAD_MULTIPLE); use one that can");
   }
   auto processes = std::make_unique<MpiProcesses>();
   if (processes->size() == 1) return nullptr;

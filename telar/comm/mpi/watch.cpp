@@ -43,7 +43,8 @@ void Watch::check() const {
   const int silent = silent_.load(std::memory_order_relaxed);
   if (silent < 0) return;
   throw run_error(
-      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be reached. The last "
+      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be "
+      "reached. The last "
       "checkpoint is whole; go on from it with --resume, with any number of processes",
       silent, kPatience.count());
 }

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "support/sentences.h"
+
+namespace telar::test {
+namespace {
+
+const std::string kJob =
+    "model: {name: mlp, options: {hidden: [16]}}\n"
+    "data: {source: synthetic, samples: 300, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
+    "training: {epochs: 4, batch: 32}\n"
+    "strategy: {name: mirrored, replicas: 1, threads: 1}\n";
+
+class OverMpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_text(folder_ / "small.yaml", kJob);
+    for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
+      ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    }
+    if (std::system("mpirun --version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
+      GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+    }
+  }
+
+  CommandResult telar(int processes, const std::string& arguments) const {
+    const std::string prefix =
+        processes == 0 ? "" : "timeout 100 mpirun -n " + std::to_string(processes) + " --oversubscribe";
+    return telar_in(folder_.path(), arguments, prefix);
+  }
+
+  nlohmann::json summary(const std::string& run) const {
+    return nlohmann::json::parse(read_text(folder_ / run / "summary.json"));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OverMpi, ProcessesTrainWhatReplicasDo) {
+  ASSERT_EQ(telar(0, "train small.yaml --output alone --set strategy.replicas=3").code, 0);
+  const CommandResult together = telar(3, "train small.yaml --output together");
+  ASSERT_EQ(together.code, 0) << together.err;
+  EXPECT_TRUE(says(together.out, "epoch 4/4"));
+  EXPECT_EQ(together.out.find("epoch 4/4"), together.out.rfind("epoch 4/4"))
+      << "more than one process has spoken";
+  EXPECT_EQ(summary("together").at("replicas"), 3);
+  EXPECT_EQ(summary("together").at("steps"), summary("alone").at("steps"));
+  for (const char* key : {"train_loss", "test_loss"}) {
+    EXPECT_NEAR(summary("together").at(key).get<double>(), summary("alone").at(key).get<double>(), 1e-5)
+        << key;
+  }
+}
+
+TEST_F(OverMpi, ARunGoesOnWithAnotherNumberOfProcesses) {
+  ASSERT_EQ(telar(0, "train small.yaml --output whole --set strategy.replicas=2").code, 0);
+  ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2").code, 0);
+  const CommandResult resumed = telar(3, "train run --resume --set training.epochs=4");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(says(resumed.out, "resuming run after step 18"));
+  EXPECT_NEAR(summary("run").at("test_loss").get<double>(), summary("whole").at("test_loss").get<double>(),
+              1e-5);
+}
+
+TEST_F(OverMpi, AMistakeIsSaidOnceWithExitCodeTwo) {
+  for (const char* mistake : {"train small.yaml --set training.batch=0",
+                              "train small.yaml --set strategy=single", "train nowhere.yaml"}) {
+    const CommandResult result = telar(2, mistake);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_NE(result.err.find("error: "), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("error: "), result.err.rfind("error: ")) << result.err;
+  }
+}
+
+TEST_F(OverMpi, AProcessThatNoLongerAnswersEndsTheOthersAndIsNamed) {
+  // Rank 1 stops itself after a second of training.
+  write_text(folder_ / "rank.sh",
+             "if [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then (sleep 1; kill -STOP $$) & fi\nexec \"$@\"\n");
+  const CommandResult result =
+      telar_in(folder_.path(), "train small.yaml --output run --set training.epochs=1000000",
+               "timeout 60 mpirun -n 2 --oversubscribe sh rank.sh");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_TRUE(says(result.err, "the process of rank 1 has not answered for 20 s"));
+}
+
+}  // namespace
+}  // namespace telar::test
