@@ -2,13 +2,30 @@
 
 #include <array>
 
+#include "telar/core/error.h"
+
 namespace telar {
 
-void Processes::broadcast(std::string& text) {
+void Processes::broadcast(std::string& text, int from) {
   std::array<uint64_t, 1> length = {text.size()};
-  broadcast(std::as_writable_bytes(std::span(length)));
+  broadcast(std::as_writable_bytes(std::span(length)), from);
   text.resize(length[0]);
-  broadcast(std::as_writable_bytes(std::span(text)));
+  broadcast(std::as_writable_bytes(std::span(text)), from);
+}
+
+bool Processes::any(bool value) { return lowest(value ? 0 : 1) == 0; }
+
+std::string Processes::first_text(std::string text) {
+  const int first = lowest(text.empty() ? size() : rank());
+  if (first < size()) broadcast(text, first);
+  return text;
+}
+
+void Processes::require_same(const std::string& text, const std::string& what) {
+  std::string first = text;
+  broadcast(first);
+  const int different = lowest(first == text ? size() : rank());
+  if (different < size()) throw user_error("rank {} differs from rank 0 in {}", different, what);
 }
 
 }  // namespace telar

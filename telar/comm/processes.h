@@ -22,14 +22,19 @@ class Processes {
   /// How many of them share this host.
   virtual int on_this_host() const = 0;
 
-  /// Replaces the bytes by those of rank 0, of the same number. Waits.
-  virtual void broadcast(std::span<std::byte> bytes) = 0;
-  /// Replaces the text by that of rank 0, of any length. Waits.
-  void broadcast(std::string& text);
+  /// Replaces the bytes by those of rank `from`, of the same number. Waits.
+  virtual void broadcast(std::span<std::byte> bytes, int from = 0) = 0;
+  /// The lowest of the values of all. Waits.
+  virtual int lowest(int value) = 0;
+
+  /// Replaces the text by that of rank `from`, of any length. Waits.
+  void broadcast(std::string& text, int from = 0);
   /// True for all when it is true for one. Waits.
-  virtual bool any(bool value) = 0;
+  bool any(bool value);
+  /// The text of the lowest rank that has one that is not empty. Waits.
+  std::string first_text(std::string text);
   /// Throws Error (user) in every process when their texts differ: "rank 1 differs from rank 0 in WHAT". Waits.
-  virtual void require_same(const std::string& text, const std::string& what) = 0;
+  void require_same(const std::string& text, const std::string& what);
 
   /// A replica of this process as a member of the replicas of all processes, in the order of ranks. `local` is the same replica in
   /// the group of this process and must outlive it; every process must have as many. Waits.

@@ -142,10 +142,11 @@ class Session::Impl {
       found[static_cast<size_t>(rank)] =
           replica(rank).find_non_finite(parts[static_cast<size_t>(rank)], inputs);
     });
-    for (const auto& place : found) {
-      if (!place.empty()) return place;
-    }
-    return "the sum of the losses";
+    const auto first =
+        std::find_if(found.begin(), found.end(), [](const auto& place) { return !place.empty(); });
+    std::string place = first == found.end() ? "" : *first;
+    if (options_.processes != nullptr) place = options_.processes->first_text(place);
+    return place.empty() ? "the sum of the losses" : place;
   }
 
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) {

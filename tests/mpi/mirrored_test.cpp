@@ -110,6 +110,27 @@ TEST_P(MpiMirrored, EvaluationSumsOverAllProcesses) {
   EXPECT_EQ(a[1], b[1]);
 }
 
+// Only the last sample, which the last rank has, is too large. (All weights are positive: a ReLU would hide a NaN.)
+TEST_P(MpiMirrored, EveryProcessSaysInWhichLayerOfAnotherALossBecameInfinite) {
+  auto all = together(convnet(), {.batch = 16, .optimizer = SgdOptions{}});
+  for (const auto& [name, weight] :
+       {std::pair("conv1.weight", 1.0F), {"conv2.weight", 1e10F}, {"fc1.weight", 1.0F}}) {
+    all->write_state(name,
+                     std::vector<float>(static_cast<size_t>(all->state_shape(name).elements()), weight));
+  }
+  std::vector<float> x(16 * 784, 0.0F);
+  std::fill(x.end() - 784, x.end(), 1e30F);
+  const std::vector<int32_t> label(16, 3);
+  const std::vector<int32_t> id(16, 0);
+  const Part part{processes().rank(), processes().rank() + 1, processes().size()};
+  const int64_t first = part.first(16);
+  const BatchView mine{part.last(16) - first, x.data() + first * 784, label.data() + first,
+                       id.data() + first};
+  const StepInputs inputs{.learning_rate = 0.01F, .step = 1, .epoch = 0, .samples = 16};
+  EXPECT_FALSE(all->train(mine, inputs).finite);
+  EXPECT_EQ(all->find_non_finite(mine, inputs), "layer 'conv2' (conv2d)");
+}
+
 INSTANTIATE_TEST_SUITE_P(Replicas, MpiMirrored, testing::Values(1, 2));
 
 }  // namespace

@@ -25,6 +25,12 @@ TEST_F(Mpi, AnyIsTrueForAllWhenItIsForOne) {
   EXPECT_FALSE(processes().any(false));
 }
 
+TEST_F(Mpi, TheFirstTextIsThatOfTheLowestRankThatHasOne) {
+  const int rank = processes().rank();
+  EXPECT_EQ(processes().first_text(rank == 0 ? "" : "of rank " + std::to_string(rank)), "of rank 1");
+  EXPECT_EQ(processes().first_text(""), "");
+}
+
 TEST_F(Mpi, WhatDiffersIsNamed) {
   processes().require_same("equal", "a word");
   expect_error([] { processes().require_same(processes().rank() == 1 ? "b" : "a", "a letter"); },

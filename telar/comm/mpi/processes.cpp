@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -16,10 +15,11 @@ namespace telar {
 
 namespace {
 
-/// Starting MPI takes a while and needs its daemon, so a process that was started alone does not.
+/// Starting MPI takes a while, so a process that was started alone does not. (Slurm sets its variable for every task of a step.)
 bool started_by_mpi() {
   return std::ranges::any_of(
-      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"}, [](const char* name) {
+      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"},
+      [](const char* name) {
         return std::getenv(name) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
       });
 }
@@ -50,32 +50,21 @@ class MpiProcesses final : public Processes {
   int size() const override { return size_; }
   int on_this_host() const override { return on_this_host_; }
 
-  void broadcast(std::span<std::byte> bytes) override {
+  void broadcast(std::span<std::byte> bytes, int from) override {
     constexpr size_t kMost = size_t{1} << 30;
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(kMost, bytes.size()))) {
       const auto count = static_cast<int>(std::min(kMost, bytes.size()));
       MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Ibcast(bytes.data(), count, MPI_BYTE, 0, comm_, &request);
+      MPI_Ibcast(bytes.data(), count, MPI_BYTE, from, comm_, &request);
       wait(request);
     }
   }
 
-  bool any(bool value) override {
-    int all = value ? 1 : 0;
+  int lowest(int value) override {
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MAX, comm_, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, comm_, &request);
     wait(request);
-    return all != 0;
-  }
-
-  void require_same(const std::string& text, const std::string& what) override {
-    std::string first = text;
-    Processes::broadcast(first);
-    int differs = first == text ? std::numeric_limits<int>::max() : rank_;
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(MPI_IN_PLACE, &differs, 1, MPI_INT, MPI_MIN, comm_, &request);
-    wait(request);
-    if (differs < size_) throw user_error("rank {} differs from rank 0 in {}", differs, what);
+    return value;
   }
 
   std::unique_ptr<Group> join(Group& local) override {
@@ -114,8 +103,13 @@ std::unique_ptr<Processes> join_processes() {
         "this MPI library cannot be called by several threads (MPI_THREAD_MULTIPLE); use one that can");
   }
   auto processes = std::make_unique<MpiProcesses>();
-  if (processes->size() == 1) return nullptr;
-  return processes;
+  if (processes->size() > 1) return processes;
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (tasks != nullptr && std::string(tasks) != "1") {
+    throw user_error("srun has started {} processes, but MPI does not see the others; try srun --mpi=pmix",
+                     tasks);
+  }
+  return nullptr;
 }
 
 }  // namespace telar
