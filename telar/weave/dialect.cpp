@@ -145,6 +145,7 @@ void Dialect::write(const std::vector<std::string>& start, const std::vector<std
     top.insert(top.end(), {"", ""});
     top.insert(top.end(), text.begin(), text.end());
   }
+  if (in_guard && !functions_.empty()) top.emplace_back();
   if (!in_guard) {
     top.insert(top.end(), functions_.empty() ? 1 : 2, "");
     top.insert(top.end(), begin.begin(), begin.end());

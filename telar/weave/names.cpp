@@ -324,21 +324,6 @@ int Names::place(const Node* expression) const {
   return -1;
 }
 
-const Node* Names::owner_class(const Node* expression) const {
-  if (expression == nullptr || ++depth_ > kDeepest) {
-    --depth_;
-    return nullptr;
-  }
-  const Node* owner = nullptr;
-  for (const Node* origin : origins(expression)) {
-    const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
-    if (origin->is(Kind::call)) candidate = definition(origin->child("func"));
-    if (candidate != nullptr && candidate->is(Kind::class_def)) owner = candidate;
-  }
-  --depth_;
-  return owner;
-}
-
 const Node* Names::root_class(const Node* class_def) const {
   for (int steps = 0; steps < kDeepest; ++steps) {
     const Node* base = nullptr;

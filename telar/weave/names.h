@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -96,7 +98,8 @@ class Names {
   bool bind_arguments();
   bool add_value(int place, const Value& value);
   void collect_mentions();
-  std::vector<const Node*> place_origins(int place) const;
+  std::vector<const Node*> place_origins(int place, int part) const;
+  std::vector<const Node*> return_origins(const Node* function, int part) const;
   void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
   const Node* partial_of(const Node* call) const;
 
@@ -110,8 +113,16 @@ class Names {
   std::unordered_set<std::string> all_names_;
   std::vector<std::string> star_imports_;
   std::unordered_map<const Node*, std::vector<const Node*>> callers_;
-  mutable std::unordered_map<int, std::vector<const Node*>> origin_memo_;
-  mutable std::unordered_set<int> in_progress_;
+
+  /// A place (its number, odd) or a function (its address), and the part of a tuple that is asked for.
+  using Question = std::pair<uintptr_t, int>;
+  template <typename Compute>
+  std::vector<const Node*> answered_once(const Question& question, const Compute& compute) const;
+  mutable std::map<Question, std::vector<const Node*>> origin_memo_;
+  /// Answers found on the way to another one; where a circle was cut they hold for that one only.
+  mutable std::map<Question, std::vector<const Node*>> on_the_way_;
+  mutable std::set<Question> in_progress_;
+  mutable bool cut_ = false;
   mutable int depth_ = 0;
 };
 

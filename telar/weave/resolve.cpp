@@ -186,42 +186,91 @@ const Node* Names::called_function(const Node* call) const {
   return found;
 }
 
-std::vector<const Node*> Names::place_origins(int where) const {
-  const auto known = origin_memo_.find(where);
-  if (known != origin_memo_.end()) return known->second;
-  if (!in_progress_.insert(where).second) return {};
-  std::vector<const Node*> found;
-  const Node* own = scope(where);
-  if (own->is_function() && own->parent != nullptr && own->parent->is(Kind::class_def)) {
-    const auto& parameters = own->child("args")->list("args");
-    if (!parameters.empty() && parameters[0]->text == name(where)) found.push_back(own->parent);
+template <typename Compute>
+std::vector<const Node*> Names::answered_once(const Question& question, const Compute& compute) const {
+  if (const auto known = origin_memo_.find(question); known != origin_memo_.end()) return known->second;
+  if (const auto known = on_the_way_.find(question); known != on_the_way_.end()) return known->second;
+  if (!in_progress_.insert(question).second) {
+    cut_ = true;
+    return {};
   }
-  for (const Value& value : values(where)) {
-    if (value.augmented) continue;
-    if (value.element) {
-      // An element of a display; otherwise the iterable itself stands for its elements.
-      for (const Node* origin : origins(value.node)) {
-        if (!origin->is(Kind::list) && !origin->is(Kind::tuple)) continue;
-        for (const Node* one : origin->list("elts")) add(found, origins(one, value.part));
-      }
-      continue;
+  const std::vector<const Node*> found = compute();
+  in_progress_.erase(question);
+  on_the_way_[question] = found;
+  if (in_progress_.empty()) {
+    if (cut_) {
+      origin_memo_[question] = found;
+    } else {
+      origin_memo_.merge(on_the_way_);
     }
-    add(found, origins(value.node, value.part));
+    on_the_way_.clear();
+    cut_ = false;
   }
-  in_progress_.erase(where);
-  if (in_progress_.empty()) origin_memo_[where] = found;
   return found;
+}
+
+/// The class of this file whose instance an expression is.
+const Node* Names::owner_class(const Node* expression) const {
+  if (expression == nullptr) return nullptr;
+  constexpr int kOwner = -2;  // no part of a tuple
+  const auto owners = answered_once({reinterpret_cast<uintptr_t>(expression), kOwner}, [&] {
+    std::vector<const Node*> found;
+    for (const Node* origin : origins(expression)) {
+      const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
+      // Classes are called by their names; an attribute that is called is a method.
+      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name)) candidate = definition(origin->child("func"));
+      if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
+    }
+    return found;
+  });
+  return owners.empty() ? nullptr : owners.back();
+}
+
+std::vector<const Node*> Names::place_origins(int where, int part) const {
+  const Question question{2 * static_cast<uintptr_t>(where) + 1, part};
+  return answered_once(question, [&] {
+    std::vector<const Node*> found;
+    const Node* own = scope(where);
+    if (part < 0 && own->is_function() && own->parent != nullptr && own->parent->is(Kind::class_def)) {
+      const auto& parameters = own->child("args")->list("args");
+      if (!parameters.empty() && parameters[0]->text == name(where)) found.push_back(own->parent);
+    }
+    for (const Value& value : values(where)) {
+      if (value.augmented) continue;
+      if (part >= 0) {
+        if (value.part < 0 && !value.element) add(found, origins(value.node, part));
+      } else if (value.element) {
+        // An element of a display.
+        for (const Node* origin : origins(value.node)) {
+          if (!origin->is(Kind::list) && !origin->is(Kind::tuple)) continue;
+          for (const Node* one : origin->list("elts")) add(found, origins(one, value.part));
+        }
+      } else {
+        add(found, origins(value.node, value.part));
+      }
+    }
+    return found;
+  });
+}
+
+/// Where the values come from that a function returns.
+std::vector<const Node*> Names::return_origins(const Node* function, int part) const {
+  return answered_once({reinterpret_cast<uintptr_t>(function), part}, [&] {
+    std::vector<const Node*> found;
+    walk(*function, [&](const Node& node) {
+      if (&node != function && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def))) return false;
+      if (node.is(Kind::return_) && node.child("value") != nullptr) add(found, origins(node.child("value"), part));
+      return true;
+    });
+    return found;
+  });
 }
 
 void Names::call_origins(const Node* call, int part, std::vector<const Node*>& found) const {
   const Node* function = call->child("func");
   const Node* target = definition(function);
   if (target != nullptr && target->is_function()) {
-    walk(*target, [&](const Node& node) {
-      if (&node != target && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def))) return false;
-      if (node.is(Kind::return_) && node.child("value") != nullptr) add(found, origins(node.child("value"), part));
-      return true;
-    });
+    add(found, return_origins(target, part));
     if (!found.empty()) return;
   }
   const auto& arguments = call->list("args");
@@ -236,26 +285,21 @@ void Names::call_origins(const Node* call, int part, std::vector<const Node*>& f
 std::vector<const Node*> Names::origins(const Node* expression, int part) const {
   const Deeper deeper(depth_);
   std::vector<const Node*> found;
+  if (deeper.too_deep()) cut_ = true;
   if (expression == nullptr || deeper.too_deep()) return found;
   switch (expression->kind) {
     case Kind::name:
     case Kind::attribute:
     case Kind::subscript: {
       int where = place(expression);
-      if (where >= 0 && part < 0) return place_origins(where);
-      if (where >= 0) {
-        for (const Value& value : values(where)) {
-          if (value.part < 0 && !value.element && !value.augmented) add(found, origins(value.node, part));
-        }
-        return found;
-      }
+      if (where >= 0) return place_origins(where, part);
       // Any entry of a table: loaders[phase].
       if (expression->is(Kind::subscript) && (where = place(expression->child("value"))) >= 0) {
         const std::string prefix = name(where) + "[";
         for (const auto& [key, other] : by_name_) {
-          if (key.first == scope(where) && key.second.starts_with(prefix)) add(found, place_origins(other));
+          if (key.first == scope(where) && key.second.starts_with(prefix)) add(found, place_origins(other, -1));
         }
-        for (const Node* table : place_origins(where)) {
+        for (const Node* table : place_origins(where, -1)) {
           if (table->is(Kind::dict_comp)) add(found, origins(table->child("value")));
           if (!table->is(Kind::list) && !table->is(Kind::tuple)) continue;
           for (const Node* one : table->list("elts")) add(found, origins(one));
