@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 class TemporaryScript {
  public:
   TemporaryScript(const fs::path& script, const std::string& text)
-      : path_(script.parent_path() / (script.stem().string() + ".woven-" + std::to_string(::getpid()) + ".py")) {
+      : path_(script.parent_path() /
+              (script.stem().string() + ".woven-" + std::to_string(::getpid()) + ".py")) {
     write_file(path_, text);
   }
   ~TemporaryScript() {
@@ -41,7 +42,8 @@ int launch(const std::string& script, const std::string& woven, const std::strin
            const std::vector<std::string>& arguments) {
   const TemporaryScript file(script, woven);
   const std::string count = std::to_string(processes);
-  std::vector<std::string> words = {"python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", count};
+  std::vector<std::string> words = {"python3",          "-m", "torch.distributed.run", "--standalone",
+                                    "--nproc_per_node", count};
   if (target == "horovod") words = {"horovodrun", "-np", count, "python3"};
   words.push_back(file.path().string());
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -51,7 +53,8 @@ int launch(const std::string& script, const std::string& woven, const std::strin
   pid_t child = 0;
   const int failure = ::posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), ::environ);
   if (failure != 0) {
-    throw user_error("{} cannot be started ({}); install it, or start the woven script yourself (--output)", words[0],
+    throw user_error("{} cannot be started ({}); install it, or start the woven script yourself (--output)",
+                     words[0],
                      std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): one thread
   }
   int status = 0;

@@ -48,7 +48,8 @@ weave::Entry load() {
     reason = std::string(": ") + ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
   }
   throw user_error(
-      "the module telar-weave, which `telar weave` needs, is not here{}; install python3-dev and pkg-config, then build "
+      "the module telar-weave, which `telar weave` needs, is not here{}; install python3-dev and pkg-config, "
+      "then build "
       "again (scripts/build)",
       reason);
 }
@@ -69,12 +70,14 @@ void check_arguments(const WeaveArguments& arguments) {
   if (arguments.from_input && (arguments.in_place || arguments.run)) {
     throw user_error("--stdin has no file that --in-place could change or --run could start");
   }
-  if (!arguments.output.empty() && arguments.in_place) throw user_error("give --output or --in-place, not both");
+  if (!arguments.output.empty() && arguments.in_place)
+    throw user_error("give --output or --in-place, not both");
   std::error_code ignored;
   if (!arguments.output.empty() && fs::equivalent(arguments.output, arguments.file, ignored)) {
     throw user_error("{} is the script itself; to change it give --in-place", arguments.output);
   }
-  if (arguments.processes < 1) throw user_error("-n takes a number of processes of 1 or more, not {}", arguments.processes);
+  if (arguments.processes < 1)
+    throw user_error("-n takes a number of processes of 1 or more, not {}", arguments.processes);
 }
 
 weave::Reply ask(const WeaveArguments& arguments) {
@@ -105,18 +108,23 @@ int weave_script(const WeaveArguments& arguments) {
   check_arguments(arguments);
   const weave::Reply reply = ask(arguments);
   switch (reply.kind) {
-    case weave::Reply::Kind::refused: std::cerr << "not woven: " << reply.message << std::endl; return kNotUnderstood;
+    case weave::Reply::Kind::refused:
+      std::cerr << "not woven: " << reply.message << std::endl;
+      return kNotUnderstood;
     case weave::Reply::Kind::described: std::cout << reply.json << std::flush; return 0;
     case weave::Reply::Kind::already_parallel: std::cerr << reply.message << std::endl; break;
     case weave::Reply::Kind::woven: break;
   }
   if (arguments.check) {
     if (reply.kind == weave::Reply::Kind::woven) {
-      std::cout << arguments.file << " can be woven for " << arguments.target << "; --diff and --explain show how\n";
+      std::cout << arguments.file << " can be woven for " << arguments.target
+                << "; --diff and --explain show how\n";
     }
     return 0;
   }
-  if (arguments.run) return launch(arguments.file, reply.bytes, arguments.target, arguments.processes, arguments.script_arguments);
+  if (arguments.run)
+    return launch(arguments.file, reply.bytes, arguments.target, arguments.processes,
+                  arguments.script_arguments);
   answer(arguments, reply);
   return 0;
 }
@@ -127,12 +135,16 @@ void add_weave(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<WeaveArguments>();
   CLI::App* verb = app.add_subcommand("weave", "Turns a sequential PyTorch script into a parallel one");
   verb->add_option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
-  verb->add_option("ARGUMENTS", arguments->script_arguments, "With --run, behind --: the script's own arguments");
-  verb->add_option("-o,--output", arguments->output, "Write the woven script to this file; without it, to standard output");
-  verb->add_option("--target", arguments->target, "ddp (torchrun) or horovod")->check(CLI::IsMember({"ddp", "horovod"}));
-  verb->add_option("--global-batch", arguments->global_batch,
-                   "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
-                   "processes; keep: the processes divide the batch, the rate stays")
+  verb->add_option("ARGUMENTS", arguments->script_arguments,
+                   "With --run, behind --: the script's own arguments");
+  verb->add_option("-o,--output", arguments->output,
+                   "Write the woven script to this file; without it, to standard output");
+  verb->add_option("--target", arguments->target, "ddp (torchrun) or horovod")
+      ->check(CLI::IsMember({"ddp", "horovod"}));
+  verb->add_option(
+          "--global-batch", arguments->global_batch,
+          "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
+          "processes; keep: the processes divide the batch, the rate stays")
       ->check(CLI::IsMember({"grow", "keep"}));
   verb->add_flag("--diff", arguments->diff, "Show the changes as a unified diff");
   verb->add_flag("--explain", arguments->explain, "Show each change with its line and reason");

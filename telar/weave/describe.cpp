@@ -15,13 +15,15 @@ Json value_of(const Names& names, const Node* node, int depth = 4) {
   if (node->is(Kind::constant)) {
     if (node->is_string()) return node->text;
     if (node->literal == Literal::null) return nullptr;
-    const Json parsed = Json::parse(node->literal == Literal::boolean ? (node->text == "True" ? "true" : "false") : node->text,
-                                    nullptr, false);
+    const Json parsed = Json::parse(
+        node->literal == Literal::boolean ? (node->text == "True" ? "true" : "false") : node->text, nullptr,
+        false);
     return parsed.is_discarded() ? Json(node->text) : parsed;
   }
   if (node->is(Kind::name) && depth > 0) {
     const auto& values = names.values(names.place(node));
-    if (values.size() == 1 && values[0].part < 0 && !values[0].element && values[0].node->is(Kind::constant)) {
+    if (values.size() == 1 && values[0].part < 0 && !values[0].element &&
+        values[0].node->is(Kind::constant)) {
       return value_of(names, values[0].node, depth - 1);
     }
   }
@@ -51,7 +53,8 @@ Json layers_of(const Names& names, const Node* within) {
     if (!node.is(Kind::call)) return true;
     const std::string callee = names.callee(&node);
     const bool layer = callee.starts_with("torch.nn.") && !callee.starts_with("torch.nn.functional.") &&
-                       !callee.starts_with("torch.nn.init.") && callee != "torch.nn.Sequential" && callee != "torch.nn.ModuleList";
+                       !callee.starts_with("torch.nn.init.") && callee != "torch.nn.Sequential" &&
+                       callee != "torch.nn.ModuleList";
     if (!layer) return true;
     Json json = call_of(names, &node);
     if (node.parent->is(Kind::assign)) json["name"] = text_of(names, node.parent->list("targets")[0]);
@@ -81,7 +84,8 @@ std::string describe(const Names& names, const TorchProgram& program) {
   Json json;
   json["file"] = names.tree().file();
   json["framework"] = "pytorch";
-  for (const char* part : {"models", "losses", "optimizers", "schedules", "data", "loops", "outputs"}) json[part] = Json::array();
+  for (const char* part : {"models", "losses", "optimizers", "schedules", "data", "loops", "outputs"})
+    json[part] = Json::array();
   for (const TorchModel& model : program.models) json["models"].push_back(model_of(names, model));
   for (const TorchOptimizer& optimizer : program.optimizers) {
     Json one = call_of(names, optimizer.call);
@@ -102,7 +106,8 @@ std::string describe(const Names& names, const TorchProgram& program) {
   }
   for (const Node* call : names.calls()) {
     const std::string callee = names.callee(call);
-    const bool loss = (callee.starts_with("torch.nn.") && callee.ends_with("Loss")) || callee == "torch.nn.functional.cross_entropy" ||
+    const bool loss = (callee.starts_with("torch.nn.") && callee.ends_with("Loss")) ||
+                      callee == "torch.nn.functional.cross_entropy" ||
                       callee == "torch.nn.functional.nll_loss" || callee == "torch.nn.functional.mse_loss" ||
                       callee.starts_with("torch.nn.functional.binary_cross_entropy");
     if (loss) json["losses"].push_back(call_of(names, call));

@@ -11,7 +11,9 @@ bool binds_tightly(const Node& expression) {
          expression.is(Kind::call) || expression.is(Kind::subscript);
 }
 
-bool is_import(const Node& statement) { return statement.is(Kind::import) || statement.is(Kind::import_from); }
+bool is_import(const Node& statement) {
+  return statement.is(Kind::import) || statement.is(Kind::import_from);
+}
 
 }  // namespace
 
@@ -101,7 +103,8 @@ size_t Dialect::first_use_of_module() const {
   size_t first = std::string::npos;
   const Node* guard = main_guard();
   const auto runs_on_import = [&](const Node* node) {
-    return function_of(node) == nullptr && class_of(node) == nullptr && (guard == nullptr || !is_inside(node, guard));
+    return function_of(node) == nullptr && class_of(node) == nullptr &&
+           (guard == nullptr || !is_inside(node, guard));
   };
   for (const Node* use : uses_) {
     if (runs_on_import(use)) first = std::min(first, statement_of(use)->begin);
@@ -132,7 +135,8 @@ void Dialect::write(const std::vector<std::string>& start, const std::vector<std
   const size_t first_use = first_use_of_module();
   const Node* anchor = last_import(first_use);
   if (anchor == nullptr) {
-    throw Refusal{1, "the imports", "put the imports at the top of the file, before the first statement that does something"};
+    throw Refusal{1, "the imports",
+                  "put the imports at the top of the file, before the first statement that does something"};
   }
   std::vector<std::string> begin = start;
   begin.insert(begin.end(), start_.begin(), start_.end());
@@ -140,7 +144,8 @@ void Dialect::write(const std::vector<std::string>& start, const std::vector<std
 
   std::vector<std::string> top(imports_.begin(), imports_.end());
   // `import x` before `from x import y`, each sorted, as the set has them by accident of the alphabet.
-  std::stable_partition(top.begin(), top.end(), [](const std::string& line) { return line.starts_with("import "); });
+  std::stable_partition(top.begin(), top.end(),
+                        [](const std::string& line) { return line.starts_with("import "); });
   for (const auto& text : functions_) {
     top.insert(top.end(), {"", ""});
     top.insert(top.end(), text.begin(), text.end());

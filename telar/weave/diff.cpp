@@ -30,13 +30,16 @@ struct Step {
 
 /// The shortest edit script (Myers, 1986): on diagonal k = x - y, `furthest` holds the greatest x reached with d
 /// changes; one copy for each d leads the way back.
-void shortest(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b, std::vector<Step>& steps) {
+void shortest(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b,
+              std::vector<Step>& steps) {
   const auto n = static_cast<int>(a.size());
   const auto m = static_cast<int>(b.size());
   const int most = n + m;
   std::vector<std::vector<int>> history;
   std::vector<int> furthest(static_cast<size_t>(2 * most + 3), 0);
-  const auto at = [&](std::vector<int>& row, int k) -> int& { return row[static_cast<size_t>(k + most + 1)]; };
+  const auto at = [&](std::vector<int>& row, int k) -> int& {
+    return row[static_cast<size_t>(k + most + 1)];
+  };
   int found = -1;
   for (int d = 0; d <= most && found < 0; ++d) {
     // Only the diagonals that d changes can reach are kept.

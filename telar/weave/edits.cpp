@@ -7,7 +7,8 @@ namespace telar::weave {
 
 size_t statement_begin(const Node& statement) {
   size_t begin = statement.begin;
-  for (const Node* decorator : statement.list("decorator_list")) begin = std::min(begin, decorator->begin - 1);
+  for (const Node* decorator : statement.list("decorator_list"))
+    begin = std::min(begin, decorator->begin - 1);
   return begin;
 }
 
@@ -31,7 +32,8 @@ bool Edits::shares_line(const Node& statement) const {
 
 void Edits::before(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)),
+                  "put this statement on a line of its own"};
   }
   const size_t begin = statement_begin(statement);
   const std::string indent = tree_.indent_at(begin);
@@ -42,13 +44,14 @@ void Edits::before(const Node& statement, const std::vector<std::string>& lines)
 
 void Edits::after(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)),
+                  "put this statement on a line of its own"};
   }
   const std::string indent = tree_.indent_at(statement_begin(statement));
   const size_t next = tree_.line_begin(tree_.line_of(statement.end) + 1);
   const std::string& source = tree_.source();
-  const bool ends = next > 0 && next <= source.size() && (source[next - 1] == '\n' || source[next - 1] == '\r') &&
-                    next > statement.end;
+  const bool ends = next > 0 && next <= source.size() &&
+                    (source[next - 1] == '\n' || source[next - 1] == '\r') && next > statement.end;
   std::string text = ends ? "" : tree_.newline();
   for (size_t i = 0; i < lines.size(); ++i) {
     text += lines[i].empty() ? "" : indent + lines[i];
@@ -62,6 +65,9 @@ void Edits::guard(const Node& statement, const std::string& condition) {
 }
 
 void Edits::guard_with(const Node& statement, const std::string& header) {
+  for (const Node* gone : removed_) {
+    if (is_inside(&statement, gone)) return;
+  }
   for (const Guarded& known : guards_) {
     if (known.statement == &statement || is_inside(&statement, known.statement)) return;
   }
@@ -83,7 +89,8 @@ void Edits::add_argument(const Node& call, const std::string& text) {
   if (!any) return insert(call.end - 1, text);
   const bool generator = call.list("args").size() == 1 && call.list("args")[0]->is(Kind::generator);
   if (generator && last == call.end) {
-    throw Refusal{call.line, std::string(tree_.text(call)), "give the generator expression parentheses of its own"};
+    throw Refusal{call.line, std::string(tree_.text(call)),
+                  "give the generator expression parentheses of its own"};
   }
   // Parentheses around the last argument end behind its node.
   size_t at = last;
@@ -111,8 +118,10 @@ void Edits::remove_argument(const Node& call, const Node& argument) {
 }
 
 void Edits::remove(const Node& statement) {
+  removed_.push_back(&statement);
   const auto& block = block_of(&statement);
-  if (block.size() == 1 || shares_line(statement)) return replace(statement_begin(statement), statement.end, "pass");
+  if (block.size() == 1 || shares_line(statement))
+    return replace(statement_begin(statement), statement.end, "pass");
   const int first = tree_.line_of(statement_begin(statement));
   replace(tree_.line_begin(first), tree_.line_begin(tree_.line_of(statement.end) + 1), "");
 }
@@ -165,7 +174,8 @@ void Edits::apply_guards() {
     const Node& statement = *guarded.statement;
     if (shares_line(statement)) {
       if (!statement.is(Kind::expr) || !guarded.header.starts_with("if ")) {
-        throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on a line of its own"};
+        throw Refusal{statement.line, std::string(tree_.text(statement)),
+                      "put this statement on a line of its own"};
       }
       insert(statement.end, " " + guarded.header.substr(0, guarded.header.size() - 1) + " else None");
       previous = nullptr;
@@ -173,11 +183,12 @@ void Edits::apply_guards() {
     }
     const auto& block = block_of(&statement);
     bool follows = false;
-    for (size_t i = 1; i < block.size(); ++i) follows = follows || (block[i] == &statement && block[i - 1] == previous);
+    for (size_t i = 1; i < block.size(); ++i)
+      follows = follows || (block[i] == &statement && block[i - 1] == previous);
     // What is inserted between the two would otherwise come under the `if`.
     for (const Change& change : changes_) {
-      follows = follows && !(previous != nullptr && change.begin == change.end && change.begin >= previous->end &&
-                             change.begin <= statement.begin);
+      follows = follows && !(previous != nullptr && change.begin == change.end &&
+                             change.begin >= previous->end && change.begin <= statement.begin);
     }
     const std::string step = step_of(statement);
     if (!follows || header != guarded.header) {

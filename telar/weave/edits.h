@@ -72,6 +72,7 @@ class Edits {
   const Tree& tree_;
   std::vector<Change> changes_;
   std::vector<Guarded> guards_;
+  std::vector<const Node*> removed_;
   std::vector<Explanation> explanations_;
 };
 

@@ -11,7 +11,8 @@ constexpr int kDeepest = 60;  // of chains of variables, calls and returns that 
 
 bool makes_scope(const Node& node) {
   return node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def) || node.is(Kind::module) ||
-         node.is(Kind::list_comp) || node.is(Kind::set_comp) || node.is(Kind::dict_comp) || node.is(Kind::generator);
+         node.is(Kind::list_comp) || node.is(Kind::set_comp) || node.is(Kind::dict_comp) ||
+         node.is(Kind::generator);
 }
 
 /// Decorators, defaults and annotations of a function belong to the scope around it.
@@ -56,7 +57,8 @@ std::string canonical(std::string name) {
   const std::string_view legacy = "keras.optimizers.";
   if (name.starts_with(legacy) && name.find(".schedules.") == std::string::npos) {
     const size_t last = name.rfind('.');
-    if (last + 1 > legacy.size() && name.substr(last) != ".schedules") name = std::string(legacy) + name.substr(last + 1);
+    if (last + 1 > legacy.size() && name.substr(last) != ".schedules")
+      name = std::string(legacy) + name.substr(last + 1);
   }
   return name;
 }
@@ -158,7 +160,8 @@ void Names::bind_import(const Node& statement) {
   const std::string module = std::string(static_cast<size_t>(statement.level), '.') + statement.text;
   for (const Node* alias : statement.list("names")) {
     const bool from = statement.is(Kind::import_from);
-    const std::string whole = from ? module + (module.ends_with('.') || module.empty() ? "" : ".") + alias->text : alias->text;
+    const std::string whole =
+        from ? module + (module.ends_with('.') || module.empty() ? "" : ".") + alias->text : alias->text;
     imports_.emplace_back(from ? module : whole, &statement);
     if (from) imports_.emplace_back(whole, &statement);
     if (alias->text == "*") {
@@ -282,7 +285,8 @@ bool Names::bind_arguments() {
     std::vector<Node*> parameters = arguments->list("posonlyargs");
     parameters.insert(parameters.end(), arguments->list("args").begin(), arguments->list("args").end());
     bool bound = class_of(function) == function->parent && function->parent->is(Kind::class_def);
-    for (const Node* decorator : function->list("decorator_list")) bound = bound && qualified(decorator) != "staticmethod";
+    for (const Node* decorator : function->list("decorator_list"))
+      bound = bound && qualified(decorator) != "staticmethod";
     size_t next = bound ? 1 : 0;
     for (const Node* given : call->list("args")) {
       if (given->is(Kind::starred) || next >= parameters.size()) break;
@@ -319,7 +323,8 @@ int Names::place(const Node* expression) const {
   if (expression->is(Kind::subscript)) {
     const Node* key = expression->child("slice");
     const int table = place(expression->child("value"));
-    if (table >= 0 && key != nullptr && key->is_string()) return place_of(scope(table), name(table) + "[" + key->text + "]");
+    if (table >= 0 && key != nullptr && key->is_string())
+      return place_of(scope(table), name(table) + "[" + key->text + "]");
   }
   return -1;
 }

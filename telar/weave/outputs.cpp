@@ -10,28 +10,57 @@ namespace {
 
 /// Functions that write something, by what they are called where they come from.
 const std::unordered_set<std::string_view>& writing_functions() {
-  static const std::unordered_set<std::string_view> names = {
-      "print", "pprint.pprint", "torch.save", "torch.jit.save", "torch.onnx.export", "numpy.save", "numpy.savez",
-      "numpy.savez_compressed", "numpy.savetxt", "joblib.dump", "matplotlib.pyplot.savefig", "matplotlib.pyplot.show",
-      "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move", "shutil.rmtree", "os.remove", "os.unlink",
-      "os.rename", "os.replace", "os.mkdir", "os.makedirs", "torchvision.utils.save_image", "cv2.imwrite",
-      "imageio.imwrite", "imageio.imsave", "imageio.mimsave", "tqdm.tqdm.write", "tqdm.auto.tqdm.write", "sys.stdout.write",
-      "keras.models.save_model", "keras.utils.plot_model", "safetensors.torch.save_file", "tensorflow.print"};
+  static const std::unordered_set<std::string_view> names = {"print",
+                                                             "pprint.pprint",
+                                                             "torch.save",
+                                                             "torch.jit.save",
+                                                             "torch.onnx.export",
+                                                             "numpy.save",
+                                                             "numpy.savez",
+                                                             "numpy.savez_compressed",
+                                                             "numpy.savetxt",
+                                                             "joblib.dump",
+                                                             "matplotlib.pyplot.savefig",
+                                                             "matplotlib.pyplot.show",
+                                                             "shutil.copy",
+                                                             "shutil.copy2",
+                                                             "shutil.copyfile",
+                                                             "shutil.move",
+                                                             "shutil.rmtree",
+                                                             "os.remove",
+                                                             "os.unlink",
+                                                             "os.rename",
+                                                             "os.replace",
+                                                             "os.mkdir",
+                                                             "os.makedirs",
+                                                             "torchvision.utils.save_image",
+                                                             "cv2.imwrite",
+                                                             "imageio.imwrite",
+                                                             "imageio.imsave",
+                                                             "imageio.mimsave",
+                                                             "tqdm.tqdm.write",
+                                                             "tqdm.auto.tqdm.write",
+                                                             "sys.stdout.write",
+                                                             "keras.models.save_model",
+                                                             "keras.utils.plot_model",
+                                                             "safetensors.torch.save_file",
+                                                             "tensorflow.print"};
   return names;
 }
 
 /// Methods that write something, whatever they are called on.
 const std::unordered_set<std::string_view>& writing_methods() {
   static const std::unordered_set<std::string_view> names = {
-      "savefig", "to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "write_text", "write_bytes", "unlink",
-      "add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "add_figure", "add_text", "add_graph",
-      "add_hparams", "add_embedding", "add_pr_curve", "add_video", "add_audio"};
+      "savefig",       "to_csv",        "to_json",    "to_pickle",  "to_excel",    "to_parquet",
+      "write_text",    "write_bytes",   "unlink",     "add_scalar", "add_scalars", "add_image",
+      "add_images",    "add_histogram", "add_figure", "add_text",   "add_graph",   "add_hparams",
+      "add_embedding", "add_pr_curve",  "add_video",  "add_audio"};
   return names;
 }
 
 bool is_bar(const std::string& callee) {
-  return callee == "tqdm.tqdm" || callee == "tqdm.auto.tqdm" || callee == "tqdm.notebook.tqdm" || callee == "tqdm.std.tqdm" ||
-         callee == "tqdm.trange" || callee == "tqdm.auto.trange";
+  return callee == "tqdm.tqdm" || callee == "tqdm.auto.tqdm" || callee == "tqdm.notebook.tqdm" ||
+         callee == "tqdm.std.tqdm" || callee == "tqdm.trange" || callee == "tqdm.auto.trange";
 }
 
 bool is_board(const std::string& callee) {
@@ -40,7 +69,8 @@ bool is_board(const std::string& callee) {
 
 class Outputs {
  public:
-  Outputs(const Names& names, Edits& edits, Dialect& dialect, const std::function<bool(const Node*)>& communicates)
+  Outputs(const Names& names, Edits& edits, Dialect& dialect,
+          const std::function<bool(const Node*)>& communicates)
       : names_(names), tree_(names.tree()), edits_(edits), dialect_(dialect), communicates_(communicates) {}
 
   void write() {
@@ -48,8 +78,10 @@ class Outputs {
       if (!in_dataset(call)) visit(call);
     }
     if (logs_) {
-      dialect_.at_start({"if " + dialect_.rank(nullptr_place()) + " != 0:", "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
-      edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0", "one process reports; warnings come from all");
+      dialect_.at_start({"if " + dialect_.rank(nullptr_place()) + " != 0:",
+                         "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
+      edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0",
+                     "one process reports; warnings come from all");
     }
   }
 
@@ -64,8 +96,9 @@ class Outputs {
   /// The methods of datasets run in the loader's processes, which belong to no group.
   bool in_dataset(const Node* node) const {
     const Node* owner = class_of(node);
-    return owner != nullptr && names_.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
-                                                       "keras.utils.Sequence"});
+    return owner != nullptr &&
+           names_.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
+                                  "keras.utils.Sequence"});
   }
 
   void visit(const Node* call) {
@@ -75,13 +108,14 @@ class Outputs {
     if (is_bar(callee)) return visit_bar(call);
     if (is_board(callee)) return visit_board(call);
     if (callee == "wandb.init") return visit_wandb(call);
-    if (callee == "logging.basicConfig" || callee == "logging.FileHandler" || callee.starts_with("logging.info") ||
-        callee == "logging.getLogger") {
+    if (callee == "logging.basicConfig" || callee == "logging.FileHandler" ||
+        callee.starts_with("logging.info") || callee == "logging.getLogger") {
       return visit_log(call, callee);
     }
     const bool by_name = writing_functions().contains(callee);
-    const bool by_method = function->is(Kind::attribute) && callee.empty() && names_.definition(function) == nullptr &&
-                           (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function));
+    const bool by_method =
+        function->is(Kind::attribute) && callee.empty() && names_.definition(function) == nullptr &&
+        (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function));
     if (!by_name && !by_method && !makes_folder(call, callee)) return;
     if (makes_folder(call, callee) && may_exist(call)) return;
     guard(call, callee);
@@ -89,7 +123,8 @@ class Outputs {
 
   bool makes_folder(const Node* call, const std::string& callee) const {
     const Node* function = call->child("func");
-    return callee == "os.makedirs" || (callee.empty() && function->is(Kind::attribute) && function->text == "mkdir");
+    return callee == "os.makedirs" ||
+           (callee.empty() && function->is(Kind::attribute) && function->text == "mkdir");
   }
 
   /// `exist_ok=True`: every process may make it.
@@ -130,13 +165,16 @@ class Outputs {
     }
     if (callee != "print") {
       if (statement == nullptr && !talks) return guard_expression(call);
-      refuse(call, "its arguments are computed by all processes together, but one writes; put the result into a variable first");
+      refuse(call,
+             "its arguments are computed by all processes together, but one writes; put the result into a "
+             "variable first");
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
                        "        print(*values, **options)"});
     edits_.replace(*call->child("func"), name);
-    edits_.explain(call->line, "print becomes " + name, "every process computes what is printed, one prints it");
+    edits_.explain(call->line, "print becomes " + name,
+                   "every process computes what is printed, one prints it");
   }
 
   void guard_expression(const Node* call) {
@@ -161,7 +199,8 @@ class Outputs {
   void visit_open(const Node* call) {
     const Node* mode = names_.argument(call, "mode", 1);
     if (mode == nullptr) return;
-    if (!mode->is_string()) refuse(call, "whether it reads or writes is not clear; write the mode as a constant, as in \"w\"");
+    if (!mode->is_string())
+      refuse(call, "whether it reads or writes is not clear; write the mode as a constant, as in \"w\"");
     if (mode->text.find_first_of("wax+") == std::string::npos) return;
     const Node* path = names_.argument(call, "file", 0);
     if (path == nullptr) return;
@@ -170,7 +209,8 @@ class Outputs {
 
   void null_device(const Node* call, const Node* path) {
     some_call_ = call;
-    edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os") + ".devnull");
+    edits_.insert(path->end,
+                  " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os") + ".devnull");
     edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
                    "the other ranks write the same into the null device");
   }
@@ -189,10 +229,13 @@ class Outputs {
   void visit_board(const Node* call) {
     some_call_ = call;
     if (call->parent->is(Kind::with_item)) {
-      refuse(call, "keep the SummaryWriter in a variable and close it at the end, so that rank 0 alone can have one");
+      refuse(
+          call,
+          "keep the SummaryWriter in a variable and close it at the end, so that rank 0 alone can have one");
     }
-    const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::ann_assign) || call->parent->is(Kind::return_) ||
-                       call->role == "args" || call->parent->is(Kind::keyword);
+    const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::ann_assign) ||
+                       call->parent->is(Kind::return_) || call->role == "args" ||
+                       call->parent->is(Kind::keyword);
     edits_.insert(call->begin, whole ? "" : "(");
     edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None" + (whole ? "" : ")"));
     edits_.explain(call->line, "rank 0 alone has a SummaryWriter", "one process writes the event file");
@@ -200,7 +243,8 @@ class Outputs {
 
   void visit_wandb(const Node* call) {
     some_call_ = call;
-    if (names_.argument(call, "mode", -1) != nullptr) refuse(call, "remove `mode`, so that it can be \"disabled\" on every rank but 0");
+    if (names_.argument(call, "mode", -1) != nullptr)
+      refuse(call, "remove `mode`, so that it can be \"disabled\" on every rank but 0");
     edits_.add_argument(*call, "mode=None if " + dialect_.is_first(call) + " else \"disabled\"");
     edits_.explain(call->line, "wandb is disabled on every rank but 0", "one run is recorded");
   }

@@ -83,8 +83,8 @@ Error raised(const std::string& file) {
   std::string text = attribute_text(value, "text");
   text = text.substr(0, text.find_last_not_of("\r\n") + 1);
   const size_t first = std::min(text.find_first_not_of(" \t\f"), text.size());
-  std::string report = fmt::format("the file is not a program of Python {}.{}\n  File \"{}\", line {}", PY_MAJOR_VERSION,
-                                   PY_MINOR_VERSION, file, line);
+  std::string report = fmt::format("the file is not a program of Python {}.{}\n  File \"{}\", line {}",
+                                   PY_MAJOR_VERSION, PY_MINOR_VERSION, file, line);
   if (!text.empty()) {
     report += "\n    " + text.substr(first);
     const long caret = column - 1 - static_cast<long>(first);
@@ -94,7 +94,8 @@ Error raised(const std::string& file) {
 }
 
 bool is_cookie_character(char c) {
-  return c == '-' || c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return c == '-' || c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+         (c >= 'A' && c <= 'Z');
 }
 
 /// The encoding that one of the first two lines names (PEP 263: `# -*- coding: latin-1 -*-`); empty when none does.
@@ -216,12 +217,12 @@ class Copy {
   }
 
   static void constant(Node& copy, PyObject* value) {
-    copy.literal = PyUnicode_Check(value)      ? Literal::string
-                   : PyBytes_Check(value)      ? Literal::bytes
-                   : PyBool_Check(value)       ? Literal::boolean
-                   : value == Py_None          ? Literal::null
-                   : value == Py_Ellipsis      ? Literal::ellipsis
-                                               : Literal::number;
+    copy.literal = PyUnicode_Check(value) ? Literal::string
+                   : PyBytes_Check(value) ? Literal::bytes
+                   : PyBool_Check(value)  ? Literal::boolean
+                   : value == Py_None     ? Literal::null
+                   : value == Py_Ellipsis ? Literal::ellipsis
+                                          : Literal::number;
     if (copy.literal == Literal::bytes) return;
     copy.text = value == Py_None ? "None" : text_of(value);
   }
@@ -240,9 +241,11 @@ SourceText decode(const std::string& file, std::string_view bytes) {
   const std::string declared = declared_encoding(bytes);
   source.encoding = declared.empty() || is_utf8(declared) ? "utf-8" : declared;
   if (source.mark && source.encoding != "utf-8") {
-    throw user_error("{} begins with a UTF-8 byte order mark, but says that its encoding is {}", file, declared);
+    throw user_error("{} begins with a UTF-8 byte order mark, but says that its encoding is {}", file,
+                     declared);
   }
-  const Ref text(PyUnicode_Decode(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), source.encoding.c_str(), "strict"));
+  const Ref text(PyUnicode_Decode(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+                                  source.encoding.c_str(), "strict"));
   if (!text) {
     if (PyErr_ExceptionMatches(PyExc_LookupError) != 0) {
       PyErr_Clear();
@@ -270,7 +273,8 @@ SourceText decode(const std::string& file, std::string_view bytes) {
 std::string encode(const std::string& file, const SourceText& source) {
   if (source.encoding == "utf-8") return (source.mark ? "\xef\xbb\xbf" : "") + source.text;
   start();
-  const Ref text(PyUnicode_DecodeUTF8(source.text.data(), static_cast<Py_ssize_t>(source.text.size()), "strict"));
+  const Ref text(
+      PyUnicode_DecodeUTF8(source.text.data(), static_cast<Py_ssize_t>(source.text.size()), "strict"));
   const Ref bytes(text ? PyUnicode_AsEncodedString(text.get(), source.encoding.c_str(), "strict") : nullptr);
   if (!bytes) {
     PyErr_Clear();
@@ -287,7 +291,8 @@ Tree parse(const std::string& file, const std::string& text) {
   flags.cf_feature_version = PY_MINOR_VERSION;
   const Ref name(PyUnicode_DecodeFSDefault(file.c_str()));
   // Invalid escapes in strings are the author's affair: no warnings.
-  if (PyObject* warnings = PySys_GetObject("warnoptions"); warnings != nullptr && PyList_Size(warnings) == 0) {
+  if (PyObject* warnings = PySys_GetObject("warnoptions");
+      warnings != nullptr && PyList_Size(warnings) == 0) {
     const Ref ignore(PyUnicode_FromString("ignore"));
     PyList_Append(warnings, ignore.get());
   }

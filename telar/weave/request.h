@@ -17,10 +17,11 @@ struct Request {
 struct Reply {
   enum class Kind { woven, already_parallel, refused, described };
   Kind kind = Kind::woven;
-  std::string bytes;        ///< of the woven file, in the encoding of the input; the input's own when already parallel
+  std::string
+      bytes;  ///< of the woven file, in the encoding of the input; the input's own when already parallel
   std::string diff;
   std::string explanation;  ///< a line for each edit
-  std::string message;      ///< when refused: file, line, construct and decision; when already parallel: by what
+  std::string message;  ///< when refused: file, line, construct and decision; when already parallel: by what
   std::string json;
 };
 

@@ -22,16 +22,23 @@ class Deeper {
 };
 
 bool returns_itself(std::string_view method) {
-  static const std::unordered_set<std::string_view> names = {"to",    "cuda", "cpu",   "half", "float",
-                                                             "double", "bfloat16", "train", "eval", "requires_grad_",
-                                                             "apply", "to_empty"};
+  static const std::unordered_set<std::string_view> names = {
+      "to",       "cuda",  "cpu",  "half",           "float", "double",
+      "bfloat16", "train", "eval", "requires_grad_", "apply", "to_empty"};
   return names.contains(method);
 }
 
 bool passes_through(const std::string& qualified) {
-  static const std::unordered_set<std::string_view> names = {
-      "torch.nn.DataParallel", "torch.compile", "torch.jit.script", "enumerate", "tqdm.tqdm", "tqdm.auto.tqdm",
-      "tqdm.notebook.tqdm", "tqdm.std.tqdm", "iter", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"};
+  static const std::unordered_set<std::string_view> names = {"torch.nn.DataParallel",
+                                                             "torch.compile",
+                                                             "torch.jit.script",
+                                                             "enumerate",
+                                                             "tqdm.tqdm",
+                                                             "tqdm.auto.tqdm",
+                                                             "tqdm.notebook.tqdm",
+                                                             "tqdm.std.tqdm",
+                                                             "iter",
+                                                             "torch.nn.SyncBatchNorm.convert_sync_batchnorm"};
   return names.contains(qualified);
 }
 
@@ -55,8 +62,9 @@ std::string Names::qualified(const Node* expression) const {
   if (where < 0) {
     for (const std::string& module : star_imports_) {
       if (module.starts_with("torch") || module.find("keras") != std::string::npos) {
-        const bool builtin = expression->text == "print" || expression->text == "open" || expression->text == "enumerate" ||
-                             expression->text == "len" || expression->text == "range";
+        const bool builtin = expression->text == "print" || expression->text == "open" ||
+                             expression->text == "enumerate" || expression->text == "len" ||
+                             expression->text == "range";
         if (!builtin) return canonical(module + "." + expression->text);
       }
     }
@@ -109,7 +117,8 @@ const Node* Names::argument(const Node* call, std::string_view name, int positio
       if (!origin->is(Kind::dict)) continue;
       const auto& keys = origin->list("keys");
       for (size_t i = 0; i < keys.size(); ++i) {
-        if (keys[i] != nullptr && keys[i]->is_string() && keys[i]->text == name) return origin->list("values")[i];
+        if (keys[i] != nullptr && keys[i]->is_string() && keys[i]->text == name)
+          return origin->list("values")[i];
       }
     }
   }
@@ -147,7 +156,8 @@ bool Names::derives(const Node* class_def, const std::vector<std::string_view>& 
     const std::string name = qualified(base);
     if (std::find(wanted.begin(), wanted.end(), name) != wanted.end()) return true;
     const Node* found = definition(base);
-    if (found != nullptr && found->is(Kind::class_def) && found != class_def && derives(found, wanted)) return true;
+    if (found != nullptr && found->is(Kind::class_def) && found != class_def && derives(found, wanted))
+      return true;
   }
   return false;
 }
@@ -162,7 +172,8 @@ const Node* Names::definition(const Node* expression) const {
       const Node* own = class_of(expression);
       for (const Node* base : own != nullptr ? own->list("bases") : std::vector<Node*>()) {
         const Node* found = definition(base);
-        if (found != nullptr && found->is(Kind::class_def) && found != own) return method(found, expression->text);
+        if (found != nullptr && found->is(Kind::class_def) && found != own)
+          return method(found, expression->text);
       }
     }
     return nullptr;
@@ -171,8 +182,9 @@ const Node* Names::definition(const Node* expression) const {
   const Node* found = nullptr;
   for (const Value& value : values(place(expression))) {
     const Node* candidate = value.node->is_function() || value.node->is(Kind::class_def) ? value.node
-                            : value.node->is(Kind::name) && value.part < 0 && !value.element ? definition(value.node)
-                                                                                            : nullptr;
+                            : value.node->is(Kind::name) && value.part < 0 && !value.element
+                                ? definition(value.node)
+                                : nullptr;
     if (candidate == nullptr || candidate == found) continue;
     if (found != nullptr) return nullptr;
     found = candidate;
@@ -218,7 +230,8 @@ const Node* Names::owner_class(const Node* expression) const {
     for (const Node* origin : origins(expression)) {
       const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
       // Classes are called by their names; an attribute that is called is a method.
-      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name)) candidate = definition(origin->child("func"));
+      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name))
+        candidate = definition(origin->child("func"));
       if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
     }
     return found;
@@ -258,8 +271,10 @@ std::vector<const Node*> Names::return_origins(const Node* function, int part) c
   return answered_once({reinterpret_cast<uintptr_t>(function), part}, [&] {
     std::vector<const Node*> found;
     walk(*function, [&](const Node& node) {
-      if (&node != function && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def))) return false;
-      if (node.is(Kind::return_) && node.child("value") != nullptr) add(found, origins(node.child("value"), part));
+      if (&node != function && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def)))
+        return false;
+      if (node.is(Kind::return_) && node.child("value") != nullptr)
+        add(found, origins(node.child("value"), part));
       return true;
     });
     return found;
@@ -274,7 +289,8 @@ void Names::call_origins(const Node* call, int part, std::vector<const Node*>& f
     if (!found.empty()) return;
   }
   const auto& arguments = call->list("args");
-  if (!arguments.empty() && passes_through(qualified(function))) return add(found, origins(arguments[0], part));
+  if (!arguments.empty() && passes_through(qualified(function)))
+    return add(found, origins(arguments[0], part));
   if (function->is(Kind::attribute) && returns_itself(function->text) && qualified(function).empty()) {
     const std::vector<const Node*> same = origins(function->child("value"), part);
     if (!same.empty()) return add(found, same);
@@ -297,7 +313,8 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
       if (expression->is(Kind::subscript) && (where = place(expression->child("value"))) >= 0) {
         const std::string prefix = name(where) + "[";
         for (const auto& [key, other] : by_name_) {
-          if (key.first == scope(where) && key.second.starts_with(prefix)) add(found, place_origins(other, -1));
+          if (key.first == scope(where) && key.second.starts_with(prefix))
+            add(found, place_origins(other, -1));
         }
         for (const Node* table : place_origins(where, -1)) {
           if (table->is(Kind::dict_comp)) add(found, origins(table->child("value")));
@@ -318,7 +335,8 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
     case Kind::tuple:
     case Kind::list: {
       const auto& parts = expression->list("elts");
-      if (part >= 0 && static_cast<size_t>(part) < parts.size()) return origins(parts[static_cast<size_t>(part)]);
+      if (part >= 0 && static_cast<size_t>(part) < parts.size())
+        return origins(parts[static_cast<size_t>(part)]);
       return {expression};
     }
     case Kind::call: call_origins(expression, part, found); return found;

@@ -21,13 +21,16 @@ void write_text_device(TorchWeaving& weaving, const Node& constant) {
   const int number = device_number(constant.text);
   if (number < 0 || constant.parent->is(Kind::expr)) return;
   if (number > 0) {
-    weaving.refuse(&constant, "the program places parts on several GPUs itself; decide which part each process is to have");
+    weaving.refuse(
+        &constant,
+        "the program places parts on several GPUs itself; decide which part each process is to have");
   }
   if (constant.inside_fstring) weaving.refuse(&constant, "take the device's name out of the f-string");
   std::string text = weaving.text(constant);
   text.erase(text.find(":0"), 2);
   weaving.edits.replace(constant, text);
-  weaving.edits.explain(constant.line, "\"cuda:0\" becomes \"cuda\"", "each process has its own GPU, chosen at the start");
+  weaving.edits.explain(constant.line, "\"cuda:0\" becomes \"cuda\"",
+                        "each process has its own GPU, chosen at the start");
 }
 
 }  // namespace
@@ -35,9 +38,11 @@ void write_text_device(TorchWeaving& weaving, const Node& constant) {
 void write_devices(TorchWeaving& weaving) {
   for (const Node& node : weaving.names.tree().nodes()) {
     if (node.is_string()) write_text_device(weaving, node);
-    if (node.is(Kind::joined_str) && !node.list("values").empty() && node.list("values")[0]->text == "cuda:") {
+    if (node.is(Kind::joined_str) && !node.list("values").empty() &&
+        node.list("values")[0]->text == "cuda:") {
       weaving.edits.replace(node, "\"cuda\"");
-      weaving.edits.explain(node.line, "a numbered GPU becomes \"cuda\"", "each process has its own GPU, chosen at the start");
+      weaving.edits.explain(node.line, "a numbered GPU becomes \"cuda\"",
+                            "each process has its own GPU, chosen at the start");
     }
     if (node.is(Kind::assign) && node.list("targets")[0]->is(Kind::subscript)) {
       const Node* key = node.list("targets")[0]->child("slice");
@@ -52,10 +57,12 @@ void write_devices(TorchWeaving& weaving) {
     const Node* function = call->child("func");
     if (weaving.names.qualified(function) == "torch.cuda.set_device") {
       weaving.edits.remove(*statement_of(call));
-      weaving.edits.explain(call->line, "torch.cuda.set_device goes", "each process has its own GPU, chosen at the start");
+      weaving.edits.explain(call->line, "torch.cuda.set_device goes",
+                            "each process has its own GPU, chosen at the start");
     } else if (function->is(Kind::attribute) && function->text == "cuda" && !call->list("args").empty()) {
       weaving.edits.remove_argument(*call, *call->list("args")[0]);
-      weaving.edits.explain(call->line, ".cuda() without a number", "each process has its own GPU, chosen at the start");
+      weaving.edits.explain(call->line, ".cuda() without a number",
+                            "each process has its own GPU, chosen at the start");
     }
   }
 }

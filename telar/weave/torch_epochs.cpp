@@ -42,7 +42,8 @@ class Epochs {
     for (const TorchLoop& loop : w_.program.loops) {
       if (!loop.trains) continue;
       bool shuffled = false;
-      for (const size_t loader : loop.loaders) shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
+      for (const size_t loader : loop.loaders)
+        shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
       if (shuffled) write_order(loop);
     }
     write_seeds();
@@ -54,8 +55,10 @@ class Epochs {
     const Node* sampler = w_.names.argument(call, "sampler", 3);
     if (sampler != nullptr) {
       for (const Node* origin : w_.names.origins(sampler)) {
-        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.WeightedRandomSampler") return false;
-        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.SequentialSampler") return false;
+        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.WeightedRandomSampler")
+          return false;
+        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.SequentialSampler")
+          return false;
       }
       return true;
     }
@@ -101,7 +104,8 @@ class Epochs {
     const std::string loader = w_.text(*loop.loader);
     const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
-    if (loop.loader->is(Kind::call)) w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
+    if (loop.loader->is(Kind::call))
+      w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
     std::vector<std::string> way;
     const auto lines_for = [&](const std::string& of, const std::string& epoch) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
@@ -133,14 +137,16 @@ class Epochs {
     }
     if (any_loop) {
       w_.refuse(loop.loop,
-                "which epoch this is cannot be seen, and each epoch needs its own order of the samples; count the epochs with "
+                "which epoch this is cannot be seen, and each epoch needs its own order of the samples; "
+                "count the epochs with "
                 "`for epoch in range(…)` and hand `epoch` to this function");
     }
   }
 
   void insert(const Node* statement, const std::vector<std::string>& text) {
     w_.edits.before(*statement, text);
-    w_.edits.explain(statement->line, "set_epoch", "each epoch draws another order, the same in every process");
+    w_.edits.explain(statement->line, "set_epoch",
+                     "each epoch draws another order, the same in every process");
   }
 
   /// What the variable `name` of the loop around nodes[step] is called in the function of nodes[0]; empty when not given.
@@ -150,7 +156,8 @@ class Epochs {
       std::string inner;
       for (const Node* parameter : function->child("args")->list("args")) {
         for (const Value& value : w_.names.values(w_.names.place(parameter))) {
-          if (value.node->is(Kind::name) && value.node->text == name && is_inside(value.node, nodes[i])) inner = parameter->text;
+          if (value.node->is(Kind::name) && value.node->text == name && is_inside(value.node, nodes[i]))
+            inner = parameter->text;
         }
       }
       if (inner.empty()) return {};
@@ -168,7 +175,8 @@ class Epochs {
       if (!w_.names.is_parameter(place)) {
         // A global, or an attribute of the same object.
         if (w_.names.scope(place)->is(Kind::module)) continue;
-        if (!w_.names.scope(place)->is(Kind::class_def) || class_of(nodes[i]) != class_of(nodes[0])) return {};
+        if (!w_.names.scope(place)->is(Kind::class_def) || class_of(nodes[i]) != class_of(nodes[0]))
+          return {};
         continue;
       }
       const Node* given = nullptr;
@@ -195,20 +203,28 @@ class Epochs {
       numpy_seed = numpy_seed || callee == "numpy.random.seed";
       python_seed = python_seed || callee == "random.seed";
       if (in_training(call)) continue;
-      const bool own_state = w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
+      const bool own_state =
+          w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
       if (own_state) continue;
-      if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") || callee.starts_with("torch.normal")) drawn_torch = call;
-      if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" && callee != "numpy.random.RandomState" &&
-           callee != "numpy.random.default_rng") || callee == "sklearn.model_selection.train_test_split") {
+      if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
+          callee.starts_with("torch.normal"))
+        drawn_torch = call;
+      if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+           callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
+          callee == "sklearn.model_selection.train_test_split") {
         drawn_numpy = call;
       }
-      if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random") drawn_python = call;
+      if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
+        drawn_python = call;
     }
     std::vector<std::string> start;
-    const auto agree = [&](const Node* drawn, bool seeded, const std::string& module, const std::string& function) {
+    const auto agree = [&](const Node* drawn, bool seeded, const std::string& module,
+                           const std::string& function) {
       if (drawn == nullptr || seeded) return;
       start.push_back(w_.dialect.module_name(module) + function);
-      w_.edits.explain(drawn->line, start.back(), "what is drawn before training, such as a split of the data, must agree in all processes");
+      w_.edits.explain(
+          drawn->line, start.back(),
+          "what is drawn before training, such as a split of the data, must agree in all processes");
     };
     agree(drawn_torch, torch_seed, "torch", ".manual_seed(0)");
     agree(drawn_numpy, numpy_seed, "numpy", ".random.seed(0)");
@@ -224,14 +240,21 @@ class Epochs {
         outer = around != nullptr ? around : node == loop.loop ? outer : outer;
         if (around != nullptr) outer = around;
       }
-      if (!differ_before_.empty() && std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end()) continue;
+      if (!differ_before_.empty() &&
+          std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end())
+        continue;
       differ_before_.push_back(outer);
       const std::string torch = w_.dialect.module_name("torch");
-      std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " + w_.dialect.rank(outer) + ")"};
-      if (numpy_seed) text.push_back(w_.dialect.module_name("numpy") + ".random.seed(" + torch + ".initial_seed() % 2**32)");
-      if (python_seed) text.push_back(w_.dialect.module_name("random") + ".seed(" + torch + ".initial_seed())");
+      std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " +
+                                       w_.dialect.rank(outer) + ")"};
+      if (numpy_seed)
+        text.push_back(w_.dialect.module_name("numpy") + ".random.seed(" + torch +
+                       ".initial_seed() % 2**32)");
+      if (python_seed)
+        text.push_back(w_.dialect.module_name("random") + ".seed(" + torch + ".initial_seed())");
       w_.edits.before(*outer, text);
-      w_.edits.explain(outer->line, text[0], "dropout, noise and augmentation must differ between the processes");
+      w_.edits.explain(outer->line, text[0],
+                       "dropout, noise and augmentation must differ between the processes");
     }
   }
 

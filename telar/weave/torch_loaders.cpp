@@ -9,8 +9,12 @@ namespace {
 
 constexpr const char* kWhy = "each process takes its share of the samples";
 
-bool is_true(const Node* node) { return node != nullptr && node->literal == Literal::boolean && node->text == "True"; }
-bool is_false(const Node* node) { return node == nullptr || (node->literal == Literal::boolean && node->text == "False"); }
+bool is_true(const Node* node) {
+  return node != nullptr && node->literal == Literal::boolean && node->text == "True";
+}
+bool is_false(const Node* node) {
+  return node == nullptr || (node->literal == Literal::boolean && node->text == "False");
+}
 
 /// Whether writing an expression a second time computes nothing again.
 bool is_plain(const Node* node) {
@@ -41,13 +45,17 @@ class Loaders {
     if (dataset == nullptr) w_.refuse(call, "hand it the dataset as its first argument");
     for (const Node* origin : w_.names.origins(dataset)) {
       const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
-      if (own != nullptr && own->is(Kind::class_def) && w_.names.derives(own, {"torch.utils.data.IterableDataset"})) {
-        w_.refuse(call, "an IterableDataset has no length to share out; decide in its __iter__ which samples each process gives");
+      if (own != nullptr && own->is(Kind::class_def) &&
+          w_.names.derives(own, {"torch.utils.data.IterableDataset"})) {
+        w_.refuse(call,
+                  "an IterableDataset has no length to share out; decide in its __iter__ which samples each "
+                  "process gives");
       }
     }
     if (is_plain(dataset)) return w_.text(*dataset);
     const Node* statement = statement_of(call);
-    if (!is_inside(dataset, call) || (!statement->is(Kind::assign) && !statement->is(Kind::return_) && !statement->is(Kind::expr))) {
+    if (!is_inside(dataset, call) ||
+        (!statement->is(Kind::assign) && !statement->is(Kind::return_) && !statement->is(Kind::expr))) {
       w_.refuse(call, "keep its dataset in a variable first");
     }
     for (const Node* around = call->parent; around != statement; around = around->parent) {
@@ -66,13 +74,16 @@ class Loaders {
     w_.dialect.import("from torch.utils.data.distributed import DistributedSampler");
     w_.dialect.use(call);
     const std::string group =
-        horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call) : std::string();
+        horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call)
+                : std::string();
     return "DistributedSampler(" + of + group + options + ")";
   }
 
   void write(const Node* call) {
     if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
-      w_.refuse(call, "how a batch_sampler is to be shared out is for its author to say; use batch_size and sampler");
+      w_.refuse(
+          call,
+          "how a batch_sampler is to be shared out is for its author to say; use batch_size and sampler");
     }
     write_batch(call);
     const Node* given = w_.names.argument(call, "sampler", 3);
@@ -89,7 +100,8 @@ class Loaders {
       if (!spread->is(Kind::name)) w_.refuse(call, "keep these keyword arguments in a variable");
       const std::string table = w_.text(*spread);
       w_.edits.replace(*spread, "{**" + table + ", \"shuffle\": False}");
-      w_.edits.add_argument(*call, "sampler=" + sampler(call, dataset, ", shuffle=" + table + ".get(\"shuffle\", False)"));
+      w_.edits.add_argument(
+          *call, "sampler=" + sampler(call, dataset, ", shuffle=" + table + ".get(\"shuffle\", False)"));
     } else {
       const std::string options = is_true(shuffle)    ? ""
                                   : is_false(shuffle) ? ", shuffle=False"
@@ -112,14 +124,16 @@ class Loaders {
     const std::string callee = made == nullptr ? "" : w_.names.callee(made);
     if (callee == "torch.utils.data.RandomSampler" || callee == "torch.utils.data.SequentialSampler") {
       if (made->list("args").size() + made->list("keywords").size() != 1) {
-        w_.refuse(made, "drawing with replacement or a given number of samples cannot be shared out by itself");
+        w_.refuse(made,
+                  "drawing with replacement or a given number of samples cannot be shared out by itself");
       }
       const std::string options = callee.ends_with("RandomSampler") ? "" : ", shuffle=False";
       w_.edits.replace(*made, sampler(made, w_.text(*w_.names.argument(made, "data_source", 0)), options));
     } else if (callee == "torch.utils.data.SubsetRandomSampler") {
       const Node* indices = w_.names.argument(made, "indices", 0);
       if (!is_plain(indices)) w_.refuse(made, "keep the indices in a variable first");
-      if (function_of(made) != function_of(call)) w_.refuse(made, "make the sampler where its loader is made");
+      if (function_of(made) != function_of(call))
+        w_.refuse(made, "make the sampler where its loader is made");
       const Node* dataset = w_.names.argument(call, "dataset", 0);
       w_.dialect.import("from torch.utils.data import Subset");
       w_.edits.replace(*dataset, "Subset(" + w_.text(*dataset) + ", " + w_.text(*indices) + ")");
@@ -132,10 +146,13 @@ class Loaders {
       }
       w_.edits.replace(*count, divided(w_.names.tree(), *count, w_.dialect.size(made)));
       const std::string torch = w_.dialect.module_name("torch");
-      w_.edits.add_argument(*made, "generator=" + torch + ".Generator().manual_seed(" + w_.dialect.rank(made) + ")");
+      w_.edits.add_argument(*made,
+                            "generator=" + torch + ".Generator().manual_seed(" + w_.dialect.rank(made) + ")");
     } else {
-      w_.refuse(call, "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
-                      "SubsetRandomSampler and WeightedRandomSampler");
+      w_.refuse(
+          call,
+          "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
+          "SubsetRandomSampler and WeightedRandomSampler");
     }
     w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhy);
   }
@@ -147,7 +164,8 @@ class Loaders {
       w_.refuse(call, "give it batch_size itself, so that it can be divided among the processes");
     }
     w_.edits.replace(*batch, divided(w_.names.tree(), *batch, w_.dialect.size(call)));
-    w_.edits.explain(call->line, "the batch is divided among the processes", "together they take the author's batch");
+    w_.edits.explain(call->line, "the batch is divided among the processes",
+                     "together they take the author's batch");
   }
 
   /// One process of each host downloads; the others wait for it.
@@ -157,12 +175,15 @@ class Loaders {
       if (download == nullptr || !is_true(download->child("value")) || !is_inside(download, call)) continue;
       const Node* statement = statement_of(call);
       if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
-        w_.refuse(call, "keep the downloaded dataset in a variable first, so that one process can download while the others wait");
+        w_.refuse(call,
+                  "keep the downloaded dataset in a variable first, so that one process can download while "
+                  "the others wait");
       }
       const std::string local = w_.dialect.local_rank(call);
       w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});
       w_.edits.after(*statement, {"if " + local + " == 0:", "    " + w_.dialect.barrier(call)});
-      w_.edits.explain(call->line, "the first process of a host downloads", "the others wait and find the files");
+      w_.edits.explain(call->line, "the first process of a host downloads",
+                       "the others wait and find the files");
     }
   }
 

@@ -85,12 +85,15 @@ class Metrics {
       if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::add)) {
         add(node.child("target"), node.child("value"), node.child("value")->is(Kind::list));
       }
-      if (node.is(Kind::assign) && node.child("value")->is(Kind::bin_op) && node.child("value")->child("op")->is(Kind::add)) {
+      if (node.is(Kind::assign) && node.child("value")->is(Kind::bin_op) &&
+          node.child("value")->child("op")->is(Kind::add)) {
         const Node* target = node.list("targets")[0];
-        if (w_.text(*node.child("value")->child("left")) == w_.text(*target)) add(target, node.child("value")->child("right"), false);
+        if (w_.text(*node.child("value")->child("left")) == w_.text(*target))
+          add(target, node.child("value")->child("right"), false);
       }
       if (node.is(Kind::call) && node.child("func")->is(Kind::attribute) && node.list("args").size() == 1 &&
-          (node.child("func")->text == "append" || node.child("func")->text == "extend") && node.parent->is(Kind::expr)) {
+          (node.child("func")->text == "append" || node.child("func")->text == "extend") &&
+          node.parent->is(Kind::expr)) {
         add(node.child("func")->child("value"), node.list("args")[0], true);
       }
       return true;
@@ -118,10 +121,12 @@ class Metrics {
       const Node* started = nullptr;
       for (const Node* mention : mentions(sum, loop)) {
         const bool inside = is_inside(mention, loop.loop);
-        const bool fresh = mention->store && mention->parent->is(Kind::assign) && !adds_to_itself(mention, sum);
+        const bool fresh =
+            mention->store && mention->parent->is(Kind::assign) && !adds_to_itself(mention, sum);
         const bool fresh_in_tuple = mention->store && mention->parent->is(Kind::tuple);
         if (inside && (fresh || fresh_in_tuple)) reset_inside = true;
-        if (!inside && mention->begin < loop.loop->begin && (fresh || fresh_in_tuple)) started = statement_of(mention);
+        if (!inside && mention->begin < loop.loop->begin && (fresh || fresh_in_tuple))
+          started = statement_of(mention);
         if (!inside && mention->begin > loop.loop->end && !mention->store) used_after = true;
       }
       const bool outlives = !sum.target->is(Kind::name);
@@ -129,11 +134,14 @@ class Metrics {
       if (reset_inside || (!used_after && !(outlives && started_here))) continue;
       if (!started_here) {
         if (sum.is_list) continue;  // a history of this process's own batches
-        w_.refuse(sum.target, "it is summed over the samples of several loops, but each process sees its share; set it to zero "
-                              "before the loop, in the same block");
+        w_.refuse(
+            sum.target,
+            "it is summed over the samples of several loops, but each process sees its share; set it to zero "
+            "before the loop, in the same block");
       }
       text.push_back(reduction(sum, loop));
-      w_.edits.explain(loop.loop->line, text.back(), "each process added up its own samples; the author's figure is that of all");
+      w_.edits.explain(loop.loop->line, text.back(),
+                       "each process added up its own samples; the author's figure is that of all");
     }
     if (text.empty()) return;
     w_.dialect.use(loop.loop);
@@ -157,7 +165,8 @@ class Metrics {
   /// Whether two statements run equally often: no loop is around one and not around the other.
   static bool same_repetition(const Node* a, const Node* b) {
     const auto around = [](const Node* node) {
-      for (node = node->parent; node != nullptr && !node->is(Kind::for_) && !node->is(Kind::while_) && !node->is_function();) {
+      for (node = node->parent;
+           node != nullptr && !node->is(Kind::for_) && !node->is(Kind::while_) && !node->is_function();) {
         node = node->parent;
       }
       return node;
@@ -184,9 +193,11 @@ class Metrics {
     const auto holds_sum = [&](const Node* expression, bool here) {
       bool found = false;
       walk(*expression, [&](const Node& node) {
-        const std::string text = node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) ? w_.text(node) : "";
+        const std::string text =
+            node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) ? w_.text(node) : "";
         found = found || (!text.empty() && ((here && text == sum.text) || (!here && results.contains(text))));
-        found = found || (!here && node.is(Kind::call) && w_.names.called_function(&node) == function && function != nullptr);
+        found = found || (!here && node.is(Kind::call) && w_.names.called_function(&node) == function &&
+                          function != nullptr);
         return !found;
       });
       return found;
@@ -213,7 +224,8 @@ class Metrics {
     bool found = false;
     walk(*expression, [&](const Node& node) {
       if (found) return false;
-      if (node.is(Kind::call) && w_.names.qualified(node.child("func")) == "len" && !node.list("args").empty()) {
+      if (node.is(Kind::call) && w_.names.qualified(node.child("func")) == "len" &&
+          !node.list("args").empty()) {
         const Node* of = node.list("args")[0];
         if (of->is(Kind::attribute) && of->text == "sampler") of = of->child("value");
         for (const Node* origin : w_.names.origins(of)) {
@@ -225,8 +237,10 @@ class Metrics {
       if (loop.index != nullptr && loop.index->is(Kind::name) && node.text == loop.index->text) found = true;
       const int place = w_.names.place(&node);
       for (const Value& value : w_.names.values(place)) {
-        if (value.augmented && value.node->literal == Literal::number && is_inside(value.node, loop.loop)) found = true;
-        if (!value.augmented && !value.element && depth > 0 && !value.node->is(Kind::class_def) && !value.node->is_function()) {
+        if (value.augmented && value.node->literal == Literal::number && is_inside(value.node, loop.loop))
+          found = true;
+        if (!value.augmented && !value.element && depth > 0 && !value.node->is(Kind::class_def) &&
+            !value.node->is_function()) {
           found = found || counts_batches(value.node, loop, depth - 1);
         }
       }
@@ -244,7 +258,8 @@ class Metrics {
         "        value, dtype=" + torch + ".float64 if isinstance(value, float) else None)",
     };
     if (w_.dialect.is_horovod()) {
-      text.push_back("    total = " + w_.dialect.module() + ".allreduce(total, op=" + w_.dialect.module() + ".Sum)");
+      text.push_back("    total = " + w_.dialect.module() + ".allreduce(total, op=" + w_.dialect.module() +
+                     ".Sum)");
     } else {
       text.push_back("    total = total.cuda() if " + torch + ".cuda.is_available() else total");
       text.push_back("    " + w_.dialect.module() + ".all_reduce(total)");
@@ -258,12 +273,14 @@ class Metrics {
     const std::string name = w_.names.fresh("gather_over_ranks");
     const std::string module = w_.dialect.module();
     if (w_.dialect.is_horovod()) {
-      w_.dialect.function({"def " + name + "(values):",
-                           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"});
+      w_.dialect.function(
+          {"def " + name + "(values):",
+           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"});
     } else {
-      w_.dialect.function({"def " + name + "(values):", "    parts = [None] * " + module + ".get_world_size()",
-                           "    " + module + ".all_gather_object(parts, list(values))",
-                           "    return [value for part in parts for value in part]"});
+      w_.dialect.function(
+          {"def " + name + "(values):", "    parts = [None] * " + module + ".get_world_size()",
+           "    " + module + ".all_gather_object(parts, list(values))",
+           "    return [value for part in parts for value in part]"});
     }
     return name;
   }
@@ -278,7 +295,8 @@ class Metrics {
       if (!node.is(Kind::return_) || node.child("value") == nullptr) return true;
       const Node* value = node.child("value");
       w_.edits.replace(*value, add_up() + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
-      w_.edits.explain(node.line, "the closure returns the mean loss of all processes", "the optimizer decides by it, and must decide alike");
+      w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
+                       "the optimizer decides by it, and must decide alike");
       return true;
     });
   }
@@ -306,7 +324,8 @@ void check_control_flow(const TorchWeaving& weaving) {
     if (!loop.trains) continue;
     std::set<std::string> names;
     walk(*loop.loop->child("target"), [&](const Node& node) {
-      if (node.is(Kind::name) && !(loop.index != nullptr && loop.index->text == node.text)) names.insert(node.text);
+      if (node.is(Kind::name) && !(loop.index != nullptr && loop.index->text == node.text))
+        names.insert(node.text);
       return true;
     });
     for (int round = 0; round < 3; ++round) {
@@ -319,7 +338,8 @@ void check_control_flow(const TorchWeaving& weaving) {
             });
           }
         }
-        if (node.is(Kind::aug_assign) && node.child("target")->is(Kind::name) && depends_on(node.child("value"), names)) {
+        if (node.is(Kind::aug_assign) && node.child("target")->is(Kind::name) &&
+            depends_on(node.child("value"), names)) {
           names.insert(node.child("target")->text);
         }
         return true;
@@ -331,7 +351,8 @@ void check_control_flow(const TorchWeaving& weaving) {
       for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
         if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
           weaving.refuse(around->child("test"),
-                         "whether a process goes on depends on its own batch, and the others would wait for it for ever; decide "
+                         "whether a process goes on depends on its own batch, and the others would wait for "
+                         "it for ever; decide "
                          "by something that all processes know, or after the epoch");
         }
       }

@@ -11,17 +11,36 @@ namespace telar::weave {
 namespace {
 
 const std::unordered_set<std::string_view>& same_on_wrapper() {
-  static const std::unordered_set<std::string_view> names = {"train", "eval", "parameters", "zero_grad", "training",
-                                                             "module", "no_sync", "requires_grad_", "to", "cuda"};
+  static const std::unordered_set<std::string_view> names = {
+      "train",  "eval",    "parameters",     "zero_grad", "training",
+      "module", "no_sync", "requires_grad_", "to",        "cuda"};
   return names;
 }
 
 /// Methods of torch.nn.Module that compute nothing of the forward pass.
 const std::unordered_set<std::string_view>& module_methods() {
-  static const std::unordered_set<std::string_view> names = {
-      "state_dict", "load_state_dict", "named_parameters", "named_modules", "modules", "children", "named_children",
-      "buffers", "named_buffers", "apply", "half", "float", "double", "bfloat16", "cpu", "type", "extra_repr",
-      "register_forward_hook", "get_submodule", "get_parameter", "share_memory", "save_pretrained"};
+  static const std::unordered_set<std::string_view> names = {"state_dict",
+                                                             "load_state_dict",
+                                                             "named_parameters",
+                                                             "named_modules",
+                                                             "modules",
+                                                             "children",
+                                                             "named_children",
+                                                             "buffers",
+                                                             "named_buffers",
+                                                             "apply",
+                                                             "half",
+                                                             "float",
+                                                             "double",
+                                                             "bfloat16",
+                                                             "cpu",
+                                                             "type",
+                                                             "extra_repr",
+                                                             "register_forward_hook",
+                                                             "get_submodule",
+                                                             "get_parameter",
+                                                             "share_memory",
+                                                             "save_pretrained"};
   return names;
 }
 
@@ -70,9 +89,11 @@ class Wrapping {
     w_.dialect.import("from torch.nn.parallel import DistributedDataParallel");
     w_.dialect.use(wrapped.before);
     const std::string options = forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "";
-    w_.edits.before(*wrapped.before, {wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")"});
-    w_.edits.explain(wrapped.before->line, wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")",
-                     "starts all processes with rank 0's weights and averages the gradients in every backward pass");
+    w_.edits.before(*wrapped.before,
+                    {wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")"});
+    w_.edits.explain(
+        wrapped.before->line, wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")",
+        "starts all processes with rank 0's weights and averages the gradients in every backward pass");
     wrapped_.push_back(wrapped);
   }
 
@@ -99,7 +120,8 @@ class Wrapping {
     while (at->parent != nullptr) {
       const Node* around = at->parent;
       bool all = true;
-      for (const Node* mention : assigned) all = all && (mention->begin > at->end || is_inside(mention, around));
+      for (const Node* mention : assigned)
+        all = all && (mention->begin > at->end || is_inside(mention, around));
       const bool body = around->is_function() || around->is(Kind::module);
       const bool in_branch = assigned.empty() && !body;
       if (all && !in_branch && at->role != "handlers") break;
@@ -112,7 +134,8 @@ class Wrapping {
   /// torch.nn.DataParallel goes: it would split batches among the threads of one process.
   void write_data_parallel(Wrapped& wrapped) {
     for (const Node* call : w_.names.calls()) {
-      if (w_.names.qualified(call->child("func")) != "torch.nn.DataParallel" || call->list("args").empty()) continue;
+      if (w_.names.qualified(call->child("func")) != "torch.nn.DataParallel" || call->list("args").empty())
+        continue;
       const Node* inner = call->list("args")[0];
       const auto origins = w_.names.origins(inner);
       const bool same = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
@@ -143,7 +166,8 @@ class Wrapping {
           w_.edits.replace(inner->end, call->end, "");
         }
       }
-      w_.edits.explain(call->line, "nn.DataParallel goes", "each process has one device; DistributedDataParallel takes its place");
+      w_.edits.explain(call->line, "nn.DataParallel goes",
+                       "each process has one device; DistributedDataParallel takes its place");
     }
   }
 
@@ -152,14 +176,16 @@ class Wrapping {
     int count = 0;
     for (const Node* call : w_.names.calls()) {
       if (!applies(call, model)) continue;
-      for (const TorchLoop& loop : w_.program.loops) count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
+      for (const TorchLoop& loop : w_.program.loops)
+        count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
     }
     return count;
   }
 
   bool applies(const Node* call, const TorchModel& model) const {
     const Node* function = call->child("func");
-    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return false;
+    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
+      return false;
     if (w_.names.definition(function) != nullptr) return false;
     for (const Node* origin : w_.names.origins(function)) {
       if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
@@ -181,7 +207,8 @@ class Wrapping {
       const auto spread = spread_.find(place);
       return spread == spread_.end() ? nullptr : spread->second;
     }
-    if (expression->is(Kind::tuple) && part >= 0 && static_cast<size_t>(part) < expression->list("elts").size()) {
+    if (expression->is(Kind::tuple) && part >= 0 &&
+        static_cast<size_t>(part) < expression->list("elts").size()) {
       return wrapped(expression->list("elts")[static_cast<size_t>(part)], -1, depth - 1);
     }
     if (expression->is(Kind::call)) {
@@ -191,10 +218,12 @@ class Wrapping {
       if (own != nullptr && own->is_function()) {
         walk(*own, [&](const Node& node) {
           if (&node != own && node.is_function()) return false;
-          if (node.is(Kind::return_) && found == nullptr) found = wrapped(node.child("value"), part, depth - 1);
+          if (node.is(Kind::return_) && found == nullptr)
+            found = wrapped(node.child("value"), part, depth - 1);
           return true;
         });
-      } else if (function->is(Kind::attribute) && (function->text == "train" || function->text == "eval" || function->text == "to")) {
+      } else if (function->is(Kind::attribute) &&
+                 (function->text == "train" || function->text == "eval" || function->text == "to")) {
         found = wrapped(function->child("value"), part, depth - 1);
       }
       return found;
@@ -231,7 +260,8 @@ class Wrapping {
   }
 
   bool is_root(int place) const {
-    return std::any_of(wrapped_.begin(), wrapped_.end(), [&](const Wrapped& root) { return root.place == place; });
+    return std::any_of(wrapped_.begin(), wrapped_.end(),
+                       [&](const Wrapped& root) { return root.place == place; });
   }
 
   /// A variable that holds the wrapped model at one time and the bare one at another.
@@ -242,13 +272,16 @@ class Wrapping {
       if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
       for (const Node* origin : w_.names.origins(value.node, value.part)) {
         if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
-        w_.refuse(node, "it is the trained model at one call and another model at the next; give each a function of its own");
+        w_.refuse(node,
+                  "it is the trained model at one call and another model at the next; give each a function "
+                  "of its own");
       }
     }
   }
 
   bool was_removed(const Node* node) const {
-    return std::any_of(removed_.begin(), removed_.end(), [&](const Node* gone) { return is_inside(node, gone); });
+    return std::any_of(removed_.begin(), removed_.end(),
+                       [&](const Node* gone) { return is_inside(node, gone); });
   }
 
   void use(const Node* node) {
@@ -266,11 +299,15 @@ class Wrapping {
     if (argument || by_name) {
       const Node* call = by_name ? parent->parent : parent;
       const std::string callee = w_.names.callee(call);
-      if (w_.names.definition(call->child("func")) != nullptr || callee == "isinstance" || callee == "torch.nn.DataParallel") return;
+      if (w_.names.definition(call->child("func")) != nullptr || callee == "isinstance" ||
+          callee == "torch.nn.DataParallel")
+        return;
       if (found->was_data_parallel && callee == "torch.save") return;
       unwrap(node, "the function gets the model itself");
-    } else if (const Node* statement = statement_of(node); parent->is(Kind::dict) && statement->is(Kind::expr)) {
-      if (statement->child("value")->is(Kind::call) && w_.names.callee(statement->child("value")) == "torch.save") {
+    } else if (const Node* statement = statement_of(node);
+               parent->is(Kind::dict) && statement->is(Kind::expr)) {
+      if (statement->child("value")->is(Kind::call) &&
+          w_.names.callee(statement->child("value")) == "torch.save") {
         unwrap(node, "the file holds the model itself");
       }
     }
@@ -291,7 +328,8 @@ class Wrapping {
       if (around->is(Kind::with)) {
         for (const Node* item : around->list("items")) {
           const Node* context = item->child("context_expr");
-          const std::string callee = context->is(Kind::call) ? w_.names.qualified(context->child("func")) : "";
+          const std::string callee =
+              context->is(Kind::call) ? w_.names.qualified(context->child("func")) : "";
           if (callee == "torch.no_grad" || callee == "torch.inference_mode") return false;
         }
       }
@@ -309,7 +347,9 @@ class Wrapping {
       const Node* function = function_of(node);
       const Node* outer = function == nullptr ? nullptr : class_of(function);
       if (function == nullptr || (outer != nullptr && w_.names.derives(outer, {"torch.nn.Module"}))) continue;
-      if (reaches(w_.names, loop.loop, [&](const Node* call) { return w_.names.called_function(call) == function; })) return true;
+      if (reaches(w_.names, loop.loop,
+                  [&](const Node* call) { return w_.names.called_function(call) == function; }))
+        return true;
     }
     return false;
   }
@@ -318,7 +358,8 @@ class Wrapping {
   void check_method(const Node* attribute) const {
     const Node* call = attribute;
     while (call->parent->is(Kind::attribute) && call->role == "value") call = call->parent;
-    if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text)) return;
+    if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text))
+      return;
     if (!in_training(attribute)) return;
     const Node* method = w_.names.definition(call);
     bool applies_layers = method == nullptr;
@@ -335,7 +376,9 @@ class Wrapping {
       });
     }
     if (applies_layers) {
-      w_.refuse(call->parent, "gradients are averaged only for what goes through the model's forward(); call the model itself");
+      w_.refuse(
+          call->parent,
+          "gradients are averaged only for what goes through the model's forward(); call the model itself");
     }
   }
 
@@ -347,7 +390,9 @@ class Wrapping {
       const Node* owner = class_of(call);
       if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) continue;
       if (in_training(call)) {
-        w_.refuse(call, "this applies the model by another way than the one that its optimizer was given; use one variable for it");
+        w_.refuse(call,
+                  "this applies the model by another way than the one that its optimizer was given; use one "
+                  "variable for it");
       }
     }
   }
@@ -364,7 +409,8 @@ void write_clipping(TorchWeaving& w, const Node* call) {
   const Node* statement = statement_of(call);
   const auto& block = block_of(statement);
   for (const Node* other : block) {
-    if (other->begin <= statement->end || !other->is(Kind::expr) || !other->child("value")->is(Kind::call)) continue;
+    if (other->begin <= statement->end || !other->is(Kind::expr) || !other->child("value")->is(Kind::call))
+      continue;
     const Node* function = other->child("value")->child("func");
     if (!function->is(Kind::attribute) || function->text != "step") continue;
     for (const Node* origin : w.names.origins(function->child("value"))) {
@@ -373,12 +419,15 @@ void write_clipping(TorchWeaving& w, const Node* call) {
         const std::string name = w.text(*function->child("value"));
         w.edits.before(*statement, {name + ".synchronize()"});
         w.edits.guard_with(*other, "with " + name + ".skip_synchronize():");
-        w.edits.explain(call->line, name + ".synchronize()", "the averages must be there before they are clipped");
+        w.edits.explain(call->line, name + ".synchronize()",
+                        "the averages must be there before they are clipped");
         return;
       }
     }
   }
-  w.refuse(call, "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
+  w.refuse(
+      call,
+      "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
 }
 
 /// Horovod averages in the optimizer; weights and optimizer state start as rank 0's.
@@ -395,35 +444,43 @@ void write_horovod(TorchWeaving& w) {
       w.refuse(optimizer.call, "several optimizers in one program are woven for DDP only: --target ddp");
     }
     places.insert(w.names.place(target));
-    if (optimizer.name == "LBFGS") w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: --target ddp");
+    if (optimizer.name == "LBFGS")
+      w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: --target ddp");
     const std::string name = w.text(*target);
     std::vector<std::string> text;
     for (const size_t model : optimizer.models) {
-      text.push_back(hvd + ".broadcast_parameters(" + w.program.models[model].text + ".state_dict(), root_rank=0)");
+      text.push_back(hvd + ".broadcast_parameters(" + w.program.models[model].text +
+                     ".state_dict(), root_rank=0)");
     }
     text.push_back(hvd + ".broadcast_optimizer_state(" + name + ", root_rank=0)");
-    const std::string named = optimizer.models.size() == 1
-                                  ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
-                                  : std::string();
+    const std::string named =
+        optimizer.models.size() == 1
+            ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
+            : std::string();
     text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + ")");
     w.dialect.use(statement);
     w.edits.after(*statement, text);
-    w.edits.explain(statement->line, text.back(), "averages the gradients before each step; all start with rank 0's state");
+    w.edits.explain(statement->line, text.back(),
+                    "averages the gradients before each step; all start with rank 0's state");
   }
   // What Horovod does in another order than one process does must be written by hand.
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
     const std::string callee = w.names.callee(call);
     if (callee.starts_with("torch.nn.utils.clip_grad")) write_clipping(w, call);
-    if (callee == "torch.nn.DataParallel") w.refuse(call, "remove nn.DataParallel: each process has one device");
-    if (callee.ends_with("GradScaler")) w.refuse(call, "mixed precision with a GradScaler is woven for DDP only: --target ddp");
-    if (function->is(Kind::attribute) && function->text == "step" && statement_of(call)->parent->is(Kind::if_)) {
+    if (callee == "torch.nn.DataParallel")
+      w.refuse(call, "remove nn.DataParallel: each process has one device");
+    if (callee.ends_with("GradScaler"))
+      w.refuse(call, "mixed precision with a GradScaler is woven for DDP only: --target ddp");
+    if (function->is(Kind::attribute) && function->text == "step" &&
+        statement_of(call)->parent->is(Kind::if_)) {
       for (const TorchLoop& loop : w.program.loops) {
         if (!loop.trains || !is_inside(call, loop.loop)) continue;
         for (const Node* origin : w.names.origins(function->child("value"))) {
           for (const TorchOptimizer& optimizer : w.program.optimizers) {
             if (optimizer.call == origin) {
-              w.refuse(call, "gradients that are summed over several batches are woven for DDP only: --target ddp");
+              w.refuse(call,
+                       "gradients that are summed over several batches are woven for DDP only: --target ddp");
             }
           }
         }

@@ -14,7 +14,9 @@ std::string optimizer_name(const Names& names, const Node* call) {
   const std::string callee = names.callee(call);
   if (callee.starts_with(kOptim)) {
     const std::string name = callee.substr(kOptim.size());
-    return name.find('.') == std::string::npos && name != "Optimizer" && name[0] >= 'A' && name[0] <= 'Z' ? name : "";
+    return name.find('.') == std::string::npos && name != "Optimizer" && name[0] >= 'A' && name[0] <= 'Z'
+               ? name
+               : "";
   }
   const Node* function = call->child("func");
   if (function->is(Kind::call) && names.qualified(function->child("func")) == "getattr") {
@@ -22,7 +24,8 @@ std::string optimizer_name(const Names& names, const Node* call) {
     if (!arguments.empty() && names.qualified(arguments[0]) == "torch.optim") return "?";
   }
   const Node* own = names.definition(function);
-  if (own != nullptr && own->is(Kind::class_def) && names.derives(own, {"torch.optim.Optimizer"})) return own->text;
+  if (own != nullptr && own->is(Kind::class_def) && names.derives(own, {"torch.optim.Optimizer"}))
+    return own->text;
   return {};
 }
 
@@ -60,8 +63,11 @@ class Reader {
     const Node* own = names_.definition(call->child("func"));
     if (callee == "torch.utils.data.DataLoader") {
       program_.loaders.push_back({call, false});
-    } else if (own != nullptr && own->is(Kind::class_def) && names_.derives(own, {"torch.utils.data.DataLoader"})) {
-      refuse(call, "this is a class of your own derived from DataLoader; use DataLoader itself, so that its samples can be shared out");
+    } else if (own != nullptr && own->is(Kind::class_def) &&
+               names_.derives(own, {"torch.utils.data.DataLoader"})) {
+      refuse(call,
+             "this is a class of your own derived from DataLoader; use DataLoader itself, so that its "
+             "samples can be shared out");
     }
   }
 
@@ -70,14 +76,16 @@ class Reader {
     walk(*expression, [&](const Node& node) {
       if (node.is(Kind::call)) {
         const Node* function = node.child("func");
-        if (function->is(Kind::attribute) && (function->text == "parameters" || function->text == "named_parameters")) {
+        if (function->is(Kind::attribute) &&
+            (function->text == "parameters" || function->text == "named_parameters")) {
           found.push_back(function->child("value"));
           return false;
         }
         const Node* own = names_.called_function(&node);
         if (own != nullptr && depth > 0) {
           walk(*own, [&](const Node& inner) {
-            if (inner.is(Kind::return_) && inner.child("value") != nullptr) receivers(inner.child("value"), found, depth - 1);
+            if (inner.is(Kind::return_) && inner.child("value") != nullptr)
+              receivers(inner.child("value"), found, depth - 1);
             return true;
           });
         }
@@ -86,13 +94,15 @@ class Reader {
         for (const Value& value : names_.values(names_.place(&node))) {
           if (value.node->is_function() || value.node->is(Kind::class_def)) continue;
           // A module itself is no collection of parameters.
-          const bool is_call_of_class = value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
+          const bool is_call_of_class =
+              value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
           if (!is_call_of_class && value.node != expression) receivers(value.node, found, depth - 1);
         }
         for (const Node* mention : names_.mentions(names_.place(&node))) {
           // params.append(…), params += …
           const Node* attribute = mention->parent;
-          if (attribute->is(Kind::attribute) && (attribute->text == "append" || attribute->text == "extend") &&
+          if (attribute->is(Kind::attribute) &&
+              (attribute->text == "append" || attribute->text == "extend") &&
               attribute->parent->is(Kind::call)) {
             for (const Node* given : attribute->parent->list("args")) receivers(given, found, depth - 1);
           }
@@ -104,12 +114,14 @@ class Reader {
 
   void read_models(TorchOptimizer& optimizer) {
     const Node* parameters = names_.argument(optimizer.call, "params", 0);
-    if (parameters == nullptr) refuse(optimizer.call, "say what it optimizes as its first argument, as in model.parameters()");
+    if (parameters == nullptr)
+      refuse(optimizer.call, "say what it optimizes as its first argument, as in model.parameters()");
     std::vector<const Node*> found;
     receivers(parameters, found, 4);
     for (const Node* receiver : found) add_model(optimizer, receiver);
     if (optimizer.models.empty()) {
-      refuse(optimizer.call, "whose parameters these are is not clear; hand it model.parameters() of a torch.nn.Module");
+      refuse(optimizer.call,
+             "whose parameters these are is not clear; hand it model.parameters() of a torch.nn.Module");
     }
   }
 
@@ -121,7 +133,8 @@ class Reader {
       if (is_module(inner)) base = inner;
     }
     if (base->is(Kind::name) && base->text == "self") {
-      refuse(optimizer.call, "the module makes its own optimizer; make the optimizer where the module is made");
+      refuse(optimizer.call,
+             "the module makes its own optimizer; make the optimizer where the module is made");
     }
     const int place = names_.place(base);
     if (place < 0) refuse(optimizer.call, "keep the model in a variable before its parameters are taken");
@@ -162,13 +175,14 @@ class Reader {
       }
       return loaders;
     }();
-    const bool own_call = iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
+    const bool own_call =
+        iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
     if (!found.empty() && (own_call || !iterable->is(Kind::call))) {
       loop.loader = iterable;
       // tqdm(loader) kept in a variable: the loader is inside.
       for (const Value& value : names_.values(names_.place(iterable))) {
-        if (value.node->is(Kind::call) && value.part < 0 && !own_call && program_.loaders[found[0]].call != value.node &&
-            names_.called_function(value.node) == nullptr) {
+        if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
+            program_.loaders[found[0]].call != value.node && names_.called_function(value.node) == nullptr) {
           loop.loader = nullptr;
           loader_in(value.node, loop);
           if (loop.loader == nullptr) loop.loader = iterable;
@@ -195,13 +209,16 @@ class Reader {
     if (loop.loader == nullptr) return;
     const Node* iterable = node->child("iter");
     const Node* target = node->child("target");
-    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "tqdm.tqdm" && !iterable->list("args").empty()) {
+    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "tqdm.tqdm" &&
+        !iterable->list("args").empty()) {
       iterable = iterable->list("args")[0];
     }
-    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "enumerate" && target->is(Kind::tuple)) {
+    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "enumerate" &&
+        target->is(Kind::tuple)) {
       loop.index = target->list("elts")[0];
     }
-    for (const Node* statement : node->list("body")) loop.trains = loop.trains || reaches(names_, statement, is_backward);
+    for (const Node* statement : node->list("body"))
+      loop.trains = loop.trains || reaches(names_, statement, is_backward);
     program_.loops.push_back(loop);
   }
 
@@ -211,7 +228,8 @@ class Reader {
     for (const Node* call : names_.calls()) {
       if (!is_backward(call) || in_training_loop(call, 6)) continue;
       refuse(call,
-             "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data "
+             "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; "
+             "put the data "
              "into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
     for (const Node* call : names_.calls()) {
@@ -222,7 +240,9 @@ class Reader {
             const Node* statement = statement_of(call);
             for (const Node* around = statement->parent; around != nullptr; around = around->parent) {
               if (around->is(Kind::while_) || around->is(Kind::for_)) {
-                refuse(call, "batches are drawn one at a time with next(); loop over the loader once for each epoch");
+                refuse(
+                    call,
+                    "batches are drawn one at a time with next(); loop over the loader once for each epoch");
               }
             }
           }
@@ -244,7 +264,8 @@ class Reader {
     }
     if (!callers.empty()) return true;
     // A closure handed to optimizer.step(closure).
-    for (const Node* mention : names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
+    for (const Node* mention :
+         names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
       if (mention->parent->is(Kind::call) && in_training_loop(mention, depth - 1)) return true;
     }
     return false;
@@ -253,7 +274,8 @@ class Reader {
   /// A place where a function is named, to ask for its variable.
   const Node* mention_of(const Node* function) const {
     for (const Node& node : names_.tree().nodes()) {
-      if (node.is(Kind::name) && node.text == function->text && names_.definition(&node) == function) return &node;
+      if (node.is(Kind::name) && node.text == function->text && names_.definition(&node) == function)
+        return &node;
     }
     return nullptr;
   }
@@ -273,7 +295,8 @@ bool reaches_within(const Names& names, const Node* node, const std::function<bo
       return false;
     }
     const auto enter = [&](const Node* function) {
-      if (function != nullptr && seen.insert(function).second) found = found || reaches_within(names, function, wanted, seen);
+      if (function != nullptr && seen.insert(function).second)
+        found = found || reaches_within(names, function, wanted, seen);
     };
     enter(names.called_function(&inner));
     // A function handed over as an argument may be called there: optimizer.step(closure).
@@ -300,7 +323,8 @@ bool is_backward(const Node* call) {
 
 bool trains_with_torch(const Names& names) {
   bool torch = false;
-  for (const auto& [module, statement] : names.imports()) torch = torch || module == "torch" || module.starts_with("torch.");
+  for (const auto& [module, statement] : names.imports())
+    torch = torch || module == "torch" || module.starts_with("torch.");
   if (!torch) return false;
   bool backward = false;
   bool optimizer = false;

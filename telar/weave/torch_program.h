@@ -11,16 +11,16 @@ namespace telar::weave {
 
 /// A module whose parameters an optimizer holds.
 struct TorchModel {
-  int place = -1;                     ///< the variable or attribute that the optimizer takes parameters of
-  std::string text;                   ///< as written there: `model`, `self.net`
-  std::vector<const Node*> origins;   ///< the calls that make it
-  const Node* optimizer = nullptr;    ///< the call of the first optimizer that holds it
+  int place = -1;                    ///< the variable or attribute that the optimizer takes parameters of
+  std::string text;                  ///< as written there: `model`, `self.net`
+  std::vector<const Node*> origins;  ///< the calls that make it
+  const Node* optimizer = nullptr;   ///< the call of the first optimizer that holds it
 };
 
 struct TorchOptimizer {
   const Node* call = nullptr;
-  std::string name;               ///< `SGD`; empty when it is chosen while the program runs
-  std::vector<size_t> models;     ///< indices into TorchProgram::models
+  std::string name;            ///< `SGD`; empty when it is chosen while the program runs
+  std::vector<size_t> models;  ///< indices into TorchProgram::models
 };
 
 struct TorchLoader {

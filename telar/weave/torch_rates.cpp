@@ -12,9 +12,9 @@ namespace {
 /// What an optimizer of torch.optim takes when no learning rate is given.
 const std::map<std::string, std::string>& default_rates() {
   static const std::map<std::string, std::string> rates = {
-      {"Adam", "0.001"},   {"AdamW", "0.001"},  {"SparseAdam", "0.001"}, {"Adamax", "0.002"}, {"NAdam", "0.002"},
-      {"RAdam", "0.001"},  {"RMSprop", "0.01"}, {"Adagrad", "0.01"},     {"Adadelta", "1.0"}, {"ASGD", "0.01"},
-      {"SGD", "0.001"}};
+      {"Adam", "0.001"},   {"AdamW", "0.001"}, {"SparseAdam", "0.001"}, {"Adamax", "0.002"},
+      {"NAdam", "0.002"},  {"RAdam", "0.001"}, {"RMSprop", "0.01"},     {"Adagrad", "0.01"},
+      {"Adadelta", "1.0"}, {"ASGD", "0.01"},   {"SGD", "0.001"}};
   return rates;
 }
 
@@ -33,7 +33,8 @@ class Rates {
     if (!done_.insert(rate).second) return;
     if (rate->inside_fstring) w_.refuse(rate, "write the learning rate outside of the f-string");
     w_.edits.replace(*rate, times(w_.names.tree(), *rate, w_.dialect.size(rate)));
-    w_.edits.explain(rate->line, "learning rate × number of processes", "a step averages over that many times the samples");
+    w_.edits.explain(rate->line, "learning rate × number of processes",
+                     "a step averages over that many times the samples");
   }
 
   void write_optimizer(const TorchOptimizer& optimizer) {
@@ -50,7 +51,8 @@ class Rates {
       w_.refuse(call, "its learning rate cannot be seen; give it as lr=…, or weave with --global-batch keep");
     }
     w_.edits.add_argument(*call, "lr=" + known->second + " * " + w_.dialect.size(call));
-    w_.edits.explain(call->line, "learning rate × number of processes", "a step averages over that many times the samples");
+    w_.edits.explain(call->line, "learning rate × number of processes",
+                     "a step averages over that many times the samples");
   }
 
   /// Groups of parameters with a rate of their own: [{"params": …, "lr": 0.01}, …].
@@ -73,11 +75,13 @@ class Rates {
 
   /// Schedules name rates of their own, or count steps, of which an epoch now has fewer.
   void write_schedule(const Node* call) {
-    const std::string name = w_.names.callee(call).substr(std::string_view("torch.optim.lr_scheduler.").size());
+    const std::string name =
+        w_.names.callee(call).substr(std::string_view("torch.optim.lr_scheduler.").size());
     const auto scale_argument = [&](const char* argument, int position) {
       const Node* value = w_.names.argument(call, argument, position);
       if (value == nullptr || value->text == "0" || value->text == "0.0") return;
-      if (value->is(Kind::list) || value->is(Kind::list_comp)) w_.refuse(value, "give one rate, or weave with --global-batch keep");
+      if (value->is(Kind::list) || value->is(Kind::list_comp))
+        w_.refuse(value, "give one rate, or weave with --global-batch keep");
       scale(value);
     };
     if (name == "OneCycleLR") scale_argument("max_lr", 1);
@@ -100,7 +104,8 @@ class Rates {
       if (!function->is(Kind::attribute) || function->text != "step") continue;
       const auto origins = w_.names.origins(function->child("value"));
       if (std::find(origins.begin(), origins.end(), call) == origins.end()) continue;
-      for (const TorchLoop& loop : w_.program.loops) each_batch = each_batch || (loop.trains && is_inside(step, loop.loop));
+      for (const TorchLoop& loop : w_.program.loops)
+        each_batch = each_batch || (loop.trains && is_inside(step, loop.loop));
     }
     if (!each_batch) return;
     bool from_loader = false;
@@ -122,8 +127,10 @@ class Rates {
       }
     }
     if (!from_loader) {
-      w_.refuse(call, name + " counts batches, of which an epoch has fewer in each process; compute its length from "
-                             "len(loader), step it once an epoch, or weave with --global-batch keep");
+      w_.refuse(call,
+                name +
+                    " counts batches, of which an epoch has fewer in each process; compute its length from "
+                    "len(loader), step it once an epoch, or weave with --global-batch keep");
     }
   }
 
@@ -132,7 +139,9 @@ class Rates {
     for (const Node& node : w_.names.tree().nodes()) {
       if (!node.is(Kind::assign)) continue;
       const Node* target = node.list("targets")[0];
-      if (!target->is(Kind::subscript) || target->child("slice")->text != "lr" || !is_group(target->child("value"))) continue;
+      if (!target->is(Kind::subscript) || target->child("slice")->text != "lr" ||
+          !is_group(target->child("value")))
+        continue;
       bool relative = false;
       walk(*node.child("value"), [&](const Node& inner) {
         relative = relative || (inner.is(Kind::subscript) && inner.child("slice")->text == "lr");
@@ -144,7 +153,9 @@ class Rates {
 
   /// An element of optimizer.param_groups.
   bool is_group(const Node* expression) const {
-    const auto of_optimizer = [](const Node* node) { return node->is(Kind::attribute) && node->text == "param_groups"; };
+    const auto of_optimizer = [](const Node* node) {
+      return node->is(Kind::attribute) && node->text == "param_groups";
+    };
     if (expression->is(Kind::subscript)) return of_optimizer(expression->child("value"));
     for (const Value& value : w_.names.values(w_.names.place(expression))) {
       if (value.element && of_optimizer(value.node)) return true;
@@ -168,7 +179,9 @@ void write_rates(TorchWeaving& weaving) {
     if (reduction == nullptr || reduction->child("value")->text != "sum") continue;
     for (const TorchLoop& loop : weaving.program.loops) {
       if (loop.trains && is_inside(call, loop.loop)) {
-        weaving.refuse(call, "a sum over the batch shrinks with each process's part of it; use the mean, or weave without --global-batch keep");
+        weaving.refuse(call,
+                       "a sum over the batch shrinks with each process's part of it; use the mean, or weave "
+                       "without --global-batch keep");
       }
     }
   }

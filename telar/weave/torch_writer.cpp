@@ -18,7 +18,8 @@ void write_reads(TorchWeaving& w) {
     if (w.names.callee(call) != "torch.load") continue;
     const Node* statement = statement_of(call);
     // `if os.path.exists(path): … torch.load(path)` asks for the file already.
-    for (const Node* around = statement->parent; around != nullptr && !around->is_function(); around = around->parent) {
+    for (const Node* around = statement->parent; around != nullptr && !around->is_function();
+         around = around->parent) {
       if (!around->is(Kind::if_)) continue;
       bool asks = false;
       walk(*around->child("test"), [&](const Node& node) {
@@ -33,19 +34,22 @@ void write_reads(TorchWeaving& w) {
     if (std::find(done.begin(), done.end(), statement) != done.end()) continue;
     done.push_back(statement);
     w.edits.before(*statement, {w.dialect.barrier(call)});
-    w.edits.explain(call->line, "all processes meet before the file is read", "rank 0 may still be writing it");
+    w.edits.explain(call->line, "all processes meet before the file is read",
+                    "rank 0 may still be writing it");
   }
 }
 
 bool communicates(const TorchWeaving& w, const Node* call) {
-  return reaches(w.names, call, [&](const Node* inner) { return w.calls_model(inner); }) || w.calls_model(call);
+  return reaches(w.names, call, [&](const Node* inner) { return w.calls_model(inner); }) ||
+         w.calls_model(call);
 }
 
 }  // namespace
 
 bool TorchWeaving::calls_model(const Node* call) const {
   const Node* function = call->child("func");
-  if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return false;
+  if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
+    return false;
   if (names.definition(function) != nullptr) return false;
   for (const Node* origin : names.origins(function)) {
     for (const TorchModel& model : program.models) {
@@ -80,9 +84,10 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
   } else {
     dialect.import("import torch.distributed as " + module);
-    start = {module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
-             "if " + torch + ".cuda.is_available():",
-             "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os") + ".environ[\"LOCAL_RANK\"]))"};
+    start = {
+        module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
+        "if " + torch + ".cuda.is_available():",
+        "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os") + ".environ[\"LOCAL_RANK\"]))"};
     finish = {module + ".destroy_process_group()"};
     edits.explain(1, start[0], "the processes that torchrun starts find each other; each takes one GPU");
   }

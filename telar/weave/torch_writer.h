@@ -23,12 +23,12 @@ struct TorchWeaving {
 /// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
 void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
 
-void write_devices(TorchWeaving& weaving);      // one GPU a process
-void write_models(TorchWeaving& weaving);       // DistributedDataParallel, or Horovod's optimizer and broadcasts
-void write_loaders(TorchWeaving& weaving);      // samplers, batch sizes, downloads
-void write_epochs(TorchWeaving& weaving);       // set_epoch, seeds that differ
-void write_rates(TorchWeaving& weaving);        // learning rates and schedules
-void write_metrics(TorchWeaving& weaving);      // sums over the samples of all processes
+void write_devices(TorchWeaving& weaving);  // one GPU a process
+void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
+void write_loaders(TorchWeaving& weaving);  // samplers, batch sizes, downloads
+void write_epochs(TorchWeaving& weaving);   // set_epoch, seeds that differ
+void write_rates(TorchWeaving& weaving);    // learning rates and schedules
+void write_metrics(TorchWeaving& weaving);  // sums over the samples of all processes
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
 
 /// Where a training loop is entered from: itself, then the calls of the functions around it, outwards.

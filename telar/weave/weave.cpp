@@ -15,9 +15,18 @@ namespace {
 
 /// Modules whose presence says that a script is parallel already.
 const Node* parallel_already(const Names& names, std::string& by) {
-  static constexpr std::array<std::string_view, 12> modules = {
-      "horovod", "torch.distributed", "torch.nn.parallel.DistributedDataParallel", "accelerate", "deepspeed",
-      "pytorch_lightning", "lightning", "ray", "fairscale", "torch.multiprocessing", "torch_xla", "colossalai"};
+  static constexpr std::array<std::string_view, 12> modules = {"horovod",
+                                                               "torch.distributed",
+                                                               "torch.nn.parallel.DistributedDataParallel",
+                                                               "accelerate",
+                                                               "deepspeed",
+                                                               "pytorch_lightning",
+                                                               "lightning",
+                                                               "ray",
+                                                               "fairscale",
+                                                               "torch.multiprocessing",
+                                                               "torch_xla",
+                                                               "colossalai"};
   const auto matches = [&](const std::string& name) {
     for (const std::string_view module : modules) {
       if (name == module || name.starts_with(std::string(module) + ".")) return true;
@@ -59,16 +68,19 @@ std::string first_line(const std::string& text) {
 
 std::string explained(const std::string& file, Edits& edits) {
   std::vector<Explanation> all = edits.explanations();
-  std::stable_sort(all.begin(), all.end(), [](const Explanation& a, const Explanation& b) { return a.line < b.line; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Explanation& a, const Explanation& b) { return a.line < b.line; });
   std::string text;
-  for (const Explanation& one : all) text += fmt::format("{}:{}: {}: {}\n", file, one.line, one.what, one.why);
+  for (const Explanation& one : all)
+    text += fmt::format("{}:{}: {}: {}\n", file, one.line, one.what, one.why);
   return text;
 }
 
 bool trains_with_keras(const Names& names) {
   bool keras = false;
   for (const auto& [module, statement] : names.imports()) {
-    keras = keras || module == "keras" || module.starts_with("keras.") || module == "tensorflow" || module.starts_with("tensorflow.");
+    keras = keras || module == "keras" || module.starts_with("keras.") || module == "tensorflow" ||
+            module.starts_with("tensorflow.");
   }
   if (!keras) return false;
   for (const Node* call : names.calls()) {
@@ -89,7 +101,8 @@ void write(const Names& names, const Request& request, const SourceText& source,
   try {
     parse(request.file, woven);
   } catch (const Error& error) {
-    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}", error.what());
+    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
+                    error.what());
   }
   reply.bytes = encode(request.file, {woven, source.encoding, source.mark});
   reply.diff = unified_diff(request.file, request.bytes, reply.bytes);
@@ -114,14 +127,16 @@ Reply weave(const Request& request) {
   if (const Node* parallel = parallel_already(names, by); parallel != nullptr) {
     reply.kind = Reply::Kind::already_parallel;
     reply.bytes = request.bytes;
-    reply.message = fmt::format("{}:{}: the script is parallel already ({}): left as it is", request.file, parallel->line, by);
+    reply.message = fmt::format("{}:{}: the script is parallel already ({}): left as it is", request.file,
+                                parallel->line, by);
     return reply;
   }
   if (!trains_with_torch(names)) {
     if (trains_with_keras(names)) {
       return refused(1, "a Keras or TensorFlow script", "these are not woven yet; PyTorch scripts are");
     }
-    return refused(1, "no training", "this is no training script: it has no optimizer of torch.optim with a backward pass");
+    return refused(1, "no training",
+                   "this is no training script: it has no optimizer of torch.optim with a backward pass");
   }
   try {
     if (request.describe) {
