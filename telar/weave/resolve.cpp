@@ -179,17 +179,21 @@ const Node* Names::definition(const Node* expression) const {
     return nullptr;
   }
   if (!expression->is(Kind::name)) return nullptr;
-  const Node* found = nullptr;
-  for (const Value& value : values(place(expression))) {
-    const Node* candidate = value.node->is_function() || value.node->is(Kind::class_def) ? value.node
-                            : value.node->is(Kind::name) && value.part < 0 && !value.element
-                                ? definition(value.node)
-                                : nullptr;
-    if (candidate == nullptr || candidate == found) continue;
-    if (found != nullptr) return nullptr;
-    found = candidate;
-  }
-  return found;
+  const int where = place(expression);
+  if (where < 0) return nullptr;
+  constexpr int kDefinition = -3;  // no part of a tuple
+  const auto found = answered_once({2 * static_cast<uintptr_t>(where) + 1, kDefinition}, [&] {
+    std::vector<const Node*> definitions;
+    for (const Value& value : values(where)) {
+      if (value.node->is_function() || value.node->is(Kind::class_def)) {
+        add(definitions, {value.node});
+      } else if (value.node->is(Kind::name) && value.part < 0 && !value.element) {
+        if (const Node* other = definition(value.node)) add(definitions, {other});
+      }
+    }
+    return definitions;
+  });
+  return found.size() == 1 ? found[0] : nullptr;
 }
 
 const Node* Names::called_function(const Node* call) const {

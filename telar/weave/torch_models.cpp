@@ -57,6 +57,11 @@ class Wrapping {
   explicit Wrapping(TorchWeaving& weaving) : w_(weaving) {}
 
   void write() {
+    for (const Node* call : w_.names.calls()) {
+      const bool parallel = w_.names.qualified(call->child("func")) == "torch.nn.DataParallel";
+      if (parallel && !call->list("args").empty()) data_parallel_.push_back(call);
+    }
+    wrapped_.reserve(w_.program.models.size());
     for (const TorchModel& model : w_.program.models) wrap(model);
     spread();
     for (const Node& node : w_.names.tree().nodes()) {
@@ -133,9 +138,7 @@ class Wrapping {
 
   /// torch.nn.DataParallel goes: it would split batches among the threads of one process.
   void write_data_parallel(Wrapped& wrapped) {
-    for (const Node* call : w_.names.calls()) {
-      if (w_.names.qualified(call->child("func")) != "torch.nn.DataParallel" || call->list("args").empty())
-        continue;
+    for (const Node* call : data_parallel_) {
       const Node* inner = call->list("args")[0];
       const auto origins = w_.names.origins(inner);
       const bool same = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
@@ -402,6 +405,7 @@ class Wrapping {
   std::map<int, const Wrapped*> spread_;
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
+  std::vector<const Node*> data_parallel_;
 };
 
 /// Gradients are averaged while backward runs; they must all have arrived before they are clipped.
