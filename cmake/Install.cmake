@@ -11,8 +11,11 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/telar)
 
 install(TARGETS telar EXPORT telar ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS telar-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET telar-weave)
+  install(TARGETS telar-weave LIBRARY DESTINATION lib/telar)
+endif()
 install(DIRECTORY telar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE PATTERN "weave" EXCLUDE)
 install(EXPORT telar NAMESPACE telar:: FILE telar-targets.cmake DESTINATION ${package})
 
 configure_package_config_file(cmake/telar-config.cmake.in ${CMAKE_BINARY_DIR}/telar-config.cmake

@@ -70,7 +70,7 @@ TEST_F(Cli, EveryExampleIsRight) {
 }
 
 TEST_F(Cli, HelpHasAnExampleEverywhere) {
-  for (const char* verb : {"", "train ", "evaluate ", "predict ", "devices ", "show "}) {
+  for (const char* verb : {"", "train ", "evaluate ", "predict ", "devices ", "show ", "weave "}) {
     const CommandResult help = telar(std::string(verb) + "--help");
     EXPECT_EQ(help.code, 0);
     EXPECT_TRUE(says(help.out, "Example"));

@@ -1,0 +1,166 @@
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "telar/cli/launch.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/weave/request.h"
+
+namespace telar::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotUnderstood = 3;
+
+struct WeaveArguments {
+  std::string file;
+  std::string output;
+  std::string target = "ddp";
+  std::string global_batch = "grow";
+  bool diff = false;
+  bool explain = false;
+  bool check = false;
+  bool describe = false;
+  bool from_input = false;
+  bool in_place = false;
+  bool run = false;
+  int processes = 2;
+  std::vector<std::string> script_arguments;
+};
+
+/// The module lies beside the program in a build, and in ../lib/telar when installed.
+weave::Entry load() {
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  std::string reason;
+  for (const fs::path& path : {folder / "telar-weave.so", folder / TELAR_MODULES / "telar-weave.so"}) {
+    if (!fs::exists(path)) continue;
+    void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* entry = module != nullptr ? ::dlsym(module, weave::kEntry) : nullptr;
+    if (entry != nullptr) return reinterpret_cast<weave::Entry>(entry);
+    reason = std::string(": ") + ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  throw user_error(
+      "the module telar-weave, which `telar weave` needs, is not here{}; install python3-dev and pkg-config, "
+      "then build "
+      "again (scripts/build)",
+      reason);
+}
+
+std::string bytes_of(const WeaveArguments& arguments) {
+  if (arguments.from_input) return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (!fs::is_regular_file(arguments.file)) throw user_error("there is no file {}", arguments.file);
+  std::ifstream stream(arguments.file, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(stream), {});
+  if (!stream) throw user_error("{} cannot be read", arguments.file);
+  return bytes;
+}
+
+void check_arguments(const WeaveArguments& arguments) {
+  if (arguments.from_input == !arguments.file.empty()) {
+    throw user_error("give a file to weave, or --stdin, and not both");
+  }
+  if (arguments.from_input && (arguments.in_place || arguments.run)) {
+    throw user_error("--stdin has no file that --in-place could change or --run could start");
+  }
+  if (!arguments.output.empty() && arguments.in_place)
+    throw user_error("give --output or --in-place, not both");
+  std::error_code ignored;
+  if (!arguments.output.empty() && fs::equivalent(arguments.output, arguments.file, ignored)) {
+    throw user_error("{} is the script itself; to change it give --in-place", arguments.output);
+  }
+  if (arguments.processes < 1)
+    throw user_error("-n takes a number of processes of 1 or more, not {}", arguments.processes);
+}
+
+weave::Reply ask(const WeaveArguments& arguments) {
+  weave::Request request;
+  request.file = arguments.from_input ? "<stdin>" : arguments.file;
+  request.bytes = bytes_of(arguments);
+  request.target = arguments.target;
+  request.keep_global_batch = arguments.global_batch == "keep";
+  request.describe = arguments.describe;
+  request.colour = ::isatty(STDOUT_FILENO) == 1;
+  weave::Reply reply;
+  load()(request, reply);
+  return reply;
+}
+
+/// One of: the answer of --check, the diff, the explanation; otherwise the woven file.
+void answer(const WeaveArguments& arguments, const weave::Reply& reply) {
+  if (arguments.diff) std::cout << reply.diff;
+  if (arguments.explain) std::cout << reply.explanation;
+  const bool writes = !arguments.output.empty() || arguments.in_place;
+  if (!arguments.output.empty()) write_file(arguments.output, reply.bytes);
+  if (arguments.in_place && reply.kind == weave::Reply::Kind::woven) write_file(arguments.file, reply.bytes);
+  if (!writes && !arguments.diff && !arguments.explain) std::cout << reply.bytes;
+  std::cout << std::flush;
+}
+
+int weave_script(const WeaveArguments& arguments) {
+  check_arguments(arguments);
+  const weave::Reply reply = ask(arguments);
+  switch (reply.kind) {
+    case weave::Reply::Kind::refused:
+      std::cerr << "not woven: " << reply.message << std::endl;
+      return kNotUnderstood;
+    case weave::Reply::Kind::described: std::cout << reply.json << std::flush; return 0;
+    case weave::Reply::Kind::already_parallel: std::cerr << reply.message << std::endl; break;
+    case weave::Reply::Kind::woven: break;
+  }
+  if (arguments.check) {
+    if (reply.kind == weave::Reply::Kind::woven) {
+      std::cout << arguments.file << " can be woven for " << arguments.target
+                << "; --diff and --explain show how\n";
+    }
+    return 0;
+  }
+  if (arguments.run)
+    return launch(arguments.file, reply.bytes, arguments.target, arguments.processes,
+                  arguments.script_arguments);
+  answer(arguments, reply);
+  return 0;
+}
+
+}  // namespace
+
+void add_weave(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<WeaveArguments>();
+  CLI::App* verb = app.add_subcommand("weave", "Turns a sequential PyTorch script into a parallel one");
+  verb->add_option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
+  verb->add_option("ARGUMENTS", arguments->script_arguments,
+                   "With --run, behind --: the script's own arguments");
+  verb->add_option("-o,--output", arguments->output,
+                   "Write the woven script to this file; without it, to standard output");
+  verb->add_option("--target", arguments->target, "ddp (torchrun) or horovod")
+      ->check(CLI::IsMember({"ddp", "horovod"}));
+  verb->add_option(
+          "--global-batch", arguments->global_batch,
+          "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
+          "processes; keep: the processes divide the batch, the rate stays")
+      ->check(CLI::IsMember({"grow", "keep"}));
+  verb->add_flag("--diff", arguments->diff, "Show the changes as a unified diff");
+  verb->add_flag("--explain", arguments->explain, "Show each change with its line and reason");
+  verb->add_flag("--check", arguments->check, "Say whether it can be woven, and write nothing");
+  verb->add_flag("--describe", arguments->describe, "Show what was understood of the script, as JSON");
+  verb->add_flag("--stdin", arguments->from_input, "Read the script from standard input");
+  verb->add_flag("--in-place", arguments->in_place, "Change the file itself");
+  verb->add_flag("--run", arguments->run, "Weave into a temporary file and start it with -n processes");
+  verb->add_option("-n", arguments->processes, "How many processes --run starts (2)");
+  verb->footer(
+      "Examples:\n"
+      "  telar weave train.py -o train_parallel.py && torchrun --nproc_per_node 4 train_parallel.py\n"
+      "  telar weave --diff train.py --target horovod\n"
+      "  telar weave --run -n 4 train.py -- --epochs 3\n"
+      "Exit codes: 0 done, 2 a mistake in what was given, 3 something in the script is not understood.");
+  verb->callback([arguments, &action] { action = [arguments] { return weave_script(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "telar/weave/syntax.h"
+
+namespace telar::weave {
+
+/// What flows into a place: an expression, or one part of it when the assignment takes a tuple apart.
+struct Value {
+  const Node* node = nullptr;
+  int part = -1;           ///< `a, b = node`: 0 for a, 1 for b; -1 for the whole
+  bool element = false;    ///< the place takes one element of `node` at a time (`for place in node`)
+  bool augmented = false;  ///< `place += node`
+  bool operator==(const Value&) const = default;
+};
+
+/// Who is called what in a file. A *place* is something that holds values: a variable of a scope, an attribute of a
+/// class's instances, an entry of a dictionary under a constant key. It is named by a number. Values are followed through
+/// assignments, calls, returns, instances and partial applications; a place can hold several.
+class Names {
+ public:
+  explicit Names(const Tree& tree);
+
+  const Tree& tree() const { return tree_; }
+
+  /// The place that a name, `self.x`, `object.x` or `table["x"]` stands for; -1 when it is none that is known.
+  int place(const Node* expression) const;
+  const std::vector<Value>& values(int place) const;
+  /// Every name, attribute and subscript that stands for the place, in the order of the source.
+  std::vector<const Node*> mentions(int place) const;
+  /// The function, class or module that a variable belongs to; of an attribute its class.
+  const Node* scope(int place) const { return places_[static_cast<size_t>(place)].scope; }
+  const std::string& name(int place) const { return places_[static_cast<size_t>(place)].name; }
+  bool is_parameter(int place) const;
+
+  /// What an imported expression is called where it comes from, whatever it is called here: "torch.nn.Linear". A name
+  /// that nothing binds is itself ("print"). Empty when the expression is something else.
+  std::string qualified(const Node* expression) const;
+  /// The same for what a call calls, seen through functools.partial and variables.
+  std::string callee(const Node* call) const;
+  /// The function or class of this file that an expression stands for; null when none or not one alone.
+  const Node* definition(const Node* expression) const;
+  /// The function (for a class its __init__) that a call runs.
+  const Node* called_function(const Node* call) const;
+  /// A method of a class or of its bases in this file.
+  const Node* method(const Node* class_def, std::string_view name) const;
+  /// Whether a class derives from one that is called `qualified`, directly or over classes of this file.
+  bool derives(const Node* class_def, const std::vector<std::string_view>& qualified) const;
+
+  /// Where the values of an expression are made: calls (of classes, of functions that are not in this file), displays,
+  /// constants; for `self` the class. `part` chooses from tuples.
+  std::vector<const Node*> origins(const Node* expression, int part = -1) const;
+  /// All calls of a function of this file.
+  std::vector<const Node*> calls_of(const Node* function) const;
+  const std::vector<const Node*>& calls() const { return calls_; }
+  /// Every import of the file: its qualified module name and statement.
+  const std::vector<std::pair<std::string, const Node*>>& imports() const { return imports_; }
+  /// Whether any scope of the file binds or uses the name.
+  bool is_used(std::string_view name) const { return all_names_.contains(std::string(name)); }
+  /// `name` if nothing of the file is called so, else the name with underscores behind it.
+  std::string fresh(std::string name) const;
+
+  /// The argument that a call gives to a parameter of this name or position; through partial applications. Null when
+  /// it gives none. `position` -1: by keyword only.
+  const Node* argument(const Node* call, std::string_view name, int position) const;
+  /// The keyword node (name = value) itself, in the call or in a dictionary that is passed as **.
+  const Node* keyword(const Node* call, std::string_view name) const;
+
+ private:
+  struct Place {
+    const Node* scope = nullptr;
+    std::string name;
+    std::vector<Value> values;
+    std::vector<const Node*> mentions;
+    std::string imported;
+  };
+
+  int place_of(const Node* scope, const std::string& name) const;
+  int make_place(const Node* scope, const std::string& name);
+  const Node* scope_of(const Node* node) const;
+  int resolve(const Node* at, const std::string& name) const;
+  const Node* owner_class(const Node* expression) const;
+  const Node* root_class(const Node* class_def) const;
+  void collect_bindings();
+  void bind_import(const Node& statement);
+  void bind_target(const Node* target, const Value& value);
+  void bind_assignments();
+  void bind_statement(const Node& node);
+  bool bind_arguments();
+  bool add_value(int place, const Value& value);
+  void collect_mentions();
+  std::vector<const Node*> place_origins(int place, int part) const;
+  std::vector<const Node*> return_origins(const Node* function, int part) const;
+  void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
+  const Node* partial_of(const Node* call) const;
+
+  const Tree& tree_;
+  std::vector<Place> places_;
+  std::map<std::pair<const Node*, std::string>, int> by_name_;
+  std::unordered_map<const Node*, std::unordered_set<std::string>> bound_;
+  std::unordered_map<const Node*, std::unordered_set<std::string>> global_;
+  std::vector<const Node*> calls_;
+  std::vector<std::pair<std::string, const Node*>> imports_;
+  std::unordered_set<std::string> all_names_;
+  std::vector<std::string> star_imports_;
+  std::unordered_map<const Node*, std::vector<const Node*>> callers_;
+
+  /// A place (its number, odd) or a function (its address), and the part of a tuple that is asked for.
+  using Question = std::pair<uintptr_t, int>;
+  template <typename Compute>
+  std::vector<const Node*> answered_once(const Question& question, const Compute& compute) const;
+  mutable std::map<Question, std::vector<const Node*>> origin_memo_;
+  /// Answers found on the way to another one; where a circle was cut they hold for that one only.
+  mutable std::map<Question, std::vector<const Node*>> on_the_way_;
+  mutable std::set<Question> in_progress_;
+  mutable bool cut_ = false;
+  mutable int depth_ = 0;
+};
+
+/// `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`, and Keras by any name is `keras.…`.
+std::string canonical(std::string qualified);
+
+}  // namespace telar::weave

@@ -1,0 +1,279 @@
+#include "telar/weave/outputs.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+namespace telar::weave {
+
+namespace {
+
+/// Functions that write something, by what they are called where they come from.
+const std::unordered_set<std::string_view>& writing_functions() {
+  static const std::unordered_set<std::string_view> names = {"print",
+                                                             "pprint.pprint",
+                                                             "torch.save",
+                                                             "torch.jit.save",
+                                                             "torch.onnx.export",
+                                                             "numpy.save",
+                                                             "numpy.savez",
+                                                             "numpy.savez_compressed",
+                                                             "numpy.savetxt",
+                                                             "joblib.dump",
+                                                             "matplotlib.pyplot.savefig",
+                                                             "matplotlib.pyplot.show",
+                                                             "shutil.copy",
+                                                             "shutil.copy2",
+                                                             "shutil.copyfile",
+                                                             "shutil.move",
+                                                             "shutil.rmtree",
+                                                             "os.remove",
+                                                             "os.unlink",
+                                                             "os.rename",
+                                                             "os.replace",
+                                                             "os.mkdir",
+                                                             "os.makedirs",
+                                                             "torchvision.utils.save_image",
+                                                             "cv2.imwrite",
+                                                             "imageio.imwrite",
+                                                             "imageio.imsave",
+                                                             "imageio.mimsave",
+                                                             "tqdm.tqdm.write",
+                                                             "tqdm.auto.tqdm.write",
+                                                             "sys.stdout.write",
+                                                             "keras.models.save_model",
+                                                             "keras.utils.plot_model",
+                                                             "safetensors.torch.save_file",
+                                                             "tensorflow.print"};
+  return names;
+}
+
+/// Methods that write something, whatever they are called on.
+const std::unordered_set<std::string_view>& writing_methods() {
+  static const std::unordered_set<std::string_view> names = {
+      "savefig",       "to_csv",        "to_json",    "to_pickle",  "to_excel",    "to_parquet",
+      "write_text",    "write_bytes",   "unlink",     "add_scalar", "add_scalars", "add_image",
+      "add_images",    "add_histogram", "add_figure", "add_text",   "add_graph",   "add_hparams",
+      "add_embedding", "add_pr_curve",  "add_video",  "add_audio"};
+  return names;
+}
+
+bool is_bar(const std::string& callee) {
+  return callee == "tqdm.tqdm" || callee == "tqdm.auto.tqdm" || callee == "tqdm.notebook.tqdm" ||
+         callee == "tqdm.std.tqdm" || callee == "tqdm.trange" || callee == "tqdm.auto.trange";
+}
+
+bool is_board(const std::string& callee) {
+  return callee == "torch.utils.tensorboard.SummaryWriter" || callee == "tensorboardX.SummaryWriter";
+}
+
+class Outputs {
+ public:
+  Outputs(const Names& names, Edits& edits, Dialect& dialect,
+          const std::function<bool(const Node*)>& communicates)
+      : names_(names), tree_(names.tree()), edits_(edits), dialect_(dialect), communicates_(communicates) {}
+
+  void write() {
+    for (const Node* call : names_.calls()) {
+      if (!in_dataset(call)) visit(call);
+    }
+    if (logs_) {
+      dialect_.at_start({"if " + dialect_.rank(nullptr_place()) + " != 0:",
+                         "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
+      edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0",
+                     "one process reports; warnings come from all");
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
+    throw Refusal{node->line, std::string(tree_.text(*node)), decision};
+  }
+
+  /// A node in no function: initialising at the top serves it too.
+  const Node* nullptr_place() const { return some_call_; }
+
+  /// The methods of datasets run in the loader's processes, which belong to no group.
+  bool in_dataset(const Node* node) const {
+    const Node* owner = class_of(node);
+    return owner != nullptr &&
+           names_.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
+                                  "keras.utils.Sequence"});
+  }
+
+  void visit(const Node* call) {
+    const std::string callee = names_.callee(call);
+    const Node* function = call->child("func");
+    if (callee == "open" || callee == "io.open" || callee == "gzip.open") return visit_open(call);
+    if (is_bar(callee)) return visit_bar(call);
+    if (is_board(callee)) return visit_board(call);
+    if (callee == "wandb.init") return visit_wandb(call);
+    if (callee == "logging.basicConfig" || callee == "logging.FileHandler" ||
+        callee.starts_with("logging.info") || callee == "logging.getLogger") {
+      return visit_log(call, callee);
+    }
+    const bool by_name = writing_functions().contains(callee);
+    const bool by_method =
+        function->is(Kind::attribute) && callee.empty() && names_.definition(function) == nullptr &&
+        (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function));
+    if (!by_name && !by_method && !makes_folder(call, callee)) return;
+    if (makes_folder(call, callee) && may_exist(call)) return;
+    guard(call, callee);
+  }
+
+  bool makes_folder(const Node* call, const std::string& callee) const {
+    const Node* function = call->child("func");
+    return callee == "os.makedirs" ||
+           (callee.empty() && function->is(Kind::attribute) && function->text == "mkdir");
+  }
+
+  /// `exist_ok=True`: every process may make it.
+  bool may_exist(const Node* call) const {
+    const Node* value = names_.argument(call, "exist_ok", -1);
+    return value != nullptr && value->text == "True";
+  }
+
+  bool closes_a_board(const Node* function) const {
+    if (function->text != "close" && function->text != "flush") return false;
+    for (const Node* origin : names_.origins(function->child("value"))) {
+      if (origin->is(Kind::call) && is_board(names_.callee(origin))) return true;
+    }
+    return false;
+  }
+
+  /// `image.save("x.png")`: `save` of something that is no class of this file's.
+  static bool saves_an_image(const Node* function) {
+    return function->text == "save" && function->parent->parent->is(Kind::expr);
+  }
+
+  void guard(const Node* call, const std::string& callee) {
+    some_call_ = call;
+    const Node* statement = call->parent->is(Kind::expr) ? call->parent : nullptr;
+    bool talks = false;
+    for (const std::string_view field : {"args", "keywords"}) {
+      for (const Node* given : call->list(field)) {
+        walk(*given, [&](const Node& inner) {
+          talks = talks || (inner.is(Kind::call) && communicates_(&inner));
+          return !talks;
+        });
+      }
+    }
+    if (statement != nullptr && !talks) {
+      edits_.guard(*statement, dialect_.is_first(call));
+      edits_.explain(call->line, "only on rank 0: " + first_line(call), "one process writes");
+      return;
+    }
+    if (callee != "print") {
+      if (statement == nullptr && !talks) return guard_expression(call);
+      refuse(call,
+             "its arguments are computed by all processes together, but one writes; put the result into a "
+             "variable first");
+    }
+    const std::string name = names_.fresh("print_on_rank_0");
+    dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
+                       "        print(*values, **options)"});
+    edits_.replace(*call->child("func"), name);
+    edits_.explain(call->line, "print becomes " + name,
+                   "every process computes what is printed, one prints it");
+  }
+
+  void guard_expression(const Node* call) {
+    if (call->parent->is(Kind::lambda) || call->parent->is(Kind::if_exp) || call->parent->is(Kind::bool_op)) {
+      edits_.insert(call->begin, "(");
+      edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None)");
+      return;
+    }
+    if (call->parent->is(Kind::assign)) {
+      edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None");
+      return;
+    }
+    refuse(call, "it writes inside of a larger expression; make it a statement of its own");
+  }
+
+  std::string first_line(const Node* node) const {
+    const std::string text(tree_.text(*node));
+    return text.substr(0, text.find_first_of("\r\n"));
+  }
+
+  /// Files that are written: the other ranks write into the null device, so that nothing else changes.
+  void visit_open(const Node* call) {
+    const Node* mode = names_.argument(call, "mode", 1);
+    if (mode == nullptr) return;
+    if (!mode->is_string())
+      refuse(call, "whether it reads or writes is not clear; write the mode as a constant, as in \"w\"");
+    if (mode->text.find_first_of("wax+") == std::string::npos) return;
+    const Node* path = names_.argument(call, "file", 0);
+    if (path == nullptr) return;
+    null_device(call, path);
+  }
+
+  void null_device(const Node* call, const Node* path) {
+    some_call_ = call;
+    edits_.insert(path->end,
+                  " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os") + ".devnull");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
+                   "the other ranks write the same into the null device");
+  }
+
+  void visit_bar(const Node* call) {
+    some_call_ = call;
+    const std::string others = dialect_.rank(call) + " != 0";
+    if (const Node* given = names_.argument(call, "disable", -1)) {
+      edits_.replace(*given, "(" + std::string(tree_.text(*given)) + ") or " + others);
+    } else {
+      edits_.add_argument(*call, "disable=" + others);
+    }
+    edits_.explain(call->line, "the progress bar is shown by rank 0", "one bar, not one for each process");
+  }
+
+  void visit_board(const Node* call) {
+    some_call_ = call;
+    if (call->parent->is(Kind::with_item)) {
+      refuse(
+          call,
+          "keep the SummaryWriter in a variable and close it at the end, so that rank 0 alone can have one");
+    }
+    const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::ann_assign) ||
+                       call->parent->is(Kind::return_) || call->role == "args" ||
+                       call->parent->is(Kind::keyword);
+    edits_.insert(call->begin, whole ? "" : "(");
+    edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None" + (whole ? "" : ")"));
+    edits_.explain(call->line, "rank 0 alone has a SummaryWriter", "one process writes the event file");
+  }
+
+  void visit_wandb(const Node* call) {
+    some_call_ = call;
+    if (names_.argument(call, "mode", -1) != nullptr)
+      refuse(call, "remove `mode`, so that it can be \"disabled\" on every rank but 0");
+    edits_.add_argument(*call, "mode=None if " + dialect_.is_first(call) + " else \"disabled\"");
+    edits_.explain(call->line, "wandb is disabled on every rank but 0", "one run is recorded");
+  }
+
+  void visit_log(const Node* call, const std::string& callee) {
+    some_call_ = call;
+    logs_ = true;
+    logging_ = dialect_.module_name("logging");
+    const Node* path = callee == "logging.FileHandler"   ? names_.argument(call, "filename", 0)
+                       : callee == "logging.basicConfig" ? names_.argument(call, "filename", -1)
+                                                         : nullptr;
+    if (path != nullptr) null_device(call, path);
+  }
+
+  const Names& names_;
+  const Tree& tree_;
+  Edits& edits_;
+  Dialect& dialect_;
+  const std::function<bool(const Node*)>& communicates_;
+  const Node* some_call_ = nullptr;
+  bool logs_ = false;
+  std::string logging_;
+};
+
+}  // namespace
+
+void write_outputs(const Names& names, Edits& edits, Dialect& dialect,
+                   const std::function<bool(const Node*)>& communicates) {
+  Outputs(names, edits, dialect, communicates).write();
+}
+
+}  // namespace telar::weave

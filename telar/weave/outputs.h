@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+
+#include "telar/weave/dialect.h"
+
+namespace telar::weave {
+
+/// Prints, files, plots, progress bars and logs: on rank 0 alone. `communicates` says whether a call talks to the other
+/// processes, so that all of them must make it.
+void write_outputs(const Names& names, Edits& edits, Dialect& dialect,
+                   const std::function<bool(const Node*)>& communicates);
+
+}  // namespace telar::weave

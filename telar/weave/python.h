@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "telar/weave/syntax.h"
+
+namespace telar::weave {
+
+/// A file as read: the text in UTF-8 without byte order mark, and how to write it again.
+struct SourceText {
+  std::string text;
+  std::string encoding;  ///< as its first lines say (PEP 263); "utf-8" when they say nothing
+  bool mark = false;     ///< it began with a UTF-8 byte order mark
+};
+
+/// Decodes the bytes of a file as Python does. Throws Error (user) for bytes that are not text in the encoding.
+SourceText decode(const std::string& file, std::string_view bytes);
+/// The bytes of a file with this text. Throws Error (user) when the encoding lacks a character.
+std::string encode(const std::string& file, const SourceText& source);
+
+/// The syntax tree, by CPython's own parser. Throws Error (user) with Python's message, line and caret when the text
+/// is not a program of this Python.
+Tree parse(const std::string& file, const std::string& text);
+
+}  // namespace telar::weave

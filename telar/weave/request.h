@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+namespace telar::weave {
+
+/// What `telar weave` asks of the module that it loads.
+struct Request {
+  std::string file;    ///< for messages
+  std::string bytes;   ///< of the file
+  std::string target;  ///< ddp or horovod
+  bool keep_global_batch = false;
+  bool describe = false;  ///< the program as JSON instead of the woven file
+  bool colour = false;
+};
+
+struct Reply {
+  enum class Kind { woven, already_parallel, refused, described };
+  Kind kind = Kind::woven;
+  std::string
+      bytes;  ///< of the woven file, in the encoding of the input; the input's own when already parallel
+  std::string diff;
+  std::string explanation;  ///< a line for each edit
+  std::string message;  ///< when refused: file, line, construct and decision; when already parallel: by what
+  std::string json;
+};
+
+/// The function that the module exports under kEntry. Throws telar::Error.
+using Entry = void (*)(const Request& request, Reply& reply);
+constexpr const char* kEntry = "telar_weave";
+
+}  // namespace telar::weave

@@ -1,0 +1,356 @@
+// The questions of names.h whose answer follows values: what is called, where was it made.
+#include <algorithm>
+
+#include "telar/weave/names.h"
+
+namespace telar::weave {
+
+namespace {
+
+constexpr int kDeepest = 60;
+
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+  bool too_deep() const { return depth_ > kDeepest; }
+
+ private:
+  int& depth_;
+};
+
+bool returns_itself(std::string_view method) {
+  static const std::unordered_set<std::string_view> names = {
+      "to",       "cuda",  "cpu",  "half",           "float", "double",
+      "bfloat16", "train", "eval", "requires_grad_", "apply", "to_empty"};
+  return names.contains(method);
+}
+
+bool passes_through(const std::string& qualified) {
+  static const std::unordered_set<std::string_view> names = {"torch.nn.DataParallel",
+                                                             "torch.compile",
+                                                             "torch.jit.script",
+                                                             "enumerate",
+                                                             "tqdm.tqdm",
+                                                             "tqdm.auto.tqdm",
+                                                             "tqdm.notebook.tqdm",
+                                                             "tqdm.std.tqdm",
+                                                             "iter",
+                                                             "torch.nn.SyncBatchNorm.convert_sync_batchnorm"};
+  return names.contains(qualified);
+}
+
+void add(std::vector<const Node*>& found, const std::vector<const Node*>& more) {
+  for (const Node* node : more) {
+    if (std::find(found.begin(), found.end(), node) == found.end()) found.push_back(node);
+  }
+}
+
+}  // namespace
+
+std::string Names::qualified(const Node* expression) const {
+  const Deeper deeper(depth_);
+  if (expression == nullptr || deeper.too_deep()) return {};
+  if (expression->is(Kind::attribute)) {
+    const std::string base = qualified(expression->child("value"));
+    return base.empty() ? std::string() : canonical(base + "." + expression->text);
+  }
+  if (!expression->is(Kind::name)) return {};
+  const int where = place(expression);
+  if (where < 0) {
+    for (const std::string& module : star_imports_) {
+      if (module.starts_with("torch") || module.find("keras") != std::string::npos) {
+        const bool builtin = expression->text == "print" || expression->text == "open" ||
+                             expression->text == "enumerate" || expression->text == "len" ||
+                             expression->text == "range";
+        if (!builtin) return canonical(module + "." + expression->text);
+      }
+    }
+    return expression->text;
+  }
+  const Place& held = places_[static_cast<size_t>(where)];
+  if (!held.imported.empty()) return canonical(held.imported);
+  if (held.values.size() != 1 || held.values[0].part >= 0 || held.values[0].element) return {};
+  const Node* value = held.values[0].node;
+  return value->is(Kind::name) || value->is(Kind::attribute) ? qualified(value) : std::string();
+}
+
+const Node* Names::partial_of(const Node* call) const {
+  const Node* function = call->child("func");
+  if (!function->is(Kind::name) && !function->is(Kind::attribute)) return nullptr;
+  const auto& held = values(place(function));
+  if (held.size() != 1 || held[0].part >= 0 || !held[0].node->is(Kind::call)) return nullptr;
+  return qualified(held[0].node->child("func")) == "functools.partial" ? held[0].node : nullptr;
+}
+
+std::string Names::callee(const Node* call) const {
+  if (const Node* partial = partial_of(call)) {
+    const auto& arguments = partial->list("args");
+    return arguments.empty() ? std::string() : qualified(arguments[0]);
+  }
+  return qualified(call->child("func"));
+}
+
+const Node* Names::keyword(const Node* call, std::string_view name) const {
+  for (const Node* given : call->list("keywords")) {
+    if (given->text == name) return given;
+  }
+  for (const Node* given : call->list("keywords")) {
+    if (!given->text.empty()) continue;
+    for (const Node* origin : origins(given->child("value"))) {
+      if (origin->is(Kind::call) && qualified(origin->child("func")) == "dict") {
+        if (const Node* found = keyword(origin, name)) return found;
+      }
+    }
+  }
+  if (const Node* partial = partial_of(call)) return keyword(partial, name);
+  return nullptr;
+}
+
+const Node* Names::argument(const Node* call, std::string_view name, int position) const {
+  if (const Node* given = keyword(call, name)) return given->child("value");
+  for (const Node* given : call->list("keywords")) {
+    if (!given->text.empty()) continue;
+    for (const Node* origin : origins(given->child("value"))) {
+      if (!origin->is(Kind::dict)) continue;
+      const auto& keys = origin->list("keys");
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (keys[i] != nullptr && keys[i]->is_string() && keys[i]->text == name)
+          return origin->list("values")[i];
+      }
+    }
+  }
+  if (position < 0) return nullptr;
+  std::vector<Node*> given = call->list("args");
+  if (const Node* partial = partial_of(call)) {
+    given = partial->list("args");
+    if (!given.empty()) given.erase(given.begin());
+    given.insert(given.end(), call->list("args").begin(), call->list("args").end());
+  }
+  for (const Node* one : given) {
+    if (one->is(Kind::starred)) return nullptr;
+  }
+  return static_cast<size_t>(position) < given.size() ? given[static_cast<size_t>(position)] : nullptr;
+}
+
+const Node* Names::method(const Node* class_def, std::string_view name) const {
+  const Deeper deeper(depth_);
+  if (deeper.too_deep()) return nullptr;
+  for (const Node* statement : class_def->list("body")) {
+    if (statement->is_function() && statement->text == name) return statement;
+  }
+  for (const Node* base : class_def->list("bases")) {
+    const Node* found = definition(base);
+    if (found == nullptr || !found->is(Kind::class_def) || found == class_def) continue;
+    if (const Node* inherited = method(found, name)) return inherited;
+  }
+  return nullptr;
+}
+
+bool Names::derives(const Node* class_def, const std::vector<std::string_view>& wanted) const {
+  const Deeper deeper(depth_);
+  if (deeper.too_deep()) return false;
+  for (const Node* base : class_def->list("bases")) {
+    const std::string name = qualified(base);
+    if (std::find(wanted.begin(), wanted.end(), name) != wanted.end()) return true;
+    const Node* found = definition(base);
+    if (found != nullptr && found->is(Kind::class_def) && found != class_def && derives(found, wanted))
+      return true;
+  }
+  return false;
+}
+
+const Node* Names::definition(const Node* expression) const {
+  const Deeper deeper(depth_);
+  if (expression == nullptr || deeper.too_deep()) return nullptr;
+  if (expression->is(Kind::attribute)) {
+    if (const Node* owner = owner_class(expression->child("value"))) return method(owner, expression->text);
+    const Node* receiver = expression->child("value");
+    if (receiver->is(Kind::call) && qualified(receiver->child("func")) == "super") {
+      const Node* own = class_of(expression);
+      for (const Node* base : own != nullptr ? own->list("bases") : std::vector<Node*>()) {
+        const Node* found = definition(base);
+        if (found != nullptr && found->is(Kind::class_def) && found != own)
+          return method(found, expression->text);
+      }
+    }
+    return nullptr;
+  }
+  if (!expression->is(Kind::name)) return nullptr;
+  const int where = place(expression);
+  if (where < 0) return nullptr;
+  constexpr int kDefinition = -3;  // no part of a tuple
+  const auto found = answered_once({2 * static_cast<uintptr_t>(where) + 1, kDefinition}, [&] {
+    std::vector<const Node*> definitions;
+    for (const Value& value : values(where)) {
+      if (value.node->is_function() || value.node->is(Kind::class_def)) {
+        add(definitions, {value.node});
+      } else if (value.node->is(Kind::name) && value.part < 0 && !value.element) {
+        if (const Node* other = definition(value.node)) add(definitions, {other});
+      }
+    }
+    return definitions;
+  });
+  return found.size() == 1 ? found[0] : nullptr;
+}
+
+const Node* Names::called_function(const Node* call) const {
+  const Node* found = definition(call->child("func"));
+  if (found != nullptr && found->is(Kind::class_def)) return method(found, "__init__");
+  return found;
+}
+
+template <typename Compute>
+std::vector<const Node*> Names::answered_once(const Question& question, const Compute& compute) const {
+  if (const auto known = origin_memo_.find(question); known != origin_memo_.end()) return known->second;
+  if (const auto known = on_the_way_.find(question); known != on_the_way_.end()) return known->second;
+  if (!in_progress_.insert(question).second) {
+    cut_ = true;
+    return {};
+  }
+  const std::vector<const Node*> found = compute();
+  in_progress_.erase(question);
+  on_the_way_[question] = found;
+  if (in_progress_.empty()) {
+    if (cut_) {
+      origin_memo_[question] = found;
+    } else {
+      origin_memo_.merge(on_the_way_);
+    }
+    on_the_way_.clear();
+    cut_ = false;
+  }
+  return found;
+}
+
+/// The class of this file whose instance an expression is.
+const Node* Names::owner_class(const Node* expression) const {
+  if (expression == nullptr) return nullptr;
+  constexpr int kOwner = -2;  // no part of a tuple
+  const auto owners = answered_once({reinterpret_cast<uintptr_t>(expression), kOwner}, [&] {
+    std::vector<const Node*> found;
+    for (const Node* origin : origins(expression)) {
+      const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
+      // Classes are called by their names; an attribute that is called is a method.
+      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name))
+        candidate = definition(origin->child("func"));
+      if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
+    }
+    return found;
+  });
+  return owners.empty() ? nullptr : owners.back();
+}
+
+std::vector<const Node*> Names::place_origins(int where, int part) const {
+  const Question question{2 * static_cast<uintptr_t>(where) + 1, part};
+  return answered_once(question, [&] {
+    std::vector<const Node*> found;
+    const Node* own = scope(where);
+    if (part < 0 && own->is_function() && own->parent != nullptr && own->parent->is(Kind::class_def)) {
+      const auto& parameters = own->child("args")->list("args");
+      if (!parameters.empty() && parameters[0]->text == name(where)) found.push_back(own->parent);
+    }
+    for (const Value& value : values(where)) {
+      if (value.augmented) continue;
+      if (part >= 0) {
+        if (value.part < 0 && !value.element) add(found, origins(value.node, part));
+      } else if (value.element) {
+        // An element of a display.
+        for (const Node* origin : origins(value.node)) {
+          if (!origin->is(Kind::list) && !origin->is(Kind::tuple)) continue;
+          for (const Node* one : origin->list("elts")) add(found, origins(one, value.part));
+        }
+      } else {
+        add(found, origins(value.node, value.part));
+      }
+    }
+    return found;
+  });
+}
+
+/// Where the values come from that a function returns.
+std::vector<const Node*> Names::return_origins(const Node* function, int part) const {
+  return answered_once({reinterpret_cast<uintptr_t>(function), part}, [&] {
+    std::vector<const Node*> found;
+    walk(*function, [&](const Node& node) {
+      if (&node != function && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def)))
+        return false;
+      if (node.is(Kind::return_) && node.child("value") != nullptr)
+        add(found, origins(node.child("value"), part));
+      return true;
+    });
+    return found;
+  });
+}
+
+void Names::call_origins(const Node* call, int part, std::vector<const Node*>& found) const {
+  const Node* function = call->child("func");
+  const Node* target = definition(function);
+  if (target != nullptr && target->is_function()) {
+    add(found, return_origins(target, part));
+    if (!found.empty()) return;
+  }
+  const auto& arguments = call->list("args");
+  if (!arguments.empty() && passes_through(qualified(function)))
+    return add(found, origins(arguments[0], part));
+  if (function->is(Kind::attribute) && returns_itself(function->text) && qualified(function).empty()) {
+    const std::vector<const Node*> same = origins(function->child("value"), part);
+    if (!same.empty()) return add(found, same);
+  }
+  add(found, {call});
+}
+
+std::vector<const Node*> Names::origins(const Node* expression, int part) const {
+  const Deeper deeper(depth_);
+  std::vector<const Node*> found;
+  if (deeper.too_deep()) cut_ = true;
+  if (expression == nullptr || deeper.too_deep()) return found;
+  switch (expression->kind) {
+    case Kind::name:
+    case Kind::attribute:
+    case Kind::subscript: {
+      int where = place(expression);
+      if (where >= 0) return place_origins(where, part);
+      // Any entry of a table: loaders[phase].
+      if (expression->is(Kind::subscript) && (where = place(expression->child("value"))) >= 0) {
+        const std::string prefix = name(where) + "[";
+        for (const auto& [key, other] : by_name_) {
+          if (key.first == scope(where) && key.second.starts_with(prefix))
+            add(found, place_origins(other, -1));
+        }
+        for (const Node* table : place_origins(where, -1)) {
+          if (table->is(Kind::dict_comp)) add(found, origins(table->child("value")));
+          if (!table->is(Kind::list) && !table->is(Kind::tuple)) continue;
+          for (const Node* one : table->list("elts")) add(found, origins(one));
+        }
+      }
+      return found;
+    }
+    case Kind::if_exp:
+      add(found, origins(expression->child("body"), part));
+      add(found, origins(expression->child("orelse"), part));
+      return found;
+    case Kind::bool_op:
+      for (const Node* one : expression->list("values")) add(found, origins(one, part));
+      return found;
+    case Kind::named_expr: return origins(expression->child("value"), part);
+    case Kind::tuple:
+    case Kind::list: {
+      const auto& parts = expression->list("elts");
+      if (part >= 0 && static_cast<size_t>(part) < parts.size())
+        return origins(parts[static_cast<size_t>(part)]);
+      return {expression};
+    }
+    case Kind::call: call_origins(expression, part, found); return found;
+    default: return {expression};
+  }
+}
+
+std::vector<const Node*> Names::calls_of(const Node* function) const {
+  const auto found = callers_.find(function);
+  return found == callers_.end() ? std::vector<const Node*>() : found->second;
+}
+
+}  // namespace telar::weave

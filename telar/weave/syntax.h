@@ -1,0 +1,191 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace telar::weave {
+
+/// What a node of Python's syntax tree is; the names are those of Python's `ast`. `other` stands for kinds that no
+/// analysis asks about.
+enum class Kind : uint8_t {
+  other,
+  // Statements.
+  module,
+  function_def,
+  async_function_def,
+  class_def,
+  return_,
+  assign,
+  aug_assign,
+  ann_assign,
+  for_,
+  async_for,
+  while_,
+  if_,
+  with,
+  async_with,
+  raise,
+  try_,
+  import,
+  import_from,
+  global,
+  nonlocal,
+  expr,
+  pass,
+  break_,
+  continue_,
+  delete_,
+  // Expressions.
+  bool_op,
+  named_expr,
+  bin_op,
+  unary_op,
+  lambda,
+  if_exp,
+  dict,
+  list_comp,
+  set_comp,
+  dict_comp,
+  generator,
+  compare,
+  call,
+  joined_str,
+  constant,
+  attribute,
+  subscript,
+  starred,
+  name,
+  list,
+  tuple,
+  // Parts.
+  arguments,
+  arg,
+  keyword,
+  alias,
+  with_item,
+  except_handler,
+  comprehension,
+  // Operators that are asked about.
+  add,
+  sub,
+  mult,
+  div,
+  floor_div,
+  mod,
+  usub
+};
+
+/// The kind that Python calls `name`.
+Kind kind_of(std::string_view name);
+
+/// What a constant is.
+enum class Literal : uint8_t { none, string, bytes, number, boolean, null, ellipsis };
+
+struct Node;
+
+/// The children that a node has under one name: `body`, `args`, `value`. An absent child in a list (the default that
+/// a keyword-only parameter lacks, the key of `**other` in a dict) is null.
+struct Field {
+  std::string_view name;
+  std::vector<Node*> nodes;
+};
+
+/// A node: kind, names, children and the bytes of the source that it covers.
+struct Node {
+  Kind kind = Kind::other;
+  Literal literal = Literal::none;
+  bool store = false;           ///< of a name, attribute or subscript: it is assigned or deleted here
+  bool inside_fstring = false;  ///< its span is not to be trusted (before Python 3.12)
+  int line = 0;                 ///< 1 is the first; 0 for parts without a place
+  int level = 0;                ///< of `from ..x import y`: how many dots
+  size_t begin = 0;
+  size_t end = 0;
+  /// Name, attribute, function, class, parameter, keyword or module; a constant's value (a string's own characters,
+  /// otherwise as written).
+  std::string text;
+  std::string as_name;                    ///< of an import
+  std::vector<std::string> global_names;  ///< of `global` and `nonlocal`
+  Node* parent = nullptr;
+  std::string_view role;  ///< the name of the parent's field that holds it
+  std::vector<Field> fields;
+
+  /// The child called `name`; null when there is none.
+  Node* child(std::string_view name) const;
+  /// The children called `name`.
+  const std::vector<Node*>& list(std::string_view name) const;
+  bool is(Kind which) const { return kind == which; }
+  bool is_function() const { return kind == Kind::function_def || kind == Kind::async_function_def; }
+  bool is_statement() const { return kind >= Kind::module && kind <= Kind::delete_; }
+  bool is_string() const { return literal == Literal::string; }
+};
+
+/// A file of Python: its text as UTF-8 and the tree over it. Moving it keeps the nodes where they are.
+class Tree {
+ public:
+  Tree(std::string file, std::string source);
+  Tree(Tree&&) = default;
+  Tree& operator=(Tree&&) = default;
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+  ~Tree() = default;
+
+  Node* add(Kind kind);
+  /// One copy of each name of a field.
+  std::string_view intern(std::string_view name);
+
+  const std::string& file() const { return file_; }
+  const std::string& source() const { return source_; }
+  Node* root() const { return root_; }
+  void set_root(Node* root) { root_ = root; }
+  const std::deque<Node>& nodes() const { return nodes_; }
+  std::deque<Node>& nodes() { return nodes_; }
+
+  /// Byte offset of a line (1 is the first) and of the line that an offset lies in.
+  size_t line_begin(int line) const;
+  size_t offset(int line, int column) const;
+  int line_of(size_t offset) const;
+  int lines() const { return static_cast<int>(line_begins_.size()); }
+  /// The text that a node covers.
+  std::string_view text(const Node& node) const;
+  /// White space before the first character of the line that an offset lies in.
+  std::string indent_at(size_t offset) const;
+  /// "\n", "\r\n" or "\r": how the first line ends.
+  const std::string& newline() const { return newline_; }
+
+ private:
+  std::string file_;
+  std::string source_;
+  std::string newline_;
+  std::vector<size_t> line_begins_;
+  std::deque<Node> nodes_;
+  std::deque<std::string> names_;
+  Node* root_ = nullptr;
+};
+
+/// Calls `visit(node)` for a node and everything below it, in the order of the source. `visit` returns whether to go
+/// into the node's children.
+template <typename Visit>
+void walk(const Node& node, const Visit& visit) {
+  if (!visit(node)) return;
+  for (const Field& field : node.fields) {
+    for (const Node* child : field.nodes) {
+      if (child != nullptr) walk(*child, visit);
+    }
+  }
+}
+
+/// The statement that a node is or stands in.
+const Node* statement_of(const Node* node);
+/// The nearest function around a node (not the node itself), or null at the level of the module or of a class.
+const Node* function_of(const Node* node);
+/// The nearest class around a node, with nothing but functions and statements between.
+const Node* class_of(const Node* node);
+/// The statements among which a statement stands (its parent's `body`, `orelse`, …).
+const std::vector<Node*>& block_of(const Node* statement);
+bool is_inside(const Node* node, const Node* ancestor);
+
+}  // namespace telar::weave

@@ -1,0 +1,277 @@
+// Each epoch has its own order of the samples, the same for all processes; what is drawn while training differs between them.
+#include <algorithm>
+
+#include "telar/weave/torch_writer.h"
+
+namespace telar::weave {
+
+std::vector<const Node*> way_out(const Names& names, const Node* loop) {
+  std::vector<const Node*> way = {loop};
+  for (int steps = 0; steps < 10; ++steps) {
+    const Node* function = function_of(way.back());
+    if (function == nullptr) break;
+    const auto callers = names.calls_of(function);
+    if (callers.empty() || std::find(way.begin(), way.end(), callers[0]) != way.end()) break;
+    way.push_back(callers[0]);
+  }
+  return way;
+}
+
+namespace {
+
+/// The loop over epochs around a node, within its function: the nearest one.
+const Node* loop_around(const Node* node) {
+  for (const Node* around = node->parent; around != nullptr; around = around->parent) {
+    if (around->is_function() || around->is(Kind::class_def)) return nullptr;
+    if (around->is(Kind::for_) || around->is(Kind::while_)) return around;
+  }
+  return nullptr;
+}
+
+const Node* outermost_loop(const Node* node) {
+  const Node* found = nullptr;
+  for (const Node* loop = loop_around(node); loop != nullptr; loop = loop_around(loop)) found = loop;
+  return found;
+}
+
+class Epochs {
+ public:
+  explicit Epochs(TorchWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const TorchLoop& loop : w_.program.loops) {
+      if (!loop.trains) continue;
+      bool shuffled = false;
+      for (const size_t loader : loop.loaders)
+        shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
+      if (shuffled) write_order(loop);
+    }
+    write_seeds();
+  }
+
+ private:
+  bool is_shuffled(size_t loader) const {
+    const Node* call = w_.program.loaders[loader].call;
+    const Node* sampler = w_.names.argument(call, "sampler", 3);
+    if (sampler != nullptr) {
+      for (const Node* origin : w_.names.origins(sampler)) {
+        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.WeightedRandomSampler")
+          return false;
+        if (origin->is(Kind::call) && w_.names.callee(origin) == "torch.utils.data.SequentialSampler")
+          return false;
+      }
+      return true;
+    }
+    const Node* shuffle = w_.names.argument(call, "shuffle", 2);
+    const bool spread = std::any_of(call->list("keywords").begin(), call->list("keywords").end(),
+                                    [](const Node* keyword) { return keyword->text.empty(); });
+    return spread || (shuffle != nullptr && shuffle->text != "False");
+  }
+
+  /// The variable of the loop over epochs, when it counts.
+  std::string counter_of(const Node* loop) const {
+    if (!loop->is(Kind::for_)) return {};
+    const Node* target = loop->child("target");
+    bool counts = false;
+    bool enumerates = false;
+    walk(*loop->child("iter"), [&](const Node& node) {
+      if (node.is(Kind::call)) {
+        const std::string callee = w_.names.qualified(node.child("func"));
+        counts = counts || callee == "range" || callee.ends_with("trange") || callee == "itertools.count";
+        enumerates = enumerates || callee == "enumerate";
+      }
+      return true;
+    });
+    if (enumerates && target->is(Kind::tuple)) target = target->list("elts")[0];
+    return (counts || enumerates) && target->is(Kind::name) ? target->text : std::string();
+  }
+
+  /// The variable of a `while` that is counted up: `epoch += 1`.
+  static std::string counted_in(const Node* loop) {
+    if (!loop->is(Kind::while_)) return {};
+    std::string found;
+    walk(*loop, [&](const Node& node) {
+      if (node.is(Kind::aug_assign) && node.parent == loop && node.child("target")->is(Kind::name) &&
+          node.child("value")->literal == Literal::number) {
+        found = node.child("target")->text;
+      }
+      return true;
+    });
+    return found;
+  }
+
+  void write_order(const TorchLoop& loop) {
+    const std::string loader = w_.text(*loop.loader);
+    const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
+                                   [&](size_t one) { return !w_.program.loaders[one].trains; });
+    if (loop.loader->is(Kind::call))
+      w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
+    std::vector<std::string> way;
+    const auto lines_for = [&](const std::string& of, const std::string& epoch) {
+      const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
+      if (!mixed) return std::vector<std::string>{set};
+      return std::vector<std::string>{"if isinstance(" + of + ".sampler, DistributedSampler):", "    " + set};
+    };
+    const Node* at = loop.loop;
+    std::string here = loader;
+    const auto nodes = way_out(w_.names, loop.loop);
+    bool any_loop = false;
+    for (size_t step = 0; step < nodes.size(); ++step) {
+      const Node* around = nullptr;
+      for (around = loop_around(nodes[step]); around != nullptr; around = loop_around(around)) {
+        any_loop = true;
+        std::string epoch = counter_of(around);
+        if (epoch.empty()) epoch = counted_in(around);
+        if (epoch.empty()) continue;
+        const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
+        if (!inner.empty()) {
+          insert(at, lines_for(loader, inner));
+          return;
+        }
+        // The function does not know the epoch; its caller does, if it knows the loader.
+        const std::string outer = handed_up(nodes, step, loop.loader);
+        if (outer.empty()) break;
+        insert(statement_of(nodes[step]), lines_for(outer, epoch));
+        return;
+      }
+    }
+    if (any_loop) {
+      w_.refuse(loop.loop,
+                "which epoch this is cannot be seen, and each epoch needs its own order of the samples; "
+                "count the epochs with "
+                "`for epoch in range(…)` and hand `epoch` to this function");
+    }
+  }
+
+  void insert(const Node* statement, const std::vector<std::string>& text) {
+    w_.edits.before(*statement, text);
+    w_.edits.explain(statement->line, "set_epoch",
+                     "each epoch draws another order, the same in every process");
+  }
+
+  /// What the variable `name` of the loop around nodes[step] is called in the function of nodes[0]; empty when not given.
+  std::string handed_down(const std::vector<const Node*>& nodes, size_t step, std::string name) const {
+    for (size_t i = step; i > 0; --i) {
+      const Node* function = function_of(nodes[i - 1]);
+      std::string inner;
+      for (const Node* parameter : function->child("args")->list("args")) {
+        for (const Value& value : w_.names.values(w_.names.place(parameter))) {
+          if (value.node->is(Kind::name) && value.node->text == name && is_inside(value.node, nodes[i]))
+            inner = parameter->text;
+        }
+      }
+      if (inner.empty()) return {};
+      name = inner;
+    }
+    return name;
+  }
+
+  /// What the loader of nodes[0]'s function is called where nodes[step] stands.
+  std::string handed_up(const std::vector<const Node*>& nodes, size_t step, const Node* loader) const {
+    const Node* expression = loader;
+    for (size_t i = 1; i <= step; ++i) {
+      const int place = w_.names.place(expression);
+      if (place < 0) return {};
+      if (!w_.names.is_parameter(place)) {
+        // A global, or an attribute of the same object.
+        if (w_.names.scope(place)->is(Kind::module)) continue;
+        if (!w_.names.scope(place)->is(Kind::class_def) || class_of(nodes[i]) != class_of(nodes[0]))
+          return {};
+        continue;
+      }
+      const Node* given = nullptr;
+      for (const Value& value : w_.names.values(place)) {
+        if (is_inside(value.node, nodes[i])) given = value.node;
+      }
+      if (given == nullptr || given->is(Kind::call)) return {};
+      expression = given;
+    }
+    return w_.text(*expression);
+  }
+
+  /// All processes start from one random state, so that splits and weights agree; while training each has its own.
+  void write_seeds() {
+    bool torch_seed = false;
+    bool numpy_seed = false;
+    bool python_seed = false;
+    const Node* drawn_torch = nullptr;
+    const Node* drawn_numpy = nullptr;
+    const Node* drawn_python = nullptr;
+    for (const Node* call : w_.names.calls()) {
+      const std::string callee = w_.names.callee(call);
+      torch_seed = torch_seed || callee == "torch.manual_seed" || callee == "torch.random.manual_seed";
+      numpy_seed = numpy_seed || callee == "numpy.random.seed";
+      python_seed = python_seed || callee == "random.seed";
+      if (in_training(call)) continue;
+      const bool own_state =
+          w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
+      if (own_state) continue;
+      if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
+          callee.starts_with("torch.normal"))
+        drawn_torch = call;
+      if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+           callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
+          callee == "sklearn.model_selection.train_test_split") {
+        drawn_numpy = call;
+      }
+      if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
+        drawn_python = call;
+    }
+    std::vector<std::string> start;
+    const auto agree = [&](const Node* drawn, bool seeded, const std::string& module,
+                           const std::string& function) {
+      if (drawn == nullptr || seeded) return;
+      start.push_back(w_.dialect.module_name(module) + function);
+      w_.edits.explain(
+          drawn->line, start.back(),
+          "what is drawn before training, such as a split of the data, must agree in all processes");
+    };
+    agree(drawn_torch, torch_seed, "torch", ".manual_seed(0)");
+    agree(drawn_numpy, numpy_seed, "numpy", ".random.seed(0)");
+    agree(drawn_python, python_seed, "random", ".seed(0)");
+    w_.dialect.at_start(start);
+    if (!torch_seed && drawn_torch == nullptr) return;
+    for (const TorchLoop& loop : w_.program.loops) {
+      if (!loop.trains) continue;
+      const auto way = way_out(w_.names, loop.loop);
+      const Node* outer = loop.loop;
+      for (const Node* node : way) {
+        const Node* around = outermost_loop(node);
+        outer = around != nullptr ? around : node == loop.loop ? outer : outer;
+        if (around != nullptr) outer = around;
+      }
+      if (!differ_before_.empty() &&
+          std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end())
+        continue;
+      differ_before_.push_back(outer);
+      const std::string torch = w_.dialect.module_name("torch");
+      std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " +
+                                       w_.dialect.rank(outer) + ")"};
+      if (numpy_seed)
+        text.push_back(w_.dialect.module_name("numpy") + ".random.seed(" + torch +
+                       ".initial_seed() % 2**32)");
+      if (python_seed)
+        text.push_back(w_.dialect.module_name("random") + ".seed(" + torch + ".initial_seed())");
+      w_.edits.before(*outer, text);
+      w_.edits.explain(outer->line, text[0],
+                       "dropout, noise and augmentation must differ between the processes");
+    }
+  }
+
+  bool in_training(const Node* node) const {
+    for (const TorchLoop& loop : w_.program.loops) {
+      if (is_inside(node, loop.loop)) return true;
+    }
+    const Node* owner = class_of(node);
+    return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
+  }
+
+  TorchWeaving& w_;
+  std::vector<const Node*> differ_before_;
+};
+
+}  // namespace
+
+void write_epochs(TorchWeaving& weaving) { Epochs(weaving).write(); }
+
+}  // namespace telar::weave

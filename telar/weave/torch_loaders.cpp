@@ -1,0 +1,197 @@
+// The training samples are shared out: each process draws its part through a DistributedSampler.
+#include <algorithm>
+
+#include "telar/weave/torch_writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+constexpr const char* kWhy = "each process takes its share of the samples";
+
+bool is_true(const Node* node) {
+  return node != nullptr && node->literal == Literal::boolean && node->text == "True";
+}
+bool is_false(const Node* node) {
+  return node == nullptr || (node->literal == Literal::boolean && node->text == "False");
+}
+
+/// Whether writing an expression a second time computes nothing again.
+bool is_plain(const Node* node) {
+  if (node->is(Kind::name)) return true;
+  if (node->is(Kind::attribute)) return is_plain(node->child("value"));
+  if (node->is(Kind::subscript)) {
+    const Node* key = node->child("slice");
+    return is_plain(node->child("value")) && (key->is(Kind::constant) || key->is(Kind::name));
+  }
+  return false;
+}
+
+class Loaders {
+ public:
+  explicit Loaders(TorchWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const TorchLoader& loader : w_.program.loaders) {
+      if (loader.trains) write(loader.call);
+    }
+    write_downloads();
+  }
+
+ private:
+  /// The dataset as an expression that may be written twice; a call gets a variable of its own.
+  std::string dataset_of(const Node* call) {
+    const Node* dataset = w_.names.argument(call, "dataset", 0);
+    if (dataset == nullptr) w_.refuse(call, "hand it the dataset as its first argument");
+    for (const Node* origin : w_.names.origins(dataset)) {
+      const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
+      if (own != nullptr && own->is(Kind::class_def) &&
+          w_.names.derives(own, {"torch.utils.data.IterableDataset"})) {
+        w_.refuse(call,
+                  "an IterableDataset has no length to share out; decide in its __iter__ which samples each "
+                  "process gives");
+      }
+    }
+    if (is_plain(dataset)) return w_.text(*dataset);
+    const Node* statement = statement_of(call);
+    if (!is_inside(dataset, call) ||
+        (!statement->is(Kind::assign) && !statement->is(Kind::return_) && !statement->is(Kind::expr))) {
+      w_.refuse(call, "keep its dataset in a variable first");
+    }
+    for (const Node* around = call->parent; around != statement; around = around->parent) {
+      if (around->is(Kind::lambda) || around->is(Kind::list_comp) || around->is(Kind::dict_comp)) {
+        w_.refuse(call, "keep its dataset in a variable first");
+      }
+    }
+    const std::string name = w_.names.fresh("train_dataset");
+    w_.edits.before(*statement, {name + " = " + w_.text(*dataset)});
+    w_.edits.replace(*dataset, name);
+    return name;
+  }
+
+  std::string sampler(const Node* call, const std::string& of, const std::string& options) {
+    const bool horovod = w_.dialect.is_horovod();
+    w_.dialect.import("from torch.utils.data.distributed import DistributedSampler");
+    w_.dialect.use(call);
+    const std::string group =
+        horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call)
+                : std::string();
+    return "DistributedSampler(" + of + group + options + ")";
+  }
+
+  void write(const Node* call) {
+    if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
+      w_.refuse(
+          call,
+          "how a batch_sampler is to be shared out is for its author to say; use batch_size and sampler");
+    }
+    write_batch(call);
+    const Node* given = w_.names.argument(call, "sampler", 3);
+    if (given != nullptr && given->literal != Literal::null) return write_sampler(call, given);
+    const Node* shuffle = w_.names.argument(call, "shuffle", 2);
+    const Node* keyword = w_.names.keyword(call, "shuffle");
+    const Node* spread = nullptr;
+    for (const Node* one : call->list("keywords")) {
+      if (one->text.empty()) spread = one->child("value");
+    }
+    const bool own = shuffle != nullptr && is_inside(shuffle, call);
+    const std::string dataset = dataset_of(call);
+    if (spread != nullptr && !own) {
+      if (!spread->is(Kind::name)) w_.refuse(call, "keep these keyword arguments in a variable");
+      const std::string table = w_.text(*spread);
+      w_.edits.replace(*spread, "{**" + table + ", \"shuffle\": False}");
+      w_.edits.add_argument(
+          *call, "sampler=" + sampler(call, dataset, ", shuffle=" + table + ".get(\"shuffle\", False)"));
+    } else {
+      const std::string options = is_true(shuffle)    ? ""
+                                  : is_false(shuffle) ? ", shuffle=False"
+                                                      : ", shuffle=" + w_.text(*shuffle);
+      const std::string text = "sampler=" + sampler(call, dataset, options);
+      if (own && keyword != nullptr && is_inside(keyword, call)) {
+        w_.edits.replace(*keyword, text);
+      } else {
+        if (own) w_.edits.replace(*shuffle, "False");
+        if (!own && shuffle != nullptr) w_.refuse(call, "give it `shuffle` itself");
+        w_.edits.add_argument(*call, text);
+      }
+    }
+    w_.edits.explain(call->line, "DistributedSampler", kWhy);
+  }
+
+  void write_sampler(const Node* call, const Node* given) {
+    const auto origins = w_.names.origins(given);
+    const Node* made = origins.size() == 1 && origins[0]->is(Kind::call) ? origins[0] : nullptr;
+    const std::string callee = made == nullptr ? "" : w_.names.callee(made);
+    if (callee == "torch.utils.data.RandomSampler" || callee == "torch.utils.data.SequentialSampler") {
+      if (made->list("args").size() + made->list("keywords").size() != 1) {
+        w_.refuse(made,
+                  "drawing with replacement or a given number of samples cannot be shared out by itself");
+      }
+      const std::string options = callee.ends_with("RandomSampler") ? "" : ", shuffle=False";
+      w_.edits.replace(*made, sampler(made, w_.text(*w_.names.argument(made, "data_source", 0)), options));
+    } else if (callee == "torch.utils.data.SubsetRandomSampler") {
+      const Node* indices = w_.names.argument(made, "indices", 0);
+      if (!is_plain(indices)) w_.refuse(made, "keep the indices in a variable first");
+      if (function_of(made) != function_of(call))
+        w_.refuse(made, "make the sampler where its loader is made");
+      const Node* dataset = w_.names.argument(call, "dataset", 0);
+      w_.dialect.import("from torch.utils.data import Subset");
+      w_.edits.replace(*dataset, "Subset(" + w_.text(*dataset) + ", " + w_.text(*indices) + ")");
+      w_.edits.replace(*made, sampler(made, w_.text(*indices), ""));
+    } else if (callee == "torch.utils.data.WeightedRandomSampler") {
+      const Node* count = w_.names.argument(made, "num_samples", 1);
+      if (count == nullptr) w_.refuse(made, "say how many samples it draws");
+      if (w_.names.argument(made, "generator", 3) != nullptr) {
+        w_.refuse(made, "remove its generator: each process needs one of its own");
+      }
+      w_.edits.replace(*count, divided(w_.names.tree(), *count, w_.dialect.size(made)));
+      const std::string torch = w_.dialect.module_name("torch");
+      w_.edits.add_argument(*made,
+                            "generator=" + torch + ".Generator().manual_seed(" + w_.dialect.rank(made) + ")");
+    } else {
+      w_.refuse(
+          call,
+          "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
+          "SubsetRandomSampler and WeightedRandomSampler");
+    }
+    w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhy);
+  }
+
+  void write_batch(const Node* call) {
+    if (!w_.dialect.choices().keep_global_batch) return;
+    const Node* batch = w_.names.argument(call, "batch_size", 1);
+    if (batch == nullptr || !is_inside(batch, call)) {
+      w_.refuse(call, "give it batch_size itself, so that it can be divided among the processes");
+    }
+    w_.edits.replace(*batch, divided(w_.names.tree(), *batch, w_.dialect.size(call)));
+    w_.edits.explain(call->line, "the batch is divided among the processes",
+                     "together they take the author's batch");
+  }
+
+  /// One process of each host downloads; the others wait for it.
+  void write_downloads() {
+    for (const Node* call : w_.names.calls()) {
+      const Node* download = w_.names.keyword(call, "download");
+      if (download == nullptr || !is_true(download->child("value")) || !is_inside(download, call)) continue;
+      const Node* statement = statement_of(call);
+      if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
+        w_.refuse(call,
+                  "keep the downloaded dataset in a variable first, so that one process can download while "
+                  "the others wait");
+      }
+      const std::string local = w_.dialect.local_rank(call);
+      w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});
+      w_.edits.after(*statement, {"if " + local + " == 0:", "    " + w_.dialect.barrier(call)});
+      w_.edits.explain(call->line, "the first process of a host downloads",
+                       "the others wait and find the files");
+    }
+  }
+
+  TorchWeaving& w_;
+};
+
+}  // namespace
+
+void write_loaders(TorchWeaving& weaving) { Loaders(weaving).write(); }
+
+}  // namespace telar::weave

@@ -1,0 +1,364 @@
+// Figures that a loop adds up over its samples are those of one process's share; they are summed over the processes.
+#include <algorithm>
+#include <set>
+
+#include "telar/weave/torch_writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+/// Something that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
+struct Sum {
+  const Node* target = nullptr;
+  std::string text;
+  bool is_list = false;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(TorchWeaving& weaving) : w_(weaving), tree_(weaving.names.tree()) {}
+
+  void write() {
+    for (const TorchLoop& loop : w_.program.loops) {
+      bool shared = false;
+      bool whole = false;
+      for (const size_t loader : loop.loaders) (w_.program.loaders[loader].trains ? shared : whole) = true;
+      if (shared) write(loop, whole);
+    }
+    for (const Node* call : w_.names.calls()) write_closure(call);
+  }
+
+ private:
+  /// The names of a loop whose values come from its batch.
+  std::set<std::string> from_batch(const Node* loop) const {
+    std::set<std::string> names;
+    const auto bind = [&](const Node* target) {
+      walk(*target, [&](const Node& node) {
+        if (node.is(Kind::name)) names.insert(node.text);
+        return true;
+      });
+    };
+    bind(loop->child("target"));
+    const auto mentions = [&](const Node* expression) {
+      bool found = false;
+      walk(*expression, [&](const Node& node) {
+        found = found || (node.is(Kind::name) && names.contains(node.text));
+        return !found;
+      });
+      return found;
+    };
+    for (int round = 0; round < 3; ++round) {
+      walk(*loop, [&](const Node& node) {
+        if (node.is(Kind::assign) && mentions(node.child("value"))) {
+          for (const Node* target : node.list("targets")) bind(target);
+        }
+        return true;
+      });
+    }
+    return names;
+  }
+
+  static bool uses(const Node* expression, const std::set<std::string>& names) {
+    bool found = false;
+    walk(*expression, [&](const Node& node) {
+      found = found || (node.is(Kind::name) && names.contains(node.text));
+      return !found;
+    });
+    return found;
+  }
+
+  std::vector<Sum> sums(const TorchLoop& loop) const {
+    std::set<std::string> batch = from_batch(loop.loop);
+    if (loop.index != nullptr && loop.index->is(Kind::name)) batch.erase(loop.index->text);
+    std::vector<Sum> found;
+    const auto add = [&](const Node* target, const Node* value, bool is_list) {
+      if (!uses(value, batch)) return;
+      const std::string text = w_.text(*target);
+      for (const Sum& known : found) {
+        if (known.text == text) return;
+      }
+      found.push_back({target, text, is_list});
+    };
+    walk(*loop.loop, [&](const Node& node) {
+      if (node.is_function() || node.is(Kind::lambda)) return false;
+      if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::add)) {
+        add(node.child("target"), node.child("value"), node.child("value")->is(Kind::list));
+      }
+      if (node.is(Kind::assign) && node.child("value")->is(Kind::bin_op) &&
+          node.child("value")->child("op")->is(Kind::add)) {
+        const Node* target = node.list("targets")[0];
+        if (w_.text(*node.child("value")->child("left")) == w_.text(*target))
+          add(target, node.child("value")->child("right"), false);
+      }
+      if (node.is(Kind::call) && node.child("func")->is(Kind::attribute) && node.list("args").size() == 1 &&
+          (node.child("func")->text == "append" || node.child("func")->text == "extend") &&
+          node.parent->is(Kind::expr)) {
+        add(node.child("func")->child("value"), node.list("args")[0], true);
+      }
+      return true;
+    });
+    return found;
+  }
+
+  /// Mentions of a target by its text, in the function that the loop is in.
+  std::vector<const Node*> mentions(const Sum& sum, const TorchLoop& loop) const {
+    std::vector<const Node*> found;
+    const Node* function = function_of(loop.loop);
+    const Node* within = function != nullptr ? function : tree_.root();
+    walk(*within, [&](const Node& node) {
+      if (node.is(sum.target->kind) && w_.text(node) == sum.text) found.push_back(&node);
+      return true;
+    });
+    return found;
+  }
+
+  void write(const TorchLoop& loop, bool also_whole) {
+    std::vector<std::string> text;
+    for (const Sum& sum : sums(loop)) {
+      bool used_after = false;
+      bool reset_inside = false;
+      const Node* started = nullptr;
+      for (const Node* mention : mentions(sum, loop)) {
+        const bool inside = is_inside(mention, loop.loop);
+        const bool fresh =
+            mention->store && mention->parent->is(Kind::assign) && !adds_to_itself(mention, sum);
+        const bool fresh_in_tuple = mention->store && mention->parent->is(Kind::tuple);
+        if (inside && (fresh || fresh_in_tuple)) reset_inside = true;
+        if (!inside && mention->begin < loop.loop->begin && (fresh || fresh_in_tuple))
+          started = statement_of(mention);
+        if (!inside && mention->begin > loop.loop->end && !mention->store) used_after = true;
+      }
+      const bool outlives = !sum.target->is(Kind::name);
+      const bool started_here = started != nullptr && same_repetition(started, loop.loop);
+      if (reset_inside || (!used_after && !(outlives && started_here))) continue;
+      if (!started_here) {
+        if (sum.is_list) continue;  // a history of this process's own batches
+        w_.refuse(
+            sum.target,
+            "it is summed over the samples of several loops, but each process sees its share; set it to zero "
+            "before the loop, in the same block");
+      }
+      text.push_back(reduction(sum, loop));
+      w_.edits.explain(loop.loop->line, text.back(),
+                       "each process added up its own samples; the author's figure is that of all");
+    }
+    if (text.empty()) return;
+    w_.dialect.use(loop.loop);
+    if (also_whole) {
+      if (loop.loader->is(Kind::call)) w_.refuse(loop.loader, "keep the DataLoader in a variable");
+      for (std::string& line : text) line.insert(0, "    ");
+      text.insert(text.begin(), "if isinstance(" + w_.text(*loop.loader) + ".sampler, DistributedSampler):");
+    }
+    w_.edits.after(*loop.loop, text);
+  }
+
+  bool adds_to_itself(const Node* mention, const Sum& sum) const {
+    bool found = false;
+    walk(*mention->parent->child("value"), [&](const Node& node) {
+      found = found || (node.is(sum.target->kind) && w_.text(node) == sum.text);
+      return true;
+    });
+    return found;
+  }
+
+  /// Whether two statements run equally often: no loop is around one and not around the other.
+  static bool same_repetition(const Node* a, const Node* b) {
+    const auto around = [](const Node* node) {
+      for (node = node->parent;
+           node != nullptr && !node->is(Kind::for_) && !node->is(Kind::while_) && !node->is_function();) {
+        node = node->parent;
+      }
+      return node;
+    };
+    return around(a) == around(b);
+  }
+
+  std::string reduction(const Sum& sum, const TorchLoop& loop) {
+    w_.dialect.use(loop.loop);
+    if (sum.is_list) return sum.text + " = " + gather() + "(" + sum.text + ")";
+    const std::string call = add_up() + "(" + sum.text + ")";
+    return sum.text + " = " + call + (is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
+  }
+
+  /// Whether the sum is divided by a number of batches, of which each process had its share.
+  bool is_mean(const Sum& sum, const TorchLoop& loop) const {
+    const Node* function = function_of(loop.loop);
+    std::set<std::string> results;  // what callers keep the sum in
+    for (const Node* call : function == nullptr ? std::vector<const Node*>() : w_.names.calls_of(function)) {
+      const Node* statement = statement_of(call);
+      if (statement->is(Kind::assign)) results.insert(w_.text(*statement->list("targets")[0]));
+    }
+    bool mean = false;
+    const auto holds_sum = [&](const Node* expression, bool here) {
+      bool found = false;
+      walk(*expression, [&](const Node& node) {
+        const std::string text =
+            node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) ? w_.text(node) : "";
+        found = found || (!text.empty() && ((here && text == sum.text) || (!here && results.contains(text))));
+        found = found || (!here && node.is(Kind::call) && w_.names.called_function(&node) == function &&
+                          function != nullptr);
+        return !found;
+      });
+      return found;
+    };
+    for (const Node& node : tree_.nodes()) {
+      const Node* left = nullptr;
+      const Node* right = nullptr;
+      if (node.is(Kind::bin_op) && node.child("op")->is(Kind::div)) {
+        left = node.child("left");
+        right = node.child("right");
+      } else if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::div)) {
+        left = node.child("target");
+        right = node.child("value");
+      }
+      if (left == nullptr || is_inside(&node, loop.loop)) continue;
+      const bool here = function_of(&node) == function;
+      if (holds_sum(left, here) && counts_batches(right, loop)) mean = true;
+    }
+    return mean;
+  }
+
+  /// len(loader), a variable with it, the index of enumerate, or a counter that goes up by one for each batch.
+  bool counts_batches(const Node* expression, const TorchLoop& loop, int depth = 3) const {
+    bool found = false;
+    walk(*expression, [&](const Node& node) {
+      if (found) return false;
+      if (node.is(Kind::call) && w_.names.qualified(node.child("func")) == "len" &&
+          !node.list("args").empty()) {
+        const Node* of = node.list("args")[0];
+        if (of->is(Kind::attribute) && of->text == "sampler") of = of->child("value");
+        for (const Node* origin : w_.names.origins(of)) {
+          for (const TorchLoader& loader : w_.program.loaders) found = found || loader.call == origin;
+        }
+        return false;
+      }
+      if (!node.is(Kind::name)) return true;
+      if (loop.index != nullptr && loop.index->is(Kind::name) && node.text == loop.index->text) found = true;
+      const int place = w_.names.place(&node);
+      for (const Value& value : w_.names.values(place)) {
+        if (value.augmented && value.node->literal == Literal::number && is_inside(value.node, loop.loop))
+          found = true;
+        if (!value.augmented && !value.element && depth > 0 && !value.node->is(Kind::class_def) &&
+            !value.node->is_function()) {
+          found = found || counts_batches(value.node, loop, depth - 1);
+        }
+      }
+      return true;
+    });
+    return found;
+  }
+
+  std::string add_up() {
+    const std::string name = w_.names.fresh("sum_over_ranks");
+    const std::string torch = w_.dialect.module_name("torch");
+    std::vector<std::string> text = {
+        "def " + name + "(value):",
+        "    total = value.detach().clone() if " + torch + ".is_tensor(value) else " + torch + ".tensor(",
+        "        value, dtype=" + torch + ".float64 if isinstance(value, float) else None)",
+    };
+    if (w_.dialect.is_horovod()) {
+      text.push_back("    total = " + w_.dialect.module() + ".allreduce(total, op=" + w_.dialect.module() +
+                     ".Sum)");
+    } else {
+      text.push_back("    total = total.cuda() if " + torch + ".cuda.is_available() else total");
+      text.push_back("    " + w_.dialect.module() + ".all_reduce(total)");
+    }
+    text.push_back("    return total.to(value) if " + torch + ".is_tensor(value) else total.item()");
+    w_.dialect.function(text);
+    return name;
+  }
+
+  std::string gather() {
+    const std::string name = w_.names.fresh("gather_over_ranks");
+    const std::string module = w_.dialect.module();
+    if (w_.dialect.is_horovod()) {
+      w_.dialect.function(
+          {"def " + name + "(values):",
+           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"});
+    } else {
+      w_.dialect.function(
+          {"def " + name + "(values):", "    parts = [None] * " + module + ".get_world_size()",
+           "    " + module + ".all_gather_object(parts, list(values))",
+           "    return [value for part in parts for value in part]"});
+    }
+    return name;
+  }
+
+  /// LBFGS compares the losses that its closure returns: all processes must see the same.
+  void write_closure(const Node* call) {
+    const Node* function = call->child("func");
+    if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").empty()) return;
+    const Node* closure = w_.names.definition(call->list("args")[0]);
+    if (closure == nullptr || !reaches(w_.names, closure, is_backward)) return;
+    walk(*closure, [&](const Node& node) {
+      if (!node.is(Kind::return_) || node.child("value") == nullptr) return true;
+      const Node* value = node.child("value");
+      w_.edits.replace(*value, add_up() + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
+      w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
+                       "the optimizer decides by it, and must decide alike");
+      return true;
+    });
+  }
+
+  TorchWeaving& w_;
+  const Tree& tree_;
+};
+
+/// Names whose values in a loop come from the batch, for check_control_flow.
+bool depends_on(const Node* test, const std::set<std::string>& names) {
+  bool found = false;
+  walk(*test, [&](const Node& node) {
+    found = found || (node.is(Kind::name) && names.contains(node.text));
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+void write_metrics(TorchWeaving& weaving) { Metrics(weaving).write(); }
+
+void check_control_flow(const TorchWeaving& weaving) {
+  for (const TorchLoop& loop : weaving.program.loops) {
+    if (!loop.trains) continue;
+    std::set<std::string> names;
+    walk(*loop.loop->child("target"), [&](const Node& node) {
+      if (node.is(Kind::name) && !(loop.index != nullptr && loop.index->text == node.text))
+        names.insert(node.text);
+      return true;
+    });
+    for (int round = 0; round < 3; ++round) {
+      walk(*loop.loop, [&](const Node& node) {
+        if (node.is(Kind::assign) && depends_on(node.child("value"), names)) {
+          for (const Node* target : node.list("targets")) {
+            walk(*target, [&](const Node& inner) {
+              if (inner.is(Kind::name)) names.insert(inner.text);
+              return true;
+            });
+          }
+        }
+        if (node.is(Kind::aug_assign) && node.child("target")->is(Kind::name) &&
+            depends_on(node.child("value"), names)) {
+          names.insert(node.child("target")->text);
+        }
+        return true;
+      });
+    }
+    walk(*loop.loop, [&](const Node& node) {
+      if (node.is_function() || node.is(Kind::lambda)) return false;
+      if (!node.is(Kind::break_) && !node.is(Kind::continue_) && !node.is(Kind::return_)) return true;
+      for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
+        if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
+          weaving.refuse(around->child("test"),
+                         "whether a process goes on depends on its own batch, and the others would wait for "
+                         "it for ever; decide "
+                         "by something that all processes know, or after the epoch");
+        }
+      }
+      return true;
+    });
+  }
+}
+
+}  // namespace telar::weave

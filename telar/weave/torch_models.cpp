@@ -1,0 +1,503 @@
+// Gradients are averaged over the processes: the model is wrapped (DDP) or the optimizer is (Horovod).
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_set>
+
+#include "telar/weave/torch_writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+const std::unordered_set<std::string_view>& same_on_wrapper() {
+  static const std::unordered_set<std::string_view> names = {
+      "train",  "eval",    "parameters",     "zero_grad", "training",
+      "module", "no_sync", "requires_grad_", "to",        "cuda"};
+  return names;
+}
+
+/// Methods of torch.nn.Module that compute nothing of the forward pass.
+const std::unordered_set<std::string_view>& module_methods() {
+  static const std::unordered_set<std::string_view> names = {"state_dict",
+                                                             "load_state_dict",
+                                                             "named_parameters",
+                                                             "named_modules",
+                                                             "modules",
+                                                             "children",
+                                                             "named_children",
+                                                             "buffers",
+                                                             "named_buffers",
+                                                             "apply",
+                                                             "half",
+                                                             "float",
+                                                             "double",
+                                                             "bfloat16",
+                                                             "cpu",
+                                                             "type",
+                                                             "extra_repr",
+                                                             "register_forward_hook",
+                                                             "get_submodule",
+                                                             "get_parameter",
+                                                             "share_memory",
+                                                             "save_pretrained"};
+  return names;
+}
+
+struct Wrapped {
+  const TorchModel* model = nullptr;
+  const Node* before = nullptr;  // the statement that the wrapping stands before
+  int place = -1;
+  std::string text;
+  bool was_data_parallel = false;  // the author wrote against a wrapper already
+};
+
+class Wrapping {
+ public:
+  explicit Wrapping(TorchWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const Node* call : w_.names.calls()) {
+      const bool parallel = w_.names.qualified(call->child("func")) == "torch.nn.DataParallel";
+      if (parallel && !call->list("args").empty()) data_parallel_.push_back(call);
+    }
+    wrapped_.reserve(w_.program.models.size());
+    for (const TorchModel& model : w_.program.models) wrap(model);
+    spread();
+    for (const Node& node : w_.names.tree().nodes()) {
+      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) use(&node);
+    }
+    for (const Node* call : w_.names.calls()) check_forward(call);
+  }
+
+ private:
+  /// Where a model gets its wrapper: before the optimizer is made, or before the call of the function that makes it.
+  void wrap(const TorchModel& model) {
+    Wrapped wrapped{&model, model.optimizer, model.place, model.text, false};
+    const Node* at = model.optimizer;
+    for (int steps = 0; steps < 5 && w_.names.is_parameter(wrapped.place); ++steps) {
+      const Node* function = function_of(at);
+      if (function == nullptr || reaches(w_.names, function, is_backward)) break;
+      const auto callers = w_.names.calls_of(function);
+      if (callers.size() != 1) break;
+      const Node* given = nullptr;
+      for (const Value& value : w_.names.values(wrapped.place)) {
+        if (is_inside(value.node, callers[0])) given = value.node;
+      }
+      if (given == nullptr || w_.names.place(given) < 0) break;
+      wrapped.place = w_.names.place(given);
+      wrapped.text = w_.text(*given);
+      at = callers[0];
+    }
+    wrapped.before = place_for(wrapped, statement_of(at));
+    write_data_parallel(wrapped);
+    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel");
+    w_.dialect.use(wrapped.before);
+    const std::string options = forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "";
+    w_.edits.before(*wrapped.before,
+                    {wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")"});
+    w_.edits.explain(
+        wrapped.before->line, wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")",
+        "starts all processes with rank 0's weights and averages the gradients in every backward pass");
+    wrapped_.push_back(wrapped);
+  }
+
+  /// The statement around `statement` that comes after every assignment of the model whatever branch was taken.
+  const Node* place_for(const Wrapped& wrapped, const Node* statement) const {
+    const Node* function = function_of(statement);
+    std::vector<const Node*> assigned;
+    for (const Node* mention : w_.names.mentions(wrapped.place)) {
+      if (mention->store && function_of(mention) == function) assigned.push_back(mention);
+    }
+    if (assigned.empty() && w_.names.scope(wrapped.place)->is(Kind::module) && function != nullptr) {
+      // A variable of the module, used in a function.
+      for (const Node* mention : w_.names.mentions(wrapped.place)) {
+        if (mention->store) assigned.push_back(mention);
+      }
+      if (assigned.empty()) w_.refuse(statement, "make the model in a variable before its optimizer");
+      const auto& block = block_of(statement_of(assigned.back()));
+      for (size_t i = 0; i + 1 < block.size(); ++i) {
+        if (block[i] == statement_of(assigned.back())) return block[i + 1];
+      }
+      w_.refuse(statement, "make the model and its optimizer in the same function");
+    }
+    const Node* at = statement;
+    while (at->parent != nullptr) {
+      const Node* around = at->parent;
+      bool all = true;
+      for (const Node* mention : assigned)
+        all = all && (mention->begin > at->end || is_inside(mention, around));
+      const bool body = around->is_function() || around->is(Kind::module);
+      const bool in_branch = assigned.empty() && !body;
+      if (all && !in_branch && at->role != "handlers") break;
+      if (body) break;
+      at = statement_of(around);
+    }
+    return at;
+  }
+
+  /// torch.nn.DataParallel goes: it would split batches among the threads of one process.
+  void write_data_parallel(Wrapped& wrapped) {
+    for (const Node* call : data_parallel_) {
+      const Node* inner = call->list("args")[0];
+      const auto origins = w_.names.origins(inner);
+      const bool same = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+        const auto& own = wrapped.model->origins;
+        return std::find(own.begin(), own.end(), origin) != own.end();
+      });
+      if (!same || !done_.insert(call).second) continue;
+      const Node* statement = statement_of(call);
+      const Node* branch = statement->parent;
+      const bool whole = statement->is(Kind::assign) && statement->child("value") == call &&
+                         w_.text(*statement->list("targets")[0]) == w_.text(*inner);
+      if (branch->is(Kind::if_) && whole && branch->list("orelse").empty()) {
+        // if torch.cuda.device_count() > 1: print(…); model = nn.DataParallel(model)
+        for (const Node* other : branch->list("body")) {
+          const bool says = other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
+                            w_.names.callee(other->child("value")) == "print";
+          if (other != statement && !says) w_.refuse(call, "take nn.DataParallel out of this branch");
+        }
+        w_.edits.remove(*branch);
+        removed_.push_back(branch);
+      } else {
+        wrapped.was_data_parallel = true;
+        if (whole) {
+          w_.edits.remove(*statement);
+          removed_.push_back(statement);
+        } else {
+          w_.edits.replace(call->begin, inner->begin, "");
+          w_.edits.replace(inner->end, call->end, "");
+        }
+      }
+      w_.edits.explain(call->line, "nn.DataParallel goes",
+                       "each process has one device; DistributedDataParallel takes its place");
+    }
+  }
+
+  /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
+  int forwards_before_backward(const TorchModel& model) const {
+    int count = 0;
+    for (const Node* call : w_.names.calls()) {
+      if (!applies(call, model)) continue;
+      for (const TorchLoop& loop : w_.program.loops)
+        count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
+    }
+    return count;
+  }
+
+  bool applies(const Node* call, const TorchModel& model) const {
+    const Node* function = call->child("func");
+    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
+      return false;
+    if (w_.names.definition(function) != nullptr) return false;
+    for (const Node* origin : w_.names.origins(function)) {
+      if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
+    }
+    return false;
+  }
+
+  /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
+  const Wrapped* wrapped(const Node* expression, int part = -1, int depth = 8) const {
+    if (expression == nullptr || depth == 0) return nullptr;
+    if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
+      const int place = w_.names.place(expression);
+      for (const Wrapped& root : wrapped_) {
+        if (root.place != place) continue;
+        const bool same_function = function_of(expression) == function_of(root.before);
+        const bool earlier = expression->begin < statement_begin(*root.before);
+        return same_function && earlier ? nullptr : &root;
+      }
+      const auto spread = spread_.find(place);
+      return spread == spread_.end() ? nullptr : spread->second;
+    }
+    if (expression->is(Kind::tuple) && part >= 0 &&
+        static_cast<size_t>(part) < expression->list("elts").size()) {
+      return wrapped(expression->list("elts")[static_cast<size_t>(part)], -1, depth - 1);
+    }
+    if (expression->is(Kind::call)) {
+      const Node* function = expression->child("func");
+      const Node* own = w_.names.definition(function);
+      const Wrapped* found = nullptr;
+      if (own != nullptr && own->is_function()) {
+        walk(*own, [&](const Node& node) {
+          if (&node != own && node.is_function()) return false;
+          if (node.is(Kind::return_) && found == nullptr)
+            found = wrapped(node.child("value"), part, depth - 1);
+          return true;
+        });
+      } else if (function->is(Kind::attribute) &&
+                 (function->text == "train" || function->text == "eval" || function->text == "to")) {
+        found = wrapped(function->child("value"), part, depth - 1);
+      }
+      return found;
+    }
+    if (expression->is(Kind::if_exp)) {
+      const Wrapped* body = wrapped(expression->child("body"), part, depth - 1);
+      return body != nullptr ? body : wrapped(expression->child("orelse"), part, depth - 1);
+    }
+    return nullptr;
+  }
+
+  /// Follows the wrapped models into parameters, attributes and other variables.
+  void spread() {
+    std::set<int> places;
+    for (const Node& node : w_.names.tree().nodes()) {
+      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg)) {
+        if (const int place = w_.names.place(&node); place >= 0) places.insert(place);
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const int place : places) {
+        if (spread_.contains(place) || is_root(place)) continue;
+        for (const Value& value : w_.names.values(place)) {
+          if (value.element || value.augmented) continue;
+          const Wrapped* found = wrapped(value.node, value.part);
+          if (found == nullptr) continue;
+          spread_[place] = found;
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+
+  bool is_root(int place) const {
+    return std::any_of(wrapped_.begin(), wrapped_.end(),
+                       [&](const Wrapped& root) { return root.place == place; });
+  }
+
+  /// A variable that holds the wrapped model at one time and the bare one at another.
+  void check_one_kind(const Node* node) const {
+    const int place = w_.names.place(node);
+    if (is_root(place)) return;
+    for (const Value& value : w_.names.values(place)) {
+      if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
+      for (const Node* origin : w_.names.origins(value.node, value.part)) {
+        if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
+        w_.refuse(node,
+                  "it is the trained model at one call and another model at the next; give each a function "
+                  "of its own");
+      }
+    }
+  }
+
+  bool was_removed(const Node* node) const {
+    return std::any_of(removed_.begin(), removed_.end(),
+                       [&](const Node* gone) { return is_inside(node, gone); });
+  }
+
+  void use(const Node* node) {
+    const Wrapped* found = node->store ? nullptr : wrapped(node);
+    if (found == nullptr || was_removed(node)) return;
+    const Node* parent = node->parent;
+    if (parent->is(Kind::attribute) && node->role == "value") {
+      if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
+      check_method(parent);
+      unwrap(node, "." + parent->text + " is the model's own");
+      return;
+    }
+    const bool argument = parent->is(Kind::call) && node->role == "args";
+    const bool by_name = parent->is(Kind::keyword) && parent->parent->is(Kind::call);
+    if (argument || by_name) {
+      const Node* call = by_name ? parent->parent : parent;
+      const std::string callee = w_.names.callee(call);
+      if (w_.names.definition(call->child("func")) != nullptr || callee == "isinstance" ||
+          callee == "torch.nn.DataParallel")
+        return;
+      if (found->was_data_parallel && callee == "torch.save") return;
+      unwrap(node, "the function gets the model itself");
+    } else if (const Node* statement = statement_of(node);
+               parent->is(Kind::dict) && statement->is(Kind::expr)) {
+      if (statement->child("value")->is(Kind::call) &&
+          w_.names.callee(statement->child("value")) == "torch.save") {
+        unwrap(node, "the file holds the model itself");
+      }
+    }
+  }
+
+  void unwrap(const Node* node, const std::string& why) {
+    check_one_kind(node);
+    if (node->inside_fstring) {
+      const std::string text = w_.text(*node);
+      if (!text.ends_with(node->text)) w_.refuse(node->parent, "take the model out of the f-string");
+    }
+    w_.edits.insert(node->end, ".module");
+    w_.edits.explain(node->line, w_.text(*node) + ".module", why);
+  }
+
+  bool in_training(const Node* node) const {
+    for (const Node* around = node; around != nullptr; around = around->parent) {
+      if (around->is(Kind::with)) {
+        for (const Node* item : around->list("items")) {
+          const Node* context = item->child("context_expr");
+          const std::string callee =
+              context->is(Kind::call) ? w_.names.qualified(context->child("func")) : "";
+          if (callee == "torch.no_grad" || callee == "torch.inference_mode") return false;
+        }
+      }
+      if (around->is_function()) {
+        for (const Node* decorator : around->list("decorator_list")) {
+          const Node* function = decorator->is(Kind::call) ? decorator->child("func") : decorator;
+          const std::string callee = w_.names.qualified(function);
+          if (callee == "torch.no_grad" || callee == "torch.inference_mode") return false;
+        }
+      }
+    }
+    for (const TorchLoop& loop : w_.program.loops) {
+      if (!loop.trains) continue;
+      if (is_inside(node, loop.loop)) return true;
+      const Node* function = function_of(node);
+      const Node* outer = function == nullptr ? nullptr : class_of(function);
+      if (function == nullptr || (outer != nullptr && w_.names.derives(outer, {"torch.nn.Module"}))) continue;
+      if (reaches(w_.names, loop.loop,
+                  [&](const Node* call) { return w_.names.called_function(call) == function; }))
+        return true;
+    }
+    return false;
+  }
+
+  /// A method that applies layers around the wrapper's forward would train without averaging.
+  void check_method(const Node* attribute) const {
+    const Node* call = attribute;
+    while (call->parent->is(Kind::attribute) && call->role == "value") call = call->parent;
+    if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text))
+      return;
+    if (!in_training(attribute)) return;
+    const Node* method = w_.names.definition(call);
+    bool applies_layers = method == nullptr;
+    if (method != nullptr) {
+      walk(*method, [&](const Node& node) {
+        if (!node.is(Kind::call)) return true;
+        const Node* function = node.child("func");
+        const bool of_self = function->is(Kind::name) && function->text == "self";
+        const bool layer = function->is(Kind::attribute) && function->child("value")->is(Kind::name) &&
+                           function->child("value")->text == "self" &&
+                           (w_.names.definition(function) == nullptr || function->text == "forward");
+        applies_layers = applies_layers || of_self || layer;
+        return true;
+      });
+    }
+    if (applies_layers) {
+      w_.refuse(
+          call->parent,
+          "gradients are averaged only for what goes through the model's forward(); call the model itself");
+    }
+  }
+
+  /// A training step that applies the bare model would silently not be averaged.
+  void check_forward(const Node* call) const {
+    const Node* function = call->child("func");
+    for (const Wrapped& root : wrapped_) {
+      if (!applies(call, *root.model) || wrapped(function) != nullptr) continue;
+      const Node* owner = class_of(call);
+      if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) continue;
+      if (in_training(call)) {
+        w_.refuse(call,
+                  "this applies the model by another way than the one that its optimizer was given; use one "
+                  "variable for it");
+      }
+    }
+  }
+
+  TorchWeaving& w_;
+  std::vector<Wrapped> wrapped_;
+  std::map<int, const Wrapped*> spread_;
+  std::set<const Node*> done_;
+  std::vector<const Node*> removed_;
+  std::vector<const Node*> data_parallel_;
+};
+
+/// Gradients are averaged while backward runs; they must all have arrived before they are clipped.
+void write_clipping(TorchWeaving& w, const Node* call) {
+  const Node* statement = statement_of(call);
+  const auto& block = block_of(statement);
+  for (const Node* other : block) {
+    if (other->begin <= statement->end || !other->is(Kind::expr) || !other->child("value")->is(Kind::call))
+      continue;
+    const Node* function = other->child("value")->child("func");
+    if (!function->is(Kind::attribute) || function->text != "step") continue;
+    for (const Node* origin : w.names.origins(function->child("value"))) {
+      for (const TorchOptimizer& optimizer : w.program.optimizers) {
+        if (optimizer.call != origin) continue;
+        const std::string name = w.text(*function->child("value"));
+        w.edits.before(*statement, {name + ".synchronize()"});
+        w.edits.guard_with(*other, "with " + name + ".skip_synchronize():");
+        w.edits.explain(call->line, name + ".synchronize()",
+                        "the averages must be there before they are clipped");
+        return;
+      }
+    }
+  }
+  w.refuse(
+      call,
+      "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
+}
+
+/// Horovod averages in the optimizer; weights and optimizer state start as rank 0's.
+void write_horovod(TorchWeaving& w) {
+  const std::string hvd = w.dialect.module();
+  std::set<int> places;
+  for (const TorchOptimizer& optimizer : w.program.optimizers) {
+    const Node* statement = statement_of(optimizer.call);
+    if (!statement->is(Kind::assign) || statement->child("value") != optimizer.call) {
+      w.refuse(optimizer.call, "keep the optimizer in a variable of its own");
+    }
+    const Node* target = statement->list("targets")[0];
+    if (!places.empty() && !places.contains(w.names.place(target))) {
+      w.refuse(optimizer.call, "several optimizers in one program are woven for DDP only: --target ddp");
+    }
+    places.insert(w.names.place(target));
+    if (optimizer.name == "LBFGS")
+      w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: --target ddp");
+    const std::string name = w.text(*target);
+    std::vector<std::string> text;
+    for (const size_t model : optimizer.models) {
+      text.push_back(hvd + ".broadcast_parameters(" + w.program.models[model].text +
+                     ".state_dict(), root_rank=0)");
+    }
+    text.push_back(hvd + ".broadcast_optimizer_state(" + name + ", root_rank=0)");
+    const std::string named =
+        optimizer.models.size() == 1
+            ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
+            : std::string();
+    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + ")");
+    w.dialect.use(statement);
+    w.edits.after(*statement, text);
+    w.edits.explain(statement->line, text.back(),
+                    "averages the gradients before each step; all start with rank 0's state");
+  }
+  // What Horovod does in another order than one process does must be written by hand.
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    const std::string callee = w.names.callee(call);
+    if (callee.starts_with("torch.nn.utils.clip_grad")) write_clipping(w, call);
+    if (callee == "torch.nn.DataParallel")
+      w.refuse(call, "remove nn.DataParallel: each process has one device");
+    if (callee.ends_with("GradScaler"))
+      w.refuse(call, "mixed precision with a GradScaler is woven for DDP only: --target ddp");
+    if (function->is(Kind::attribute) && function->text == "step" &&
+        statement_of(call)->parent->is(Kind::if_)) {
+      for (const TorchLoop& loop : w.program.loops) {
+        if (!loop.trains || !is_inside(call, loop.loop)) continue;
+        for (const Node* origin : w.names.origins(function->child("value"))) {
+          for (const TorchOptimizer& optimizer : w.program.optimizers) {
+            if (optimizer.call == origin) {
+              w.refuse(call,
+                       "gradients that are summed over several batches are woven for DDP only: --target ddp");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void write_models(TorchWeaving& weaving) {
+  if (weaving.dialect.is_horovod()) return write_horovod(weaving);
+  Wrapping(weaving).write();
+}
+
+}  // namespace telar::weave

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "telar/weave/dialect.h"
+#include "telar/weave/torch_program.h"
+
+namespace telar::weave {
+
+/// What the writers of the parts of a PyTorch program share.
+struct TorchWeaving {
+  const Names& names;
+  const TorchProgram& program;
+  Edits& edits;
+  Dialect& dialect;
+
+  std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
+  [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
+    throw Refusal{node->line, text(*node), decision};
+  }
+  /// Whether the values of an expression change with the batch: it is in a loop over a loader and built on its targets.
+  bool calls_model(const Node* node) const;
+};
+
+/// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
+void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
+
+void write_devices(TorchWeaving& weaving);  // one GPU a process
+void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
+void write_loaders(TorchWeaving& weaving);  // samplers, batch sizes, downloads
+void write_epochs(TorchWeaving& weaving);   // set_epoch, seeds that differ
+void write_rates(TorchWeaving& weaving);    // learning rates and schedules
+void write_metrics(TorchWeaving& weaving);  // sums over the samples of all processes
+void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
+
+/// Where a training loop is entered from: itself, then the calls of the functions around it, outwards.
+std::vector<const Node*> way_out(const Names& names, const Node* loop);
+
+}  // namespace telar::weave

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Weaves scripts of the corpus for DDP, runs each with one process and woven with two (gloo), and compares.
+
+    check_woven.py TELAR SCRIPT.py...
+
+What is checked, by instruments inside the running programs:
+  * the ranks start with equal weights and end with equal ones;
+  * their samples are disjoint and together complete but for the sampler's padding;
+  * the original, given the global batches that the two ranks had and the learning rate of both, ends with the same
+    weights (so every averaged gradient was that of the global batch), and prints the same figures;
+  * rank 1 prints nothing and writes no file;
+  * the saved files have the form that the original's have.
+A script says in a comment what cannot be equal: `# not equal: reason` (batch norm, dropout, noise), `# other output: reason`.
+"""
+import builtins
+import io
+import os
+import random
+import re
+import runpy
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+
+import numpy
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+WORLD = 2
+real_save = torch.save
+real_open = builtins.open
+
+
+class Record:
+    """What the instruments of one process saw."""
+
+    def __init__(self):
+        self.loaders = []
+        self.batches = defaultdict(list)  # number of the loader -> its batches
+        self.indices = []  # (number of samples, indices) for each pass of a sampler
+        self.started_equal = []
+        self.optimizers = []
+        self.writes = []
+
+    def number(self, loader):
+        for index, known in enumerate(self.loaders):
+            if known is loader:
+                return index
+        return None
+
+    def parameters(self):
+        return [p.detach().clone() for o in self.optimizers for g in o.param_groups for p in g["params"]]
+
+
+def watch(record, replay):
+    """Puts the instruments in. `replay`: the batches of all ranks, for the original to train on."""
+    make_loader, iterate, length = DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__
+
+    def init_loader(self, *arguments, **options):
+        make_loader(self, *arguments, **options)
+        record.loaders.append(self)
+
+    def copied(batch):
+        if torch.is_tensor(batch):
+            return batch.clone()
+        if isinstance(batch, dict):
+            return {key: copied(value) for key, value in batch.items()}
+        return [copied(part) for part in batch]
+
+    def joined(parts):
+        if torch.is_tensor(parts[0]):
+            return torch.cat(parts)
+        if isinstance(parts[0], dict):
+            return {key: joined([part[key] for part in parts]) for key in parts[0]}
+        return [joined(list(part)) for part in zip(*parts)]
+
+    passes = defaultdict(int)
+
+    def iterate_loader(self):
+        number = record.number(self)
+        if replay is not None and number in replay:
+            mine = passes[number]
+            passes[number] += 1
+            for batches in zip(*replay[number][mine]):
+                yield joined(list(batches))
+            return
+        shared = isinstance(self.sampler, DistributedSampler)
+        seen = []
+        if shared:
+            record.batches[number].append(seen)
+        for batch in iterate(self):
+            if shared:
+                seen.append(copied(batch))
+            yield batch
+
+    def loader_length(self):
+        number = record.number(self)
+        if replay is not None and number in replay:
+            return len(replay[number][0][0])
+        return length(self)
+
+    DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__ = init_loader, iterate_loader, loader_length
+
+    draw = DistributedSampler.__iter__
+
+    def draw_and_note(self):
+        indices = list(draw(self))
+        record.indices.append((len(self.dataset), indices))
+        return iter(indices)
+
+    DistributedSampler.__iter__ = draw_and_note
+
+    make_optimizer = torch.optim.Optimizer.__init__
+
+    def init_optimizer(self, params, defaults):
+        make_optimizer(self, params, defaults)
+        record.optimizers.append(self)
+        if replay is not None and type(self).__name__ != "LBFGS":
+            for group in self.param_groups:
+                group["lr"] *= WORLD
+
+    torch.optim.Optimizer.__init__ = init_optimizer
+
+    wrapper = torch.nn.parallel.DistributedDataParallel
+    wrap = wrapper.__init__
+
+    def init_wrapper(self, module, *arguments, **options):
+        wrap(self, module, *arguments, **options)
+        mine = torch.cat([p.detach().double().flatten() for p in module.parameters()])
+        first = mine.clone()
+        dist.broadcast(first, 0)
+        record.started_equal.append(bool(torch.equal(first, mine)))
+
+    wrapper.__init__ = init_wrapper
+
+    def save(thing, file, *arguments, **options):
+        record.writes.append(str(file))
+        return real_save(thing, file, *arguments, **options)
+
+    def open_and_note(file, mode="r", *arguments, **options):
+        if set(mode) & set("wax+") and str(file) != os.devnull:
+            record.writes.append(str(file))
+        return real_open(file, mode, *arguments, **options)
+
+    torch.save, builtins.open = save, open_and_note
+
+
+def in_process(result, work):
+    """Forks; the child does `work()` and leaves what it returns in the file `result`. Returns the child's number."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        torch.set_num_threads(1)
+        real_save(work(), result)
+        code = 0
+    except BaseException:  # also SystemExit: the parent must see it
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(script, arguments, replay):
+    record = Record()
+    watch(record, replay)
+    torch.manual_seed(0)
+    numpy.random.seed(0)
+    random.seed(0)
+    sys.argv = [script] + arguments
+    out = io.StringIO()
+    sys.stdout = out
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.stdout = sys.__stdout__
+    return {
+        "out": out.getvalue(),
+        "batches": dict(record.batches),
+        "indices": record.indices,
+        "started_equal": record.started_equal,
+        "parameters": record.parameters(),
+        "writes": record.writes,
+    }
+
+
+def wait(children, seconds):
+    """Whether all children end well within the time; the rest is killed."""
+    end = time.time() + seconds
+    codes = {}
+    while len(codes) < len(children) and time.time() < end:
+        for child in children:
+            if child not in codes:
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    codes[child] = status
+        if any(codes.values()):
+            break
+        time.sleep(0.01)
+    for child in children:
+        if child not in codes:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    return len(codes) == len(children) and not any(codes.values())
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def form(thing):
+    """The keys and kinds of what a file holds."""
+    if isinstance(thing, dict):
+        return {key: form(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [form(value) for value in thing]
+    return tuple(thing.shape) if torch.is_tensor(thing) else type(thing).__name__
+
+
+def form_of_file(path):
+    try:
+        return form(torch.load(path))
+    except AttributeError as missing:  # a whole model: its class, which is not here, is what it names
+        return str(missing)
+
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+
+
+def same_text(one, other):
+    """Equal words, and numbers that differ by what other orders of summation make."""
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
+    return all(abs(float(a) - float(b)) <= 2e-3 * max(1.0, abs(float(a))) for a, b in pairs)
+
+
+def check(telar, script, folder):
+    """The complaints about one script."""
+    source = real_open(script).read()
+    name = os.path.basename(script)
+    woven = os.path.join(folder, "woven_" + name)
+    answer = subprocess.run([telar, "weave", script, "-o", woven], capture_output=True, text=True)
+    if answer.returncode != 0:
+        return [f"telar weave: {answer.returncode}: {answer.stderr.strip()}"]
+    port = str(free_port())
+    where = {"woven": os.path.join(folder, "two"), "original": os.path.join(folder, "one")}
+    for path in where.values():
+        os.mkdir(path)
+
+    def rank(number):
+        def work():
+            os.chdir(where["woven"])
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(number), LOCAL_RANK=str(number),
+                              WORLD_SIZE=str(WORLD))
+            return run(woven, [], None)
+        return work
+
+    results = [os.path.join(folder, f"rank{number}") for number in range(WORLD)]
+    if not wait([in_process(results[number], rank(number)) for number in range(WORLD)], 60):
+        return ["the woven script fails or does not end"]
+    ranks = [torch.load(result) for result in results]
+    complaints = []
+    if not all(all(one["started_equal"]) and one["started_equal"] for one in ranks):
+        complaints.append("the ranks do not start equal")
+    for one, other in zip(*(result["parameters"] for result in ranks)):
+        if not torch.equal(one, other):
+            complaints.append(f"the ranks end with different weights, by {(one - other).abs().max():.2g}")
+            break
+    for (size, one), (_, other) in zip(*(result["indices"] for result in ranks)):
+        padding = -size % WORLD
+        if set(one) | set(other) != set(range(size)) or len(one) + len(other) != size + padding:
+            complaints.append("the samples of the ranks are not disjoint and complete")
+            break
+    if ranks[1]["out"]:
+        complaints.append(f"rank 1 prints {ranks[1]['out'][:80]!r}")
+    if ranks[1]["writes"]:
+        complaints.append(f"rank 1 writes {ranks[1]['writes']}")
+
+    replay = {}
+    if "# not equal:" not in source:
+        for number in ranks[0]["batches"]:
+            replay[number] = list(zip(*(result["batches"][number] for result in ranks)))
+    one_result = os.path.join(folder, "one_process")
+
+    def original():
+        os.chdir(where["original"])
+        return run(os.path.abspath(script), [], replay)
+
+    script = os.path.abspath(script)
+    if not wait([in_process(one_result, original)], 60):
+        return complaints + ["the original script fails or does not end"]
+    single = torch.load(one_result)
+    if replay:
+        if len(single["parameters"]) != len(ranks[0]["parameters"]):
+            complaints.append("the programs optimize different numbers of parameters")
+        for one, other in zip(single["parameters"], ranks[0]["parameters"]):
+            if not torch.allclose(one, other, rtol=1e-3, atol=1e-5):
+                complaints.append(f"the weights differ from the single process's by {(one - other).abs().max():.2g}")
+                break
+        if "# other output:" not in source and not same_text(single["out"], ranks[0]["out"]):
+            complaints.append(f"prints {ranks[0]['out']!r}, the original {single['out']!r}")
+    for path in sorted(os.listdir(where["original"])):
+        if not os.path.exists(os.path.join(where["woven"], path)):
+            complaints.append(f"does not write {path}")
+        elif path.endswith((".pt", ".pth")):
+            forms = [form_of_file(os.path.join(where[which], path)) for which in ("original", "woven")]
+            if forms[0] != forms[1]:
+                complaints.append(f"{path} has another form than the original's: {forms[1]}")
+    if subprocess.run([telar, "weave", woven], capture_output=True, text=True).stdout != real_open(woven).read():
+        complaints.append("weaving twice changes the script")
+    diff = subprocess.run([telar, "weave", "--diff", script], capture_output=True, text=True).stdout
+    patched = os.path.join(folder, "patched.py")
+    subprocess.run(["patch", "--silent", "-o", patched, script], input=diff, text=True, check=False)
+    if real_open(patched, newline="").read() != real_open(woven, newline="").read():
+        complaints.append("--diff applied to the script is not the woven script")
+    return complaints
+
+
+def main():
+    telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    failed = 0
+    for script in scripts:
+        begin = time.time()
+        with tempfile.TemporaryDirectory() as folder:
+            complaints = check(telar, script, folder)
+        print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {os.path.basename(script)}", flush=True)
+        for complaint in complaints:
+            print("       " + complaint, flush=True)
+        failed += bool(complaints)
+    print(f"{len(scripts) - failed} of {len(scripts)} scripts are right")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
