@@ -71,7 +71,7 @@ std::string Dialect::module_name(const std::string& qualified) {
     }
   }
   if (names_.is_used(qualified) && qualified.find('.') == std::string::npos) {
-    const std::string other = names_.fresh(qualified + "_");
+    std::string other = names_.fresh(qualified + "_");
     import("import " + qualified + " as " + other);
     return other;
   }

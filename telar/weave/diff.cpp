@@ -36,9 +36,9 @@ void shortest(const std::vector<std::string_view>& a, const std::vector<std::str
   const auto m = static_cast<int>(b.size());
   const int most = n + m;
   std::vector<std::vector<int>> history;
-  std::vector<int> furthest(static_cast<size_t>(2 * most + 3), 0);
+  std::vector<int> furthest(2 * static_cast<size_t>(most) + 3, 0);
   const auto at = [&](std::vector<int>& row, int k) -> int& {
-    return row[static_cast<size_t>(k + most + 1)];
+    return row[static_cast<size_t>(k) + static_cast<size_t>(most) + 1];
   };
   int found = -1;
   for (int d = 0; d <= most && found < 0; ++d) {
@@ -60,7 +60,9 @@ void shortest(const std::vector<std::string_view>& a, const std::vector<std::str
   int y = m;
   for (int d = found; d > 0; --d) {
     const std::vector<int>& row = history[static_cast<size_t>(d)];
-    const auto before = [&](int k) { return k < -d || k > d ? -1 : row[static_cast<size_t>(k + d)]; };
+    const auto before = [&](int k) {
+      return k < -d || k > d ? -1 : row[static_cast<size_t>(k) + static_cast<size_t>(d)];
+    };
     const int k = x - y;
     const bool down = k == -d || (k != d && before(k - 1) < before(k + 1));
     const int from = before(down ? k + 1 : k - 1);

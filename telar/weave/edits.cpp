@@ -136,7 +136,7 @@ std::string Edits::step_of(const Node& statement) const {
   }
   for (const Node* other : tree_.root()->list("body")) {
     for (const Node* inner : other->list("body")) {
-      const std::string indent = tree_.indent_at(inner->begin);
+      std::string indent = tree_.indent_at(inner->begin);
       if (!indent.empty() && inner->line != other->line) return indent;
     }
   }

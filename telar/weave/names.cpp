@@ -139,7 +139,7 @@ void Names::collect_bindings() {
         all_names_.insert(node.text);
         if (node.store) bind(&node, node.text);
         break;
-      case Kind::arg: bind(&node, node.text); break;
+      case Kind::arg:
       case Kind::function_def:
       case Kind::async_function_def:
       case Kind::class_def: bind(&node, node.text); break;

@@ -210,7 +210,7 @@ std::vector<const Node*> Names::answered_once(const Question& question, const Co
     cut_ = true;
     return {};
   }
-  const std::vector<const Node*> found = compute();
+  std::vector<const Node*> found = compute();
   in_progress_.erase(question);
   on_the_way_[question] = found;
   if (in_progress_.empty()) {

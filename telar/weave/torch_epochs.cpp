@@ -106,14 +106,12 @@ class Epochs {
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (loop.loader->is(Kind::call))
       w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
-    std::vector<std::string> way;
     const auto lines_for = [&](const std::string& of, const std::string& epoch) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
       return std::vector<std::string>{"if isinstance(" + of + ".sampler, DistributedSampler):", "    " + set};
     };
     const Node* at = loop.loop;
-    std::string here = loader;
     const auto nodes = way_out(w_.names, loop.loop);
     bool any_loop = false;
     for (size_t step = 0; step < nodes.size(); ++step) {
@@ -237,7 +235,6 @@ class Epochs {
       const Node* outer = loop.loop;
       for (const Node* node : way) {
         const Node* around = outermost_loop(node);
-        outer = around != nullptr ? around : node == loop.loop ? outer : outer;
         if (around != nullptr) outer = around;
       }
       if (!differ_before_.empty() &&

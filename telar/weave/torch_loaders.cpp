@@ -63,7 +63,7 @@ class Loaders {
         w_.refuse(call, "keep its dataset in a variable first");
       }
     }
-    const std::string name = w_.names.fresh("train_dataset");
+    std::string name = w_.names.fresh("train_dataset");
     w_.edits.before(*statement, {name + " = " + w_.text(*dataset)});
     w_.edits.replace(*dataset, name);
     return name;

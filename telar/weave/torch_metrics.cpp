@@ -250,7 +250,7 @@ class Metrics {
   }
 
   std::string add_up() {
-    const std::string name = w_.names.fresh("sum_over_ranks");
+    std::string name = w_.names.fresh("sum_over_ranks");
     const std::string torch = w_.dialect.module_name("torch");
     std::vector<std::string> text = {
         "def " + name + "(value):",
@@ -270,7 +270,7 @@ class Metrics {
   }
 
   std::string gather() {
-    const std::string name = w_.names.fresh("gather_over_ranks");
+    std::string name = w_.names.fresh("gather_over_ranks");
     const std::string module = w_.dialect.module();
     if (w_.dialect.is_horovod()) {
       w_.dialect.function(
