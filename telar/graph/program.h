@@ -32,13 +32,18 @@ enum class Action : uint8_t {
   exchange_metrics,  ///< sums the metric buffers over the group
   exchange_norm,     ///< sums the squared gradient norm over the group (only when the update clips)
   update_shard,      ///< applies the optimizer to its shard of the parameters
-  wait_for_all       ///< until every member's shard is updated: the parameters are whole again
+  wait_for_all,      ///< until every member's shard is updated: the parameters are whole again
+  // Of a pipeline's stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
+  forward,          ///< runs the gradient graph up to its `pause`, when its inputs have been delivered
+  backward,         ///< runs the gradient graph from its `pause` on
+  weight_gradients  ///< runs the graph of weight gradients over all micro-batches at once
 };
 
 struct WorkerProgram {
   int device = 0;  ///< index into Cluster::devices
   Graph gradient;
   std::vector<Action> schedule;
+  Graph weight_gradients;  ///< of a pipeline's stage: those that are computed once for the whole batch
 };
 
 /// What a strategy makes of a training step: for every worker of a process its graphs, with communication operations inserted,
@@ -52,6 +57,7 @@ struct Program {
   Graph prediction;
   std::vector<ParameterInfo> parameters;  ///< in the order in which they lie in the arenas
   std::vector<std::string> metrics;
+  int64_t micro_batches = 0;  ///< into which a pipeline cuts a batch; 0: its workers are replicas, not stages
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
@@ -24,13 +25,13 @@ Replica::Replica(const Program& program, const WorkerProgram& worker, std::uniqu
                  Group* group, uint64_t seed)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
-      evaluation_(fuse_activations(program.evaluation)),
-      prediction_(fuse_activations(program.prediction)),
-      schedule_(worker.schedule),
       device_(std::move(device)),
       group_(group),
       metrics_(program.metrics.size()),
-      random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0} {}
+      random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0},
+      evaluation_(fuse_activations(program.evaluation)),
+      prediction_(fuse_activations(program.prediction)),
+      schedule_(worker.schedule) {}
 
 const Graph& Replica::graph_of(Purpose purpose) const {
   switch (purpose) {
@@ -48,7 +49,8 @@ std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_
 
 void Replica::attach(SharedState& state) {
   state_ = &state;
-  gradients_ = Buffer(state.arena.bytes);
+  if (state.gradients.size() == 0) gradients_ = Buffer(state.arena.bytes);
+  owned_ = find_owned_ranges();
   updater_ = device_->compile_update(program_.update, state.arena);
 }
 
@@ -67,7 +69,7 @@ Context& Replica::context_for(Purpose purpose, int64_t batch) {
     if (other.second.context || !other.second.executable) continue;
     other.second.context = other.second.executable->bind(
         state_->arena,
-        {state_->parameters.data(), gradients_.data(), metrics_, {activations_.data(), activations_.size()}});
+        {state_->parameters.data(), gradient_memory(), metrics_, {activations_.data(), activations_.size()}});
   }
   return *compiled.context;
 }
@@ -113,27 +115,51 @@ void Replica::communicate_without_samples() {
   }
 }
 
-void Replica::compute_gradient(const BatchView& part, const StepInputs& inputs) {
-  if (part.size == 0) {
+void Replica::compute_gradient() {
+  if (part_.size == 0) {
     communicate_without_samples();
     return;
   }
-  Context& context = context_for(Purpose::gradient, part.size);
-  set_inputs(context, part, inputs.epoch);
+  Context& context = context_for(Purpose::gradient, part_.size);
+  set_inputs(context, part_, inputs_.epoch);
   context.run(*this);
 }
 
-template <typename Body>
-void Replica::for_each_owned_range(const Body& body) const {
+void Replica::begin_step(const BatchView& part, const StepInputs& inputs) {
+  part_ = part;
+  inputs_ = inputs;
+}
+
+void Replica::compute(Action action) {
+  if (action != Action::compute_gradient) {
+    throw run_error("a replica cannot do '{}', which is for a stage of a pipeline", name_of(action));
+  }
+  compute_gradient();
+}
+
+std::vector<std::pair<size_t, size_t>> Replica::find_owned_ranges() const {
+  std::vector<std::pair<size_t, size_t>> ranges;
   for (const auto& [begin, end] : state_->buckets) {
     const size_t count = (end - begin) / sizeof(float);
     const auto [from, to] = group_ == nullptr ? std::pair<size_t, size_t>{0, count} : group_->shard(count);
-    if (from < to) body(begin + from * sizeof(float), begin + to * sizeof(float));
+    if (from < to) ranges.emplace_back(begin + from * sizeof(float), begin + to * sizeof(float));
   }
+  return ranges;
+}
+
+std::byte* Replica::gradient_memory() const {
+  const Buffer& memory = gradients_.size() > 0 ? gradients_ : state_->gradients;
+  return const_cast<std::byte*>(memory.data());
+}
+
+double Replica::exchange_norm() {
+  double sum = 0;
+  for (const auto& [begin, end] : owned_) sum += updater_->sum_of_squares(update_bindings(), begin, end);
+  return group_ == nullptr ? sum : group_->sum_over_shards(sum);
 }
 
 UpdateBindings Replica::update_bindings() const {
-  UpdateBindings bindings{state_->parameters.data(), gradients_.data(), {}};
+  UpdateBindings bindings{state_->parameters.data(), gradient_memory(), {}};
   for (Buffer& buffer : state_->states) bindings.states.push_back(buffer.data());
   return bindings;
 }
@@ -143,9 +169,8 @@ bool Replica::update(const StepInputs& inputs, int64_t global_samples, double su
   const UpdateScalars scalars{inputs.learning_rate, static_cast<float>(global_samples),
                               static_cast<float>(inputs.step)};
   bool finite = true;
-  for_each_owned_range([&](size_t begin, size_t end) {
+  for (const auto& [begin, end] : owned_)
     finite = updater_->apply(bindings, scalars, sum_of_squares, begin, end) && finite;
-  });
   return finite;
 }
 
@@ -159,40 +184,38 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
   Step step;
   double sum_of_squares = 0;
   bool summed = false;
+  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  begin_step(part, inputs);
   for (const Action action : schedule_) {
     switch (action) {
-      case Action::compute_gradient: {
+      case Action::compute_gradient:
+      case Action::forward:
+      case Action::backward:
+      case Action::weight_gradients: {
         const auto start = std::chrono::steady_clock::now();
-        std::fill(metrics_.begin(), metrics_.end(), 0.0F);
-        compute_gradient(part, inputs);
-        step.compute_seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        compute(action);
+        step.computed = std::chrono::steady_clock::now();
+        step.compute_seconds += std::chrono::duration<double>(step.computed - start).count();
         break;
       }
       case Action::finish_exchange: group_->finish(); break;
       case Action::exchange_metrics: group_->all_reduce(metrics_); break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
-        for_each_owned_range([&](size_t begin, size_t end) {
-          sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
-        });
-        sum_of_squares = group_->sum_over_shards(sum_of_squares);
+        sum_of_squares = exchange_norm();
         summed = true;
         break;
       case Action::update_shard:
         // Every member sees the same summed loss, so all of them update or none does.
         step.result.finite = std::isfinite(metrics_[0]);
         if (!step.result.finite) break;
-        if (updater_->clips() && !summed) {
-          for_each_owned_range([&](size_t begin, size_t end) {
-            sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
-          });
-        }
+        if (updater_->clips() && !summed) sum_of_squares = exchange_norm();
         step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
       case Action::wait_for_all: group_->barrier(); break;
     }
   }
+  step.compute_seconds -= std::exchange(waited_, 0.0);
   step.result.metrics = take_metrics();
   return step;
 }

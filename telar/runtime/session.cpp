@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 #include "telar/comm/thread_group.h"
 #include "telar/core/error.h"
 #include "telar/nn/initialise.h"
+#include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/shares.h"
@@ -19,7 +21,7 @@ namespace telar {
 
 namespace {
 
-std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster) {
+std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster, bool by_threads) {
   if (!options.shares.empty()) {
     if (options.shares.size() != cluster.devices.size()) {
       throw user_error("{} shares for {} replicas; give one for each", options.shares.size(),
@@ -29,7 +31,7 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
   }
   std::vector<double> shares;
   for (const DeviceSpec& device : cluster.devices)
-    shares.push_back(options.measured_shares ? device.threads : 1);
+    shares.push_back(by_threads ? device.threads : 1);
   return shares;
 }
 
@@ -60,11 +62,12 @@ class Session::Impl {
   Impl(Program program, const Cluster& cluster, SessionOptions options)
       : program_(std::move(program)),
         options_(std::move(options)),
-        shares_(starting_shares(options_, cluster)),
+        shares_(starting_shares(options_, cluster, options_.measured_shares || staged())),
         team_(static_cast<int>(program_.workers.size())),
         threads_(static_cast<int>(program_.workers.size())),
-        x_bytes_(input_item_bytes(program_.gradient_graph(), "x")),
-        label_bytes_(input_item_bytes(program_.gradient_graph(), "label")) {
+        x_bytes_(input_item_bytes(program_.evaluation, "x")),
+        label_bytes_(input_item_bytes(program_.evaluation, "label")),
+        exchange_(program_.workers.size(), program_.parameters.size(), x_bytes_, label_bytes_) {
     const bool alone = program_.workers.size() == 1;
     for (size_t w = 0; w < program_.workers.size(); ++w) {
       const WorkerProgram& worker = program_.workers[w];
@@ -73,14 +76,17 @@ class Session::Impl {
         joined_.push_back(options_.processes->join(*group));
         group = joined_.back().get();
       }
-      replicas_.push_back(std::make_unique<Replica>(
-          program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]), group,
-          options_.seed));
+      auto device = make_device(cluster.devices[static_cast<size_t>(worker.device)]);
+      if (staged()) {
+        replicas_.push_back(std::make_unique<PipelineStage>(
+            program_, w, std::move(device), team_.member(static_cast<int>(w)), exchange_, options_.seed));
+      } else {
+        replicas_.push_back(
+            std::make_unique<Replica>(program_, worker, std::move(device), group, options_.seed));
+      }
     }
-    on_each([&](int rank) {
-      replica(rank).device().enter();
-      if (rank == 0) allocate();
-    });
+    on_each([&](int rank) { replica(rank).device().enter(); });
+    allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
     initialise();
   }
@@ -97,13 +103,15 @@ class Session::Impl {
   StepResult train(const BatchView& batch, const StepInputs& inputs) {
     const int64_t samples = inputs.samples > 0 ? inputs.samples : batch.size;
     if (samples < 1) throw run_error("a step needs at least 1 sample");
-    const auto parts = split(batch);
+    const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
+    const auto start = std::chrono::steady_clock::now();
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
     });
     if (options_.measured_shares) record_speed(parts, steps);
+    if (staged()) record_bubble(start, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
     return result;
@@ -136,7 +144,7 @@ class Session::Impl {
         return fmt::format("parameter '{}' (an earlier update made it so)", parameter.name);
       }
     }
-    const auto parts = split(batch);
+    const auto parts = training_parts(batch);
     std::vector<std::string> found(replicas_.size());
     on_each([&](int rank) {
       found[static_cast<size_t>(rank)] =
@@ -150,13 +158,14 @@ class Session::Impl {
   }
 
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) {
-    const auto parts = split(batch);
-    std::vector<OperationTime> times;
+    const auto parts = training_parts(batch);
+    std::vector<std::vector<OperationTime>> times(replicas_.size());
     on_each([&](int rank) {
-      auto mine = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
-      if (rank == 0) times = std::move(mine);
+      times[static_cast<size_t>(rank)] = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
     });
-    return times;
+    std::vector<OperationTime> all = times[0];
+    for (size_t s = 1; staged() && s < times.size(); ++s) all.insert(all.end(), times[s].begin(), times[s].end());
+    return all;
   }
 
   std::vector<std::string> state_names() const {
@@ -199,17 +208,14 @@ class Session::Impl {
 
   std::vector<float> read_gradient(const std::string& parameter) const {
     const ArenaLayout::Slot& slot = state_.arena.find(parameter);
-    // After an exchange each replica holds the sum of its shards alone: put them together.
+    // After a step each replica holds the sum of what it updates alone: put them together.
     Buffer whole(slot.layout.bytes);
-    for (size_t b = 0; b < state_.buckets.size(); ++b) {
-      const auto [begin, end] = state_.buckets[b];
-      for (size_t r = 0; r < replicas_.size(); ++r) {
-        auto [from, to] =
-            shard_of((end - begin) / sizeof(float), static_cast<int>(r), static_cast<int>(replicas_.size()));
-        from = std::max(begin + from * sizeof(float), slot.offset);
-        to = std::min(begin + to * sizeof(float), slot.offset + slot.layout.bytes);
+    for (const auto& replica : replicas_) {
+      for (const auto& [begin, end] : replica->owned_ranges()) {
+        const size_t from = std::max(begin, slot.offset);
+        const size_t to = std::min(end, slot.offset + slot.layout.bytes);
         if (from < to)
-          std::copy_n(replicas_[r]->gradients() + from, to - from, whole.data() + (from - slot.offset));
+          std::copy_n(replica->gradients() + from, to - from, whole.data() + (from - slot.offset));
       }
     }
     return canonical({whole.data(), &slot}, shape(parameter));
@@ -226,12 +232,20 @@ class Session::Impl {
 
   SessionMemory memory() const {
     SessionMemory memory;
-    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + replicas_.size());
+    const size_t gradients = staged() ? 1 : replicas_.size();
+    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + gradients);
     for (const auto& replica : replicas_) memory.activation_bytes += replica->activation_bytes();
     return memory;
   }
 
   const Program& program() const { return program_; }
+  bool staged() const { return program_.micro_batches > 0; }
+  std::optional<Bubble> bubble() const {
+    if (!staged() || bubble_.steps == 0) return std::nullopt;
+    const auto stages = static_cast<double>(replicas_.size());
+    return Bubble{1 - bubble_.busy / bubble_.available,
+                  (stages - 1) / (static_cast<double>(program_.micro_batches) + stages - 1)};
+  }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
   std::vector<std::string> device_names() const {
@@ -245,9 +259,13 @@ class Session::Impl {
 
   void on_each(const std::function<void(int)>& work) {
     try {
-      threads_.run(work, [this](int rank) { team_.fail(rank); });
+      threads_.run(work, [this](int rank) {
+        team_.fail(rank);
+        exchange_.stop();
+      });
     } catch (...) {
       team_.reset();
+      exchange_.reset();
       throw;
     }
   }
@@ -264,13 +282,26 @@ class Session::Impl {
     return values;
   }
 
-  /// The first replica's device chooses the layouts; all take them.
-  void allocate() {
-    const int64_t batch = program_.gradient_graph().batch() / processes();
-    const auto parts = split_by_shares(std::max<int64_t>(1, batch), shares_.shares());
+  /// The layouts of the parameters by name, chosen by the first replica's device, whose choice all take; or by each stage for
+  /// its own.
+  std::map<std::string, TensorLayout> wanted_layouts() {
+    const int64_t batch = std::max<int64_t>(1, program_.evaluation.batch() / processes());
+    const auto parts = split_by_shares(batch, shares_.shares());
+    std::vector<std::vector<std::pair<std::string, TensorLayout>>> wanted(replicas_.size());
+    on_each([&](int rank) {
+      if (staged()) {
+        wanted[static_cast<size_t>(rank)] = replica(rank).wanted_layouts(batch);
+      } else if (rank == 0) {
+        wanted[0] = replica(0).wanted_layouts(std::max<int64_t>(1, parts[0]));
+      }
+    });
     std::map<std::string, TensorLayout> layouts;
-    for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0])))
-      layouts[name] = layout;
+    for (const auto& mine : wanted) layouts.insert(mine.begin(), mine.end());
+    return layouts;
+  }
+
+  void allocate() {
+    const auto layouts = wanted_layouts();
     std::vector<std::pair<std::string, TensorLayout>> ordered;
     for (const ParameterInfo& parameter : program_.parameters) {
       ordered.emplace_back(parameter.name, layouts.at(parameter.name));
@@ -282,6 +313,7 @@ class Session::Impl {
           "the layout of the parameters; hosts of one run need processors of one kind");
     }
     state_.parameters = Buffer(state_.arena.bytes);
+    if (staged()) state_.gradients = Buffer(state_.arena.bytes);
     state_.slots = state_slots(program_.update);
     for (size_t i = 0; i < state_.slots.size(); ++i) state_.states.emplace_back(state_.arena.bytes);
     for (const Bucket& bucket : program_.buckets) {
@@ -290,6 +322,12 @@ class Session::Impl {
       state_.buckets.emplace_back(first.offset, last.offset + align_up(last.layout.bytes));
     }
     if (state_.buckets.empty()) state_.buckets.emplace_back(0, state_.arena.bytes);
+  }
+
+  /// What each worker has of a training batch: a replica its part, a stage all of it.
+  std::vector<BatchView> training_parts(const BatchView& batch) const {
+    if (staged()) return std::vector<BatchView>(replicas_.size(), batch);
+    return split(batch);
   }
 
   std::vector<BatchView> split(const BatchView& batch) const {
@@ -305,6 +343,17 @@ class Session::Impl {
       begin += size;
     }
     return parts;
+  }
+
+  void record_bubble(std::chrono::steady_clock::time_point start, const std::vector<Replica::Step>& steps) {
+    constexpr int64_t kWarmUp = 3;  // first steps compile kernels
+    if (++steps_ <= kWarmUp) return;
+    auto end = start;
+    for (const Replica::Step& step : steps) end = std::max(end, step.computed);
+    const std::chrono::duration<double> whole = end - start;
+    ++bubble_.steps;
+    bubble_.available += whole.count() * static_cast<double>(steps.size());
+    for (const Replica::Step& step : steps) bubble_.busy += step.compute_seconds;
   }
 
   void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps) {
@@ -324,6 +373,13 @@ class Session::Impl {
   ReplicaThreads threads_;
   size_t x_bytes_;
   size_t label_bytes_;
+  StageExchange exchange_;  ///< of a pipeline's stages
+  int64_t steps_ = 0;
+  struct {
+    int64_t steps = 0;
+    double busy = 0;       ///< seconds in which stages computed
+    double available = 0;  ///< seconds of the steps, times stages
+  } bubble_;
   std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
@@ -356,12 +412,15 @@ std::vector<OperationTime> Session::profile(const BatchView& batch, const StepIn
   return impl_->profile(batch, inputs);
 }
 int Session::replicas() const {
-  return static_cast<int>(impl_->program().workers.size()) * impl_->processes();
+  const auto workers = static_cast<int>(impl_->program().workers.size());
+  return impl_->staged() ? 1 : workers * impl_->processes();
 }
+const Program& Session::program() const { return impl_->program(); }
 std::string Session::strategy() const { return impl_->program().strategy; }
 std::vector<std::string> Session::device_names() const { return impl_->device_names(); }
 SessionMemory Session::memory() const { return impl_->memory(); }
 std::vector<double> Session::shares() const { return impl_->shares(); }
+std::optional<Bubble> Session::bubble() const { return impl_->bubble(); }
 
 Shape Session::prediction_shape() const {
   const Graph& graph = impl_->program().prediction;

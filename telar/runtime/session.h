@@ -49,6 +49,13 @@ struct SessionMemory {
   size_t activation_bytes = 0;  ///< of all replicas
 };
 
+/// The part of the time in which a pipeline's stages have nothing to do, from 0 to 1: from the start of a step until the last
+/// stage has its gradients, without the update.
+struct Bubble {
+  double measured = 0;
+  double formula = 0;  ///< (p − 1) / (m + p − 1) of p stages and m micro-batches: all stages equal, communication free
+};
+
 /// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows
 /// devices or strategies. Not for several threads at once. With several processes each has a session, and all call the same
 /// functions in the same order; metrics are sums over all of them.
@@ -86,17 +93,20 @@ class Session {
   /// "layer 'conv2' (conv2d)".
   std::string find_non_finite(const BatchView& batch, const StepInputs& inputs);
 
-  /// Seconds of each operation of one training step on replica 0, in order; changes nothing but gradients.
+  /// Seconds of each operation of one training step on replica 0, or on all stages, in order; changes nothing but gradients.
   /// For benchmarks.
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
 
-  /// Of all processes.
+  /// Of all processes. The stages of a pipeline are one.
   int replicas() const;
   std::string strategy() const;
+  const Program& program() const;
   std::vector<std::string> device_names() const;
   SessionMemory memory() const;
   /// Relative shares of the replicas now.
   std::vector<double> shares() const;
+  /// Of a pipeline, over all steps but the first; none before.
+  std::optional<Bubble> bubble() const;
 
  private:
   class Impl;

@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
+#include "telar/runtime/operation_costs.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_model.h"
 
@@ -100,7 +101,9 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
 }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  const int64_t replicas = job.strategy.name == "single" ? 1 : job.strategy.replicas;
+  const int64_t replicas = job.strategy.name == "single"     ? 1
+                           : job.strategy.name == "pipeline" ? job.strategy.stages
+                                                             : job.strategy.replicas;
   Cluster cluster;
   if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
@@ -112,20 +115,26 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   return cluster;
 }
 
-Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes) {
-  const StrategyOptions options{
+Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes, Costs costs) {
+  StrategyOptions options{
       .bucket_bytes = static_cast<size_t>(job.strategy.bucket_mb * kMegabyte),
-      .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised};
+      .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised,
+      .micro_batches = job.strategy.micro_batches};
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
-  return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job, processes));
+  const Cluster cluster = job_cluster(job, processes);
+  if (job.strategy.name == "pipeline" && job.strategy.stages > 1 && costs == Costs::measured) {
+    options.costs =
+        measure_costs(step, cluster.devices.front(), micro_batches_of(options, job.strategy.stages));
+  }
+  return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
 }
 
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes) {
   SessionOptions options;
   options.processes = processes;
   options.seed = static_cast<uint64_t>(job.training.seed);
-  options.measured_shares = job.strategy.name != "single" && job.strategy.shares.mode == "measured";
-  if (job.strategy.name != "single" && job.strategy.shares.mode == "list")
+  options.measured_shares = job.strategy.name == "mirrored" && job.strategy.shares.mode == "measured";
+  if (job.strategy.name == "mirrored" && job.strategy.shares.mode == "list")
     options.shares = job.strategy.shares.weights;
   return std::make_unique<Session>(job_program(job, spec, processes), job_cluster(job, processes), options);
 }
