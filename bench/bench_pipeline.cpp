@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 
 #include "telar/core/error.h"
 #include "telar/observe/hardware.h"
@@ -52,6 +53,15 @@ std::string cut_text(const Program& program) {
 
 double median(std::vector<double> values) { return Times{std::move(values)}.median(); }
 
+/// Processor milliseconds of a call, over all threads, with what they spin away.
+template <typename Body>
+double processor_ms(const Body& body) {
+  constexpr int kCalls = 10;
+  const std::clock_t start = std::clock();
+  for (int i = 0; i < kCalls; ++i) body();
+  return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / kCalls;
+}
+
 void run(const Options& options) {
   Workload workload = make_workload(options.workload);
   workload.options.batch = options.batch;
@@ -95,8 +105,8 @@ void run(const Options& options) {
   const Bubble bubble = *pipeline.bubble();
   fmt::print("{}, batch {}, {} stages × {} threads, {} micro-batches; {}\n", options.workload, options.batch,
              options.stages, options.threads, options.micro_batches, read_cpu().model);
-  fmt::print("single, {} threads            {:8.1f} ms  {:7.1f} images/s\n", options.threads, median(single_ms),
-             images(median(single_ms), options.batch));
+  fmt::print("single, {} threads            {:8.1f} ms  {:7.1f} images/s\n", options.threads,
+             median(single_ms), images(median(single_ms), options.batch));
   fmt::print("single, batches of {:<4}        {:8.1f} ms  {:7.1f} images/s\n", micro_batch, median(small_ms),
              images(median(small_ms), micro_batch));
   fmt::print("pipeline                     {:8.1f} ms  {:7.1f} images/s\n", median(pipeline_ms),
@@ -104,6 +114,8 @@ void run(const Options& options) {
   fmt::print("pipeline / single                {:.2f}\n", median(single_ms) / median(pipeline_ms));
   fmt::print("bubble measured                  {:.3f}  beside (p-1)/(m+p-1) = {:.3f}\n", bubble.measured,
              bubble.formula);
+  fmt::print("processor time of a step         single {:.1f} ms, pipeline {:.1f} ms\n",
+             processor_ms(single_step), processor_ms(pipeline_step));
   fmt::print("gradient's operations alone, one thread: whole batch {:.1f} ms, in micro-batches {:.1f} ms\n",
              1e3 * whole, 1e3 * pieces);
   fmt::print("stages begin at                  {}\n", cut_text(pipeline.program()));

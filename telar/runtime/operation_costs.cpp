@@ -27,7 +27,8 @@ struct RandomBatch {
 
   static std::vector<float> values_of(const Graph& graph, const std::string& input, int64_t size) {
     const TensorType& type = graph.value(graph.find(ValueKind::input, input)).type;
-    std::vector<float> values(static_cast<size_t>(size * type.shape.elements_per_item()), 0.0F);  // i32 0, too
+    std::vector<float> values(static_cast<size_t>(size * type.shape.elements_per_item()),
+                              0.0F);  // i32 0, too
     RandomSequence random(kSeed, 1);
     for (float& value : values) value = type.dtype == DType::f32 ? random.normal() : value;
     return values;

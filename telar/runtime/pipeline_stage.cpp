@@ -161,13 +161,13 @@ void PipelineStage::bind(Plan& plan) {
   }
   if (plan.weight_gradients) {
     const auto addresses = exchange_.addresses(0);
-    plan.weight_gradients_context = plan.weight_gradients->bind(
-        state_->arena, {state_->parameters.data(),
-                        gradient_memory(),
-                        metrics_,
-                        {memory_.data(), memory_.size()},
-                        nullptr,
-                        &addresses});
+    plan.weight_gradients_context =
+        plan.weight_gradients->bind(state_->arena, {state_->parameters.data(),
+                                                    gradient_memory(),
+                                                    metrics_,
+                                                    {memory_.data(), memory_.size()},
+                                                    nullptr,
+                                                    &addresses});
   }
   plan.generation = exchange_.generation();
 }
@@ -232,7 +232,7 @@ void PipelineStage::wait_for(const Progress& progress, int64_t count) {
 
 void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, const Run& run) {
   int64_t& prepared = phase == Phase::before_pause ? micro_batch.graph->prepared_forward
-                                                 : micro_batch.graph->prepared_backward;
+                                                   : micro_batch.graph->prepared_backward;
   if (prepared != steps_) micro_batch.context->prepare(phase);
   prepared = steps_;
   run(*micro_batch.context, phase);

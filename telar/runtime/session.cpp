@@ -30,8 +30,7 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
     return options.shares;
   }
   std::vector<double> shares;
-  for (const DeviceSpec& device : cluster.devices)
-    shares.push_back(by_threads ? device.threads : 1);
+  for (const DeviceSpec& device : cluster.devices) shares.push_back(by_threads ? device.threads : 1);
   return shares;
 }
 
@@ -164,7 +163,8 @@ class Session::Impl {
       times[static_cast<size_t>(rank)] = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
     });
     std::vector<OperationTime> all = times[0];
-    for (size_t s = 1; staged() && s < times.size(); ++s) all.insert(all.end(), times[s].begin(), times[s].end());
+    for (size_t s = 1; staged() && s < times.size(); ++s)
+      all.insert(all.end(), times[s].begin(), times[s].end());
     return all;
   }
 

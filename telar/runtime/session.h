@@ -53,7 +53,8 @@ struct SessionMemory {
 /// stage has its gradients, without the update.
 struct Bubble {
   double measured = 0;
-  double formula = 0;  ///< (p − 1) / (m + p − 1) of p stages and m micro-batches: all stages equal, communication free
+  double formula =
+      0;  ///< (p − 1) / (m + p − 1) of p stages and m micro-batches: all stages equal, communication free
 };
 
 /// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows

@@ -32,7 +32,12 @@ class StageExchange {
  public:
   /// `x`, `label`: bytes of one sample.
   StageExchange(size_t stages, size_t parameters, size_t x, size_t label)
-      : x_bytes(x), label_bytes(label), squares(parameters), non_finite(stages), forward(stages), backward(stages) {}
+      : x_bytes(x),
+        label_bytes(label),
+        squares(parameters),
+        non_finite(stages),
+        forward(stages),
+        backward(stages) {}
 
   const size_t x_bytes;
   const size_t label_bytes;

@@ -55,7 +55,8 @@ class CutSearch {
   }
 
   double step_seconds(const std::vector<size_t>& chosen) const {
-    constexpr double kBytesPerSecond = 1e10;  // a value is read from another core's cache, or written through to memory
+    constexpr double kBytesPerSecond =
+        1e10;  // a value is read from another core's cache, or written through to memory
     std::vector<StageSeconds> stages(threads_.size());
     const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
     const auto micro_batches = static_cast<double>(micro_batches_);
@@ -118,8 +119,8 @@ class Pipeline final : public Strategy {
     program.micro_batches = micro_batches;
     for (int s = 0; s < stages; ++s) {
       const StageGraphs& mine = graphs[static_cast<size_t>(s)];
-      WorkerProgram worker{
-          s, mine.micro_batch, one_forward_one_backward(s, stages, micro_batches), mine.weight_gradients};
+      WorkerProgram worker{s, mine.micro_batch, one_forward_one_backward(s, stages, micro_batches),
+                           mine.weight_gradients};
       for (const Action action : {Action::weight_gradients, Action::exchange_metrics, Action::exchange_norm,
                                   Action::update_shard, Action::wait_for_all}) {
         worker.schedule.push_back(action);

@@ -17,8 +17,7 @@ bool is_activation(const Node& node) {
 }
 
 int64_t bytes_of(const TensorType& type) {
-  return type.dtype == DType::opaque ? 0
-                                     : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
+  return type.dtype == DType::opaque ? 0 : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
 }
 
 const std::string kGradientPrefix = "gradient/";
@@ -69,8 +68,8 @@ StageCuts::StageCuts(const TrainingStep& step)
       if (id == kNoValue) continue;
       const Value& value = graph_.value(id);
       if (value.kind == ValueKind::result && value.node < static_cast<int>(forward_)) {
-        home = std::max(home, free_[static_cast<size_t>(value.node)] ? first_read_[static_cast<size_t>(id)]
-                                                                     : value.node);
+        home = std::max(
+            home, free_[static_cast<size_t>(value.node)] ? first_read_[static_cast<size_t>(id)] : value.node);
       } else if (value.kind == ValueKind::parameter) {
         home = std::max(home, first_read_[static_cast<size_t>(id)]);
       } else if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix)) {

@@ -25,8 +25,8 @@ enum class BatchNormMode : uint8_t {
 
 /// Seconds that the operations of one kind in one layer take in one step.
 struct OperationCost {
-  std::string scope;  ///< "layer1.0.conv1"
-  std::string op;     ///< "conv2d_backward_data"
+  std::string scope;         ///< "layer1.0.conv1"
+  std::string op;            ///< "conv2d_backward_data"
   double batch = 0;          ///< over the whole batch at once
   double micro_batches = 0;  ///< over all micro-batches, one after the other
 };

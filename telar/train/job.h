@@ -100,7 +100,8 @@ struct StrategyJob {
   std::string name = "single";
   int64_t replicas = 2;
   std::string device = "cpu";
-  std::vector<int64_t> threads = {0};  ///< of each replica or stage, or one number for all; 0: the cores divided
+  std::vector<int64_t> threads = {
+      0};  ///< of each replica or stage, or one number for all; 0: the cores divided
   SharesJob shares;
   std::string batch_norm = "local";
   double bucket_mb = 4;

@@ -67,8 +67,8 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
   const char* worker = staged ? "stage" : "replica";
   const auto given = static_cast<int64_t>(strategy.threads.size());
   if (given != 1 && given != replicas) {
-    throw user_error("{}: strategy.threads has {} numbers; there {} {} {}{}", where("strategy.threads"), given,
-                     replicas == 1 ? "is" : "are", replicas, worker, replicas == 1 ? "" : "s");
+    throw user_error("{}: strategy.threads has {} numbers; there {} {} {}{}", where("strategy.threads"),
+                     given, replicas == 1 ? "is" : "are", replicas, worker, replicas == 1 ? "" : "s");
   }
   const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
   if (given > 1 && zeros > 0) {

@@ -12,7 +12,8 @@ std::vector<JobKey> strategy_keys() {
       job_key(
           kStrategy, [](auto& job) -> auto& { return job.strategy.name; }, {.choices = strategy_names()},
           "single: one device. mirrored: replicas, each with a part of every batch, that share their "
-          "gradients. pipeline: the layers cut into stages, through which the parts of a batch follow each other. "
+          "gradients. pipeline: the layers cut into stages, through which the parts of a batch follow each "
+          "other. "
           "`strategy: "
           "mirrored` is short for it."),
       when(kStrategy, {"mirrored"},

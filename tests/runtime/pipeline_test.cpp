@@ -5,6 +5,7 @@
 #include "support/formula_fill.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
+#include "telar/nn/layers.h"
 #include "telar/nn/zoo.h"
 
 namespace telar {
@@ -191,6 +192,30 @@ TEST(Pipeline, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   EXPECT_EQ(session->find_non_finite(samples.view(), inputs), "layer 'fc2' (linear)");
   session->initialise();
   EXPECT_TRUE(session->train(samples.view(), inputs).finite);
+}
+
+/// Tokens in the first stage, everything else behind it.
+Model words() {
+  return {"words", {4}, DType::i32, [](ModelBuilder& model, ValueId x) {
+            const ValueId rows = embedding(model, "words", x, 10, 8);
+            return linear(model, "fc", flatten(model, rows), 3);
+          }};
+}
+
+TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
+  SessionSetup setup = pipeline(2, 4);
+  auto session = make_session(words(), {.batch = 8}, setup);
+  std::vector<int32_t> tokens(8 * 4, 3);
+  const std::vector<int32_t> labels(8, 1);
+  const std::vector<int32_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
+  const BatchView batch{8, tokens.data(), labels.data(), ids.data()};
+  const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+  for (int round = 0; round < 3; ++round) {
+    tokens[5 * 4] = 10;  // the third micro-batch
+    test::expect_error([&] { session->train(batch, inputs); }, {"layer 'words'", "token 10"});
+    tokens[5 * 4] = 3;
+    EXPECT_TRUE(session->train(batch, inputs).finite);
+  }
 }
 
 TEST(Pipeline, TheBubbleIsMeasuredBesideTheFormula) {

@@ -162,7 +162,8 @@ class CpuContext final : public Context {
       case Place::prepared: return bindings.prepared + slot.offset;
       case Place::delivered: {
         const auto found = bindings.delivered->find(slot.name);
-        if (found == bindings.delivered->end()) throw run_error("no memory was given for value '{}'", slot.name);
+        if (found == bindings.delivered->end())
+          throw run_error("no memory was given for value '{}'", slot.name);
         return found->second;
       }
       case Place::input: return nullptr;

@@ -121,7 +121,8 @@ SlotId Lowering::slot(ValueId value) { return slot(value, desc(value)); }
 SlotId Lowering::slot(ValueId value, const Desc& wanted) {
   if (is_parameter(value) && parameters_.at(graph_.value(value).name).open) fix_layout(value, wanted);
   const Value& asked = graph_.value(value);
-  if (asked.kind == ValueKind::input && !lies_.contains(value)) {  // from another graph: the first reader's layout
+  if (asked.kind == ValueKind::input &&
+      !lies_.contains(value)) {  // from another graph: the first reader's layout
     lies_[value] = add_slot(delivery_desc(value, asked.name, wanted), Place::delivered, asked.name);
   }
   const auto found = lies_.find(value);
@@ -164,8 +165,7 @@ Desc Lowering::delivery_desc(ValueId value, const std::string& name, const Desc&
   const TensorType& tensor = type(value);
   if (options_.delivered != nullptr) {
     const auto agreed = options_.delivered->find(name);
-    if (agreed != options_.delivered->end())
-      return for_batch(native_desc(agreed->second), tensor.shape[0]);
+    if (agreed != options_.delivered->end()) return for_batch(native_desc(agreed->second), tensor.shape[0]);
   }
   const Desc chosen = batch_is_outermost(natural) ? natural : plain(tensor.dtype, tensor.shape);
   delivered_layouts_[name] = make_layout(chosen);
@@ -174,7 +174,8 @@ Desc Lowering::delivery_desc(ValueId value, const std::string& name, const Desc&
 
 void Lowering::deliver(ValueId value, const std::string& name) {
   const SlotId from = slot(value);
-  if (slots_[static_cast<size_t>(from)].place == Place::delivered && slots_[static_cast<size_t>(from)].name == name)
+  if (slots_[static_cast<size_t>(from)].place == Place::delivered &&
+      slots_[static_cast<size_t>(from)].name == name)
     return;
   reorder(from, add_slot(delivery_desc(value, name, Desc(desc_of(from))), Place::delivered, name));
 }
@@ -226,7 +227,8 @@ void Lowering::define_alias(ValueId result, SlotId source, const Desc& layout) {
 }
 
 void Lowering::define_in_place(ValueId result, ValueId source, const Desc& layout) {
-  if (!direct_target(result) && !deliveries_.contains(result) && dies_here(source) && desc(source) == layout) {
+  if (!direct_target(result) && !deliveries_.contains(result) && dies_here(source) &&
+      desc(source) == layout) {
     define_alias(result, lies_.at(source), layout);
   } else {
     define(result, layout);
