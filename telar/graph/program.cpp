@@ -13,6 +13,9 @@ std::string name_of(Action action) {
     case Action::exchange_norm: return "exchange_norm";
     case Action::update_shard: return "update_shard";
     case Action::wait_for_all: return "wait_for_all";
+    case Action::push_gradient: return "push_gradient";
+    case Action::push_difference: return "push_difference";
+    case Action::pull: return "pull";
   }
   return "?";
 }
@@ -24,11 +27,19 @@ std::string Program::str() const {
   }
   for (size_t w = 0; w < workers.size(); ++w) {
     std::vector<std::string> names;
-    for (const Action action : workers[w].schedule) names.push_back(name_of(action));
+    for (const auto& [action, every] : workers[w].schedule) {
+      names.push_back(every == 1 ? name_of(action) : fmt::format("{} every {}", name_of(action), every));
+    }
     text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(names, ", "));
     text += workers[w].gradient.str();
   }
-  return text + "update\n" + update.str();
+  text += "update\n" + update.str();
+  if (!servers) return text;
+  text += servers->rounds ? "servers, in rounds\n" : "servers, each push by itself\n";
+  for (size_t s = 0; s < servers->servers.size(); ++s) {
+    text += fmt::format("server {}\n", s) + servers->servers[s].update.str();
+  }
+  return text;
 }
 
 }  // namespace telar

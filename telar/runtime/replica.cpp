@@ -21,7 +21,7 @@ constexpr const char* kInputRandom = "random";
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
-                 Group* group, uint64_t seed)
+                 Group* group, const StoreAccess* store, uint64_t seed)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
       evaluation_(fuse_activations(program.evaluation)),
@@ -29,6 +29,7 @@ Replica::Replica(const Program& program, const WorkerProgram& worker, std::uniqu
       schedule_(worker.schedule),
       device_(std::move(device)),
       group_(group),
+      store_(store),
       metrics_(program.metrics.size()),
       random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0} {}
 
@@ -50,6 +51,12 @@ void Replica::attach(SharedState& state) {
   state_ = &state;
   gradients_ = Buffer(state.arena.bytes);
   updater_ = device_->compile_update(program_.update, state.arena);
+  if (store_ == nullptr) return;
+  exchange_.emplace(*program_.servers, store_->servers, program_.parameters, state.arena, *device_);
+  const bool accrues = std::any_of(schedule_.begin(), schedule_.end(), [](const ScheduledAction& scheduled) {
+    return scheduled.action == Action::push_gradient && scheduled.every > 1;
+  });
+  if (accrues) accrued_ = Buffer(state.arena.bytes);
 }
 
 Context& Replica::context_for(Purpose purpose, int64_t batch) {
@@ -155,18 +162,82 @@ std::vector<double> Replica::take_metrics() {
   return sums;
 }
 
+void Replica::accrue(int64_t samples) {
+  pending_samples_ += samples;
+  ++pending_batches_;
+  if (accrued_.size() == 0) return;
+  const std::span<float> sums = accrued_.as<float>();
+  const std::span<float> gradients = gradients_.as<float>();
+  if (pending_batches_ == 1) {
+    std::copy(gradients.begin(), gradients.end(), sums.begin());
+  } else {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += gradients[i];
+  }
+}
+
+void Replica::push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result) {
+  ServerExchange::Terms terms;
+  terms.pull = then_pull;
+  terms.learning_rate =
+      static_cast<float>(program_.servers->learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
+  terms.push = true;
+  if (program_.servers->rounds) {
+    terms.round = store_->next_round();
+    terms.push = terms.round.has_value();
+  }
+  StoreReport report;
+  if (action == Action::push_difference) {
+    terms.samples = static_cast<float>(pending_samples_);
+    report = exchange_->push_differences(terms, state_->parameters.data());
+  } else {
+    // The mean of each batch counts as a gradient of its own, as if each had been pushed.
+    terms.samples = static_cast<float>(pending_samples_) / static_cast<float>(pending_batches_);
+    const std::byte* gradients = accrued_.size() > 0 ? accrued_.data() : gradients_.data();
+    report = exchange_->push_gradients(gradients, pending_batches_, terms, state_->parameters.data());
+  }
+  pending_samples_ = 0;
+  pending_batches_ = 0;
+  result.fate = terms.push && !report.late ? StepResult::Fate::used : StepResult::Fate::dropped;
+  result.finite = result.finite && report.finite;
+  result.staleness = report.staleness;
+  result.lost_updates = report.lost_updates;
+}
+
+void Replica::pull() { exchange_->pull(state_->parameters.data()); }
+
+StepResult Replica::flush(const StepInputs& inputs) {
+  StepResult result;
+  if (pending_batches_ == 0) return result;
+  for (const auto& [action, every] : schedule_) {
+    if (action == Action::push_gradient || action == Action::push_difference)
+      push(action, true, inputs, result);
+  }
+  return result;
+}
+
 Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
   Step step;
   double sum_of_squares = 0;
   bool summed = false;
-  for (const Action action : schedule_) {
-    switch (action) {
+  bool pulled = false;
+  ++steps_;
+  const auto due = [this](const ScheduledAction& scheduled) { return steps_ % scheduled.every == 0; };
+  const bool pull_is_due = std::any_of(
+      schedule_.begin(), schedule_.end(),
+      [&](const ScheduledAction& scheduled) { return scheduled.action == Action::pull && due(scheduled); });
+  for (const ScheduledAction& scheduled : schedule_) {
+    if (!due(scheduled)) continue;
+    switch (scheduled.action) {
       case Action::compute_gradient: {
         const auto start = std::chrono::steady_clock::now();
         std::fill(metrics_.begin(), metrics_.end(), 0.0F);
         compute_gradient(part, inputs);
         step.compute_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (store_ == nullptr) break;
+        step.result.finite = std::isfinite(metrics_[0]);
+        accrue(part.size);
+        step.result.fate = StepResult::Fate::pending;
         break;
       }
       case Action::finish_exchange: group_->finish(); break;
@@ -191,6 +262,15 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
       case Action::wait_for_all: group_->barrier(); break;
+      case Action::push_gradient:
+      case Action::push_difference:
+        if (!step.result.finite) break;
+        push(scheduled.action, pull_is_due, inputs, step.result);
+        pulled = pull_is_due;
+        break;
+      case Action::pull:
+        if (!pulled) pull();
+        break;
     }
   }
   step.result.metrics = take_metrics();

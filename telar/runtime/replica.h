@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "telar/comm/group.h"
 #include "telar/core/buffer.h"
@@ -24,8 +25,9 @@ struct SharedState {
 /// All methods are called on the replica's own thread.
 class Replica final : public HostOperations {
  public:
+  /// `store`: of a program with parameter servers, else null.
   Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
-          uint64_t seed);
+          const StoreAccess* store, uint64_t seed);
 
   const Device& device() const { return *device_; }
 
@@ -38,6 +40,8 @@ class Replica final : public HostOperations {
     double compute_seconds = 0;
   };
   Step train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  void pull();
+  StepResult flush(const StepInputs& inputs);
   std::vector<double> evaluate(const BatchView& part);
   std::vector<float> predict(const BatchView& part);
   std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
@@ -63,6 +67,8 @@ class Replica final : public HostOperations {
   void communicate_without_samples();
   /// False when a gradient was not finite.
   bool update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
+  void accrue(int64_t samples);
+  void push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result);
   UpdateBindings update_bindings() const;
   template <typename Body>
   void for_each_owned_range(const Body& body) const;
@@ -72,9 +78,15 @@ class Replica final : public HostOperations {
   Graph gradient_;
   Graph evaluation_;
   Graph prediction_;
-  std::vector<Action> schedule_;
+  std::vector<ScheduledAction> schedule_;
   std::unique_ptr<Device> device_;
   Group* group_;  ///< null for a worker alone
+  const StoreAccess* store_;
+  std::optional<ServerExchange> exchange_;
+  int64_t steps_ = 0;  ///< since the worker began
+  Buffer accrued_;     ///< gradients since the last push, when that is longer ago than one step
+  int64_t pending_samples_ = 0;
+  int64_t pending_batches_ = 0;
   SharedState* state_ = nullptr;
   std::unique_ptr<Updater> updater_;
   Buffer gradients_;

@@ -75,7 +75,7 @@ class Session::Impl {
       }
       replicas_.push_back(std::make_unique<Replica>(
           program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]), group,
-          options_.seed));
+          options_.store, options_.seed));
     }
     on_each([&](int rank) {
       replica(rank).device().enter();
@@ -106,6 +106,16 @@ class Session::Impl {
     if (options_.measured_shares) record_speed(parts, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    return result;
+  }
+
+  void pull() {
+    on_first([this] { replica(0).pull(); });
+  }
+
+  StepResult flush(const StepInputs& inputs) {
+    StepResult result;
+    on_first([&] { result = replica(0).flush(inputs); });
     return result;
   }
 
@@ -266,7 +276,8 @@ class Session::Impl {
 
   /// The first replica's device chooses the layouts; all take them.
   void allocate() {
-    const int64_t batch = program_.gradient_graph().batch() / processes();
+    const int64_t batch =
+        options_.typical_batch > 0 ? options_.typical_batch : program_.gradient_graph().batch() / processes();
     const auto parts = split_by_shares(std::max<int64_t>(1, batch), shares_.shares());
     std::map<std::string, TensorLayout> layouts;
     for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0])))
@@ -337,6 +348,8 @@ void Session::initialise() { impl_->initialise(); }
 StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
   return impl_->train(batch, inputs);
 }
+void Session::pull() { impl_->pull(); }
+StepResult Session::flush(const StepInputs& inputs) { return impl_->flush(inputs); }
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
 const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }
