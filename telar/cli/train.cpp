@@ -6,6 +6,7 @@
 
 #include "telar/cli/errors.h"
 #include "telar/cli/options.h"
+#include "telar/cli/service.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -23,6 +24,8 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string summary;
   std::string output;
+  std::string coordinate;
+  SecurityArguments security;
   bool resume = false;
   bool check = false;
   bool quiet = false;
@@ -77,6 +80,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
   options.processes = processes;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.coordinate = arguments.coordinate;
+  options.security = security_of(arguments.security);
   options.say = [&](const std::string& text) { progress.message(text); };
   options.warn = [&](const std::string& text) {
     if (!quiet) std::cerr << "warning: " << text << std::endl;
@@ -119,6 +125,10 @@ void add_train(CLI::App& app, Action& action) {
   add_overrides(*verb, arguments->overrides);
   verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb->add_option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
+  verb->add_option(
+      "--coordinate", arguments->coordinate,
+      "HOST:PORT where workers of other hosts join (telar work); the servers are strategy.server_addresses");
+  add_security(*verb, arguments->security);
   verb->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
   verb->add_flag("--check", arguments->check, "Say whether the job is right, and train nothing");
   verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
@@ -128,6 +138,7 @@ void add_train(CLI::App& app, Action& action) {
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
+      "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
       "was "
       "given, 130 stopped by Ctrl-C.");

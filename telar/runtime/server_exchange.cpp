@@ -8,8 +8,9 @@ namespace telar {
 
 namespace {
 
-/// A transfer is started when this much of a server's arena is ready, so that it overlaps with preparing the rest.
-constexpr size_t kAtLeast = size_t{1} << 18;  // floats
+/// A transfer is started when so many blocks of a server's arena are ready, so that it overlaps with preparing the rest. Ranges end at
+/// multiples of it: a server's locks and rounds are for such blocks.
+constexpr size_t kBlock = size_t{1} << 18;  // floats
 
 StoreLayout layout_of(const std::vector<Piece>& pieces) {
   std::vector<StoredPiece> stored;
@@ -20,8 +21,8 @@ StoreLayout layout_of(const std::vector<Piece>& pieces) {
 }  // namespace
 
 ServerExchange::ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
-                             const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
-                             const Device& device)
+                               const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
+                               const Device& device)
     : servers_(servers), device_(device) {
   if (servers.size() != program.servers.size())
     throw run_error("the program is for {} parameter servers; there are {}", program.servers.size(),
@@ -51,15 +52,15 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
 void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms& terms) {
   struct Range {
     size_t begin = 0;
-    size_t end = 0;
+    size_t ready = 0;
   };
-  std::vector<Range> ready(servers_.size());
-  const auto start = [&](size_t server) {
-    Range& range = ready[server];
-    if (range.begin == range.end) return;
+  std::vector<Range> ranges(servers_.size());
+  const auto start = [&](size_t server, size_t end) {
+    Range& range = ranges[server];
+    if (range.begin == end) return;
     servers_[server]->start(
-        {range.begin, range.end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
-    range.begin = range.end;
+        {range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
+    range.begin = end;
   };
   // Pieces lie in the servers' arenas in the order of the variables, so what is ready is one range.
   for (const Variable& variable : variables_) {
@@ -74,12 +75,12 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
       }
     }
     for (const Part& part : variable.parts) {
-      Range& range = ready[part.server];
-      range.end = part.offset + part.floats;
-      if (range.end - range.begin >= kAtLeast) start(part.server);
+      ranges[part.server].ready = part.offset + part.floats;
+      start(part.server, ranges[part.server].ready / kBlock * kBlock);
     }
   }
-  for (size_t server = 0; server < servers_.size(); ++server) start(server);
+  for (size_t server = 0; server < servers_.size(); ++server)
+    start(server, servers_[server]->outgoing().size());
 }
 
 void ServerExchange::take(std::byte* parameters) {
@@ -102,7 +103,7 @@ void ServerExchange::take(std::byte* parameters) {
 }
 
 StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, const Terms& terms,
-                                    std::byte* parameters) {
+                                     std::byte* parameters) {
   send(arena, fill, terms);
   StoreReport all;
   for (StoreClient* server : servers_) {
@@ -117,7 +118,7 @@ StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, c
 }
 
 StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
-                                          std::byte* parameters) {
+                                           std::byte* parameters) {
   const float share = 1.0F / static_cast<float>(batches);
   const auto fill = [&](const Variable& variable, const Part&, std::span<const float> values,
                         std::span<float> out) {

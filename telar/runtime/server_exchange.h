@@ -24,7 +24,8 @@ class ServerExchange {
  public:
   /// All references must outlive it. Throws Error (run) when a server holds other pieces than the program says.
   ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
-                const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena, const Device& device);
+                 const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
+                 const Device& device);
 
   /// What is common to the transfers of one exchange.
   struct Terms {

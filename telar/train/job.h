@@ -104,6 +104,22 @@ struct StrategyJob {
   SharesJob shares;
   std::string batch_norm = "local";
   double bucket_mb = 4;
+  // With parameter servers:
+  int64_t workers = 2;
+  int64_t servers = 1;
+  std::vector<std::string> server_addresses;
+  std::string placement = "greedy";
+  std::vector<std::string> place;
+  int64_t push_every = 1;
+  int64_t fetch_every = 1;
+  int64_t average_every = 10;
+  double outer_learning_rate = 1;
+  double outer_momentum = 0;
+  bool outer_nesterov = false;
+  int64_t backups = 0;
+  int64_t staleness = -1;
+  double snapshot_seconds = 10;
+  bool shared_memory = true;
 };
 
 struct OutputJob {

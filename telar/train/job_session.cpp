@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
 #include "telar/strategy/strategy.h"
+#include "telar/train/job_checks.h"
 #include "telar/train/job_model.h"
 
 namespace telar {
@@ -99,9 +100,16 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   return schedule;
 }
 
+int64_t job_parts(const Job& job) {
+  const bool rounds = job.strategy.name == "sync_ps" || job.strategy.name == "parameter_averaging";
+  return rounds ? job.strategy.workers : 1;
+}
+
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  const int64_t replicas = job.strategy.name == "single" ? 1 : job.strategy.replicas;
+  // A worker with parameter servers is a process of its own, with one device.
+  const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : 1;
   Cluster cluster;
+  if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
     cluster.devices.push_back(
@@ -113,9 +121,21 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes) {
-  const StrategyOptions options{
-      .bucket_bytes = static_cast<size_t>(job.strategy.bucket_mb * kMegabyte),
-      .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised};
+  const StrategyJob& strategy = job.strategy;
+  StrategyOptions options;
+  options.bucket_bytes = static_cast<size_t>(strategy.bucket_mb * kMegabyte);
+  options.batch_norm = strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised;
+  options.push_every = strategy.push_every;
+  options.fetch_every = strategy.fetch_every;
+  options.average_every = strategy.average_every;
+  options.outer_learning_rate = strategy.outer_learning_rate;
+  options.outer_momentum = strategy.outer_momentum;
+  options.outer_nesterov = strategy.outer_nesterov;
+  options.place = placer_of(strategy.placement);
+  if (!strategy.place.empty()) {
+    options.place = place_by_name(
+        placement_rules(strategy.place, static_cast<int>(strategy.servers), "strategy.place"), options.place);
+  }
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
   return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job, processes));
 }
@@ -124,10 +144,28 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   SessionOptions options;
   options.processes = processes;
   options.seed = static_cast<uint64_t>(job.training.seed);
-  options.measured_shares = job.strategy.name != "single" && job.strategy.shares.mode == "measured";
-  if (job.strategy.name != "single" && job.strategy.shares.mode == "list")
+  options.measured_shares = job.strategy.name == "mirrored" && job.strategy.shares.mode == "measured";
+  if (job.strategy.name == "mirrored" && job.strategy.shares.mode == "list")
     options.shares = job.strategy.shares.weights;
-  return std::make_unique<Session>(job_program(job, spec, processes), job_cluster(job, processes), options);
+  Program program = job_program(job, spec, processes);
+  if (program.servers) program = coordinator_program(std::move(program));
+  return std::make_unique<Session>(std::move(program), job_cluster(job, processes), options);
+}
+
+Program coordinator_program(Program program) {
+  program.update = std::move(program.servers->update);
+  program.servers.reset();
+  for (WorkerProgram& worker : program.workers) worker.schedule.clear();
+  return program;
+}
+
+std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec,
+                                            const StoreAccess& store) {
+  SessionOptions options;
+  options.seed = static_cast<uint64_t>(job.training.seed);
+  options.store = &store;
+  options.typical_batch = std::max<int64_t>(1, job.training.batch / job_parts(job));
+  return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
 }
 
 }  // namespace telar

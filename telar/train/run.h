@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/network.h"
 #include "telar/comm/processes.h"
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
@@ -36,6 +37,8 @@ struct RunSummary {
   uint64_t parameter_bytes = 0;
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
+  double staleness =
+      0;  ///< with parameter servers: mean updates by others between a worker's pull and its push
 };
 
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" … null where there is no value.
@@ -49,6 +52,12 @@ struct RunOptions {
   Progress* progress = nullptr;
   Processes* processes =
       nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
+  // Of jobs with parameter servers:
+  std::string
+      program;  ///< the command line `telar`, of which servers and workers are started on this machine
+  std::string
+      coordinate;  ///< HOST:PORT where workers join; empty: servers and workers are started on this machine
+  Security security;  ///< of servers and workers on other hosts
 };
 
 /// Opens the data, makes or resumes the run folder, trains with checkpoints and logs, and tests. A run that is stopped saves a

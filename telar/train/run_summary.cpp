@@ -37,6 +37,7 @@ std::string to_json(const RunSummary& summary) {
   json["parameter_bytes"] = summary.parameter_bytes;
   json["activation_bytes"] = summary.activation_bytes;
   json["seed"] = summary.seed;
+  json["staleness"] = summary.staleness;
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -83,8 +83,9 @@ double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, 
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
     if (!section.clipped || from >= to) continue;
-    sum += cpu::sum_of_squares(reinterpret_cast<const float*>(bindings.gradients + from),
-                               static_cast<int64_t>((to - from) / sizeof(float)));
+    sum += cpu::sum_of_squares(
+        reinterpret_cast<const float*>(bindings.gradients + (from - bindings.gradients_begin)),
+        static_cast<int64_t>((to - from) / sizeof(float)));
   }
   return sum;
 }
@@ -179,7 +180,7 @@ Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars
 bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars,
                      float scale, size_t begin, size_t end) const {
   Memory memory{reinterpret_cast<float*>(bindings.parameters + begin),
-                reinterpret_cast<const float*>(bindings.gradients + begin),
+                reinterpret_cast<const float*>(bindings.gradients + (begin - bindings.gradients_begin)),
                 {}};
   for (const size_t index : section.states) {
     memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
