@@ -65,7 +65,8 @@ struct OptimizerJob {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double alpha = 0.99;
-  double epsilon = 1e-8;
+  double epsilon = 0;  ///< 0 in a job as written: the optimizer's own default, filled in by the reader
+  double lr_decay = 0;
 };
 
 struct ScheduleJob {

@@ -135,6 +135,7 @@ void fill_in_defaults(Job& job) {
   if (job.optimizer.learning_rate == 0) {
     job.optimizer.learning_rate = job.optimizer.name.starts_with("adam") ? 0.001 : 0.01;
   }
+  if (job.optimizer.epsilon == 0) job.optimizer.epsilon = job.optimizer.name == "adagrad" ? 1e-10 : 1e-8;
   if (job.data.source == "fashion-mnist" && job.data.path.empty()) {
     job.data.path = "/usr/share/datasets/fashion-mnist";
   }

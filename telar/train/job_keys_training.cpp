@@ -11,10 +11,10 @@ std::vector<JobKey> optimizer_keys() {
   return {
       job_key(
           kOptimizer, [](auto& job) -> auto& { return job.optimizer.name; },
-          {.choices = {"sgd", "adam", "adamw", "rmsprop"}}, "`optimizer: sgd` is short for it."),
+          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}, "`optimizer: sgd` is short for it."),
       job_key(
           "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
-          {.least = 0, .most = 1e6}, "0: 0.01 for sgd and rmsprop, 0.001 for adam and adamw."),
+          {.least = 0, .most = 1e6}, "0: 0.001 for adam and adamw, 0.01 for the others."),
       when(
           kOptimizer, {"sgd", "rmsprop"},
           job_key(
@@ -40,10 +40,16 @@ std::vector<JobKey> optimizer_keys() {
            job_key(
                "optimizer.alpha", [](auto& job) -> auto& { return job.optimizer.alpha; },
                {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
-      when(kOptimizer, {"adam", "adamw", "rmsprop"},
+      when(kOptimizer, {"adagrad"},
+           job_key(
+               "optimizer.lr_decay", [](auto& job) -> auto& { return job.optimizer.lr_decay; },
+               {.least = 0, .most = 1e6},
+               "The learning rate of step t is divided by 1 + (t - 1) times this.")),
+      when(kOptimizer, {"adam", "adamw", "rmsprop", "adagrad"},
            job_key(
                "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
-               {.least = 0, .most = 1, .above_least = true}, "Keeps the division by a small mean finite.")),
+               {.least = 0, .most = 1},
+               "Keeps the division by a small root finite. 0: 1e-10 for adagrad, 1e-08 for the others.")),
   };
 }
 

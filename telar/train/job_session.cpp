@@ -38,6 +38,9 @@ Optimizer optimizer_of(const OptimizerJob& job) {
                           .momentum = job.momentum,
                           .weight_decay = job.weight_decay};
   }
+  if (job.name == "adagrad") {
+    return AdagradOptions{.lr_decay = job.lr_decay, .epsilon = job.epsilon, .weight_decay = job.weight_decay};
+  }
   return AdamOptions{.beta1 = job.beta1,
                      .beta2 = job.beta2,
                      .epsilon = job.epsilon,

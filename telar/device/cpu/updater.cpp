@@ -161,11 +161,18 @@ Pass rmsprop_pass(const Attributes& a, const UpdateScalars& scalars, float scale
   };
 }
 
+Pass adagrad_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
+  const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
+  const AdagradLoop loop{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
+  return [=](int64_t from, int64_t to) { adagrad(loop, m.p + from, m.g + from, m.s[0] + from, to - from); };
+}
+
 Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars& scalars, float scale,
                const Memory& m) {
   if (rule == "sgd_update") return sgd_pass(a, scalars, scale, m);
   if (rule == "adam_update") return adam_pass(a, scalars, scale, m);
   if (rule == "rmsprop_update") return rmsprop_pass(a, scalars, scale, m);
+  if (rule == "adagrad_update") return adagrad_pass(a, scalars, scale, m);
   if (rule == "running_average_update") {
     const float momentum = real(a, "momentum");
     return [=](int64_t from, int64_t to) {
