@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/strategy/strategy.h"
 
 namespace telar {
 
