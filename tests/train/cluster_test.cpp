@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Averaging", {"strategy.name=parameter_averaging", "strategy.workers=2", "strategy.average_every=1"}, 1, 2},
         Case{"Downpour", {"strategy.name=downpour", "strategy.workers=1"}, 2, 1},
         Case{"AsyncSgd", {"strategy.name=async_sgd", "strategy.workers=1"}, 1, 1}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace telar
