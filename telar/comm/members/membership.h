@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/members/part_done.h"
 #include "telar/comm/network.h"
-#include "telar/comm/store/store_client.h"
+#include "telar/comm/store/store_round.h"
 #include "telar/data/lease_book.h"
 
 namespace telar {
@@ -20,16 +21,6 @@ struct MembershipOptions {
   double patience_seconds = 60;  ///< how long the coordinator may be away, at the start and later
   std::stop_token stop;          ///< ends all waiting
   std::function<void(const std::string&)> say;
-};
-
-/// What a member did with one part of a batch.
-struct PartDone {
-  uint64_t lease = 0;
-  int64_t step = 0;
-  int64_t samples = 0;
-  std::vector<double> metrics;  ///< sums over the samples
-  double staleness = 0;
-  double seconds = 0;
 };
 
 /// A worker's place in a run. It tells the coordinator that it lives from a thread of its own; all else is called by one thread.
