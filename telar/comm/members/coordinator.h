@@ -80,6 +80,7 @@ class Coordinator {
   /// Begins no further batch; all parts of those that were begun, also what lost members leave behind, are still done.
   /// epoch_finished() is then true when that is done: steps_done() tells where the epoch can go on.
   void drain();
+  /// Every part of the epoch is done, and wait() has told all.
   bool epoch_finished() const;
   /// All steps before this one of the epoch are done.
   int64_t steps_done() const;
