@@ -32,6 +32,10 @@ struct CoordinatorOptions {
   /// -1: never.
   int64_t staleness_bound = -1;
   double patience_seconds = 5;  ///< a member that is silent for longer is lost
+  /// `rounds`: how long the first epoch waits for `workers` members after the first of them has asked for work.
+  double gather_seconds = 10;
+  int64_t rounds_before =
+      0;  ///< the first round has the number after this one (a resumed run, whose servers know earlier ones)
   std::function<void(const std::string&)>
       say;  ///< told who joins, leaves, is lost or refused, from any thread; may be empty
 };
@@ -73,9 +77,10 @@ class Coordinator {
 
   /// Gives out steps [first, steps) of an epoch from now on.
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
-  /// Gives out nothing new; what was begun, and what lost members leave behind, is still done. epoch_finished() is then true when
-  /// that is done.
+  /// Begins no further batch; all parts of those that were begun, also what lost members leave behind, are still done.
+  /// epoch_finished() is then true when that is done: steps_done() tells where the epoch can go on.
   void drain();
+  /// Every part of the epoch is done, and wait() has told all.
   bool epoch_finished() const;
   /// All steps before this one of the epoch are done.
   int64_t steps_done() const;

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/members/part_done.h"
 #include "telar/comm/network.h"
-#include "telar/comm/store/store_client.h"
+#include "telar/comm/store/store_round.h"
 #include "telar/data/lease_book.h"
 
 namespace telar {
@@ -19,24 +20,20 @@ struct MembershipOptions {
   Security security;
   double patience_seconds = 60;  ///< how long the coordinator may be away, at the start and later
   std::stop_token stop;          ///< ends all waiting
-  std::function<void(const std::string&)> say;
-};
-
-/// What a member did with one part of a batch.
-struct PartDone {
-  uint64_t lease = 0;
-  int64_t step = 0;
-  int64_t samples = 0;
-  std::vector<double> metrics;  ///< sums over the samples
-  double staleness = 0;
-  double seconds = 0;
+  std::function<void(const std::string&)>
+      say;  ///< told of a coordinator that is away, found, or has given this member up, from any thread; may be empty
+  std::string job;   ///< joins this one only (a member that was lost joins again); empty: any
+  std::string name;  ///< how the coordinator calls it; empty: "host:pid"
 };
 
 /// A worker's place in a run. It tells the coordinator that it lives from a thread of its own; all else is called by one thread.
 ///
-/// Errors: Error (user) when the coordinator refuses (token, version of the protocol); Error (run) when it is away for longer than
-/// the patience, or when the stop token ends the waiting. `lost()` when the coordinator has given this member up (it was silent for too
-/// long): its work was given to others, calls return as if there were no work, and the worker may join again.
+/// `lost()` when the connection to the coordinator broke, or when the coordinator has given this member up (it was silent for too
+/// long): its work was given to others, what it reports is ignored, and calls return as if there were no work. It may then join again,
+/// as a new member, with MembershipOptions::job: a coordinator that was started again is waited for, one of another job is refused.
+///
+/// Errors: Error (user) when the coordinator refuses (token, version of the protocol, job); Error (run) when it is away for longer than
+/// the patience, or when the stop token ends the waiting.
 class Membership {
  public:
   /// Joins.
@@ -51,7 +48,8 @@ class Membership {
   const std::string& description() const;
   const std::vector<std::string>& servers() const;
 
-  /// Waits until there is work for this member (a spare may wait long). False: the training is over, or lost().
+  /// Waits until there is work for this member (a spare may wait long). False: the training is over, or lost(). A member of rounds reads
+  /// the parameters after that, and whenever next_round() gives none.
   bool wait_for_work();
   bool lost() const;
 

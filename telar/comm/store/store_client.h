@@ -11,14 +11,9 @@
 
 #include "telar/comm/network.h"
 #include "telar/comm/store/store_layout.h"
+#include "telar/comm/store/store_round.h"
 
 namespace telar {
-
-/// Who contributes to a synchronous update, in the order in which contributions are summed. Given by the coordinator.
-struct StoreRound {
-  int64_t number = 0;             ///< grows by 1 from round to round of a run
-  std::vector<uint32_t> members;  ///< ids of the members that contribute; never empty
-};
 
 /// One transfer to and from a server.
 struct StoreExchange {
