@@ -79,6 +79,12 @@ std::vector<std::string> given_addresses(const StrategyJob& strategy) {
   return addresses;
 }
 
+/// More than the rounds of any earlier part of this run, of which servers may still know.
+int64_t milliseconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 StoreLayout layout_of(const std::vector<Piece>& pieces) {
   std::vector<StoredPiece> stored;
   for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
@@ -154,6 +160,7 @@ void ClusterRun::start(const Session& session) {
                          .parts = job_parts(job_),
                          .lease_steps = strategy.backups > 0 ? 1 : 8,
                          .staleness_bound = strategy.staleness,
+                         .rounds_before = milliseconds_since_1970(),
                          .say = options_.say});
   if (processes_) {
     start_workers();

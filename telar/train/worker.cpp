@@ -181,12 +181,15 @@ class Worker {
 }  // namespace
 
 void work(const WorkOptions& options) {
+  std::string job;
   for (bool again = true; again;) {
     Membership membership({.coordinator = options.coordinator,
                            .security = options.security,
                            .patience_seconds = options.patience_seconds,
                            .stop = options.stop,
-                           .say = options.say});
+                           .say = options.say,
+                           .job = job});
+    job = membership.job();
     Worker(options, membership).run();
     again = membership.lost();
     if (again && options.say) options.say("joining again");
