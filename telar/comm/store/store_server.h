@@ -16,7 +16,9 @@ struct StoreServerOptions {
   std::string
       snapshots;  ///< folder in which the state is saved and from which it is taken up again; empty: none
   double snapshot_seconds = 10;  ///< between two snapshots; what a crash can lose
-  bool shared_memory = true;     ///< offered to workers of this host
+  double round_seconds =
+      5;  ///< a member that sends nothing for so long while others of its round wait is given up
+  bool shared_memory = true;  ///< offered to workers of this host
   StoreUpdateFactory make_update;
   std::function<void(const std::string&)> say;  ///< told what happens, from any thread; may be empty
 };
