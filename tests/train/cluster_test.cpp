@@ -52,7 +52,7 @@ class Cluster {
     return summary;
   }
 
-  static Security security() { return {.token = "a token of this test"}; }
+  static Security security() { return {.token = "a-token-of-this-test"}; }
 
  private:
   void listen(const std::string& text) {
