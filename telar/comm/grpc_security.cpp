@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -69,6 +70,12 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& se
       {.pem_root_certs = pems.ca, .pem_private_key = pems.key, .pem_cert_chain = pems.cert});
 }
 
+/// For streams of messages of 1 MB: whole messages in a frame of HTTP/2, and room for some on the way, instead of frames of 16 KB.
+constexpr std::array<std::pair<const char*, int>, 3> kLargeTransfers{
+    {{GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 2 << 20},
+     {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20},
+     {GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20}}};
+
 /// Why the system does not let us listen there; gRPC does not tell.
 std::string why_not(const Address& address) {
   addrinfo hints{};
@@ -115,6 +122,7 @@ SecureServerBuilder::SecureServerBuilder(const std::string& address, const Secur
   builder_.SetMaxSendMessageSize(max_message_bytes);
   // Two servers on one port would share its connections; the second is to fail.
   builder_.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  for (const auto& [name, value] : kLargeTransfers) builder_.AddChannelArgument(name, value);
   builder_.AddListeningPort(address_.text(), server_credentials(security), &port_);
 }
 
@@ -143,6 +151,7 @@ std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const 
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   // A proxy for the web (http_proxy) is not meant for the processes of a job.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  for (const auto& [name, value] : kLargeTransfers) arguments.SetInt(name, value);
   return grpc::CreateCustomChannel(Address::parse(address).text(), channel_credentials(security), arguments);
 }
 

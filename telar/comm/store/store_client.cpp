@@ -41,10 +41,7 @@ class StoreClient::Impl {
 
   const StoreLayout& attach() {
     describe();
-    if (!outgoing_) {
-      outgoing_ = std::make_shared<Buffer>(layout_->floats * sizeof(float));
-      incoming_ = std::make_shared<Buffer>(layout_->floats * sizeof(float));
-    }
+    if (!keeper_) make_arenas();
     return *layout_;
   }
 
@@ -65,11 +62,11 @@ class StoreClient::Impl {
     });
   }
 
-  std::span<float> outgoing() { return outgoing_ ? outgoing_->as<float>() : std::span<float>(); }
-  std::span<const float> incoming() const { return incoming_ ? incoming_->as<float>() : std::span<float>(); }
+  std::span<float> outgoing() { return outgoing_; }
+  std::span<const float> incoming() const { return incoming_; }
 
   void start(const StoreExchange& exchange) {
-    if (!outgoing_) throw run_error("{} was given work before attach().", who_);
+    if (!keeper_) throw run_error("{} was given work before attach().", who_);
     if (exchange.begin >= exchange.end || exchange.end > layout_->floats ||
         exchange.begin % kRangeFloats != 0 || exchange.end % kRangeFloats != 0)
       throw run_error(
@@ -88,14 +85,14 @@ class StoreClient::Impl {
       header.end = end;
       if (exchange.pull) {
         header.flags |= kPull;
-        request.into = incoming_->as<float>().subspan(begin, end - begin);
+        request.into = incoming_.subspan(begin, end - begin);
       }
       if (!exchange.push) return;
       header.flags |= kPush;
       header.learning_rate = exchange.learning_rate;
       header.samples = exchange.samples;
-      request.from = outgoing_->as<float>().subspan(begin, end - begin);
-      request.keeper = outgoing_;
+      request.from = outgoing_.subspan(begin, end - begin);
+      request.keeper = keeper_;
       if (!exchange.round) return;
       header.flags |= kRound;
       header.round = exchange.round->number;
@@ -110,8 +107,25 @@ class StoreClient::Impl {
 
  private:
   StoreLink& link() {
-    if (!link_) link_ = std::make_unique<StoreLink>(options_, channel_);
+    if (!link_) link_ = std::make_unique<StoreLink>(options_, channel_, memory_);
     return *link_;
+  }
+
+  void make_arenas() {
+    const size_t floats = layout_->floats;
+    if (options_.shared_memory) memory_ = StoreMemory::make(floats);
+    if (memory_) {
+      outgoing_ = memory_->outgoing();
+      incoming_ = memory_->incoming();
+      keeper_ = memory_;
+    } else {
+      const auto arenas = std::make_shared<Buffer>(2 * floats * sizeof(float));
+      outgoing_ = arenas->as<float>().first(floats);
+      incoming_ = arenas->as<float>().subspan(floats);
+      keeper_ = arenas;
+    }
+    link_.reset();  // one from before attach() knows nothing of the memory
+    link();
   }
 
   /// Calls until the server answers, the patience is over, or the run is stopped.
@@ -184,8 +198,10 @@ class StoreClient::Impl {
   std::unique_ptr<store::ParameterStore::Stub> stub_;
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
-  std::shared_ptr<Buffer> outgoing_;
-  std::shared_ptr<Buffer> incoming_;
+  std::shared_ptr<StoreMemory> memory_;  ///< null: the arenas are not shared
+  std::shared_ptr<const void> keeper_;   ///< of the arenas
+  std::span<float> outgoing_;
+  std::span<float> incoming_;
   std::unique_ptr<StoreLink> link_;
 };
 

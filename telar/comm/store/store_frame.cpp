@@ -109,6 +109,13 @@ const float* FramePayload::floats(std::span<float> scratch) const {
   return scratch.data();
 }
 
+void check_frame(const FrameHeader& header, std::span<const uint32_t> members) {
+  check(header);
+  std::vector<uint32_t> sorted(members.begin(), members.end());
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw damaged("a member stands twice in its round");
+}
+
 Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
   Taker taker(parts);
   Frame frame;
@@ -117,9 +124,7 @@ Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
   frame.members.resize(frame.header.members);
   if (!taker.take(std::as_writable_bytes(std::span(frame.members))))
     throw damaged("it ends within its members");
-  std::vector<uint32_t> sorted = frame.members;
-  std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw damaged("a member stands twice in its round");
+  check_frame(frame.header, frame.members);
 
   frame.payload = FramePayload(std::move(taker).rest());
   if (frame.header.kind == FrameKind::welcome) return frame;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -71,6 +72,9 @@ struct Frame {
 /// Reads a frame, whose bytes may lie in several places. Throws Error (user) for anything that is not a whole and sensible frame. What depends
 /// on the receiver (is the range within its arena? has it such a slot?) is not looked at.
 Frame parse_frame(std::span<const std::span<const std::byte>> parts);
+
+/// Looks at what stands in a header and its members, as parse_frame does. Throws Error (user).
+void check_frame(const FrameHeader& header, std::span<const uint32_t> members);
 
 /// The ranges of an exchange, block by block: calls part(begin, end).
 template <typename Function>

@@ -24,7 +24,7 @@ uint64_t random_id() {
 
 /// Payload that is sent from where it lies.
 grpc::Slice view_of(const StoreRequest& request) {
-  using Keeper = std::shared_ptr<const Buffer>;
+  using Keeper = std::shared_ptr<const void>;
   // gRPC gives it back when the last reference to the bytes is gone.
   auto keeper = std::make_unique<Keeper>(request.keeper);
   return {const_cast<float*>(request.from.data()), request.from.size_bytes(),
@@ -45,11 +45,13 @@ grpc::ByteBuffer message_of(const StoreRequest& request) {
 
 }  // namespace
 
-StoreLink::StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel)
+StoreLink::StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
+                     std::shared_ptr<StoreMemory> memory)
     : options_(options),
       who_(fmt::format("The parameter server {}", options.address)),
       client_(random_id()),
-      channel_(std::move(channel)) {
+      channel_(std::move(channel)),
+      memory_(std::move(memory)) {
   stop_.emplace(options_.stop, [this] {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -94,7 +96,10 @@ void StoreLink::start(std::vector<StoreRequest> requests) {
     window_.push_back({.request = std::move(request)});
     ++unanswered_;
   }
-  if (stream_ != nullptr && !sending_ && next_ + requests.size() == window_.size() && bytes <= kSmallRequest)
+  put_requests();
+  if (next_ == window_.size()) return;
+  if (stream_ != nullptr && !sending_ && next_ + requests.size() == window_.size() &&
+      bytes <= kSmallRequest && !by_memory(window_[next_].request))
     while (stream_ != nullptr && next_ < window_.size()) send_next(lock);
   else
     sendable_.notify_one();
@@ -113,7 +118,15 @@ StoreReport StoreLink::finish() {
       abandon(lock);
       throw Error(*failed);
     }
-    changed_.wait_for(lock, 100ms);
+    put_requests();
+    if (in_memory_ == 0 || !shared_) {
+      changed_.wait_for(lock, 100ms);
+      continue;
+    }
+    lock.unlock();
+    memory_->wait_for_answer(50ms);
+    lock.lock();
+    take_answers();
   }
   for (const Sent& sent : window_)
     if ((sent.request.header.flags & kRound) != 0)
@@ -135,6 +148,41 @@ void StoreLink::abandon(std::unique_lock<std::mutex>& lock) {
     sent.request.from = {};
   }
   changed_.wait(lock, [&] { return !copying_; });
+}
+
+// ---- shared memory: the caller's thread puts requests and takes answers ----
+
+bool StoreLink::by_memory(const StoreRequest& request) const {
+  return shared_ && request.header.kind == FrameKind::exchange;
+}
+
+void StoreLink::put_requests() {
+  if (!shared_) return;
+  take_answers();
+  while (stream_ != nullptr && (next_ = next_unsent()) < window_.size()) {
+    StoreRequest& request = window_[next_].request;
+    if (!by_memory(request)) {
+      sendable_.notify_one();
+      return;
+    }
+    if (in_memory_ == StoreMemory::kMostRequests) return;
+    request.header.version = pulled_version(request.header.begin);
+    memory_->put_request(request.header, request.members);
+    traffic_.sent += sizeof(FrameHeader) + request.from.size_bytes();
+    ++in_memory_;
+    ++next_;
+  }
+}
+
+void StoreLink::take_answers() {
+  if (!shared_) return;
+  while (const std::optional<FrameHeader> header = memory_->take_answer()) {
+    --in_memory_;
+    traffic_.received += sizeof(FrameHeader);
+    if ((header->flags & kPull) != 0) traffic_.received += (header->end - header->begin) * sizeof(float);
+    if (header->sequence >= first_sequence_ && header->sequence - first_sequence_ < window_.size())
+      note(*header);
+  }
 }
 
 // ---- sending ----
@@ -175,11 +223,13 @@ void StoreLink::send_next(std::unique_lock<std::mutex>& lock) {
 void StoreLink::send_for_ever() {
   std::unique_lock lock(mutex_);
   while (true) {
-    sendable_.wait(lock,
-                   [&] { return ending_ || (stream_ != nullptr && !sending_ && next_ < window_.size()); });
+    sendable_.wait(lock, [&] {
+      return ending_ || (stream_ != nullptr && !sending_ && next_ < window_.size() &&
+                         !by_memory(window_[next_].request));
+    });
     if (ending_) return;
     next_ = next_unsent();
-    if (next_ < window_.size()) send_next(lock);
+    if (next_ < window_.size() && !by_memory(window_[next_].request)) send_next(lock);
   }
 }
 
@@ -200,6 +250,7 @@ std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context)
   context.AddMetadata(kJobKey, options_.job);
   context.AddMetadata(kMemberKey, std::to_string(options_.member));
   context.AddMetadata(kClientKey, std::to_string(client_));
+  if (memory_) context.AddMetadata(kMemoryKey, memory_->where());
   context.AddMetadata(kRoundKey, std::to_string(first_round()));
   const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
                                          channel_);
@@ -223,6 +274,9 @@ void StoreLink::connect_for_ever() {
     }
     lock.lock();
     if (stream_ != nullptr) away_since_ = StoreClock::now();
+    take_answers();
+    shared_ = traffic_.shared_memory = false;
+    in_memory_ = 0;
     stream_ = nullptr;
     context.TryCancel();
     changed_.wait(lock, [&] { return !sending_; });
@@ -257,6 +311,7 @@ void StoreLink::receive(Stream& stream) {
       const std::lock_guard lock(mutex_);
       stream_ = &stream;
       was_connected_ = true;
+      changed_.notify_all();  // it may share memory
       sendable_.notify_all();
     } else if (header.kind == FrameKind::answer) {
       accept(received.frame);
@@ -299,6 +354,8 @@ void StoreLink::welcome(const Frame& frame) {
       while (next_ < window_.size() && window_[next_].answered) ++next_;
     }
     server_start_ = message.start();
+    shared_ = traffic_.shared_memory = memory_ && message.proof() == memory_->proof();
+    if (shared_) memory_->begin();
   }
   if (again)
     say(lost > 0 ? fmt::format("{} is there again; it has forgotten {} updates.", who_, lost)
@@ -324,6 +381,11 @@ void StoreLink::accept(const Frame& frame) {
   if ((header.flags & kPull) != 0) frame.payload.copy_to(std::as_writable_bytes(into));
   const std::lock_guard lock(mutex_);
   copying_ = false;
+  note(header);
+}
+
+/// An answer has come, and its floats are where they go.
+void StoreLink::note(const FrameHeader& header) {
   Sent& sent = window_[header.sequence - first_sequence_];
   const bool exchange = sent.request.header.kind == FrameKind::exchange;
   if (exchange && (header.flags & kPull) != 0) versions_[header.begin] = header.version;

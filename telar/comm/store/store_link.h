@@ -23,9 +23,9 @@ namespace telar {
 struct StoreRequest {
   FrameHeader header;
   std::vector<uint32_t> members;
-  std::span<const float> from;           ///< what is sent with it; may be empty
-  std::shared_ptr<const Buffer> keeper;  ///< of `from`, as long as gRPC may look at it; null: it is copied
-  std::span<float> into;                 ///< where the floats of the answer go
+  std::span<const float> from;         ///< what is sent with it; may be empty
+  std::shared_ptr<const void> keeper;  ///< of `from`, as long as gRPC may look at it; null: it is copied
+  std::span<float> into;               ///< where the floats of the answer go
 };
 
 /// The client's end of the stream, made again when it breaks: one thread opens it and receives answers, another sends requests (small
@@ -33,7 +33,9 @@ struct StoreRequest {
 /// if the server was started again meanwhile, since the sum may have to be made again.
 class StoreLink {
  public:
-  StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel);
+  /// `memory`: to share with the server if it can see it; may be null.
+  StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
+            std::shared_ptr<StoreMemory> memory);
   ~StoreLink();
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
@@ -56,6 +58,10 @@ class StoreLink {
   void receive(Stream& stream);
   void welcome(const Frame& frame);
   void accept(const Frame& frame);
+  void note(const FrameHeader& header);
+  bool by_memory(const StoreRequest& request) const;
+  void put_requests();
+  void take_answers();
   void send_for_ever();
   void send_next(std::unique_lock<std::mutex>& lock);
   size_t next_unsent() const;
@@ -69,6 +75,7 @@ class StoreLink {
   const std::string who_;
   const uint64_t client_;
   std::shared_ptr<grpc::Channel> channel_;
+  std::shared_ptr<StoreMemory> memory_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  ///< something was answered, connected or broke
@@ -88,6 +95,8 @@ class StoreLink {
   uint64_t first_sequence_ = 1;
   size_t next_ = 0;  ///< of the window, to be sent
   size_t unanswered_ = 0;
+  uint32_t in_memory_ = 0;  ///< requests put into memory_ whose answers were not taken
+  bool shared_ = false;     ///< the server of this connection sees memory_
   int64_t finished_round_ = 0;
   uint64_t server_start_ = 0;
   std::map<size_t, int64_t> versions_;  ///< as pulled last, by first float of the range

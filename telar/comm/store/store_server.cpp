@@ -2,10 +2,12 @@
 
 #include <charconv>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
+#include "telar/comm/store/store_memory.h"
 #include "telar/comm/store/store_snapshot.h"
 #include "telar/comm/store/store_stream.h"
 #include "telar/core/error.h"
@@ -41,13 +43,17 @@ Number number_of(const grpc::ServerContext& context, const char* key) {
   return number;
 }
 
+struct Leave {
+  std::function<void()> leave;
+  ~Leave() { leave(); }
+};
+
 /// One StoreClient, over all its connections.
 struct Peer {
   StorePeer memory;
   std::mutex serving;  ///< one stream at a time
   std::mutex mutex;
   grpc::ServerContext* stream = nullptr;  ///< the one that is served; guarded by mutex
-  std::atomic<int> users{0};
 };
 
 }  // namespace
@@ -189,17 +195,39 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       peer->stream = &context;
     }
     members_.arrived(member, first_round);
-    struct Leave {
-      std::function<void()> leave;
-      ~Leave() { leave(); }
-    } const leave{[&] {
+    const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
       peer->stream = nullptr;
       members_.left(member);
     }};
-    if (!stream.Write(welcome())) return;
-    StoreSession session(*blocks_, members_, peer->memory, member, [&] { return context.IsCancelled(); });
+    std::shared_ptr<StoreMemory> memory;
+    if (const std::string where = text_of(context, kMemoryKey); options_.shared_memory && !where.empty())
+      memory = StoreMemory::open(where, identity_.layout.floats);
+    if (memory) memory->prepare();
+    if (!stream.Write(welcome(memory ? memory->proof() : 0))) return;
+
+    std::atomic<bool> ended{false};
+    const StoreBlocks::Cancelled cancelled = [&] { return ended || context.IsCancelled(); };
+    std::optional<Error> failed;
+    std::thread by_memory;
+    if (memory)
+      by_memory = std::thread([&] {
+        try {
+          StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
+          serve_memory(*memory, session, cancelled);
+        } catch (const Error& error) {
+          failed = error;
+          context.TryCancel();
+        }
+      });
+    const Leave end_memory{[&] {
+      ended = true;
+      if (by_memory.joinable()) by_memory.join();
+    }};
+    StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
     serve_stream(stream, context, session);
+    end_memory.leave();
+    if (failed) throw Error(*failed);
   }
 
   std::shared_ptr<Peer> peer_of(uint64_t client) {
@@ -212,9 +240,10 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return peer;
   }
 
-  grpc::ByteBuffer welcome() const {
+  grpc::ByteBuffer welcome(uint64_t proof) const {
     store::Welcome message;
     message.set_start(start_);
+    message.set_proof(proof);
     for (const StoreSegment& segment : at_start_) {
       message.add_begins(segment.begin);
       message.add_versions(segment.version);

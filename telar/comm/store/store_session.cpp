@@ -96,4 +96,31 @@ bool StoreSession::complete(Answer& answer, std::span<float> out) {
   return true;
 }
 
+void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks::Cancelled& cancelled) {
+  constexpr auto kTick = std::chrono::milliseconds(50);
+  constexpr auto kBeginTick = std::chrono::milliseconds(1);
+  while (!memory.begun()) {
+    if (cancelled()) return;
+    std::this_thread::sleep_for(kBeginTick);
+  }
+  while (true) {
+    std::optional<StoreMemory::Request> request = memory.take_request();
+    if (!request) {
+      if (cancelled()) return;
+      memory.wait_for_request(kTick);
+      continue;
+    }
+    Frame frame{.header = request->header, .members = std::move(request->members)};
+    check_frame(frame.header, frame.members);
+    if (frame.header.kind != FrameKind::exchange || frame.header.end > memory.outgoing().size())
+      throw user_error("a request over shared memory that is no exchange of a range of the arenas");
+    const size_t count = frame.header.end - frame.header.begin;
+    if ((frame.header.flags & kPush) != 0)
+      frame.payload = FramePayload({std::as_bytes(memory.outgoing().subspan(frame.header.begin, count))});
+    StoreSession::Answer answer = session.handle(frame);
+    if (!session.complete(answer, memory.incoming().subspan(frame.header.begin, count))) return;
+    memory.put_answer(answer.header);
+  }
+}
+
 }  // namespace telar

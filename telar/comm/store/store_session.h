@@ -5,6 +5,7 @@
 #include <span>
 
 #include "telar/comm/store/store_blocks.h"
+#include "telar/comm/store/store_memory.h"
 
 namespace telar {
 
@@ -45,5 +46,8 @@ class StoreSession {
   StoreBlocks::Cancelled cancelled_;
   Buffer scratch_;
 };
+
+/// Serves the requests of a member that shares memory, one after the other, until cancelled() (asked every 50 ms).
+void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks::Cancelled& cancelled);
 
 }  // namespace telar

@@ -26,6 +26,7 @@ inline constexpr char kExchangeMethod[] = "/telar.store.Transfers/Exchange";
 inline constexpr char kJobKey[] = "telar-job";
 inline constexpr char kMemberKey[] = "telar-member";
 inline constexpr char kClientKey[] = "telar-client";  ///< a random number of the StoreClient's own
+inline constexpr char kMemoryKey[] = "telar-memory";  ///< StoreMemory::where(); optional
 inline constexpr char kRoundKey[] = "telar-round";    ///< the first to which it will contribute
 
 using StoreServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
