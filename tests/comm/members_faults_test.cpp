@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <stop_token>
 
 #include "comm/members_support.h"
 #include "comm/relay.h"
@@ -22,11 +23,12 @@ std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
 
 /// One who speaks the protocol by hand.
 struct RawMember {
-  explicit RawMember(const std::string& coordinator, const Security& security = {})
-      : stub(members::Members::NewStub(secure_channel(coordinator, security, 64 << 20))) {
+  explicit RawMember(const std::string& coordinator)
+      : stub(members::Members::NewStub(secure_channel(coordinator, {}, 64 << 20))) {}
+  void begin(const Security& security = {}) {
     introduce(context, security);
+    stream = stub->Work(&context);
   }
-  void begin() { stream = stub->Work(&context); }
   bool say(const members::Said& said) { return stream->Write(said); }
   bool hello() {
     members::Said said;
@@ -206,7 +208,7 @@ TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
   RawMember other(coordinator.address());
   other.context.AddMetadata("telar-token", options.security.token);
   other.context.AddMetadata("telar-protocol", "7");
-  other.begin();
+  other.stream = other.stub->Work(&other.context);
   const grpc::Status status = other.end();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(says(status.error_message(), "version"));
@@ -291,26 +293,31 @@ TEST(MembersFaults, MembersThatComeAndGoAtRandomLoseNothing) {
     std::vector<std::jthread> members;
     Coordinator coordinator(coordinator_options(3, rhythm));
     Relay relay(coordinator.address());
-    std::atomic<bool> over{false};
+    std::stop_source over;
     for (int i = 0; i < 4; ++i)
       members.emplace_back([&, i] {
-        while (!over) {
-          Membership member(
-              member_options(i < 2 ? relay.address() : coordinator.address(), std::to_string(i)));
-          WorkerLoop loop{&used, rhythm == Rhythm::rounds, {}};
-          loop.batch = [&](Membership&, const Lease&, int64_t) { std::this_thread::sleep_for(1ms); };
-          loop.run(member);
-          if (!member.lost()) return;
+        MembershipOptions options =
+            member_options(i < 2 ? relay.address() : coordinator.address(), std::to_string(i));
+        options.stop = over.get_token();
+        WorkerLoop loop{&used, rhythm == Rhythm::rounds, {}};
+        loop.batch = [&](Membership&, const Lease&, int64_t) { std::this_thread::sleep_for(1ms); };
+        try {
+          for (;;) {
+            Membership member(options);
+            loop.run(member);
+          }
+        } catch (const Error& error) {
+          EXPECT_TRUE(says(error.what(), "stopped"));
         }
       });
-    std::jthread cutter([&] {
-      for (int i = 0; i < 10 && !over; ++i) {
+    std::jthread cutter([&](const std::stop_token& end) {
+      while (!end.stop_requested()) {
         std::this_thread::sleep_for(50ms);
         relay.cut();
       }
     });
     const auto steps = steps_of_epoch(coordinator, 0, 150);
-    over = true;
+    over.request_stop();
     ASSERT_EQ(steps.size(), 150U);
     std::set<int64_t> numbers;
     for (const StepDone& step : steps) {

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -90,6 +91,8 @@ class Relay::Impl {
         if (to < 0) {
           close(from);
         } else {
+          const int now = 1;
+          for (const int end : {from, to}) setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
           const std::lock_guard lock(mutex_);
           pairs_.push_back({from, to});
         }
