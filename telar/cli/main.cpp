@@ -20,6 +20,7 @@ int run(int argc, char** argv) {
   telar::cli::add_devices(app, action);
   telar::cli::add_show(app, action);
   telar::cli::add_weave(app, action);
+  telar::cli::add_bench(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -1,11 +1,9 @@
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 
-#include "telar/cli/errors.h"
 #include "telar/cli/options.h"
+#include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -91,22 +89,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   return code_of(summary, stop);
 }
 
-/// When one process fails, all end. A mistake in the job is found by all of them: rank 0 says it for all, and the others speak
-/// only when rank 0 has not ended them by then.
-int train_with(const TrainArguments& arguments, Processes& processes) {
-  try {
-    return train(arguments, &processes);
-  } catch (const std::exception& error) {
-    if (processes.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    const int code = report(error);
-    processes.abort(code);
-    return code;
-  }
-}
-
 int train(const TrainArguments& arguments) {
   const std::unique_ptr<Processes> processes = join_processes();
-  return processes ? train_with(arguments, *processes) : train(arguments, nullptr);
+  return run_together(processes.get(), [&] { return train(arguments, processes.get()); });
 }
 
 }  // namespace

@@ -15,5 +15,6 @@ void add_predict(CLI::App& app, Action& action);
 void add_devices(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_weave(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 
 }  // namespace telar::cli

@@ -3,8 +3,10 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "telar/comm/mpi/member.h"
@@ -67,10 +69,34 @@ class MpiProcesses final : public Processes {
     return value;
   }
 
+  void lowest(std::span<float> values) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(MPI_IN_PLACE, values.data(), mpi::count_of(values.size()), MPI_FLOAT, MPI_MIN, comm_,
+                   &request);
+    wait(request);
+  }
+
+  void sleep_until_all_come() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(comm_, &request);
+    watch_->wait_until([&] {
+      int done = 0;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return done != 0;
+    });
+  }
+
+  void library_all_reduce(std::span<float> values) override {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), mpi::count_of(values.size()), MPI_FLOAT, MPI_SUM, comm_);
+  }
+
   std::unique_ptr<Group> join(Group& local) override {
     require_same(std::to_string(local.size()), "the number of its replicas");
-    return std::make_unique<mpi::Member>(local, comm_, *watch_);
+    return std::make_unique<mpi::Member>(local, comm_, *watch_, share_memory_ && on_this_host_ == size_);
   }
+
+  void share_memory(bool share) override { share_memory_ = share; }
 
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
@@ -89,6 +115,7 @@ class MpiProcesses final : public Processes {
   int rank_ = 0;
   int size_ = 1;
   int on_this_host_ = 1;
+  bool share_memory_ = true;
 };
 
 }  // namespace

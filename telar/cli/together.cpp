@@ -1,0 +1,23 @@
+#include "telar/cli/together.h"
+
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "telar/cli/errors.h"
+
+namespace telar::cli {
+
+int run_together(Processes* processes, const std::function<int()>& work) {
+  if (processes == nullptr) return work();
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    if (processes->rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    const int code = report(error);
+    processes->abort(code);
+    return code;
+  }
+}
+
+}  // namespace telar::cli
