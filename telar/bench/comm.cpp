@@ -54,6 +54,11 @@ void check(const CommOptions& options) {
   }
 }
 
+/// The figure's bytes at the pace of `memory`, with the same number of threads.
+void set_limit(CommFigure& figure, const CommFigure& memory) {
+  figure.limit_ms = memory.times.median() * figure.moved_bytes / memory.moved_bytes;
+}
+
 /// What the replicas of one process do.
 class InProcess {
  public:
@@ -61,53 +66,55 @@ class InProcess {
     for (int r = 0; r < options.replicas; ++r) gradients_.emplace_back(crew_.member(r), options.bytes);
   }
 
-  /// Rows of the same size and in the same hands as the gradients: each thread adds the second half of its row to the first.
-  CommFigure memory_of_sum() {
-    const auto add = [this](const Group& group) {
-      const auto [a, b] = halves(group);
-#pragma GCC ivdep
-      for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-    };
-    return {"memory: a += b", time(add), 1.5 * all_bytes()};
+  /// The figures of `figures` that one process alone has. In rounds: the pace of a machine may change, and is to change for all.
+  void measure(CommFigures& figures) {
+    check_sums();
+    figures.memory = {{"memory: a += b", {}, 1.5 * all_bytes()},
+                      {"memory: a = b = a + b", {}, 2 * all_bytes()}};
+    figures.reduce_scatter = {"reduce-scatter", {}, all_bytes() + static_cast<double>(options_.bytes)};
+    figures.all_reduce = {"all-reduce", {}, 2 * all_bytes()};
+    for (int round = 0; round < kRounds; ++round) {
+      time(figures.memory[0], [this](const Group& group) { add(group); });
+      time(figures.reduce_scatter, [this](Group& group) { exchange(group, of(group)); });
+      time(figures.memory[1], [this](const Group& group) { add_for_both(group); });
+      time(figures.all_reduce, [this](Group& group) { group.all_reduce(of(group).all()); });
+    }
+    set_limit(figures.reduce_scatter, figures.memory[0]);
+    set_limit(figures.all_reduce, figures.memory[1]);
   }
 
-  /// And gives both halves the sum.
-  CommFigure memory_of_sum_for_all() {
-    const auto add = [this](const Group& group) {
-      const auto [a, b] = halves(group);
+ private:
+  static constexpr int kRounds = 3;
+
+  // Rows of the same size and in the same hands as the gradients; each thread looks at its own alone.
+
+  void add(const Group& group) const {
+    const auto [a, b] = halves(group);
 #pragma GCC ivdep
-      for (size_t i = 0; i < a.size(); ++i) a[i] = b[i] = a[i] + b[i];
-    };
-    return {"memory: a = b = a + b", time(add), 2 * all_bytes()};
+    for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   }
 
-  /// Every replica reads its shard of all gradients and writes the sum into its own.
-  CommFigure reduce_scatter(const CommFigure& memory) {
-    const auto work = [this](Group& group) { exchange(group, of(group)); };
-    crew_.run([&](Group& group) {
+  void add_for_both(const Group& group) const {
+    const auto [a, b] = halves(group);
+#pragma GCC ivdep
+    for (size_t i = 0; i < a.size(); ++i) a[i] = b[i] = a[i] + b[i];
+  }
+
+  void check_sums() {
+    crew_.run([this](Group& group) {
       of(group).fill(group.rank());
-      group.barrier();
-      work(group);
+      exchange(group, of(group));
       of(group).for_each_bucket([&](std::span<float> bucket) {
         const auto [begin, end] = group.shard(bucket.size());
         require_sum(bucket.subspan(begin, end - begin), group.size());
       });
-    });
-    return limited("reduce-scatter", time(work), all_bytes() + static_cast<double>(options_.bytes), memory);
-  }
-
-  /// Every replica reads its shard of all gradients and writes the sum into all of them.
-  CommFigure all_reduce(const CommFigure& memory) {
-    const auto work = [this](Group& group) { group.all_reduce(of(group).all()); };
-    crew_.run([&](Group& group) {
+      group.barrier();
       of(group).fill(group.rank());
-      work(group);
+      group.all_reduce(of(group).all());
       require_sum(of(group).all(), group.size());
     });
-    return limited("all-reduce", time(work), 2 * all_bytes(), memory);
   }
 
- private:
   double all_bytes() const { return static_cast<double>(options_.bytes) * options_.replicas; }
 
   const Gradients& of(const Group& group) const { return gradients_[static_cast<size_t>(group.rank())]; }
@@ -116,13 +123,11 @@ class InProcess {
     return {row.first(row.size() / 2), row.subspan(row.size() / 2, row.size() / 2)};
   }
 
-  Times time(const Crew::Work& work) {
-    return crew_.time(
-        options_.seconds, [this](const Group& group) { of(group).fill(group.rank()); }, work);
-  }
-
-  static CommFigure limited(const std::string& name, Times times, double bytes, const CommFigure& memory) {
-    return {name, std::move(times), bytes, memory.times.median() * bytes / memory.moved_bytes};
+  void time(CommFigure& figure, const Crew::Work& work) {
+    const Times times = crew_.time(
+        options_.seconds / kRounds, [this](const Group& group) { of(group).fill(group.rank()); }, work);
+    figure.times.milliseconds.insert(figure.times.milliseconds.end(), times.milliseconds.begin(),
+                                     times.milliseconds.end());
   }
 
   const CommOptions& options_;
@@ -180,7 +185,8 @@ class BetweenProcesses {
 };
 
 /// Training steps of the workload: `replicas` of one thread in each process, with the workload's batch for each.
-StepFigure train_steps(const CommOptions& options, const std::string& name, int replicas, Processes* processes) {
+StepFigure train_steps(const CommOptions& options, const std::string& name, int replicas,
+                       Processes* processes) {
   Workload workload = make_workload(options.workload);
   const int64_t batch = workload.options.batch * replicas;
   workload.options.batch = batch * (processes == nullptr ? 1 : processes->size());
@@ -194,10 +200,14 @@ StepFigure train_steps(const CommOptions& options, const std::string& name, int 
                             .samples = workload.options.batch};
     steps.push_back(session->train(samples.view(), inputs).communication);
   };
-  int calls = std::max(10, static_cast<int>(1e3 * options.seconds / time_calls(4, [] {}, step).median()));
+  int calls = std::max(10, static_cast<int>(1e3 * options.seconds /
+                                            time_calls(
+                                                4, [] {}, step)
+                                                .median()));
   if (processes != nullptr) processes->broadcast(std::as_writable_bytes(std::span(&calls, 1)));
   steps.clear();
-  figure.times = time_calls(calls, [] {}, step);
+  figure.times = time_calls(
+      calls, [] {}, step);
   if (processes != nullptr) {
     figure.times = slowest(*processes, figure.times);
     compare_over(*processes, steps);
@@ -216,9 +226,7 @@ CommFigures measure_communication(const CommOptions& options, Processes* process
   const std::string one = fmt::format("{} replicas × 1 thread, 1 process", options.replicas);
   if (processes == nullptr || processes->rank() == 0) {
     InProcess threads(options);
-    figures.memory = {threads.memory_of_sum(), threads.memory_of_sum_for_all()};
-    figures.reduce_scatter = threads.reduce_scatter(figures.memory[0]);
-    figures.all_reduce = threads.all_reduce(figures.memory[1]);
+    threads.measure(figures);
     figures.steps.push_back(train_steps(options, one, options.replicas, nullptr));
   }
   if (processes == nullptr) return figures;
@@ -226,6 +234,10 @@ CommFigures measure_communication(const CommOptions& options, Processes* process
   {
     BetweenProcesses between(options, *processes);
     figures.processes = {between.library(), between.ours()};
+    if (processes->rank() == 0 && processes->size() == options.replicas) {
+      figures.processes[1].moved_bytes = figures.all_reduce.moved_bytes;
+      set_limit(figures.processes[1], figures.memory[1]);
+    }
   }
   const std::string many = fmt::format("1 replica × 1 thread, {} processes", processes->size());
   figures.steps.push_back(train_steps(options, many, 1, processes));

@@ -32,10 +32,11 @@ struct StepFigure {
 };
 
 struct CommFigures {
-  std::vector<CommFigure> memory;      ///< the threads of a process add rows to rows of their own, with no word to each other
-  CommFigure reduce_scatter;           ///< what a training step does
-  CommFigure all_reduce;               ///< every replica gets the whole sum
-  std::vector<CommFigure> processes;   ///< the library's MPI_Allreduce, then ours; empty for a process alone
+  std::vector<CommFigure>
+      memory;  ///< the threads of a process add rows to rows of their own, with no word to each other
+  CommFigure reduce_scatter;          ///< what a training step does
+  CommFigure all_reduce;              ///< every replica gets the whole sum
+  std::vector<CommFigure> processes;  ///< the library's MPI_Allreduce, then ours; empty for a process alone
   std::vector<StepFigure> steps;
 };
 

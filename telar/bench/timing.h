@@ -51,7 +51,8 @@ Times time_calls(double seconds, const Prepare& prepare, const Body& body) {
 
 template <typename Body>
 Times time_calls(double seconds, const Body& body) {
-  return time_calls(seconds, [] {}, body);
+  return time_calls(
+      seconds, [] {}, body);
 }
 
 }  // namespace telar::bench

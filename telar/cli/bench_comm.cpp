@@ -47,9 +47,8 @@ std::string percent(double part) { return fmt::format("{:.2f} %", 100 * part); }
 std::string text_of(const CommFigures& figures, const CommArguments& arguments, int processes) {
   const std::string threads = fmt::format("{} threads", arguments.options.replicas);
   const std::string many = fmt::format("{} processes", processes);
-  std::vector<std::vector<std::string>> rows = {
-      {fmt::format("{} MiB of gradients", arguments.megabytes), "by", "ms", "GB moved", "GB/s", "limit ms",
-       "of it"}};
+  std::vector<std::vector<std::string>> rows = {{fmt::format("{} MiB of gradients", arguments.megabytes),
+                                                 "by", "ms", "GB moved", "GB/s", "limit ms", "of it"}};
   for (const CommFigure& figure : figures.memory) rows.push_back(row_of(figure, threads));
   rows.push_back(row_of(figures.reduce_scatter, threads));
   rows.push_back(row_of(figures.all_reduce, threads));
@@ -58,12 +57,14 @@ std::string text_of(const CommFigures& figures, const CommArguments& arguments, 
   if (!figures.processes.empty()) {
     const double library = figures.processes[0].times.median();
     text += fmt::format(
-        "\nMPI_Allreduce between {} takes {:.1f} times as long as our all-reduce between {}, {:.1f} times as our "
+        "\nMPI_Allreduce between {} takes {:.1f} times as long as our all-reduce between {}, {:.1f} times as "
+        "our "
         "reduce-scatter, and {:.2f} times as ours between {}.\n",
         many, library / figures.all_reduce.times.median(), threads,
         library / figures.reduce_scatter.times.median(), library / figures.processes[1].times.median(), many);
   }
-  rows = {{fmt::format("steps of {}", arguments.options.workload), "ms", "in backward", "exposed", "waiting"}};
+  rows = {
+      {fmt::format("steps of {}", arguments.options.workload), "ms", "in backward", "exposed", "waiting"}};
   for (const StepFigure& figure : figures.steps) {
     rows.push_back({figure.name, times_text(figure.times), percent(figure.parts.within_gradient),
                     percent(figure.parts.exposed), percent(figure.parts.waiting)});
@@ -131,21 +132,27 @@ int bench_comm(CommArguments arguments) {
 
 void add_bench_comm(CLI::App& bench, Action& action) {
   auto arguments = std::make_shared<CommArguments>();
-  CLI::App* verb = bench.add_subcommand("comm", "Communication between replicas, and between processes under mpirun");
+  CLI::App* verb =
+      bench.add_subcommand("comm", "Communication between replicas, and between processes under mpirun");
   verb->add_option("--mb", arguments->megabytes, "MiB of gradients on each replica (64)")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  verb->add_option("--replicas", arguments->options.replicas, "Replicas of this process, of one thread each (2)");
+  verb->add_option("--replicas", arguments->options.replicas,
+                   "Replicas of this process, of one thread each (2)");
   verb->add_option("--seconds", arguments->options.seconds, "Each figure is measured for so long (1)");
-  verb->add_option("--workload", arguments->options.workload,
-                   fmt::format("Whose training steps are looked at: {}", fmt::join(bench::workload_names(), ", ")));
+  verb->add_option(
+      "--workload", arguments->options.workload,
+      fmt::format("Whose training steps are looked at: {}", fmt::join(bench::workload_names(), ", ")));
   verb->add_option("--json", arguments->json, "Write the figures to this file");
   verb->footer(
       "Examples:\n"
       "  telar bench comm\n"
       "  mpirun -n 2 telar bench comm --json comm.json\n"
-      "The limit of a sum is the bytes that it must read and write over the bandwidth at which the same threads add rows of\n"
-      "their own, with no word to each other. Of a step: what was spent on communication between the operations of the\n"
-      "backward pass; after it (exposed), by the replica that waits least; and by the others, waiting for that one.");
+      "The limit of a sum is the bytes that it must read and write over the bandwidth at which the same "
+      "threads add rows of\n"
+      "their own, with no word to each other. Of a step: what was spent on communication between the "
+      "operations of the\n"
+      "backward pass; after it (exposed), by the replica that waits least; and by the others, waiting for "
+      "that one.");
   verb->callback([arguments, &action] { action = [arguments] { return bench_comm(*arguments); }; });
 }
 

@@ -15,6 +15,7 @@
 #include "telar/nn/zoo.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
 namespace telar::cli {
@@ -86,6 +87,7 @@ std::string memory_text(const Program& program, const Job& job) {
 
 int show(const ShowArguments& arguments) {
   Job job = job_of(arguments);
+  settle_workers(job, job_workers(job, nullptr));
   const SampleSpec spec = spec_of(job);
   const Model model = job_model(job, spec);
   if (arguments.dot) {

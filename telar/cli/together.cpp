@@ -10,6 +10,7 @@ namespace telar::cli {
 
 int run_together(Processes* processes, const std::function<int()>& work) {
   if (processes == nullptr) return work();
+  processes->when_lost([processes](const Error& error) { processes->abort(report(error)); });
   try {
     return work();
   } catch (const std::exception& error) {

@@ -52,6 +52,14 @@ std::string ending(const RunSummary& summary) {
   std::string text = fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
       summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
+  if (summary.communication) {
+    text += fmt::format(
+        "communication: {:.1f} % of a step within the backward pass, {:.1f} % after it, {:.1f} % waiting for "
+        "the "
+        "slowest replica\n",
+        100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
+        100 * summary.communication->waiting);
+  }
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }

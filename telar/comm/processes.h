@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "telar/comm/group.h"
+#include "telar/core/error.h"
 
 namespace telar {
 
@@ -51,6 +53,10 @@ class Processes {
   /// Whether processes of one host sum in each other's memory, as they do when they can, or by MPI alone: for what join() is asked
   /// later, by all of them alike.
   virtual void share_memory(bool share) = 0;
+
+  /// For a process that has been lost for 26 s when no operation here has noticed: this one computes, or waits for something else.
+  /// Called once, on another thread; it may abort().
+  virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
 
   /// Ends all processes at once, this one too, with this exit code.
   virtual void abort(int code) = 0;

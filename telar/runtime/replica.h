@@ -35,7 +35,7 @@ class Replica final : public HostOperations {
 
   struct Step {
     StepResult result;
-    double compute_seconds = 0;           ///< of the gradient graph
+    double compute_seconds = 0;          ///< of the gradient graph
     double within_gradient_seconds = 0;  ///< of these, in the group
     double after_gradient_seconds = 0;   ///< in the group, after it
   };

@@ -31,7 +31,7 @@ struct StepInputs {
 };
 
 struct StepResult {
-  std::vector<double> metrics;  ///< sums over the batch's samples, in the order of metric_names
+  std::vector<double> metrics;      ///< sums over the batch's samples, in the order of metric_names
   CommunicationTime communication;  ///< of this process's replicas
   /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
   /// the parameters are spoilt.

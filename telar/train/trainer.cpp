@@ -110,6 +110,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
     }
     const double seconds = seconds_since(start);
     step_seconds_.push_back(static_cast<float>(seconds));
+    communication_.push_back(result.communication);
     ++state_.step;
     ++state_.step_in_epoch;
     state_.samples += samples;

@@ -60,6 +60,8 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {kSmall + "optimizer: {name: sgd, beta1: 0.5}\n",
        {"optimizer.beta1 is for optimizer.name adam or adamw", "sgd"}},
       {"model: mpl\ndata: synthetic\n", {"job.yaml:1", "model.name is 'mpl'", "did you mean 'mlp'"}},
+      {kSmall + "schedule: {scale: linear}\n",
+       {"job.yaml:3", "schedule.scale is linear", "training.batch_per", "worker"}},
       {"model: {name: mlp, options: {hiden: [3]}}\ndata: synthetic\n",
        {"job.yaml:1", "hiden", "did you mean 'hidden'"}},
       {"model: {nmae: mlp}\ndata: synthetic\n", {"job.yaml:1", "unknown key 'model.nmae'", "'model.name'"}},

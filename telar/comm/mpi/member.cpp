@@ -21,7 +21,7 @@ Member::~Member() {
 std::span<std::byte> Member::allocate(size_t bytes) {
   if (!share_memory_) return local_.allocate(bytes);
   sums_ = make_mpi_sums(buckets_);
-  regions_ = SharedRegions::make(small_, bytes);
+  regions_ = SharedRegions::make(small_, watch_, bytes);
   if (regions_ == nullptr) return local_.allocate(bytes);
   sums_ = make_shared_sums(*regions_);
   return regions_->own();
@@ -52,7 +52,7 @@ void Member::all_reduce(std::span<float> values) {
   local_.all_reduce(values);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(MPI_IN_PLACE, values.data(), count_of(values.size()), MPI_FLOAT, MPI_SUM, small_, &request);
-  wait(request);
+  watch_.wait(request);
 }
 
 void Member::all_gather(std::span<float> rows) {
@@ -61,15 +61,7 @@ void Member::all_gather(std::span<float> rows) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_,
                  &request);
-  wait(request);
-}
-
-void Member::wait(MPI_Request& request) const {
-  watch_.wait_until([&] {
-    int done = 0;
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    return done != 0;
-  });
+  watch_.wait(request);
 }
 
 }  // namespace telar::mpi

@@ -40,7 +40,6 @@ class Member final : public Group {
  private:
   /// Gives the first `summed` shards to the sums over processes. How many of them are complete.
   size_t advance(size_t summed);
-  void wait(MPI_Request& request) const;
 
   Group& local_;
   // This replica's own. When a bucket is ready depends on the other replicas of the process, so that a sum may be started before

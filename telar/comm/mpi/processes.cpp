@@ -17,13 +17,18 @@ namespace telar {
 
 namespace {
 
-/// Starting MPI takes a while, so a process that was started alone does not. (Slurm sets its variable for every task of a step.)
+/// Starting MPI takes a while, so a process that was started alone does not.
 bool started_by_mpi() {
   return std::ranges::any_of(
-      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"},
-      [](const char* name) {
+      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"}, [](const char* name) {
         return std::getenv(name) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
       });
+}
+
+void require_alone(const std::string& why) {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (tasks == nullptr || std::string(tasks) == "1") return;
+  throw user_error("srun has started {} processes, but {}; try srun --mpi=pmix", tasks, why);
 }
 
 class MpiProcesses final : public Processes {
@@ -58,14 +63,14 @@ class MpiProcesses final : public Processes {
       const auto count = static_cast<int>(std::min(kMost, bytes.size()));
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Ibcast(bytes.data(), count, MPI_BYTE, from, comm_, &request);
-      wait(request);
+      watch_->wait(request);
     }
   }
 
   int lowest(int value) override {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, comm_, &request);
-    wait(request);
+    watch_->wait(request);
     return value;
   }
 
@@ -73,7 +78,7 @@ class MpiProcesses final : public Processes {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, values.data(), mpi::count_of(values.size()), MPI_FLOAT, MPI_MIN, comm_,
                    &request);
-    wait(request);
+    watch_->wait(request);
   }
 
   void sleep_until_all_come() override {
@@ -98,17 +103,13 @@ class MpiProcesses final : public Processes {
 
   void share_memory(bool share) override { share_memory_ = share; }
 
+  void when_lost(std::function<void(const Error&)> last_resort) override {
+    watch_->when_lost(std::move(last_resort));
+  }
+
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:
-  void wait(MPI_Request& request) const {
-    watch_->wait_until([&] {
-      int done = 0;
-      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      return done != 0;
-    });
-  }
-
   MPI_Comm comm_;
   MPI_Comm watched_;
   std::unique_ptr<mpi::Watch> watch_;
@@ -121,7 +122,10 @@ class MpiProcesses final : public Processes {
 }  // namespace
 
 std::unique_ptr<Processes> join_processes() {
-  if (!started_by_mpi()) return nullptr;
+  if (!started_by_mpi()) {
+    require_alone("told them nothing of each other");
+    return nullptr;
+  }
   int given = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
   if (given < MPI_THREAD_MULTIPLE) {
@@ -131,11 +135,7 @@ std::unique_ptr<Processes> join_processes() {
   }
   auto processes = std::make_unique<MpiProcesses>();
   if (processes->size() > 1) return processes;
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (tasks != nullptr && std::string(tasks) != "1") {
-    throw user_error("srun has started {} processes, but MPI does not see the others; try srun --mpi=pmix",
-                     tasks);
-  }
+  require_alone("MPI does not see the others");
   return nullptr;
 }
 

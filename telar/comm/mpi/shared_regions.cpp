@@ -37,32 +37,32 @@ std::byte* map(int file, size_t bytes) {
 
 Head* head_of(std::byte* region) { return std::launder(reinterpret_cast<Head*>(region)); }
 
-bool random(std::array<uint64_t, 2>& token) {
-  return getentropy(token.data(), sizeof token) == 0;
-}
+bool random(std::array<uint64_t, 2>& token) { return getentropy(token.data(), sizeof token) == 0; }
 
-bool true_for_all(MPI_Comm comm, bool value) {
+bool true_for_all(MPI_Comm comm, const Watch& watch, bool value) {
   int all = value ? 1 : 0;
-  MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm, &request);
+  watch.wait(request);
   return all != 0;
 }
 
 }  // namespace
 
-std::unique_ptr<SharedRegions> SharedRegions::make(MPI_Comm comm, size_t bytes) {
+std::unique_ptr<SharedRegions> SharedRegions::make(MPI_Comm comm, const Watch& watch, size_t bytes) {
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   std::unique_ptr<SharedRegions> regions(new SharedRegions(rank, static_cast<size_t>(size), bytes));
   const int file = memfd_create("telar gradients", MFD_CLOEXEC);
-  const bool opened = regions->open(comm, file);
-  const bool all = true_for_all(comm, opened);  // all have opened what they need: the file may go
+  const bool opened = regions->open(comm, watch, file);
+  const bool all = true_for_all(comm, watch, opened);  // all have opened what they need: the file may go
   if (file >= 0) close(file);
   return all ? std::move(regions) : nullptr;
 }
 
-bool SharedRegions::open(MPI_Comm comm, int own_file) {
+bool SharedRegions::open(MPI_Comm comm, const Watch& watch, int own_file) {
   Address mine;
   std::byte*& own_map = maps_[static_cast<size_t>(rank_)];
   if (own_file >= 0 && ftruncate(own_file, static_cast<off_t>(kHead + bytes_)) == 0 && random(mine.token)) {
@@ -74,12 +74,15 @@ bool SharedRegions::open(MPI_Comm comm, int own_file) {
     mine.file = own_file;
   }
   std::vector<Address> addresses(maps_.size());
-  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, addresses.data(), sizeof mine, MPI_BYTE, comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, addresses.data(), sizeof mine, MPI_BYTE, comm, &request);
+  watch.wait(request);
   for (size_t other = 0; other < maps_.size(); ++other) {
     const Address& there = addresses[other];
     if (there.file < 0) return false;
     if (static_cast<int>(other) == rank_) continue;
-    const int file = ::open(fmt::format("/proc/{}/fd/{}", there.process, there.file).c_str(), O_RDWR | O_CLOEXEC);
+    const int file =
+        ::open(fmt::format("/proc/{}/fd/{}", there.process, there.file).c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return false;
     const bool large_enough = lseek(file, 0, SEEK_END) == static_cast<off_t>(kHead + bytes_);
     maps_[other] = large_enough ? map(file, bytes_) : nullptr;

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "telar/comm/mpi/watch.h"
+
 namespace telar::mpi {
 
 /// Memory that each process of one host gives, of equal size, and all of them see. It has no name in any file system, so that
@@ -22,7 +24,7 @@ class SharedRegions {
 
   /// Zeroed. Null, for all processes, where one cannot open the memory of another (in containers of their own) or there is none
   /// left. All processes of `comm` call it, and must be on one host. Waits.
-  static std::unique_ptr<SharedRegions> make(MPI_Comm comm, size_t bytes);
+  static std::unique_ptr<SharedRegions> make(MPI_Comm comm, const Watch& watch, size_t bytes);
   ~SharedRegions();
   SharedRegions(const SharedRegions&) = delete;
   SharedRegions& operator=(const SharedRegions&) = delete;
@@ -35,7 +37,7 @@ class SharedRegions {
 
  private:
   SharedRegions(int rank, size_t size, size_t bytes) : rank_(rank), bytes_(bytes), maps_(size, nullptr) {}
-  bool open(MPI_Comm comm, int own_file);
+  bool open(MPI_Comm comm, const Watch& watch, int own_file);
 
   int rank_;
   size_t bytes_;
