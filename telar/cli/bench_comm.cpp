@@ -124,7 +124,7 @@ int bench_comm(const CommArguments& arguments, Processes* processes) {
 
 int bench_comm(CommArguments arguments) {
   arguments.options.bytes = static_cast<size_t>(arguments.megabytes) << 20;
-  const std::unique_ptr<Processes> processes = join_processes();
+  const std::unique_ptr<Processes> processes = join_together();
   return run_together(processes.get(), [&] { return bench_comm(arguments, processes.get()); });
 }
 

@@ -1,12 +1,17 @@
 #include "telar/cli/together.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 
 #include "telar/cli/errors.h"
 
 namespace telar::cli {
+
+std::unique_ptr<Processes> join_together() {
+  return join_processes([](const Error& error) { std::_Exit(report(error)); });
+}
 
 int run_together(Processes* processes, const std::function<int()>& work) {
   if (processes == nullptr) return work();

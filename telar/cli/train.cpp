@@ -98,7 +98,7 @@ int train(const TrainArguments& arguments, Processes* processes) {
 }
 
 int train(const TrainArguments& arguments) {
-  const std::unique_ptr<Processes> processes = join_processes();
+  const std::unique_ptr<Processes> processes = join_together();
   return run_together(processes.get(), [&] { return train(arguments, processes.get()); });
 }
 

@@ -27,7 +27,7 @@ constexpr size_t kBlock = 2048;  // floats: a block of two members and their sum
 
 /// to = a + b. `to` may be a or b themselves, which the compiler cannot know.
 void add(const float* a, const float* b, float* to, size_t count) {
-#pragma GCC ivdep
+#pragma omp simd
   for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
@@ -48,7 +48,7 @@ void sum_for_all(const std::vector<std::span<float>>& rows, size_t from, size_t 
   float* first = rows[0].data() + from;
   if (rows.size() == 2) {  // in one pass
     float* second = rows[1].data() + from;
-#pragma GCC ivdep
+#pragma omp simd
     for (size_t i = 0; i < count; ++i) first[i] = second[i] = first[i] + second[i];
     return;
   }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -30,6 +33,28 @@ void require_alone(const std::string& why) {
   if (tasks == nullptr || std::string(tasks) == "1") return;
   throw user_error("srun has started {} processes, but {}; try srun --mpi=pmix", tasks, why);
 }
+
+/// Calls `late` when it lives longer than the start of all processes may take.
+class StartGuard {
+ public:
+  explicit StartGuard(std::function<void(const Error&)> late)
+      : thread_([late = std::move(late)](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any never;
+          never.wait_for(lock, stop, kPatience, [] { return false; });
+          if (stop.stop_requested() || !late) return;
+          late(
+              run_error("the processes of this run have not found each other for {} s: one of them was not "
+                        "started, was "
+                        "stopped, or its host cannot be reached",
+                        kPatience.count()));
+        }) {}
+
+ private:
+  static constexpr std::chrono::seconds kPatience{60};
+  std::jthread thread_;
+};
 
 class MpiProcesses final : public Processes {
  public:
@@ -121,11 +146,12 @@ class MpiProcesses final : public Processes {
 
 }  // namespace
 
-std::unique_ptr<Processes> join_processes() {
+std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
   if (!started_by_mpi()) {
     require_alone("told them nothing of each other");
     return nullptr;
   }
+  const StartGuard guard(std::move(late));
   int given = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
   if (given < MPI_THREAD_MULTIPLE) {

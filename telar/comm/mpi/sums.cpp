@@ -105,12 +105,12 @@ class SharedSums final : public Sums {
       float* first = floats(0, at);
       for (int process = 1; process + 1 < regions_.size(); ++process) {
         const float* other = floats(process, at);
-#pragma GCC ivdep
+#pragma omp simd
         for (size_t i = 0; i < count; ++i) first[i] += other[i];
       }
       // The last one is read and written in one pass.
       float* last = floats(regions_.size() - 1, at);
-#pragma GCC ivdep
+#pragma omp simd
       for (size_t i = 0; i < count; ++i) first[i] = last[i] = first[i] + last[i];
       for (int process = 1; process + 1 < regions_.size(); ++process) {
         std::copy_n(first, count, floats(process, at));
