@@ -65,7 +65,7 @@ class Processes {
 /// The processes among which this one was started; null when it was started alone. Once a process. Throws Error (user) when it was
 /// started by MPI and this build has none.
 ///
-/// Until all have come nobody can be named. When that has taken 60 s, `late` is called on another thread with an Error (run) that
+/// Until all have come nobody can be named. When that has taken 28 s, `late` is called on another thread with an Error (run) that
 /// says so; it may end this process.
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late = {});
 

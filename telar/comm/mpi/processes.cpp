@@ -52,7 +52,7 @@ class StartGuard {
         }) {}
 
  private:
-  static constexpr std::chrono::seconds kPatience{60};
+  static constexpr std::chrono::seconds kPatience{28};
   std::jthread thread_;
 };
 

@@ -11,9 +11,13 @@ Watch::Watch(MPI_Comm comm) : comm_(comm) {
   spoken_.assign(static_cast<size_t>(size_), MPI_REQUEST_NULL);
   thread_ = std::jthread([this](const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kNap{50};
+    constexpr std::chrono::seconds kAbsence{5};
     for (auto next = Clock::now(); !stop.stop_requested(); std::this_thread::sleep_for(kNap)) {
-      if (Clock::now() < next) continue;
-      next = Clock::now() + kEvery;
+      const auto now = Clock::now();
+      if (now < next) continue;
+      // A process that was stopped itself, and goes on, has no right to call the others silent.
+      if (now - next > kAbsence) heard_.assign(heard_.size(), now);
+      next = now + kEvery;
       listen();
       judge();
       speak();
