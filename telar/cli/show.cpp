@@ -17,6 +17,7 @@
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
 namespace telar::cli {
@@ -106,6 +107,7 @@ std::string placement_text(const Program& program) {
 
 int show(const ShowArguments& arguments) {
   Job job = job_of(arguments);
+  settle_workers(job, job_workers(job, nullptr));
   const SampleSpec spec = spec_of(job);
   const Model model = job_model(job, spec);
   if (arguments.dot) {

@@ -1,12 +1,10 @@
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 
-#include "telar/cli/errors.h"
 #include "telar/cli/options.h"
 #include "telar/cli/service.h"
+#include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -57,6 +55,14 @@ std::string ending(const RunSummary& summary) {
   std::string text = fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
       summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
+  if (summary.communication) {
+    text += fmt::format(
+        "communication: {:.1f} % of a step within the backward pass, {:.1f} % after it, {:.1f} % waiting for "
+        "the "
+        "slowest replica\n",
+        100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
+        100 * summary.communication->waiting);
+  }
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
@@ -97,22 +103,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   return code_of(summary, stop);
 }
 
-/// When one process fails, all end. A mistake in the job is found by all of them: rank 0 says it for all, and the others speak
-/// only when rank 0 has not ended them by then.
-int train_with(const TrainArguments& arguments, Processes& processes) {
-  try {
-    return train(arguments, &processes);
-  } catch (const std::exception& error) {
-    if (processes.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    const int code = report(error);
-    processes.abort(code);
-    return code;
-  }
-}
-
 int train(const TrainArguments& arguments) {
-  const std::unique_ptr<Processes> processes = join_processes();
-  return processes ? train_with(arguments, *processes) : train(arguments, nullptr);
+  const std::unique_ptr<Processes> processes = join_together();
+  return run_together(processes.get(), [&] { return train(arguments, processes.get()); });
 }
 
 }  // namespace

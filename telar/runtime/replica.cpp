@@ -18,6 +18,12 @@ constexpr const char* kInputLabel = "label";
 constexpr const char* kInputSample = "sample";
 constexpr const char* kInputRandom = "random";
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
@@ -49,7 +55,9 @@ std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_
 
 void Replica::attach(SharedState& state) {
   state_ = &state;
-  gradients_ = Buffer(state.arena.bytes);
+  if (group_ == nullptr) own_gradients_ = Buffer(state.arena.bytes);
+  gradients_ = group_ == nullptr ? std::span(own_gradients_.data(), state.arena.bytes)
+                                 : group_->allocate(state.arena.bytes);
   updater_ = device_->compile_update(program_.update, state.arena);
   if (store_ == nullptr) return;
   exchange_.emplace(*program_.servers, store_->servers, program_.parameters, state.arena, *device_);
@@ -87,12 +95,24 @@ void Replica::set_inputs(Context& context, const BatchView& part, uint32_t epoch
   context.set_input(kInputRandom, random_.data());
 }
 
+template <typename Body>
+void Replica::communicating(const Body& body) {
+  const auto start = Clock::now();
+  body();
+  communication_seconds_ += seconds_since(start);
+}
+
 void Replica::communicate(const Node& node, std::span<float> memory) {
   if (group_ == nullptr) return;
+  communicating([&] { exchange(node, memory); });
+}
+
+void Replica::exchange(const Node& node, std::span<float> memory) {
   if (node.op->name() == "reduce_bucket") {
     const auto [begin, end] = state_->buckets[static_cast<size_t>(node.attributes.integer("bucket"))];
     group_->start_reduce_scatter(
-        gradients_.as<float>().subspan(begin / sizeof(float), (end - begin) / sizeof(float)));
+        {reinterpret_cast<float*>(gradients_.data() + begin), (end - begin) / sizeof(float)});
+    ++started_;
     return;
   }
   // The device has put its row first.
@@ -104,7 +124,13 @@ void Replica::communicate(const Node& node, std::span<float> memory) {
 }
 
 void Replica::poll() {
-  if (group_ != nullptr) group_->poll();
+  if (complete_ < started_) communicating([this] { complete_ = group_->poll(); });
+}
+
+void Replica::finish() {
+  if (group_ == nullptr) return;
+  group_->finish();
+  started_ = complete_ = 0;
 }
 
 void Replica::communicate_without_samples() {
@@ -167,7 +193,7 @@ void Replica::accrue(int64_t samples) {
   ++pending_batches_;
   if (accrued_.size() == 0) return;
   const std::span<float> sums = accrued_.as<float>();
-  const std::span<float> gradients = gradients_.as<float>();
+  const std::span<const float> gradients(reinterpret_cast<const float*>(gradients_.data()), sums.size());
   if (pending_batches_ == 1) {
     std::copy(gradients.begin(), gradients.end(), sums.begin());
   } else {
@@ -229,25 +255,25 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
     if (!due(scheduled)) continue;
     switch (scheduled.action) {
       case Action::compute_gradient: {
-        const auto start = std::chrono::steady_clock::now();
+        const auto start = Clock::now();
         std::fill(metrics_.begin(), metrics_.end(), 0.0F);
         compute_gradient(part, inputs);
-        step.compute_seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        step.compute_seconds = seconds_since(start);
+        step.within_gradient_seconds = std::exchange(communication_seconds_, 0.0);
         if (store_ == nullptr) break;
         step.result.finite = std::isfinite(metrics_[0]);
         accrue(part.size);
         step.result.fate = StepResult::Fate::pending;
         break;
       }
-      case Action::finish_exchange: group_->finish(); break;
-      case Action::exchange_metrics: group_->all_reduce(metrics_); break;
+      case Action::finish_exchange: communicating([this] { finish(); }); break;
+      case Action::exchange_metrics: communicating([this] { group_->all_reduce(metrics_); }); break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
         for_each_owned_range([&](size_t begin, size_t end) {
           sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
         });
-        sum_of_squares = group_->sum_over_shards(sum_of_squares);
+        communicating([&] { sum_of_squares = group_->sum_over_shards(sum_of_squares); });
         summed = true;
         break;
       case Action::update_shard:
@@ -261,7 +287,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         }
         step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
-      case Action::wait_for_all: group_->barrier(); break;
+      case Action::wait_for_all: communicating([this] { group_->barrier(); }); break;
       case Action::push_gradient:
       case Action::push_difference:
         if (!step.result.finite) break;
@@ -273,6 +299,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         break;
     }
   }
+  step.after_gradient_seconds = std::exchange(communication_seconds_, 0.0);
   step.result.metrics = take_metrics();
   return step;
 }
@@ -304,7 +331,7 @@ std::string Replica::find_non_finite(const BatchView& part, const StepInputs& in
     set_inputs(context, part, inputs.epoch);
     if (auto found = context.find_non_finite(*this)) first_non_finite_ = *found;
   }
-  if (group_ != nullptr) group_->finish();
+  finish();
   return std::exchange(first_non_finite_, {});
 }
 
@@ -312,7 +339,7 @@ std::vector<OperationTime> Replica::profile(const BatchView& part, const StepInp
   Context& context = context_for(Purpose::gradient, part.size);
   set_inputs(context, part, inputs.epoch);
   auto times = context.profile(*this);
-  if (group_ != nullptr) group_->finish();
+  finish();
   return times;
 }
 

@@ -37,7 +37,9 @@ class Replica final : public HostOperations {
 
   struct Step {
     StepResult result;
-    double compute_seconds = 0;
+    double compute_seconds = 0;          ///< of the gradient graph
+    double within_gradient_seconds = 0;  ///< of these, in the group
+    double after_gradient_seconds = 0;   ///< in the group, after it
   };
   Step train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
   void pull();
@@ -73,6 +75,11 @@ class Replica final : public HostOperations {
   template <typename Body>
   void for_each_owned_range(const Body& body) const;
   std::vector<double> take_metrics();
+  void exchange(const Node& node, std::span<float> memory);
+  void finish();
+  /// Calls the group and counts the time.
+  template <typename Body>
+  void communicating(const Body& body);
 
   const Program& program_;
   Graph gradient_;
@@ -89,11 +96,15 @@ class Replica final : public HostOperations {
   int64_t pending_batches_ = 0;
   SharedState* state_ = nullptr;
   std::unique_ptr<Updater> updater_;
-  Buffer gradients_;
+  Buffer own_gradients_;  ///< of a worker alone
+  std::span<std::byte> gradients_;
   Buffer activations_;
   std::vector<float> metrics_;
   std::vector<uint32_t> random_;  ///< seed low, seed high, epoch, 0
   std::string first_non_finite_;
+  double communication_seconds_ = 0;  ///< in the group, since the step began
+  size_t started_ = 0;                ///< sums since the last finish()
+  size_t complete_ = 0;               ///< how many of them are known to have come
   std::map<std::pair<Purpose, int64_t>, Compiled> compiled_;
 };
 

@@ -47,6 +47,20 @@ std::string text_of(const ArenaLayout& arena) {
   return text;
 }
 
+CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
+  CommunicationTime time;
+  time.exposed = steps[0].after_gradient_seconds;
+  for (const Replica::Step& step : steps) {
+    time.exposed = std::min(time.exposed, step.after_gradient_seconds);
+    time.waiting += step.after_gradient_seconds;
+    time.within_gradient += step.within_gradient_seconds;
+  }
+  const auto replicas = static_cast<double>(steps.size());
+  time.within_gradient /= replicas;
+  time.waiting = time.waiting / replicas - time.exposed;
+  return time;
+}
+
 size_t input_item_bytes(const Graph& graph, const char* name) {
   if (!graph.has(ValueKind::input, name)) return 0;
   const TensorType& type = graph.value(graph.find(ValueKind::input, name)).type;
@@ -106,6 +120,7 @@ class Session::Impl {
     if (options_.measured_shares) record_speed(parts, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    result.communication = communication_of(steps);
     return result;
   }
 

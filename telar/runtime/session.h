@@ -10,6 +10,7 @@
 #include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/communication_time.h"
 #include "telar/runtime/server_exchange.h"
 
 namespace telar {
@@ -31,7 +32,8 @@ struct StepInputs {
 };
 
 struct StepResult {
-  std::vector<double> metrics;  ///< sums over the batch's samples, in the order of metric_names
+  std::vector<double> metrics;      ///< sums over the batch's samples, in the order of metric_names
+  CommunicationTime communication;  ///< of this process's replicas
   /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
   /// the parameters are spoilt.
   bool finite = true;

@@ -81,7 +81,8 @@ std::vector<std::string> given_addresses(const StrategyJob& strategy) {
 
 /// More than the rounds of any earlier part of this run, of which servers may still know.
 int64_t milliseconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 

@@ -72,6 +72,8 @@ struct OptimizerJob {
 struct ScheduleJob {
   std::string name = "constant";
   double warmup_epochs = 0;
+  double warmup_rate = 0;
+  std::string scale = "none";
   std::vector<double> milestones;  ///< epochs
   double every_epochs = 0;
   double gamma = 0.1;
@@ -81,6 +83,7 @@ struct ScheduleJob {
 struct TrainingJob {
   int64_t epochs = 10;
   int64_t batch = 32;
+  std::string batch_per = "step";
   int64_t evaluation_batch = 256;
   std::string precision = "f32";
   int64_t seed = 1;

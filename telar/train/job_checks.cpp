@@ -57,6 +57,12 @@ void check_training(const Job& job, const Where& where) {
     throw user_error("{}: a warm-up of {} epochs in a training of {}; it must be shorter",
                      where("schedule.warmup_epochs"), job.schedule.warmup_epochs, job.training.epochs);
   }
+  if (job.schedule.scale != "none" && job.training.batch_per != "worker") {
+    throw user_error(
+        "{}: schedule.scale is {}, and the batch does not grow with the number of workers; set "
+        "training.batch_per to worker, or leave the rate as it is",
+        where("schedule.scale"), job.schedule.scale);
+  }
   if (job.training.top_k.empty()) {
     throw user_error("{}: training.top_k is empty; it must have at least one number",
                      where("training.top_k"));

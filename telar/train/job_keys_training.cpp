@@ -61,7 +61,17 @@ std::vector<JobKey> schedule_keys() {
           "How the learning rate changes. `schedule: cosine` is short for it."),
       job_key(
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
-          {.least = 0, .most = 1e6}, "The rate rises from 0 for so long; may be a part of an epoch."),
+          {.least = 0, .most = 1e6}, "The rate rises for so long; may be a part of an epoch."),
+      job_key(
+          "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
+          {.least = 0, .most = 1e6},
+          "From this rate; 0 with `schedule.scale`: from the rate before it is scaled."),
+      job_key(
+          "schedule.scale", [](auto& job) -> auto& { return job.schedule.scale; },
+          {.choices = {"none", "linear", "sqrt"}},
+          "With n workers the learning rate is multiplied by n, or by its square root; for "
+          "`training.batch_per: "
+          "worker`."),
       when(kSchedule, {"step"},
            job_key(
                "schedule.milestones", [](auto& job) -> auto& { return job.schedule.milestones; },
@@ -88,7 +98,14 @@ std::vector<JobKey> loop_keys() {
           {.least = 1, .most = 1e9}, "How often the training goes over all samples."),
       job_key(
           "training.batch", [](auto& job) -> auto& { return job.training.batch; },
-          {.least = 1, .most = 1 << 24}, "Samples of one step, over all replicas."),
+          {.least = 1, .most = 1 << 24},
+          "Samples of one step; of each worker's part of it, if `batch_per` says so."),
+      job_key(
+          "training.batch_per", [](auto& job) -> auto& { return job.training.batch_per; },
+          {.choices = {"step", "worker"}},
+          "step: the batch is shared by all workers. worker: each has so many samples, and n workers n times "
+          "as "
+          "many."),
       without_result(job_key(
           "training.evaluation_batch", [](auto& job) -> auto& { return job.training.evaluation_batch; },
           {.least = 1, .most = 1 << 24}, "Samples at a time in validation and test.")),

@@ -87,6 +87,7 @@ StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   Schedule schedule;
   schedule.base = job.optimizer.learning_rate;
+  schedule.warmup_from = job.schedule.warmup_rate;
   schedule.warmup_steps = steps_of_epochs(job.schedule.warmup_epochs, steps_per_epoch);
   schedule.total_steps = job.training.epochs * steps_per_epoch;
   if (job.schedule.name == "cosine") {

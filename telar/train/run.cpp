@@ -12,6 +12,7 @@
 #include "telar/train/job_checks.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
@@ -73,6 +74,7 @@ class Run {
   Run(Job job, const RunOptions& options)
       : job_(std::move(job)),
         options_(options),
+        workers_(settle_workers(job_, job_workers(job_, options.processes))),
         data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
 
   RunSummary run() {
@@ -91,6 +93,7 @@ class Run {
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     const bool resumed = options_.resume && go_on(folder, session, trainer);
     if (!resumed) begin(folder);
+    if (!workers_.empty()) say(workers_);
     share(session, trainer);
 
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
@@ -269,6 +272,7 @@ class Run {
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
     if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
     summary.step_ms_median = 1e3 * median(steps);
+    summary.communication = communication(trainer, total);
     summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;
@@ -284,9 +288,18 @@ class Run {
     summary.seed = job_.training.seed;
   }
 
+  /// As parts of the steps of this process. Waits for all.
+  std::optional<CommunicationTime> communication(const Trainer& trainer, double seconds) const {
+    std::vector<CommunicationTime> steps = trainer.communication();
+    if (options_.processes != nullptr) compare_over(*options_.processes, steps);
+    if (uses_servers(job_) || job_workers(job_, options_.processes) == 1) return std::nullopt;
+    return parts_of(steps, seconds);
+  }
+
   Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
+  std::string workers_;  ///< what follows from their number
   Datasets data_;
 };
 
@@ -295,6 +308,7 @@ class Run {
 RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(job), options).run(); }
 
 void check_runs(Job job) {
+  settle_workers(job, job_workers(job, nullptr));
   const auto known = spec_without_files(job.data);
   const SampleSpec spec =
       known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();

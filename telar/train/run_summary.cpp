@@ -26,6 +26,11 @@ std::string to_json(const RunSummary& summary) {
   add_means(json, "validation", summary.metrics, summary.validation);
   json["images_per_second"] = summary.images_per_second;
   json["step_ms_median"] = summary.step_ms_median;
+  if (summary.communication) {
+    json["communication"] = {{"within_gradient", summary.communication->within_gradient},
+                             {"exposed", summary.communication->exposed},
+                             {"waiting", summary.communication->waiting}};
+  }
   json["seconds"] = summary.seconds;
   json["wall_seconds"] = summary.wall_seconds;
   json["epochs"] = summary.epochs;

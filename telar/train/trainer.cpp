@@ -109,6 +109,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
           "{}, clipping (training.clip_norm) or a look at the data may help",
           state_.step + 1, state_.epoch + 1, session_.find_non_finite(view, inputs), learning_rate);
     }
+    communication_.push_back(result.communication);
     count(epoch, samples, result.metrics, learning_rate, seconds_since(start));
     const bool last = state_.step_in_epoch == epoch.start.steps;
     if (!last && epoch.stop_requested && epoch.stop_requested()) return false;

@@ -83,6 +83,8 @@ class Trainer {
   void restore(TrainingState state) { state_ = std::move(state); }
   /// Seconds of each step of this process, with the wait for its data.
   const std::vector<float>& step_seconds() const { return step_seconds_; }
+  /// Of each of these steps, what replicas spent on each other.
+  const std::vector<CommunicationTime>& communication() const { return communication_; }
 
  private:
   struct Epoch;
@@ -99,6 +101,7 @@ class Trainer {
   TrainingState state_;
   RemoteSteps* remote_ = nullptr;  ///< null: the session makes the steps
   std::vector<float> step_seconds_;
+  std::vector<CommunicationTime> communication_;
 };
 
 }  // namespace telar

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 /// 100 steps; the MLP's ReLUs are few, and its optimizer has no state that could hide a difference.
 const std::string kJob =
     "model: {name: mlp, options: {hidden: [16]}}\n"
-    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: 0}\n"
+    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: "
+    "0}\n"
     "optimizer: {name: sgd, learning_rate: 0.01}\n"
     "training: {epochs: 2, batch: 32}\n"
     "output: {tensorboard: false}\n";
@@ -32,8 +33,8 @@ class Cluster {
  public:
   Cluster(int servers, int workers) : workers_(workers) {
     for (int s = 0; s < servers; ++s) {
-      servers_.push_back(
-          std::make_unique<StoreServer>(StoreServerOptions{.security = security(), .make_update = job_store_updates()}));
+      servers_.push_back(std::make_unique<StoreServer>(
+          StoreServerOptions{.security = security(), .make_update = job_store_updates()}));
     }
   }
 
@@ -93,30 +94,35 @@ class ClusterEquality : public testing::TestWithParam<Case> {};
 
 TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
   const test::TempFolder folder;
-  const RunSummary single =
-      run_job(parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}), {});
+  const RunSummary single = run_job(
+      parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}),
+      {});
   const auto& [name, overrides, servers, workers] = GetParam();
   const RunSummary summary = Cluster(servers, workers).run(overrides, folder / "cluster");
   EXPECT_EQ(summary.steps, single.steps);
   const std::vector<double> expected = losses_of(folder / "single");
   const std::vector<double> losses = losses_of(folder / "cluster");
   ASSERT_EQ(losses.size(), 100U);
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
   ASSERT_FALSE(summary.test.empty());
   EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Strategies, ClusterEquality,
-    testing::Values(
-        Case{"SyncPs", {"strategy.name=sync_ps", "strategy.workers=2"}, 1, 2},
-        Case{"SyncPsThreeWorkersTwoServers",
-             {"strategy.name=sync_ps", "strategy.workers=3", "strategy.placement=partitioned"},
-             2,
-             3},
-        Case{"Averaging", {"strategy.name=parameter_averaging", "strategy.workers=2", "strategy.average_every=1"}, 1, 2},
-        Case{"Downpour", {"strategy.name=downpour", "strategy.workers=1"}, 2, 1},
-        Case{"AsyncSgd", {"strategy.name=async_sgd", "strategy.workers=1"}, 1, 1}),
+    testing::Values(Case{"SyncPs", {"strategy.name=sync_ps", "strategy.workers=2"}, 1, 2},
+                    Case{"SyncPsThreeWorkersTwoServers",
+                         {"strategy.name=sync_ps", "strategy.workers=3", "strategy.placement=partitioned"},
+                         2,
+                         3},
+                    Case{"Averaging",
+                         {"strategy.name=parameter_averaging", "strategy.workers=2",
+                          "strategy.average_every=1"},
+                         1,
+                         2},
+                    Case{"Downpour", {"strategy.name=downpour", "strategy.workers=1"}, 2, 1},
+                    Case{"AsyncSgd", {"strategy.name=async_sgd", "strategy.workers=1"}, 1, 1}),
     [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

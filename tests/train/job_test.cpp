@@ -62,6 +62,8 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
        {"optimizer.beta1 is for optimizer.name adam or adamw", "sgd"}},
       {kSmall + "optimizer: {lr_decay: 0.1}\n", {"optimizer.lr_decay is for optimizer.name adagrad", "adam"}},
       {"model: mpl\ndata: synthetic\n", {"job.yaml:1", "model.name is 'mpl'", "did you mean 'mlp'"}},
+      {kSmall + "schedule: {scale: linear}\n",
+       {"job.yaml:3", "schedule.scale is linear", "training.batch_per", "worker"}},
       {"model: {name: mlp, options: {hiden: [3]}}\ndata: synthetic\n",
        {"job.yaml:1", "hiden", "did you mean 'hidden'"}},
       {"model: {nmae: mlp}\ndata: synthetic\n", {"job.yaml:1", "unknown key 'model.nmae'", "'model.name'"}},
