@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <ctime>
 
+#include "telar/bench/timing.h"
+#include "telar/bench/workloads.h"
 #include "telar/core/error.h"
 #include "telar/observe/hardware.h"
 #include "telar/runtime/operation_costs.h"
-#include "timing.h"
-#include "workloads.h"
 
 namespace {
 

@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "limit.h"
+#include "telar/bench/timing.h"
+#include "telar/bench/workloads.h"
 #include "telar/core/error.h"
 #include "telar/observe/hardware.h"
 #include "telar/observe/process.h"
-#include "timing.h"
-#include "workloads.h"
 
 namespace {
 

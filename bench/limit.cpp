@@ -3,11 +3,11 @@
 #include <map>
 #include <unordered_map>
 
+#include "telar/bench/timing.h"
 #include "telar/core/buffer.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 #include "telar/device/device.h"
-#include "timing.h"
 
 namespace telar::bench {
 

@@ -34,3 +34,22 @@ function(telar_sources target folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   target_sources(${target} PRIVATE ${sources})
 endfunction()
+
+# Every .proto below a folder: messages and services (FILE.pb.h, FILE.grpc.pb.h), generated under the same path, without
+# our warnings.
+function(telar_protocols target folder)
+  file(GLOB_RECURSE protocols CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.proto)
+  set(generated ${CMAKE_BINARY_DIR}/protocols)
+  file(MAKE_DIRECTORY ${generated})
+  foreach(protocol ${protocols})
+    string(REGEX REPLACE "\\.proto$" "" stem ${generated}/${protocol})
+    set(sources ${stem}.pb.cc ${stem}.grpc.pb.cc)
+    add_custom_command(OUTPUT ${sources} ${stem}.pb.h ${stem}.grpc.pb.h
+      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR} --cpp_out=${generated} --grpc_out=${generated}
+        --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin> ${protocol}
+      DEPENDS ${CMAKE_SOURCE_DIR}/${protocol} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} VERBATIM)
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -w SKIP_PRECOMPILE_HEADERS ON)
+    target_sources(${target} PRIVATE ${sources})
+  endforeach()
+  target_include_directories(${target} SYSTEM PRIVATE ${generated})
+endfunction()

@@ -19,7 +19,10 @@ int run(int argc, char** argv) {
   telar::cli::add_predict(app, action);
   telar::cli::add_devices(app, action);
   telar::cli::add_show(app, action);
+  telar::cli::add_serve(app, action);
+  telar::cli::add_work(app, action);
   telar::cli::add_weave(app, action);
+  telar::cli::add_bench(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -8,13 +8,16 @@
 #include "telar/cli/table.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/device/device.h"
 #include "telar/io/disk.h"
 #include "telar/nn/dot.h"
 #include "telar/nn/summary.h"
 #include "telar/nn/zoo.h"
+#include "telar/strategy/strategy.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
 namespace telar::cli {
@@ -28,6 +31,7 @@ struct ShowArguments {
   int64_t classes = 0;
   bool graph = false;
   bool dot = false;
+  bool placement = false;
 };
 
 /// What a model of the zoo is shown with unless --sample and --classes say otherwise.
@@ -89,8 +93,26 @@ std::string memory_text(const Program& program, const Job& job) {
       staged ? "micro-batch" : "step", bytes(results), batch);
 }
 
+std::string placement_text(const Program& program) {
+  std::vector<std::vector<std::string>> rows = {{"server", "variable", "shape", "bytes"}};
+  Placement placement;
+  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
+    const std::vector<Piece>& pieces = program.servers->servers[s].pieces;
+    placement.push_back(pieces);
+    for (const Piece& piece : pieces) {
+      rows.push_back(
+          {std::to_string(s), piece.name(), piece.piece_shape().str(), grouped(placed_bytes({piece}))});
+    }
+    rows.push_back({std::to_string(s), "all", "", grouped(placed_bytes(pieces))});
+  }
+  return table_text(rows, 3) +
+         fmt::format("imbalance: {:.3f} (the fullest server over the mean; 1 is perfect)\n",
+                     imbalance(placement));
+}
+
 int show(const ShowArguments& arguments) {
   Job job = job_of(arguments);
+  settle_workers(job, job_workers(job, nullptr));
   const SampleSpec spec = spec_of(job);
   const Model model = job_model(job, spec);
   if (arguments.dot) {
@@ -99,6 +121,15 @@ int show(const ShowArguments& arguments) {
   }
   const Program program =
       job_program(job, spec, nullptr, arguments.graph ? Costs::measured : Costs::estimated);
+  if (arguments.placement) {
+    if (!program.servers) {
+      throw user_error(
+          "strategy '{}' has no parameter servers; choose one of {} (--set strategy.name=downpour)",
+          program.strategy, one_of(server_strategy_names()));
+    }
+    std::cout << placement_text(program);
+    return 0;
+  }
   if (arguments.graph) {
     std::cout << program.str();
     return 0;
@@ -107,6 +138,11 @@ int show(const ShowArguments& arguments) {
                            model.name, spec.features.str(),
                            spec.classes > 0 ? fmt::format("{} classes", spec.classes) : "regression");
   std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
+  if (program.servers) {
+    std::cout << fmt::format("strategy: {}, {} workers, {} parameter servers\n", program.strategy,
+                             job.strategy.workers, program.servers->servers.size());
+    return 0;
+  }
   const bool staged = program.micro_batches > 0;
   std::cout << fmt::format("strategy: {}, {} {}{}{}\n", program.strategy, program.workers.size(),
                            staged ? "stage" : "replica", program.workers.size() == 1 ? "" : "s",
@@ -128,12 +164,14 @@ void add_show(CLI::App& app, Action& action) {
       ->delimiter(',');
   verb->add_option("--classes", arguments->classes, "How many classes, for a model");
   verb->add_flag("--graph", arguments->graph, "The program that runs: every operation of each replica");
+  verb->add_flag("--placement", arguments->placement, "Which parameter server holds which variable");
   verb->add_flag("--dot", arguments->dot, "The forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
   verb->footer(
       "Examples:\n"
       "  telar show resnet34\n"
       "  telar show resnet18 --sample 3,32,32 --classes 10 --set model.options.stem=3x3\n"
-      "  telar show examples/fashion_mnist.yaml --graph");
+      "  telar show examples/fashion_mnist.yaml --graph\n"
+      "  telar show resnet34 --placement --set strategy.name=downpour --set strategy.servers=3");
   verb->callback([arguments, &action] { action = [arguments] { return show(*arguments); }; });
 }
 

@@ -1,11 +1,10 @@
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 
-#include "telar/cli/errors.h"
 #include "telar/cli/options.h"
+#include "telar/cli/service.h"
+#include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -23,6 +22,8 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string summary;
   std::string output;
+  std::string coordinate;
+  SecurityArguments security;
   bool resume = false;
   bool check = false;
   bool quiet = false;
@@ -54,6 +55,14 @@ std::string ending(const RunSummary& summary) {
   std::string text = fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
       summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
+  if (summary.communication) {
+    text += fmt::format(
+        "communication: {:.1f} % of a step within the backward pass, {:.1f} % after it, {:.1f} % waiting for "
+        "the "
+        "slowest replica\n",
+        100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
+        100 * summary.communication->waiting);
+  }
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
@@ -77,6 +86,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
   options.processes = processes;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.coordinate = arguments.coordinate;
+  options.security = security_of(arguments.security);
   options.say = [&](const std::string& text) { progress.message(text); };
   options.warn = [&](const std::string& text) {
     if (!quiet) std::cerr << "warning: " << text << std::endl;
@@ -91,22 +103,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   return code_of(summary, stop);
 }
 
-/// When one process fails, all end. A mistake in the job is found by all of them: rank 0 says it for all, and the others speak
-/// only when rank 0 has not ended them by then.
-int train_with(const TrainArguments& arguments, Processes& processes) {
-  try {
-    return train(arguments, &processes);
-  } catch (const std::exception& error) {
-    if (processes.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    const int code = report(error);
-    processes.abort(code);
-    return code;
-  }
-}
-
 int train(const TrainArguments& arguments) {
-  const std::unique_ptr<Processes> processes = join_processes();
-  return processes ? train_with(arguments, *processes) : train(arguments, nullptr);
+  const std::unique_ptr<Processes> processes = join_together();
+  return run_together(processes.get(), [&] { return train(arguments, processes.get()); });
 }
 
 }  // namespace
@@ -119,6 +118,10 @@ void add_train(CLI::App& app, Action& action) {
   add_overrides(*verb, arguments->overrides);
   verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb->add_option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
+  verb->add_option(
+      "--coordinate", arguments->coordinate,
+      "HOST:PORT where workers of other hosts join (telar work); the servers are strategy.server_addresses");
+  add_security(*verb, arguments->security);
   verb->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
   verb->add_flag("--check", arguments->check, "Say whether the job is right, and train nothing");
   verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
@@ -128,6 +131,7 @@ void add_train(CLI::App& app, Action& action) {
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
+      "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
       "was "
       "given, 130 stopped by Ctrl-C.");

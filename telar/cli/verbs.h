@@ -14,6 +14,9 @@ void add_evaluate(CLI::App& app, Action& action);
 void add_predict(CLI::App& app, Action& action);
 void add_devices(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
+void add_serve(CLI::App& app, Action& action);
+void add_work(CLI::App& app, Action& action);
 void add_weave(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 
 }  // namespace telar::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -18,6 +19,10 @@ class Group {
   /// [begin, end) of the part of `count` floats that this member sums and updates: its shard. The shards of the members that
   /// share one copy of the parameters make up the whole.
   virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
+
+  /// Zeroed memory in which buckets lie, 64-byte aligned, as long as the member lives or until the next call: members may look
+  /// into each other's. Every member asks for as much. Waits.
+  virtual std::span<std::byte> allocate(size_t bytes) = 0;
 
   /// Starts summing `bucket` over the members; after `finish`, this member's shard of it holds the sum. The rest of the bucket
   /// is then undefined. Returns at once.

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "telar/comm/group.h"
+#include "telar/core/error.h"
 
 namespace telar {
 
@@ -27,6 +29,14 @@ class Processes {
   /// The lowest of the values of all. Waits.
   virtual int lowest(int value) = 0;
 
+  /// Replaces each value by the lowest that a process has in its place; all give as many. Waits.
+  virtual void lowest(std::span<float> values) = 0;
+  /// Waits for all, asleep but for a moment every few milliseconds: for those who leave the cores to others meanwhile.
+  virtual void sleep_until_all_come() = 0;
+  /// Replaces the values by their sums over the processes, by the communication library's own blocking call; a process that is
+  /// lost is not noticed in it. For measuring beside it.
+  virtual void library_all_reduce(std::span<float> values) = 0;
+
   /// Replaces the text by that of rank `from`, of any length. Waits.
   void broadcast(std::string& text, int from = 0);
   /// True for all when it is true for one. Waits.
@@ -40,12 +50,23 @@ class Processes {
   /// the group of this process and must outlive it; every process must have as many. Waits.
   virtual std::unique_ptr<Group> join(Group& local) = 0;
 
+  /// Whether processes of one host sum in each other's memory, as they do when they can, or by MPI alone: for what join() is asked
+  /// later, by all of them alike.
+  virtual void share_memory(bool share) = 0;
+
+  /// For a process that has been lost for 26 s when no operation here has noticed: this one computes, or waits for something else.
+  /// Called once, on another thread; it may abort().
+  virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
+
   /// Ends all processes at once, this one too, with this exit code.
   virtual void abort(int code) = 0;
 };
 
 /// The processes among which this one was started; null when it was started alone. Once a process. Throws Error (user) when it was
 /// started by MPI and this build has none.
-std::unique_ptr<Processes> join_processes();
+///
+/// Until all have come nobody can be named. When that has taken 28 s, `late` is called on another thread with an Error (run) that
+/// says so; it may end this process.
+std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late = {});
 
 }  // namespace telar

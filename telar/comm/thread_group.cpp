@@ -1,11 +1,13 @@
 #include "telar/comm/thread_group.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
 #include <mutex>
 #include <thread>
 
+#include "telar/core/buffer.h"
 #include "telar/core/error.h"
 
 namespace telar {
@@ -20,6 +22,39 @@ struct Exchange {
   std::vector<std::span<float>> buckets;  // by rank
   std::atomic<uint64_t> arrived{0};
 };
+
+constexpr size_t kBlock = 2048;  // floats: a block of two members and their sum stay in the first-level cache
+
+/// to = a + b. `to` may be a or b themselves, which the compiler cannot know.
+void add(const float* a, const float* b, float* to, size_t count) {
+#pragma omp simd
+  for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+}
+
+/// The sum of [from, from + count) of every row, in rank order, count <= kBlock. `to` may be that place of a row.
+void sum_rows(const std::vector<std::span<float>>& rows, size_t from, size_t count, float* to) {
+  const size_t last = rows.size() - 1;
+  std::array<float, kBlock> partial;
+  const float* sum = rows[0].data() + from;
+  for (size_t r = 1; r < last; ++r) {
+    add(sum, rows[r].data() + from, partial.data(), count);
+    sum = partial.data();
+  }
+  add(sum, rows[last].data() + from, to, count);
+}
+
+/// The same, written to every row.
+void sum_for_all(const std::vector<std::span<float>>& rows, size_t from, size_t count) {
+  float* first = rows[0].data() + from;
+  if (rows.size() == 2) {  // in one pass
+    float* second = rows[1].data() + from;
+#pragma omp simd
+    for (size_t i = 0; i < count; ++i) first[i] = second[i] = first[i] + second[i];
+    return;
+  }
+  sum_rows(rows, from, count, first);
+  for (size_t r = 1; r < rows.size(); ++r) std::copy_n(first, count, rows[r].data() + from);
+}
 
 void pause_thread() {
 #if defined(__x86_64__)
@@ -80,6 +115,11 @@ class ThreadMember final : public Group {
   int rank() const override { return rank_; }
   int size() const override { return shared_.size; }
 
+  std::span<std::byte> allocate(size_t bytes) override {
+    memory_ = Buffer(bytes);
+    return {memory_.data(), memory_.size()};
+  }
+
   void start_reduce_scatter(std::span<float> bucket) override {
     if (started_.size() == count_started_) started_.push_back(&shared_.exchange(count_started_));
     Exchange& exchange = *started_[count_started_++];
@@ -109,13 +149,14 @@ class ThreadMember final : public Group {
   }
 
   void all_reduce(std::span<float> values) override {
-    const std::vector<std::span<float>> all = publish(values);
-    std::vector<float> sums(values.size(), 0.0F);
-    for (const auto& other : all) {
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] += other[i];
+    if (shared_.size == 1) return;
+    // Each member sums its shard and gives it to all.
+    const std::vector<std::span<float>>& all = publish(values);
+    const auto [begin, end] = shard(values.size());
+    for (size_t from = begin; from < end; from += kBlock) {
+      sum_for_all(all, from, std::min(kBlock, end - from));
     }
-    shared_.barrier();  // everybody has read before anybody writes
-    std::copy(sums.begin(), sums.end(), values.begin());
+    shared_.barrier();
   }
 
   double sum_over_shards(double value) override {
@@ -131,7 +172,7 @@ class ThreadMember final : public Group {
   }
 
   void all_gather(std::span<float> rows) override {
-    const std::vector<std::span<float>> all = publish(rows);
+    const std::vector<std::span<float>>& all = publish(rows);
     const size_t length = rows.size() / all.size();
     for (size_t r = 0; r < all.size(); ++r) {
       if (static_cast<int>(r) == rank_) continue;
@@ -160,22 +201,12 @@ class ThreadMember final : public Group {
     if (shared_.size == 1) return;
     const std::span<float> mine = exchange.buckets[static_cast<size_t>(rank_)];
     const auto [begin, end] = shard(mine.size());
-    // In blocks that stay in the first-level cache; always in rank order.
-    constexpr size_t kBlock = 2048;
-    std::array<float, kBlock> sum;
     for (size_t from = begin; from < end; from += kBlock) {
-      const size_t length = std::min(kBlock, end - from);
-      const float* first = exchange.buckets[0].data() + from;
-      std::copy(first, first + length, sum.begin());
-      for (size_t r = 1; r < exchange.buckets.size(); ++r) {
-        const float* other = exchange.buckets[r].data() + from;
-        for (size_t i = 0; i < length; ++i) sum[i] += other[i];
-      }
-      std::copy(sum.begin(), sum.begin() + static_cast<std::ptrdiff_t>(length), mine.data() + from);
+      sum_rows(exchange.buckets, from, std::min(kBlock, end - from), mine.data() + from);
     }
   }
 
-  std::vector<std::span<float>> publish(std::span<float> mine) {
+  const std::vector<std::span<float>>& publish(std::span<float> mine) {
     shared_.published[static_cast<size_t>(rank_)] = mine;
     shared_.barrier();
     return shared_.published;  // stable until everybody has passed the barrier that ends the collective
@@ -183,6 +214,7 @@ class ThreadMember final : public Group {
 
   ThreadTeam::Shared& shared_;
   int rank_;
+  Buffer memory_;
   std::vector<Exchange*> started_;
   size_t count_started_ = 0;
   size_t count_done_ = 0;

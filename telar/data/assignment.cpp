@@ -44,4 +44,40 @@ FixedSlice::Order FixedSlice::order(uint32_t epoch) const {
   return order_;
 }
 
+LeasedParts::LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts) {
+  for (int64_t part = 0; part < parts; ++part) {
+    parts_.push_back(
+        std::make_unique<FixedSlice>(size, global_batch, seed, shuffle, Part{part, part + 1, parts}));
+  }
+}
+
+void LeasedParts::clear() {
+  const std::scoped_lock lock(mutex_);
+  entries_.clear();
+}
+
+void LeasedParts::add(int64_t step, int64_t part) {
+  const std::scoped_lock lock(mutex_);
+  entries_.emplace_back(step, part);
+}
+
+int64_t LeasedParts::steps(uint32_t /*epoch*/) const {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+std::pair<int64_t, int64_t> LeasedParts::entry(int64_t index) const {
+  const std::scoped_lock lock(mutex_);
+  return entries_.at(static_cast<size_t>(index));
+}
+
+int64_t LeasedParts::batch_samples(uint32_t epoch, int64_t step) const {
+  return parts_.front()->batch_samples(epoch, entry(step).first);
+}
+
+std::vector<uint32_t> LeasedParts::samples(uint32_t epoch, int64_t step) const {
+  const auto [batch, part] = entry(step);
+  return parts_.at(static_cast<size_t>(part))->samples(epoch, batch);
+}
+
 }  // namespace telar

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace telar {
@@ -64,6 +65,30 @@ class FixedSlice : public Assignment {
 class WholeBatch : public FixedSlice {
  public:
   WholeBatch(int64_t size, int64_t batch, Part part = {}) : FixedSlice(size, batch, 0, false, part) {}
+};
+
+/// Parts of global batches as they are leased (telar/data/lease_book.h): the i-th step is the i-th part that was added. The global
+/// order and the batches are those of FixedSlice.
+class LeasedParts : public Assignment {
+ public:
+  /// `parts`: equal ones of each global batch. Throws Error (user) like FixedSlice.
+  LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts);
+
+  /// Forgets what was added.
+  void clear();
+  /// Part `part` of the global batch `step`.
+  void add(int64_t step, int64_t part);
+
+  int64_t steps(uint32_t epoch) const override;
+  int64_t batch_samples(uint32_t epoch, int64_t step) const override;
+  std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const override;
+
+ private:
+  std::pair<int64_t, int64_t> entry(int64_t index) const;
+
+  std::vector<std::unique_ptr<FixedSlice>> parts_;
+  mutable std::mutex mutex_;                          ///< guards entries_
+  std::vector<std::pair<int64_t, int64_t>> entries_;  ///< step and part
 };
 
 }  // namespace telar

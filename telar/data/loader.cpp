@@ -56,6 +56,14 @@ void Loader::start(uint32_t epoch, int64_t first_step) {
   work_.notify_all();
 }
 
+void Loader::extend() {
+  {
+    const std::scoped_lock lock(mutex_);
+    end_ = assignment_.steps(epoch_);
+  }
+  work_.notify_all();
+}
+
 const Batch* Loader::next() {
   const auto begin = Clock::now();
   std::unique_lock lock(mutex_);

@@ -47,6 +47,9 @@ class Loader {
   /// invalid.
   void start(uint32_t epoch, int64_t first_step);
 
+  /// The assignment has become longer: goes on to what are its steps now.
+  void extend();
+
   /// The next batch, in the order of steps; null at the end of the epoch. Valid until the following next() or
   /// start(). Throws what reading it threw, and again when called again.
   const Batch* next();

@@ -97,6 +97,7 @@ struct UpdateBindings {
   std::byte* parameters = nullptr;
   const std::byte* gradients = nullptr;
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
+  size_t gradients_begin = 0;      ///< byte of the arena at which `gradients` begins
 };
 
 /// A compiled update graph. Element-wise over the arenas, so any range [begin, end) of bytes may be updated alone

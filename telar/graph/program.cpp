@@ -18,6 +18,9 @@ std::string name_of(Action action) {
     case Action::forward: return "forward";
     case Action::backward: return "backward";
     case Action::weight_gradients: return "weight_gradients";
+    case Action::push_gradient: return "push_gradient";
+    case Action::push_difference: return "push_difference";
+    case Action::pull: return "pull";
   }
   return "?";
 }
@@ -31,8 +34,8 @@ std::string Program::str() const {
   for (size_t w = 0; w < workers.size(); ++w) {
     std::vector<std::string> names;
     std::map<Action, int> micro_batch;
-    for (const Action action : workers[w].schedule) {
-      names.push_back(name_of(action));
+    for (const auto& [action, every] : workers[w].schedule) {
+      names.push_back(every == 1 ? name_of(action) : fmt::format("{} every {}", name_of(action), every));
       if (action == Action::forward || action == Action::backward)
         names.back() += fmt::format(" {}", micro_batch[action]++);
     }
@@ -41,7 +44,13 @@ std::string Program::str() const {
     if (!workers[w].weight_gradients.nodes().empty())
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
   }
-  return text + "update\n" + update.str();
+  text += "update\n" + update.str();
+  if (!servers) return text;
+  text += servers->rounds ? "servers, in rounds\n" : "servers, each push by itself\n";
+  for (size_t s = 0; s < servers->servers.size(); ++s) {
+    text += fmt::format("server {}\n", s) + servers->servers[s].update.str();
+  }
+  return text;
 }
 
 }  // namespace telar

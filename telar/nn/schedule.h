@@ -25,9 +25,9 @@ struct CosineSchedule {
 struct Schedule {
   double base = 0.01;
   std::variant<ConstantSchedule, StepSchedule, CosineSchedule> shape;
-  int64_t warmup_steps =
-      0;  ///< first steps, in which the rate rises linearly from base / warmup_steps to base
-  int64_t total_steps = 0;  ///< of the whole training, warm-up included; needed by the cosine
+  int64_t warmup_steps = 0;  ///< first steps, in which the rate rises linearly and reaches base with the last
+  double warmup_from = 0;    ///< the rate from which it rises
+  int64_t total_steps = 0;   ///< of the whole training, warm-up included; needed by the cosine
 };
 
 /// The rate of step 1, 2, …; after `total_steps` a cosine stays at its minimum.

@@ -104,6 +104,7 @@ void add_optimizer(GraphBuilder& graph, const std::string& name, const UpdateInp
     void operator()(const SgdOptions& options) const { sgd_update(graph, name, inputs, options); }
     void operator()(const AdamOptions& options) const { adam_update(graph, name, inputs, options); }
     void operator()(const RmspropOptions& options) const { rmsprop_update(graph, name, inputs, options); }
+    void operator()(const AdagradOptions& options) const { adagrad_update(graph, name, inputs, options); }
   };
   std::visit(Visitor{graph, name, inputs}, optimizer);
 }

@@ -20,7 +20,7 @@ enum class Loss : uint8_t {
 enum class Precision : uint8_t { f32, bf16 };
 
 /// AdamW is AdamOptions with `decoupled`.
-using Optimizer = std::variant<SgdOptions, AdamOptions, RmspropOptions>;
+using Optimizer = std::variant<SgdOptions, AdamOptions, RmspropOptions, AdagradOptions>;
 
 struct StepOptions {
   int64_t batch = 32;  ///< what the graphs are built for; Graph::with_batch gives others

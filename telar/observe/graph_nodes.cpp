@@ -25,9 +25,11 @@ std::string_view op_of(ValueKind kind) { return kind == ValueKind::input ? "Plac
 
 class Converter {
  public:
-  Converter(const Graph& graph, const std::string& device, const std::string& prefix)
+  Converter(const Graph& graph, const std::string& device, const std::string& prefix,
+            const std::map<std::string, std::string>& device_of)
       : graph_(graph),
         device_(device),
+        device_of_(device_of),
         prefix_(prefix.empty() ? "" : legal(prefix) + "/"),
         names_(graph.values().size()) {}
 
@@ -43,10 +45,11 @@ class Converter {
   void add_source(size_t id) {
     const Value& value = graph_.values()[id];
     names_[id] = unique(legal(value.name));
+    const auto placed = device_of_.find(value.name);
     nodes_.push_back({names_[id],
                       std::string(op_of(value.kind)),
                       {},
-                      device_,
+                      placed == device_of_.end() ? device_ : placed->second,
                       {{"type", value.type.str()}},
                       {value.type.shape}});
   }
@@ -77,6 +80,7 @@ class Converter {
 
   const Graph& graph_;
   const std::string& device_;
+  const std::map<std::string, std::string>& device_of_;
   std::string prefix_;
   std::vector<std::string> names_;  ///< of the node that makes each value
   std::set<std::string> taken_;
@@ -85,8 +89,9 @@ class Converter {
 
 }  // namespace
 
-std::vector<GraphNode> graph_nodes(const Graph& graph, const std::string& device, const std::string& prefix) {
-  return Converter(graph, device, prefix).run();
+std::vector<GraphNode> graph_nodes(const Graph& graph, const std::string& device, const std::string& prefix,
+                                   const std::map<std::string, std::string>& device_of) {
+  return Converter(graph, device, prefix, device_of).run();
 }
 
 }  // namespace telar

@@ -21,9 +21,10 @@ struct GraphNode {
 
 /// The nodes of `graph` for TensorBoard: each operation under its layer (scope "layer1.0.conv1" becomes the boxes
 /// "layer1/0/conv1"), inputs as placeholders, parameters and buffers as variables inside the layer that they are
-/// named after. `device` is where the graph runs; `prefix` ("worker0") puts all of it in a box of that name, so that
+/// named after. `device` is where the graph runs, `device_of` where a variable lies (empty: there too); `prefix` ("worker0") puts all of it in a box of that name, so that
 /// the graphs of several workers can stand in one list.
 std::vector<GraphNode> graph_nodes(const Graph& graph, const std::string& device,
-                                   const std::string& prefix = "");
+                                   const std::string& prefix = "",
+                                   const std::map<std::string, std::string>& device_of = {});
 
 }  // namespace telar

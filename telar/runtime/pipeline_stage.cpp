@@ -25,12 +25,12 @@ std::vector<std::string> trained_by(const Graph& graph) {
   return names;
 }
 
-size_t schedule_depth(const std::vector<Action>& schedule) {
+size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
   int64_t depth = 0;
   int64_t now = 0;
-  for (const Action action : schedule) {
-    if (action == Action::forward) depth = std::max(depth, ++now);
-    if (action == Action::backward) --now;
+  for (const ScheduledAction& scheduled : schedule) {
+    if (scheduled.action == Action::forward) depth = std::max(depth, ++now);
+    if (scheduled.action == Action::backward) --now;
   }
   return static_cast<size_t>(std::max<int64_t>(1, depth));
 }
@@ -53,7 +53,7 @@ void add_times(std::vector<OperationTime>& sums, const std::vector<OperationTime
 
 PipelineStage::PipelineStage(const Program& program, size_t stage, std::unique_ptr<Device> device,
                              Group& group, StageExchange& exchange, uint64_t seed)
-    : Replica(program, program.workers[stage], std::move(device), &group, seed),
+    : Replica(program, program.workers[stage], std::move(device), &group, nullptr, seed),
       stage_(stage),
       exchange_(exchange),
       weight_gradients_(fuse_activations(program.workers[stage].weight_gradients)),
@@ -156,14 +156,14 @@ void PipelineStage::bind(Plan& plan) {
     const auto addresses = exchange_.addresses(micro_batch.first);
     const std::span<std::byte> activations{memory_.data() + i % in_flight_ * slot_bytes_, slot_bytes_};
     micro_batch.context = micro_batch.graph->executable->bind(
-        state_->arena, {state_->parameters.data(), gradient_memory(), metrics_, activations,
+        state_->arena, {state_->parameters.data(), gradients_.data(), metrics_, activations,
                         micro_batch.graph->prepared.data(), &addresses});
   }
   if (plan.weight_gradients) {
     const auto addresses = exchange_.addresses(0);
     plan.weight_gradients_context =
         plan.weight_gradients->bind(state_->arena, {state_->parameters.data(),
-                                                    gradient_memory(),
+                                                    gradients_.data(),
                                                     metrics_,
                                                     {memory_.data(), memory_.size()},
                                                     nullptr,
@@ -189,7 +189,7 @@ void PipelineStage::clear_sums() {
   // Micro-batches add; what is left for the end is overwritten.
   for (const std::string& name : trained_by(gradient_)) {
     const ArenaLayout::Slot& slot = state_->arena.find(name);
-    std::memset(gradient_memory() + slot.offset, 0, align_up(slot.layout.bytes));
+    std::memset(gradients_.data() + slot.offset, 0, align_up(slot.layout.bytes));
   }
 }
 
@@ -263,7 +263,7 @@ void PipelineStage::compute(Action action) {
 
 void PipelineStage::run_all(const BatchView& batch, const StepInputs& inputs, const Run& run) {
   begin_step(batch, inputs);
-  for (const Action action : program_.workers[stage_].schedule) act(action, run);
+  for (const ScheduledAction& scheduled : program_.workers[stage_].schedule) act(scheduled.action, run);
   waited_ = 0;
   std::fill(metrics_.begin(), metrics_.end(), 0.0F);
   group_->barrier();

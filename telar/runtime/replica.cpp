@@ -19,10 +19,16 @@ constexpr const char* kInputLabel = "label";
 constexpr const char* kInputSample = "sample";
 constexpr const char* kInputRandom = "random";
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
-                 Group* group, uint64_t seed)
+                 Group* group, const StoreAccess* store, uint64_t seed)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
       device_(std::move(device)),
@@ -31,7 +37,8 @@ Replica::Replica(const Program& program, const WorkerProgram& worker, std::uniqu
       random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0},
       evaluation_(fuse_activations(program.evaluation)),
       prediction_(fuse_activations(program.prediction)),
-      schedule_(worker.schedule) {}
+      schedule_(worker.schedule),
+      store_(store) {}
 
 const Graph& Replica::graph_of(Purpose purpose) const {
   switch (purpose) {
@@ -49,9 +56,22 @@ std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_
 
 void Replica::attach(SharedState& state) {
   state_ = &state;
-  if (state.gradients.size() == 0) gradients_ = Buffer(state.arena.bytes);
+  if (state.gradients.size() > 0) {
+    gradients_ = {state.gradients.data(), state.arena.bytes};
+  } else if (group_ != nullptr) {
+    gradients_ = group_->allocate(state.arena.bytes);
+  } else {
+    own_gradients_ = Buffer(state.arena.bytes);
+    gradients_ = {own_gradients_.data(), state.arena.bytes};
+  }
   owned_ = find_owned_ranges();
   updater_ = device_->compile_update(program_.update, state.arena);
+  if (store_ == nullptr) return;
+  exchange_.emplace(*program_.servers, store_->servers, program_.parameters, state.arena, *device_);
+  const bool accrues = std::any_of(schedule_.begin(), schedule_.end(), [](const ScheduledAction& scheduled) {
+    return scheduled.action == Action::push_gradient && scheduled.every > 1;
+  });
+  if (accrues) accrued_ = Buffer(state.arena.bytes);
 }
 
 Context& Replica::context_for(Purpose purpose, int64_t batch) {
@@ -69,7 +89,7 @@ Context& Replica::context_for(Purpose purpose, int64_t batch) {
     if (other.second.context || !other.second.executable) continue;
     other.second.context = other.second.executable->bind(
         state_->arena,
-        {state_->parameters.data(), gradient_memory(), metrics_, {activations_.data(), activations_.size()}});
+        {state_->parameters.data(), gradients_.data(), metrics_, {activations_.data(), activations_.size()}});
   }
   return *compiled.context;
 }
@@ -82,12 +102,24 @@ void Replica::set_inputs(Context& context, const BatchView& part, uint32_t epoch
   context.set_input(kInputRandom, random_.data());
 }
 
+template <typename Body>
+void Replica::communicating(const Body& body) {
+  const auto start = Clock::now();
+  body();
+  communication_seconds_ += seconds_since(start);
+}
+
 void Replica::communicate(const Node& node, std::span<float> memory) {
   if (group_ == nullptr) return;
+  communicating([&] { exchange(node, memory); });
+}
+
+void Replica::exchange(const Node& node, std::span<float> memory) {
   if (node.op->name() == "reduce_bucket") {
     const auto [begin, end] = state_->buckets[static_cast<size_t>(node.attributes.integer("bucket"))];
     group_->start_reduce_scatter(
-        gradients_.as<float>().subspan(begin / sizeof(float), (end - begin) / sizeof(float)));
+        {reinterpret_cast<float*>(gradients_.data() + begin), (end - begin) / sizeof(float)});
+    ++started_;
     return;
   }
   // The device has put its row first.
@@ -99,7 +131,13 @@ void Replica::communicate(const Node& node, std::span<float> memory) {
 }
 
 void Replica::poll() {
-  if (group_ != nullptr) group_->poll();
+  if (complete_ < started_) communicating([this] { complete_ = group_->poll(); });
+}
+
+void Replica::finish() {
+  if (group_ == nullptr) return;
+  group_->finish();
+  started_ = complete_ = 0;
 }
 
 void Replica::communicate_without_samples() {
@@ -147,19 +185,15 @@ std::vector<std::pair<size_t, size_t>> Replica::find_owned_ranges() const {
   return ranges;
 }
 
-std::byte* Replica::gradient_memory() const {
-  const Buffer& memory = gradients_.size() > 0 ? gradients_ : state_->gradients;
-  return const_cast<std::byte*>(memory.data());
-}
-
 double Replica::exchange_norm() {
   double sum = 0;
   for (const auto& [begin, end] : owned_) sum += updater_->sum_of_squares(update_bindings(), begin, end);
-  return group_ == nullptr ? sum : group_->sum_over_shards(sum);
+  if (group_ != nullptr) communicating([&] { sum = group_->sum_over_shards(sum); });
+  return sum;
 }
 
 UpdateBindings Replica::update_bindings() const {
-  UpdateBindings bindings{state_->parameters.data(), gradient_memory(), {}};
+  UpdateBindings bindings{state_->parameters.data(), gradients_.data(), {}};
   for (Buffer& buffer : state_->states) bindings.states.push_back(buffer.data());
   return bindings;
 }
@@ -180,26 +214,91 @@ std::vector<double> Replica::take_metrics() {
   return sums;
 }
 
+void Replica::accrue(int64_t samples) {
+  pending_samples_ += samples;
+  ++pending_batches_;
+  if (accrued_.size() == 0) return;
+  const std::span<float> sums = accrued_.as<float>();
+  const std::span<const float> gradients(reinterpret_cast<const float*>(gradients_.data()), sums.size());
+  if (pending_batches_ == 1) {
+    std::copy(gradients.begin(), gradients.end(), sums.begin());
+  } else {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += gradients[i];
+  }
+}
+
+void Replica::push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result) {
+  ServerExchange::Terms terms;
+  terms.pull = then_pull;
+  terms.learning_rate =
+      static_cast<float>(program_.servers->learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
+  terms.push = true;
+  if (program_.servers->rounds) {
+    terms.round = store_->next_round();
+    terms.push = terms.round.has_value();
+  }
+  StoreReport report;
+  if (action == Action::push_difference) {
+    terms.samples = static_cast<float>(pending_samples_);
+    report = exchange_->push_differences(terms, state_->parameters.data());
+  } else {
+    // The mean of each batch counts as a gradient of its own, as if each had been pushed.
+    terms.samples = static_cast<float>(pending_samples_) / static_cast<float>(pending_batches_);
+    const std::byte* gradients = accrued_.size() > 0 ? accrued_.data() : gradients_.data();
+    report = exchange_->push_gradients(gradients, pending_batches_, terms, state_->parameters.data());
+  }
+  pending_samples_ = 0;
+  pending_batches_ = 0;
+  result.fate = terms.push && !report.late ? StepResult::Fate::used : StepResult::Fate::dropped;
+  result.finite = result.finite && report.finite;
+  result.staleness = report.staleness;
+  result.lost_updates = report.lost_updates;
+}
+
+void Replica::pull() { exchange_->pull(state_->parameters.data()); }
+
+StepResult Replica::flush(const StepInputs& inputs) {
+  StepResult result;
+  if (pending_batches_ == 0) return result;
+  for (const auto& [action, every] : schedule_) {
+    if (action == Action::push_gradient || action == Action::push_difference)
+      push(action, true, inputs, result);
+  }
+  return result;
+}
+
 Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
   Step step;
   double sum_of_squares = 0;
   bool summed = false;
+  bool pulled = false;
+  ++steps_;
+  const auto due = [this](const ScheduledAction& scheduled) { return steps_ % scheduled.every == 0; };
+  const bool pull_is_due = std::any_of(
+      schedule_.begin(), schedule_.end(),
+      [&](const ScheduledAction& scheduled) { return scheduled.action == Action::pull && due(scheduled); });
   std::fill(metrics_.begin(), metrics_.end(), 0.0F);
   begin_step(part, inputs);
-  for (const Action action : schedule_) {
-    switch (action) {
+  for (const ScheduledAction& scheduled : schedule_) {
+    if (!due(scheduled)) continue;
+    switch (scheduled.action) {
       case Action::compute_gradient:
       case Action::forward:
       case Action::backward:
       case Action::weight_gradients: {
-        const auto start = std::chrono::steady_clock::now();
-        compute(action);
-        step.computed = std::chrono::steady_clock::now();
+        const auto start = Clock::now();
+        compute(scheduled.action);
+        step.computed = Clock::now();
         step.compute_seconds += std::chrono::duration<double>(step.computed - start).count();
+        step.within_gradient_seconds += std::exchange(communication_seconds_, 0.0);
+        if (store_ == nullptr) break;
+        step.result.finite = std::isfinite(metrics_[0]);
+        accrue(part.size);
+        step.result.fate = StepResult::Fate::pending;
         break;
       }
-      case Action::finish_exchange: group_->finish(); break;
-      case Action::exchange_metrics: group_->all_reduce(metrics_); break;
+      case Action::finish_exchange: communicating([this] { finish(); }); break;
+      case Action::exchange_metrics: communicating([this] { group_->all_reduce(metrics_); }); break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
         sum_of_squares = exchange_norm();
@@ -212,10 +311,20 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         if (updater_->clips() && !summed) sum_of_squares = exchange_norm();
         step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
-      case Action::wait_for_all: group_->barrier(); break;
+      case Action::wait_for_all: communicating([this] { group_->barrier(); }); break;
+      case Action::push_gradient:
+      case Action::push_difference:
+        if (!step.result.finite) break;
+        push(scheduled.action, pull_is_due, inputs, step.result);
+        pulled = pull_is_due;
+        break;
+      case Action::pull:
+        if (!pulled) pull();
+        break;
     }
   }
   step.compute_seconds -= std::exchange(waited_, 0.0);
+  step.after_gradient_seconds = std::exchange(communication_seconds_, 0.0);
   step.result.metrics = take_metrics();
   return step;
 }
@@ -247,7 +356,7 @@ std::string Replica::find_non_finite(const BatchView& part, const StepInputs& in
     set_inputs(context, part, inputs.epoch);
     if (auto found = context.find_non_finite(*this)) first_non_finite_ = *found;
   }
-  if (group_ != nullptr) group_->finish();
+  finish();
   return std::exchange(first_non_finite_, {});
 }
 
@@ -255,7 +364,7 @@ std::vector<OperationTime> Replica::profile(const BatchView& part, const StepInp
   Context& context = context_for(Purpose::gradient, part.size);
   set_inputs(context, part, inputs.epoch);
   auto times = context.profile(*this);
-  if (group_ != nullptr) group_->finish();
+  finish();
   return times;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "telar/comm/group.h"
 #include "telar/core/buffer.h"
@@ -26,8 +27,9 @@ struct SharedState {
 /// All methods are called on the replica's own thread.
 class Replica : public HostOperations {
  public:
+  /// `store`: of a program with parameter servers, else null.
   Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
-          uint64_t seed);
+          const StoreAccess* store, uint64_t seed);
 
   const Device& device() const { return *device_; }
 
@@ -37,16 +39,20 @@ class Replica : public HostOperations {
 
   struct Step {
     StepResult result;
-    double compute_seconds = 0;  ///< without the waiting for other workers
-    std::chrono::steady_clock::time_point computed;
+    double compute_seconds = 0;                      ///< of the graphs, without waiting for other stages
+    double within_gradient_seconds = 0;              ///< of these, in the group
+    double after_gradient_seconds = 0;               ///< in the group, after it
+    std::chrono::steady_clock::time_point computed;  ///< when the gradients were ready
   };
   Step train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  void pull();
+  StepResult flush(const StepInputs& inputs);
   std::vector<double> evaluate(const BatchView& part);
   std::vector<float> predict(const BatchView& part);
   virtual std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
   virtual std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 
-  const std::byte* gradients() const { return gradient_memory(); }
+  const std::byte* gradients() const { return gradients_.data(); }
   /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after a step.
   const std::vector<std::pair<size_t, size_t>>& owned_ranges() const { return owned_; }
   virtual size_t activation_bytes() const { return activations_.size(); }
@@ -63,8 +69,6 @@ class Replica : public HostOperations {
   virtual double exchange_norm();
   virtual std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
   UpdateBindings update_bindings() const;
-  /// The arena of gradients.
-  std::byte* gradient_memory() const;
 
   const Program& program_;
   Graph gradient_;
@@ -72,6 +76,7 @@ class Replica : public HostOperations {
   Group* group_;  ///< null for a worker alone
   SharedState* state_ = nullptr;
   std::unique_ptr<Updater> updater_;
+  std::span<std::byte> gradients_;  ///< as long as the arena of parameters
   std::vector<float> metrics_;
   std::vector<uint32_t> random_;  ///< seed low, seed high, epoch, 0
   BatchView part_;                ///< of the step that runs
@@ -92,15 +97,31 @@ class Replica : public HostOperations {
   void communicate_without_samples();
   /// False when a gradient was not finite.
   bool update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
+  void accrue(int64_t samples);
+  void push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result);
   std::vector<double> take_metrics();
+  void exchange(const Node& node, std::span<float> memory);
+  void finish();
+  /// Calls the group and counts the time.
+  template <typename Body>
+  void communicating(const Body& body);
 
   Graph evaluation_;
   Graph prediction_;
-  std::vector<Action> schedule_;
+  std::vector<ScheduledAction> schedule_;
   std::vector<std::pair<size_t, size_t>> owned_;
-  Buffer gradients_;
+  const StoreAccess* store_;
+  std::optional<ServerExchange> exchange_;
+  int64_t steps_ = 0;  ///< since the worker began
+  Buffer accrued_;     ///< gradients since the last push, when that is longer ago than one step
+  int64_t pending_samples_ = 0;
+  int64_t pending_batches_ = 0;
+  Buffer own_gradients_;  ///< of a worker alone
   Buffer activations_;
   std::string first_non_finite_;
+  double communication_seconds_ = 0;  ///< in the group, since the step began
+  size_t started_ = 0;                ///< sums since the last finish()
+  size_t complete_ = 0;               ///< how many of them are known to have come
   std::map<std::pair<Purpose, int64_t>, Compiled> compiled_;
 };
 

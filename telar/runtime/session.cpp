@@ -48,6 +48,20 @@ std::string text_of(const ArenaLayout& arena) {
   return text;
 }
 
+CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
+  CommunicationTime time;
+  time.exposed = steps[0].after_gradient_seconds;
+  for (const Replica::Step& step : steps) {
+    time.exposed = std::min(time.exposed, step.after_gradient_seconds);
+    time.waiting += step.after_gradient_seconds;
+    time.within_gradient += step.within_gradient_seconds;
+  }
+  const auto replicas = static_cast<double>(steps.size());
+  time.within_gradient /= replicas;
+  time.waiting = time.waiting / replicas - time.exposed;
+  return time;
+}
+
 size_t input_item_bytes(const Graph& graph, const char* name) {
   if (!graph.has(ValueKind::input, name)) return 0;
   const TensorType& type = graph.value(graph.find(ValueKind::input, name)).type;
@@ -80,8 +94,8 @@ class Session::Impl {
         replicas_.push_back(std::make_unique<PipelineStage>(
             program_, w, std::move(device), team_.member(static_cast<int>(w)), exchange_, options_.seed));
       } else {
-        replicas_.push_back(
-            std::make_unique<Replica>(program_, worker, std::move(device), group, options_.seed));
+        replicas_.push_back(std::make_unique<Replica>(program_, worker, std::move(device), group,
+                                                      options_.store, options_.seed));
       }
     }
     on_each([&](int rank) { replica(rank).device().enter(); });
@@ -113,6 +127,17 @@ class Session::Impl {
     if (staged()) record_bubble(start, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    result.communication = communication_of(steps);
+    return result;
+  }
+
+  void pull() {
+    on_first([this] { replica(0).pull(); });
+  }
+
+  StepResult flush(const StepInputs& inputs) {
+    StepResult result;
+    on_first([&] { result = replica(0).flush(inputs); });
     return result;
   }
 
@@ -285,7 +310,10 @@ class Session::Impl {
   /// The layouts of the parameters by name, chosen by the first replica's device, whose choice all take; or by each stage for
   /// its own.
   std::map<std::string, TensorLayout> wanted_layouts() {
-    const int64_t batch = std::max<int64_t>(1, program_.evaluation.batch() / processes());
+    // A stage's gradient graph is of a micro-batch.
+    const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
+    const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / processes();
+    const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, shares_.shares());
     std::vector<std::vector<std::pair<std::string, TensorLayout>>> wanted(replicas_.size());
     on_each([&](int rank) {
@@ -393,6 +421,8 @@ void Session::initialise() { impl_->initialise(); }
 StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
   return impl_->train(batch, inputs);
 }
+void Session::pull() { impl_->pull(); }
+StepResult Session::flush(const StepInputs& inputs) { return impl_->flush(inputs); }
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
 const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }

@@ -10,6 +10,8 @@
 #include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/communication_time.h"
+#include "telar/runtime/server_exchange.h"
 
 namespace telar {
 
@@ -30,17 +32,26 @@ struct StepInputs {
 };
 
 struct StepResult {
-  std::vector<double> metrics;  ///< sums over the batch's samples, in the order of metric_names
+  std::vector<double> metrics;      ///< sums over the batch's samples, in the order of metric_names
+  CommunicationTime communication;  ///< of this process's replicas
   /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
   /// the parameters are spoilt.
   bool finite = true;
+  /// What became of the gradient, or, of parameter averaging, of the step: it counts; it will be pushed with a later step;
+  /// or the round was complete without it.
+  enum class Fate : uint8_t { used, pending, dropped };
+  Fate fate = Fate::used;
+  double staleness = 0;      ///< updates by others since these parameters were pulled; 0 without servers
+  int64_t lost_updates = 0;  ///< that a parameter server had forgotten when it was restarted
 };
 
 struct SessionOptions {
   uint64_t seed = 0;
   bool measured_shares = false;  ///< split the batch by each replica's measured speed, re-measured as it runs
   std::vector<double> shares;    ///< fixed relative shares of the replicas; empty: equal, or by threads
-  Processes* processes = nullptr;  ///< that train together, of which this is one; null: it is alone
+  Processes* processes = nullptr;      ///< that train together, of which this is one; null: it is alone
+  const StoreAccess* store = nullptr;  ///< of a worker with parameter servers; must outlive the session
+  int64_t typical_batch = 0;  ///< samples of most steps, for which layouts are chosen; 0: the program's batch
 };
 
 /// Memory of one session, for the report and the summary.
@@ -72,6 +83,10 @@ class Session {
 
   /// One training step over the batch, in this process's part of it. 0 samples are allowed where others have some.
   StepResult train(const BatchView& batch, const StepInputs& inputs);
+  /// With parameter servers: takes their parameters.
+  void pull();
+  /// With parameter servers: pushes what is pending, and takes their parameters.
+  StepResult flush(const StepInputs& inputs);
   /// Metric sums over the batch in evaluation mode; changes nothing.
   std::vector<double> evaluate(const BatchView& batch);
   /// The model's output [size, …] in evaluation mode.

@@ -119,8 +119,8 @@ class Pipeline final : public Strategy {
     program.micro_batches = micro_batches;
     for (int s = 0; s < stages; ++s) {
       const StageGraphs& mine = graphs[static_cast<size_t>(s)];
-      WorkerProgram worker{s, mine.micro_batch, one_forward_one_backward(s, stages, micro_batches),
-                           mine.weight_gradients};
+      const std::vector<Action> actions = one_forward_one_backward(s, stages, micro_batches);
+      WorkerProgram worker{s, mine.micro_batch, {actions.begin(), actions.end()}, mine.weight_gradients};
       for (const Action action : {Action::weight_gradients, Action::exchange_metrics, Action::exchange_norm,
                                   Action::update_shard, Action::wait_for_all}) {
         worker.schedule.push_back(action);

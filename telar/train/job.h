@@ -65,12 +65,15 @@ struct OptimizerJob {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double alpha = 0.99;
-  double epsilon = 1e-8;
+  double epsilon = 0;  ///< 0 in a job as written: the optimizer's own default, filled in by the reader
+  double lr_decay = 0;
 };
 
 struct ScheduleJob {
   std::string name = "constant";
   double warmup_epochs = 0;
+  double warmup_rate = 0;
+  std::string scale = "none";
   std::vector<double> milestones;  ///< epochs
   double every_epochs = 0;
   double gamma = 0.1;
@@ -80,6 +83,7 @@ struct ScheduleJob {
 struct TrainingJob {
   int64_t epochs = 10;
   int64_t batch = 32;
+  std::string batch_per = "step";
   int64_t evaluation_batch = 256;
   std::string precision = "f32";
   int64_t seed = 1;
@@ -107,6 +111,22 @@ struct StrategyJob {
   double bucket_mb = 4;
   int64_t stages = 2;         ///< of a pipeline
   int64_t micro_batches = 0;  ///< 0: four for each stage
+  // With parameter servers:
+  int64_t workers = 2;
+  int64_t servers = 1;
+  std::vector<std::string> server_addresses;
+  std::string placement = "greedy";
+  std::vector<std::string> place;
+  int64_t push_every = 1;
+  int64_t fetch_every = 1;
+  int64_t average_every = 10;
+  double outer_learning_rate = 1;
+  double outer_momentum = 0;
+  bool outer_nesterov = false;
+  int64_t backups = 0;
+  int64_t staleness = -1;
+  double snapshot_seconds = 10;
+  bool shared_memory = true;
 };
 
 struct OutputJob {

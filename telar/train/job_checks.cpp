@@ -1,8 +1,10 @@
 #include "telar/train/job_checks.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/strategy/strategy.h"
 
 namespace telar {
 
@@ -55,16 +57,44 @@ void check_training(const Job& job, const Where& where) {
     throw user_error("{}: a warm-up of {} epochs in a training of {}; it must be shorter",
                      where("schedule.warmup_epochs"), job.schedule.warmup_epochs, job.training.epochs);
   }
+  if (job.schedule.scale != "none" && job.training.batch_per != "worker") {
+    throw user_error(
+        "{}: schedule.scale is {}, and the batch does not grow with the number of workers; set "
+        "training.batch_per to worker, or leave the rate as it is",
+        where("schedule.scale"), job.schedule.scale);
+  }
   if (job.training.top_k.empty()) {
     throw user_error("{}: training.top_k is empty; it must have at least one number",
                      where("training.top_k"));
   }
 }
 
+/// How many numbers strategy.threads may have.
+int64_t replicas_of(const StrategyJob& strategy) {
+  if (strategy.name == "single") return 1;
+  if (strategy.name == "pipeline") return strategy.stages;
+  return strategy.name == "mirrored" ? strategy.replicas : strategy.workers + strategy.backups;
+}
+
+void check_servers(const Job& job, const Where& where) {
+  const StrategyJob& strategy = job.strategy;
+  if (job.training.clip_norm > 0) {
+    throw user_error(
+        "{}: training.clip_norm needs the norm over all parameters, which lie on servers with strategy {}; "
+        "leave it "
+        "out, or choose mirrored",
+        where("training.clip_norm"), strategy.name);
+  }
+  if (strategy.outer_nesterov && strategy.outer_momentum == 0) {
+    throw user_error("{}: strategy.outer_nesterov is a form of momentum, and strategy.outer_momentum is 0",
+                     where("strategy.outer_nesterov"));
+  }
+  placement_rules(strategy.place, static_cast<int>(strategy.servers), where("strategy.place"));
+}
+
 void check_strategy(const StrategyJob& strategy, const Where& where) {
-  const bool staged = strategy.name == "pipeline";
-  const int64_t replicas = strategy.name == "single" ? 1 : staged ? strategy.stages : strategy.replicas;
-  const char* worker = staged ? "stage" : "replica";
+  const int64_t replicas = replicas_of(strategy);
+  const char* worker = strategy.name == "pipeline" ? "stage" : "replica";
   const auto given = static_cast<int64_t>(strategy.threads.size());
   if (given != 1 && given != replicas) {
     throw user_error("{}: strategy.threads has {} numbers; there {} {} {}{}", where("strategy.threads"),
@@ -87,10 +117,34 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
 
 }  // namespace
 
+bool uses_servers(const Job& job) {
+  const std::vector<std::string> names = server_strategy_names();
+  return std::find(names.begin(), names.end(), job.strategy.name) != names.end();
+}
+
+std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place, int servers,
+                                           const std::string& where) {
+  std::vector<PlacementRule> rules;
+  for (const std::string& text : place) {
+    const size_t equals = text.rfind('=');
+    int server = -1;
+    const char* end = text.data() + text.size();
+    const char* number = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto [stop, code] = std::from_chars(number, end, server);
+    if (equals == 0 || code != std::errc() || stop != end || server < 0 || server >= servers) {
+      throw user_error("{}: strategy.place has '{}'; write PATTERN=SERVER, the servers being 0 to {}", where,
+                       text, servers - 1);
+    }
+    rules.push_back({text.substr(0, equals), server});
+  }
+  return rules;
+}
+
 void fill_in_defaults(Job& job) {
   if (job.optimizer.learning_rate == 0) {
     job.optimizer.learning_rate = job.optimizer.name.starts_with("adam") ? 0.001 : 0.01;
   }
+  if (job.optimizer.epsilon == 0) job.optimizer.epsilon = job.optimizer.name == "adagrad" ? 1e-10 : 1e-8;
   if (job.data.source == "fashion-mnist" && job.data.path.empty()) {
     job.data.path = "/usr/share/datasets/fashion-mnist";
   }
@@ -100,6 +154,7 @@ void check_job(const Job& job, const Where& where) {
   check_data(job.data, where);
   check_training(job, where);
   check_strategy(job.strategy, where);
+  if (uses_servers(job)) check_servers(job, where);
 }
 
 }  // namespace telar

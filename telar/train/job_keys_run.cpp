@@ -13,9 +13,8 @@ std::vector<JobKey> strategy_keys() {
           kStrategy, [](auto& job) -> auto& { return job.strategy.name; }, {.choices = strategy_names()},
           "single: one device. mirrored: replicas, each with a part of every batch, that share their "
           "gradients. pipeline: the layers cut into stages, through which the parts of a batch follow each "
-          "other. "
-          "`strategy: "
-          "mirrored` is short for it."),
+          "other. With parameter servers (docs/strategies.md): sync_ps, async_sgd, downpour, "
+          "parameter_averaging. `strategy: mirrored` is short for it."),
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.replicas", [](auto& job) -> auto& { return job.strategy.replicas; },
@@ -58,6 +57,93 @@ std::vector<JobKey> strategy_keys() {
   };
 }
 
+const auto& server_strategies() {
+  static const std::vector<std::string> names = server_strategy_names();
+  return names;
+}
+
+std::vector<JobKey> worker_keys() {
+  return {
+      when(kStrategy, server_strategies(),
+           job_key(
+               "strategy.workers", [](auto& job) -> auto& { return job.strategy.workers; },
+               {.least = 1, .most = 1024},
+               "Processes that compute at once. More may join; they wait, and step in.")),
+      when(kStrategy, {"sync_ps"},
+           job_key(
+               "strategy.backups", [](auto& job) -> auto& { return job.strategy.backups; },
+               {.least = 0, .most = 1024},
+               "Further workers: of all gradients of a step the first `workers` count.")),
+      when(kStrategy, {"downpour"},
+           job_key(
+               "strategy.push_every", [](auto& job) -> auto& { return job.strategy.push_every; },
+               {.least = 1, .most = 1e9}, "Steps between two pushes of gradients: n_push.")),
+      when(kStrategy, {"downpour"},
+           job_key(
+               "strategy.fetch_every", [](auto& job) -> auto& { return job.strategy.fetch_every; },
+               {.least = 1, .most = 1e9}, "Steps between two fetches of parameters: n_fetch.")),
+      when(kStrategy, {"async_sgd", "downpour"},
+           job_key(
+               "strategy.staleness", [](auto& job) -> auto& { return job.strategy.staleness; },
+               {.least = -1, .most = 1e9},
+               "A worker waits before it is more batches than this ahead of the slowest. -1: never.")),
+      when(kStrategy, {"parameter_averaging"},
+           job_key(
+               "strategy.average_every", [](auto& job) -> auto& { return job.strategy.average_every; },
+               {.least = 1, .most = 1e9}, "Steps of each worker between two averages.")),
+      when(kStrategy, {"parameter_averaging"},
+           job_key(
+               "strategy.outer_learning_rate",
+               [](auto& job) -> auto& { return job.strategy.outer_learning_rate; },
+               {.least = 0, .most = 1e6, .above_least = true},
+               "Of the step towards the workers' mean. 1, without momentum: the mean itself.")),
+      when(kStrategy, {"parameter_averaging"},
+           job_key(
+               "strategy.outer_momentum", [](auto& job) -> auto& { return job.strategy.outer_momentum; },
+               {.least = 0, .most = 1, .below_most = true}, "Of that step.")),
+      when(kStrategy, {"parameter_averaging"},
+           job_key(
+               "strategy.outer_nesterov", [](auto& job) -> auto& { return job.strategy.outer_nesterov; }, {},
+               "Nesterov's form of that momentum.")),
+  };
+}
+
+std::vector<JobKey> server_keys() {
+  return {
+      when(kStrategy, server_strategies(),
+           job_key(
+               "strategy.servers", [](auto& job) -> auto& { return job.strategy.servers; },
+               {.least = 1, .most = 1024}, "Parameter servers.")),
+      when(kStrategy, server_strategies(),
+           without_result(job_key(
+               "strategy.server_addresses", [](auto& job) -> auto& { return job.strategy.server_addresses; },
+               {},
+               "HOST:PORT of each server that `telar serve` has started; a DNS name stands for all of its "
+               "addresses. Empty: the servers are started on this machine."))),
+      when(kStrategy, server_strategies(),
+           job_key(
+               "strategy.placement", [](auto& job) -> auto& { return job.strategy.placement; },
+               {.choices = placement_policies()},
+               "Of variables on servers. greedy: the largest first, each where the fewest bytes are. "
+               "partitioned: "
+               "the same, large ones cut by rows. round_robin: one after the other.")),
+      when(kStrategy, server_strategies(),
+           job_key(
+               "strategy.place", [](auto& job) -> auto& { return job.strategy.place; }, {},
+               "Variables that go to a given server, before the placement: `[\"conv*=0\", \"*.bias=1\"]`.")),
+      when(kStrategy, server_strategies(),
+           without_result(job_key(
+               "strategy.snapshot_seconds", [](auto& job) -> auto& { return job.strategy.snapshot_seconds; },
+               {.least = 0.1, .most = 1e6},
+               "Between two snapshots of a server: what it can lose when it dies. (`telar serve` has its "
+               "own.)"))),
+      when(kStrategy, server_strategies(),
+           without_result(job_key(
+               "strategy.shared_memory", [](auto& job) -> auto& { return job.strategy.shared_memory; }, {},
+               "Workers and servers of one host use shared memory; false: the network, always."))),
+  };
+}
+
 std::vector<JobKey> output_keys() {
   return {
       without_result(job_key(
@@ -88,7 +174,8 @@ std::vector<JobKey> output_keys() {
 
 std::vector<JobKey> run_keys() {
   std::vector<JobKey> keys;
-  for (const auto& part : {strategy_keys(), output_keys()}) keys.insert(keys.end(), part.begin(), part.end());
+  for (const auto& part : {strategy_keys(), worker_keys(), server_keys(), output_keys()})
+    keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }
 

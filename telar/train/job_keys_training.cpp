@@ -11,10 +11,10 @@ std::vector<JobKey> optimizer_keys() {
   return {
       job_key(
           kOptimizer, [](auto& job) -> auto& { return job.optimizer.name; },
-          {.choices = {"sgd", "adam", "adamw", "rmsprop"}}, "`optimizer: sgd` is short for it."),
+          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}, "`optimizer: sgd` is short for it."),
       job_key(
           "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
-          {.least = 0, .most = 1e6}, "0: 0.01 for sgd and rmsprop, 0.001 for adam and adamw."),
+          {.least = 0, .most = 1e6}, "0: 0.001 for adam and adamw, 0.01 for the others."),
       when(
           kOptimizer, {"sgd", "rmsprop"},
           job_key(
@@ -40,10 +40,16 @@ std::vector<JobKey> optimizer_keys() {
            job_key(
                "optimizer.alpha", [](auto& job) -> auto& { return job.optimizer.alpha; },
                {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
-      when(kOptimizer, {"adam", "adamw", "rmsprop"},
+      when(kOptimizer, {"adagrad"},
+           job_key(
+               "optimizer.lr_decay", [](auto& job) -> auto& { return job.optimizer.lr_decay; },
+               {.least = 0, .most = 1e6},
+               "The learning rate of step t is divided by 1 + (t - 1) times this.")),
+      when(kOptimizer, {"adam", "adamw", "rmsprop", "adagrad"},
            job_key(
                "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
-               {.least = 0, .most = 1, .above_least = true}, "Keeps the division by a small mean finite.")),
+               {.least = 0, .most = 1},
+               "Keeps the division by a small root finite. 0: 1e-10 for adagrad, 1e-08 for the others.")),
   };
 }
 
@@ -55,7 +61,17 @@ std::vector<JobKey> schedule_keys() {
           "How the learning rate changes. `schedule: cosine` is short for it."),
       job_key(
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
-          {.least = 0, .most = 1e6}, "The rate rises from 0 for so long; may be a part of an epoch."),
+          {.least = 0, .most = 1e6}, "The rate rises for so long; may be a part of an epoch."),
+      job_key(
+          "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
+          {.least = 0, .most = 1e6},
+          "From this rate; 0 with `schedule.scale`: from the rate before it is scaled."),
+      job_key(
+          "schedule.scale", [](auto& job) -> auto& { return job.schedule.scale; },
+          {.choices = {"none", "linear", "sqrt"}},
+          "With n workers the learning rate is multiplied by n, or by its square root; for "
+          "`training.batch_per: "
+          "worker`."),
       when(kSchedule, {"step"},
            job_key(
                "schedule.milestones", [](auto& job) -> auto& { return job.schedule.milestones; },
@@ -82,7 +98,14 @@ std::vector<JobKey> loop_keys() {
           {.least = 1, .most = 1e9}, "How often the training goes over all samples."),
       job_key(
           "training.batch", [](auto& job) -> auto& { return job.training.batch; },
-          {.least = 1, .most = 1 << 24}, "Samples of one step, over all replicas."),
+          {.least = 1, .most = 1 << 24},
+          "Samples of one step; of each worker's part of it, if `batch_per` says so."),
+      job_key(
+          "training.batch_per", [](auto& job) -> auto& { return job.training.batch_per; },
+          {.choices = {"step", "worker"}},
+          "step: the batch is shared by all workers. worker: each has so many samples, and n workers n times "
+          "as "
+          "many."),
       without_result(job_key(
           "training.evaluation_batch", [](auto& job) -> auto& { return job.training.evaluation_batch; },
           {.least = 1, .most = 1 << 24}, "Samples at a time in validation and test.")),

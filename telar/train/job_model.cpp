@@ -41,9 +41,7 @@ std::string read_name(const JobNode& node) {
 
 std::string layer_text(const LayerJob& layer) {
   std::vector<std::string> parts = {"name: " + value_text(layer.name), "type: " + layer.type};
-  std::vector<std::string> inputs;
-  for (const std::string& input : layer.inputs) inputs.push_back(value_text(input));
-  if (!inputs.empty()) parts.push_back(fmt::format("inputs: [{}]", fmt::join(inputs, ", ")));
+  if (!layer.inputs.empty()) parts.push_back("inputs: " + value_text(layer.inputs));
   for (const auto& [name, value] : layer.options) parts.push_back(name + ": " + value_text(value));
   return fmt::format("    - {{{}}}\n", fmt::join(parts, ", "));
 }

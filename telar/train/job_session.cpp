@@ -7,6 +7,7 @@
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
 #include "telar/strategy/strategy.h"
+#include "telar/train/job_checks.h"
 #include "telar/train/job_model.h"
 
 namespace telar {
@@ -37,6 +38,9 @@ Optimizer optimizer_of(const OptimizerJob& job) {
                           .epsilon = job.epsilon,
                           .momentum = job.momentum,
                           .weight_decay = job.weight_decay};
+  }
+  if (job.name == "adagrad") {
+    return AdagradOptions{.lr_decay = job.lr_decay, .epsilon = job.epsilon, .weight_decay = job.weight_decay};
   }
   return AdamOptions{.beta1 = job.beta1,
                      .beta2 = job.beta2,
@@ -84,6 +88,7 @@ StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   Schedule schedule;
   schedule.base = job.optimizer.learning_rate;
+  schedule.warmup_from = job.schedule.warmup_rate;
   schedule.warmup_steps = steps_of_epochs(job.schedule.warmup_epochs, steps_per_epoch);
   schedule.total_steps = job.training.epochs * steps_per_epoch;
   if (job.schedule.name == "cosine") {
@@ -100,11 +105,18 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   return schedule;
 }
 
+int64_t job_parts(const Job& job) {
+  const bool rounds = job.strategy.name == "sync_ps" || job.strategy.name == "parameter_averaging";
+  return rounds ? job.strategy.workers : 1;
+}
+
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  const int64_t replicas = job.strategy.name == "single"     ? 1
+  // A worker with parameter servers is a process of its own, with one device.
+  const int64_t replicas = job.strategy.name == "mirrored"   ? job.strategy.replicas
                            : job.strategy.name == "pipeline" ? job.strategy.stages
-                                                             : job.strategy.replicas;
+                                                             : 1;
   Cluster cluster;
+  if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
     cluster.devices.push_back(
@@ -116,15 +128,26 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes, Costs costs) {
-  StrategyOptions options{
-      .bucket_bytes = static_cast<size_t>(job.strategy.bucket_mb * kMegabyte),
-      .batch_norm = job.strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised,
-      .micro_batches = job.strategy.micro_batches};
+  const StrategyJob& strategy = job.strategy;
+  StrategyOptions options;
+  options.bucket_bytes = static_cast<size_t>(strategy.bucket_mb * kMegabyte);
+  options.batch_norm = strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised;
+  options.micro_batches = strategy.micro_batches;
+  options.push_every = strategy.push_every;
+  options.fetch_every = strategy.fetch_every;
+  options.average_every = strategy.average_every;
+  options.outer_learning_rate = strategy.outer_learning_rate;
+  options.outer_momentum = strategy.outer_momentum;
+  options.outer_nesterov = strategy.outer_nesterov;
+  options.place = placer_of(strategy.placement);
+  if (!strategy.place.empty()) {
+    options.place = place_by_name(
+        placement_rules(strategy.place, static_cast<int>(strategy.servers), "strategy.place"), options.place);
+  }
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
   const Cluster cluster = job_cluster(job, processes);
-  if (job.strategy.name == "pipeline" && job.strategy.stages > 1 && costs == Costs::measured) {
-    options.costs =
-        measure_costs(step, cluster.devices.front(), micro_batches_of(options, job.strategy.stages));
+  if (strategy.name == "pipeline" && strategy.stages > 1 && costs == Costs::measured) {
+    options.costs = measure_costs(step, cluster.devices.front(), micro_batches_of(options, strategy.stages));
   }
   return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
 }
@@ -136,7 +159,25 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   options.measured_shares = job.strategy.name == "mirrored" && job.strategy.shares.mode == "measured";
   if (job.strategy.name == "mirrored" && job.strategy.shares.mode == "list")
     options.shares = job.strategy.shares.weights;
-  return std::make_unique<Session>(job_program(job, spec, processes), job_cluster(job, processes), options);
+  Program program = job_program(job, spec, processes);
+  if (program.servers) program = coordinator_program(std::move(program));
+  return std::make_unique<Session>(std::move(program), job_cluster(job, processes), options);
+}
+
+Program coordinator_program(Program program) {
+  program.update = std::move(program.servers->update);
+  program.servers.reset();
+  for (WorkerProgram& worker : program.workers) worker.schedule.clear();
+  return program;
+}
+
+std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec,
+                                            const StoreAccess& store) {
+  SessionOptions options;
+  options.seed = static_cast<uint64_t>(job.training.seed);
+  options.store = &store;
+  options.typical_batch = std::max<int64_t>(1, job.training.batch / job_parts(job));
+  return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
 }
 
 }  // namespace telar

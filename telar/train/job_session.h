@@ -27,6 +27,17 @@ enum class Costs : uint8_t { measured, estimated };
 /// The training step rewritten for the job's strategy and cluster.
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr,
                     Costs costs = Costs::measured);
+/// The session that trains; with parameter servers the coordinator's, which evaluates, and holds what the servers hold.
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr);
+
+/// Of a program with parameter servers what their coordinator runs: no training, and the servers' update as its own, so that its
+/// session has their state.
+Program coordinator_program(Program program);
+
+/// The session of a worker with parameter servers. `store` must outlive it.
+std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store);
+
+/// Equal parts of each global batch, each a worker's, that together make one update; 1 when a worker takes whole batches.
+int64_t job_parts(const Job& job);
 
 }  // namespace telar

@@ -67,22 +67,37 @@ Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, 
                     value_kind(rule, type), hint);
 }
 
+/// The number or the text that stands here, if the rule allows it.
 template <typename T>
-void read_number(const JobNode& node, const std::string& key, const ValueRule& rule, T& value) {
+std::optional<T> parse_single(const JobNode& node, const ValueRule& rule) {
   const auto parsed = parse_number<T>(node);
-  if (!parsed || !fits(static_cast<double>(*parsed), rule)) throw wrong(node, key, rule, value);
-  value = *parsed;
+  return parsed && fits(static_cast<double>(*parsed), rule) ? parsed : std::nullopt;
+}
+
+template <>
+std::optional<std::string> parse_single<std::string>(const JobNode& node, const ValueRule& rule) {
+  const bool allowed = rule.choices.empty() ||
+                       std::find(rule.choices.begin(), rule.choices.end(), node.text) != rule.choices.end();
+  if (node.kind != JobNode::Kind::scalar || !allowed) return std::nullopt;
+  return node.text;
+}
+
+template <typename T>
+void read_single(const JobNode& node, const std::string& key, const ValueRule& rule, T& value) {
+  auto parsed = parse_single<T>(node, rule);
+  if (!parsed) throw wrong(node, key, rule, value);
+  value = std::move(*parsed);
 }
 
 template <typename T>
 void read_list(const JobNode& node, const std::string& key, const ValueRule& rule, std::vector<T>& value) {
   std::vector<T> list;
   if (node.kind == JobNode::Kind::list) {
-    for (const JobNode& item : node.items) read_number(item, key, rule, list.emplace_back());
+    for (const JobNode& item : node.items) read_single(item, key, rule, list.emplace_back());
   } else {
-    const auto single = parse_number<T>(node);
-    if (!single || !fits(static_cast<double>(*single), rule)) throw wrong(node, key, rule, value);
-    list = {*single};
+    auto single = parse_single<T>(node, rule);
+    if (!single) throw wrong(node, key, rule, value);
+    list.push_back(std::move(*single));
   }
   value = std::move(list);
 }
@@ -97,11 +112,11 @@ std::string list_text(const std::vector<T>& values) {
 }  // namespace
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, int64_t& value) {
-  read_number(node, key, rule, value);
+  read_single(node, key, rule, value);
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, double& value) {
-  read_number(node, key, rule, value);
+  read_single(node, key, rule, value);
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, bool& value) {
@@ -111,10 +126,7 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, std::string& value) {
-  const bool allowed = rule.choices.empty() ||
-                       std::find(rule.choices.begin(), rule.choices.end(), node.text) != rule.choices.end();
-  if (node.kind != JobNode::Kind::scalar || !allowed) throw wrong(node, key, rule, value);
-  value = node.text;
+  read_single(node, key, rule, value);
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
@@ -124,6 +136,11 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
                 std::vector<double>& value) {
+  read_list(node, key, rule, value);
+}
+
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
+                std::vector<std::string>& value) {
   read_list(node, key, rule, value);
 }
 
@@ -154,6 +171,9 @@ std::string value_kind(const ValueRule& rule, const std::vector<int64_t>& /*type
 }
 std::string value_kind(const ValueRule& rule, const std::vector<double>& /*type*/) {
   return with_limits("a list of numbers", rule);
+}
+std::string value_kind(const ValueRule& rule, const std::vector<std::string>& /*type*/) {
+  return rule.choices.empty() ? "a list of texts" : "a list, each item " + one_of(rule.choices);
 }
 std::string value_kind(const ValueRule& /*rule*/, const SharesJob& /*type*/) {
   return "equal, measured, or a list of numbers, one for each replica";
@@ -187,6 +207,7 @@ std::string value_text(const std::string& value) {
 
 std::string value_text(const std::vector<int64_t>& value) { return list_text(value); }
 std::string value_text(const std::vector<double>& value) { return list_text(value); }
+std::string value_text(const std::vector<std::string>& value) { return list_text(value); }
 std::string value_text(const SharesJob& value) {
   return value.mode == "list" ? list_text(value.weights) : value.mode;
 }

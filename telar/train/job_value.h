@@ -15,7 +15,7 @@ struct ValueRule {
   double most = std::numeric_limits<double>::infinity();
   bool above_least = false;               ///< `least` itself is not allowed
   bool below_most = false;                ///< `most` itself is not allowed
-  std::vector<std::string> choices = {};  ///< texts: the only ones
+  std::vector<std::string> choices = {};  ///< texts, also those of a list: the only ones
 };
 
 /// Reads a value of the type of its target. Throws Error (user): where, key, what stands there, what would be right and,
@@ -28,6 +28,8 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
                 std::vector<int64_t>& value);
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
                 std::vector<double>& value);
+void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
+                std::vector<std::string>& value);
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, SharesJob& value);
 
 /// "an integer, at least 1": what a value of this type and rule is, for messages and documentation.
@@ -37,6 +39,7 @@ std::string value_kind(const ValueRule& rule, const bool& type);
 std::string value_kind(const ValueRule& rule, const std::string& type);
 std::string value_kind(const ValueRule& rule, const std::vector<int64_t>& type);
 std::string value_kind(const ValueRule& rule, const std::vector<double>& type);
+std::string value_kind(const ValueRule& rule, const std::vector<std::string>& type);
 std::string value_kind(const ValueRule& rule, const SharesJob& type);
 
 /// A value as YAML, on one line; read again it is the same value.
@@ -46,6 +49,7 @@ std::string value_text(bool value);
 std::string value_text(const std::string& value);
 std::string value_text(const std::vector<int64_t>& value);
 std::string value_text(const std::vector<double>& value);
+std::string value_text(const std::vector<std::string>& value);
 std::string value_text(const SharesJob& value);
 std::string value_text(const Attribute& value);
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/graph_nodes.h"
 #include "telar/observe/process.h"
+#include "telar/train/cluster_run.h"
+#include "telar/train/job_checks.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
@@ -41,12 +45,25 @@ class LastEpoch final : public TrainingObserver {
   EpochReport report_;
 };
 
+/// "/job:ps/task:1/device:CPU:0" for each variable on parameter servers; of one that is cut, the server of its first rows.
+std::map<std::string, std::string> server_of_variables(const Program& program) {
+  std::map<std::string, std::string> devices;
+  if (!program.servers) return devices;
+  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
+    for (const Piece& piece : program.servers->servers[s].pieces) {
+      if (piece.begin == 0) devices[piece.variable] = fmt::format("/job:ps/task:{}/device:CPU:0", s);
+    }
+  }
+  return devices;
+}
+
 std::vector<GraphNode> nodes_of(const Program& program) {
+  const std::map<std::string, std::string> servers = server_of_variables(program);
   std::vector<GraphNode> nodes;
   for (size_t w = 0; w < program.workers.size(); ++w) {
     const std::string device = fmt::format("/job:worker/replica:{}/device:CPU:0", w);
     const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
-    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix))
+    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
       nodes.push_back(std::move(node));
   }
   return nodes;
@@ -57,6 +74,7 @@ class Run {
   Run(Job job, const RunOptions& options)
       : job_(std::move(job)),
         options_(options),
+        workers_(settle_workers(job_, job_workers(job_, options.processes))),
         data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
 
   RunSummary run() {
@@ -75,14 +93,18 @@ class Run {
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     const bool resumed = options_.resume && go_on(folder, session, trainer);
     if (!resumed) begin(folder);
+    if (!workers_.empty()) say(workers_);
     share(session, trainer);
 
+    const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
     LogObserver log = make_log(folder, session, trainer.state(), resumed);
     CheckpointObserver checkpoints(
         folder.checkpoints(), session,
         {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
-        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}},
-        [&log] { log.sync(); });
+        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&] {
+          if (cluster) cluster->fetch(session);
+          log.sync();
+        });
     LastEpoch last;
     std::vector<TrainingObserver*> observers = {&last, &log, &checkpoints};
     std::optional<ProgressObserver> progress;
@@ -100,8 +122,22 @@ class Run {
     summary.train = last.report().train;
     summary.validation = last.report().validation;
     fill_in(summary, session, trainer);
+    if (cluster) summary.staleness = cluster->staleness();
     write_file(folder.summary(), to_json(summary));
     return summary;
+  }
+
+  /// Null for a strategy without parameter servers.
+  std::unique_ptr<ClusterRun> start_cluster(const RunFolder& folder, const Session& session,
+                                            Trainer& trainer) const {
+    if (!uses_servers(job_)) return nullptr;
+    auto cluster =
+        std::make_unique<ClusterRun>(job_, data_.train->spec(),
+                                     ClusterOptions{options_.coordinate, options_.security, options_.program,
+                                                    folder.path(), options_.say});
+    cluster->start(session);
+    trainer.make_steps_with(*cluster);
+    return cluster;
   }
 
   /// What every other process does: the same steps, and nothing else.
@@ -236,6 +272,7 @@ class Run {
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
     if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
     summary.step_ms_median = 1e3 * median(steps);
+    summary.communication = communication(trainer, total);
     summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;
@@ -243,7 +280,7 @@ class Run {
     summary.steps = trainer.state().step;
     summary.stopped_early = trainer.state().stopped_early;
     summary.strategy = session.strategy();
-    summary.replicas = session.replicas();
+    summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
     summary.bubble = session.bubble();
     summary.devices = session.device_names();
     summary.peak_memory_bytes = peak_memory_bytes();
@@ -252,9 +289,18 @@ class Run {
     summary.seed = job_.training.seed;
   }
 
+  /// As parts of the steps of this process. Waits for all.
+  std::optional<CommunicationTime> communication(const Trainer& trainer, double seconds) const {
+    std::vector<CommunicationTime> steps = trainer.communication();
+    if (options_.processes != nullptr) compare_over(*options_.processes, steps);
+    if (uses_servers(job_) || job_workers(job_, options_.processes) == 1) return std::nullopt;
+    return parts_of(steps, seconds);
+  }
+
   Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
+  std::string workers_;  ///< what follows from their number
   Datasets data_;
 };
 
@@ -263,6 +309,7 @@ class Run {
 RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(job), options).run(); }
 
 void check_runs(Job job) {
+  settle_workers(job, job_workers(job, nullptr));
   const auto known = spec_without_files(job.data);
   const SampleSpec spec =
       known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();

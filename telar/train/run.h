@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/network.h"
 #include "telar/comm/processes.h"
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
@@ -24,6 +25,8 @@ struct RunSummary {
   std::vector<double> test;      ///< empty without test samples, or when stopped
   double images_per_second = 0;  ///< of the training steps of this process, with the wait for data
   double step_ms_median = 0;
+  /// Parts of the time of the training steps of this process, 0.03 for 3 %; empty for a worker alone.
+  std::optional<CommunicationTime> communication;
   double seconds = 0;       ///< in training steps, over all processes of the run
   double wall_seconds = 0;  ///< of this process: opening data, compiling, validation and test too
   int64_t epochs = 0;       ///< done
@@ -37,6 +40,8 @@ struct RunSummary {
   uint64_t parameter_bytes = 0;
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
+  double staleness =
+      0;  ///< with parameter servers: mean updates by others between a worker's pull and its push
 };
 
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" … null where there is no value.
@@ -50,6 +55,12 @@ struct RunOptions {
   Progress* progress = nullptr;
   Processes* processes =
       nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
+  // Of jobs with parameter servers:
+  std::string
+      program;  ///< the command line `telar`, of which servers and workers are started on this machine
+  std::string
+      coordinate;  ///< HOST:PORT where workers join; empty: servers and workers are started on this machine
+  Security security;  ///< of servers and workers on other hosts
 };
 
 /// Opens the data, makes or resumes the run folder, trains with checkpoints and logs, and tests. A run that is stopped saves a

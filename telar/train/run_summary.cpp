@@ -26,6 +26,11 @@ std::string to_json(const RunSummary& summary) {
   add_means(json, "validation", summary.metrics, summary.validation);
   json["images_per_second"] = summary.images_per_second;
   json["step_ms_median"] = summary.step_ms_median;
+  if (summary.communication) {
+    json["communication"] = {{"within_gradient", summary.communication->within_gradient},
+                             {"exposed", summary.communication->exposed},
+                             {"waiting", summary.communication->waiting}};
+  }
   json["seconds"] = summary.seconds;
   json["wall_seconds"] = summary.wall_seconds;
   json["epochs"] = summary.epochs;
@@ -41,6 +46,7 @@ std::string to_json(const RunSummary& summary) {
   json["parameter_bytes"] = summary.parameter_bytes;
   json["activation_bytes"] = summary.activation_bytes;
   json["seed"] = summary.seed;
+  json["staleness"] = summary.staleness;
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -82,7 +82,8 @@ FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
         observers,
         stop_requested};
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
-    if (!run_epoch(epoch)) return FitOutcome::stopped;
+    const bool whole = remote_ == nullptr ? run_epoch(epoch) : run_remote_epoch(epoch);
+    if (!whole) return FitOutcome::stopped;
     const EpochReport report = finish_epoch(validation);
     for (TrainingObserver* observer : observers) observer->epoch_done(report, state_);
     const bool more = state_.epoch < options_.epochs && !state_.stopped_early;
@@ -108,21 +109,53 @@ bool Trainer::run_epoch(Epoch& epoch) {
           "{}, clipping (training.clip_norm) or a look at the data may help",
           state_.step + 1, state_.epoch + 1, session_.find_non_finite(view, inputs), learning_rate);
     }
-    const double seconds = seconds_since(start);
-    step_seconds_.push_back(static_cast<float>(seconds));
-    ++state_.step;
-    ++state_.step_in_epoch;
-    state_.samples += samples;
-    state_.epoch_samples += samples;
-    state_.seconds += seconds;
-    add_to(state_.epoch_sums, result.metrics);
+    communication_.push_back(result.communication);
+    count(epoch, samples, result.metrics, learning_rate, seconds_since(start));
     const bool last = state_.step_in_epoch == epoch.start.steps;
-    const StepReport report{samples, result.metrics, learning_rate, seconds, last};
-    for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
     if (!last && epoch.stop_requested && epoch.stop_requested()) return false;
     start = Clock::now();
   }
   return true;
+}
+
+/// A step was done.
+void Trainer::count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
+                    double seconds) {
+  step_seconds_.push_back(static_cast<float>(seconds));
+  ++state_.step;
+  ++state_.step_in_epoch;
+  state_.samples += samples;
+  state_.epoch_samples += samples;
+  state_.seconds += seconds;
+  add_to(state_.epoch_sums, sums);
+  const StepReport report{samples, sums, learning_rate, seconds, state_.step_in_epoch == epoch.start.steps};
+  for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
+}
+
+/// As run_epoch(), with steps that workers complete, not always in order. The seconds of a step are those since the one before.
+bool Trainer::run_remote_epoch(Epoch& epoch) {
+  RemoteSteps& remote = *remote_;
+  const int64_t before = state_.step - state_.step_in_epoch;
+  remote.begin_epoch(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch, epoch.start.steps);
+  bool draining = false;
+  auto start = Clock::now();
+  for (bool more = true; more;) {
+    more = !remote.epoch_finished();  // asked first: what is completed until then is in the following wait()
+    for (const StepDone& step : remote.wait()) {
+      const auto learning_rate =
+          static_cast<float>(telar::learning_rate(options_.schedule, before + step.step + 1));
+      count(epoch, step.samples, step.metrics, learning_rate, seconds_since(start));
+      start = Clock::now();
+    }
+    if (!draining && epoch.stop_requested && epoch.stop_requested()) {
+      remote.drain();
+      draining = true;
+    }
+  }
+  remote.fetch(session_);
+  state_.step_in_epoch = remote.steps_done();
+  state_.step = before + state_.step_in_epoch;
+  return state_.step_in_epoch == epoch.start.steps;
 }
 
 EpochReport Trainer::finish_epoch(const Dataset* validation) {

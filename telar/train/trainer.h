@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/members/coordinator.h"
 #include "telar/data/assignment.h"
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
@@ -17,6 +18,23 @@ struct EarlyStopping {
   std::string metric =
       "loss";            ///< of the validation samples; "loss" is better when lower, all others when higher
   int64_t patience = 0;  ///< epochs without a better value after which training ends; 0: never
+};
+
+/// Steps that are made elsewhere, by workers with parameter servers; the trainer's own session then only evaluates.
+class RemoteSteps {
+ public:
+  virtual ~RemoteSteps() = default;
+  /// Lets the workers make steps [first, steps) of an epoch.
+  virtual void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) = 0;
+  /// The steps that were completed since the last call; waits a little for the first.
+  virtual std::vector<StepDone> wait() = 0;
+  virtual bool epoch_finished() = 0;
+  /// Lets the workers finish what they have begun, and begin nothing.
+  virtual void drain() = 0;
+  /// Steps of the epoch before which all are done.
+  virtual int64_t steps_done() = 0;
+  /// Brings the workers' state into the session.
+  virtual void fetch(Session& session) = 0;
 };
 
 struct TrainerOptions {
@@ -57,15 +75,23 @@ class Trainer {
   /// Means of every metric over all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const;
 
+  /// From now on the steps are made there; it must outlive the calls of fit().
+  void make_steps_with(RemoteSteps& remote) { remote_ = &remote; }
+
   const TrainingState& state() const { return state_; }
   /// Goes on from here: a state that belongs to the parameters that the session holds now.
   void restore(TrainingState state) { state_ = std::move(state); }
   /// Seconds of each step of this process, with the wait for its data.
   const std::vector<float>& step_seconds() const { return step_seconds_; }
+  /// Of each of these steps, what replicas spent on each other.
+  const std::vector<CommunicationTime>& communication() const { return communication_; }
 
  private:
   struct Epoch;
   bool run_epoch(Epoch& epoch);
+  bool run_remote_epoch(Epoch& epoch);
+  void count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
+             double seconds);
   EpochReport finish_epoch(const Dataset* validation);
   void judge(EpochReport& report);
 
@@ -73,7 +99,9 @@ class Trainer {
   TrainerOptions options_;
   size_t deciding_metric_ = 0;
   TrainingState state_;
+  RemoteSteps* remote_ = nullptr;  ///< null: the session makes the steps
   std::vector<float> step_seconds_;
+  std::vector<CommunicationTime> communication_;
 };
 
 }  // namespace telar

@@ -65,9 +65,35 @@ TEST_F(OverMpi, ARunGoesOnWithAnotherNumberOfProcesses) {
               1e-5);
 }
 
+TEST_F(OverMpi, EachWorkerBringsItsBatchAndTheRateGrowsWithThem) {
+  const std::string scaled =
+      " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 "
+      "--set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
+  const CommandResult result = telar(2, "train small.yaml --output run" + scaled);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "2 workers × 16 samples: a batch of 32; learning rate 0.01 × 2 = 0.02"));
+  // The run keeps its batch and its rate, whoever goes on with it.
+  const CommandResult resumed = telar(3, "train run --resume --set training.epochs=5");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(summary("run").at("steps"), 5 * 9);
+}
+
+TEST_F(OverMpi, BenchCommShowsMpiBesideOurs) {
+  const CommandResult result = telar(2, "bench comm --mb 1 --seconds 0.01 --workload mlp32 --json comm.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "MPI_Allreduce between 2 processes takes"));
+  const auto json = nlohmann::json::parse(read_text(folder_ / "comm.json"));
+  for (const char* figure : {"memory_sum", "reduce_scatter", "all_reduce", "mpi_allreduce",
+                             "all_reduce_between_processes", "step", "step_between_processes"}) {
+    EXPECT_GE(json.at(figure).at("repetitions"), 10) << figure;
+    EXPECT_GT(json.at(figure).at("median_ms"), 0) << figure;
+  }
+}
+
 TEST_F(OverMpi, AMistakeIsSaidOnceWithExitCodeTwo) {
-  for (const char* mistake : {"train small.yaml --set training.batch=0",
-                              "train small.yaml --set strategy=single", "train nowhere.yaml"}) {
+  for (const char* mistake :
+       {"train small.yaml --set training.batch=0", "train small.yaml --set strategy=single",
+        "train nowhere.yaml", "bench comm --workload nothing --mb 1 --seconds 0.01"}) {
     const CommandResult result = telar(2, mistake);
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_NE(result.err.find("error: "), std::string::npos) << result.err;

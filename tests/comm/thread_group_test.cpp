@@ -60,6 +60,23 @@ TEST(ThreadGroup, EveryMemberHoldsTheSumOfItsShard) {
   }
 }
 
+TEST(ThreadGroup, AllReduceGivesEveryMemberTheWholeSum) {
+  for (const int size : {1, 2, 3, 4}) {
+    ThreadTeam team(size);
+    for (const size_t count : {1U, 33U, 10'000U}) {
+      on_members(team, size, [&](Group& group) {
+        std::vector<float> mine(count);
+        for (size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(i) + static_cast<float>(group.rank());
+        group.all_reduce(mine);
+        for (size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(mine[i], static_cast<float>(size) * static_cast<float>(i) +
+                                 static_cast<float>(size * (size - 1) / 2));
+        }
+      });
+    }
+  }
+}
+
 TEST(ThreadGroup, SumsAreTakenInRankOrder) {
   // (1e8 + −1e8) + 1 is 1 in f32; any other order gives 0.
   const std::vector<float> values{1e8F, -1e8F, 1.0F};
@@ -68,7 +85,7 @@ TEST(ThreadGroup, SumsAreTakenInRankOrder) {
     on_members(team, 3, [&](Group& group) {
       std::vector<float> mine(64, values[static_cast<size_t>(group.rank())]);
       group.all_reduce(mine);
-      EXPECT_EQ(mine[0], 1.0F);
+      EXPECT_EQ(mine, std::vector<float>(64, 1.0F));
       EXPECT_DOUBLE_EQ(group.sum_over_shards(static_cast<double>(group.rank()) + 0.25), 3.75);
     });
   }

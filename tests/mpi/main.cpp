@@ -1,10 +1,21 @@
 #include "mpi/started.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace telar::test {
 
 namespace {
 
 std::unique_ptr<Processes> joined;
+
+/// OpenMPI unloads its plugins when it ends, and what they leak can then no longer be told from ours by name.
+void look_for_leaks() {
+#if defined(__SANITIZE_ADDRESS__)
+  __lsan_do_leak_check();
+#endif
+}
 
 }  // namespace
 
@@ -17,6 +28,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   telar::test::joined = telar::join_processes();
   const int failed = RUN_ALL_TESTS();
+  telar::test::look_for_leaks();
   telar::test::joined.reset();
   return failed;
 }

@@ -9,13 +9,18 @@ namespace {
 
 Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 
-/// With so many replicas in each process.
-class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<int> {
+/// With so many replicas in each process, which sum in each other's memory or by MPI.
+class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
+  void SetUp() override {
+    StartedByMpi::SetUp();
+    if (started_by_mpi()) processes().share_memory(std::get<1>(GetParam()));
+  }
+
   static std::unique_ptr<Session> together(const Model& model, const StepOptions& step,
                                            BatchNormMode batch_norm = BatchNormMode::local) {
     return make_session(model, step,
-                        {.replicas = GetParam(),
+                        {.replicas = std::get<0>(GetParam()),
                          .mirrored = true,
                          .strategy = {.bucket_bytes = size_t{64} << 10, .batch_norm = batch_norm},
                          .session = {.seed = 11, .processes = &processes()}});
@@ -131,7 +136,7 @@ TEST_P(MpiMirrored, EveryProcessSaysInWhichLayerOfAnotherALossBecameInfinite) {
   EXPECT_EQ(all->find_non_finite(mine, inputs), "layer 'conv2' (conv2d)");
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicas, MpiMirrored, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Replicas, MpiMirrored, testing::Combine(testing::Values(1, 2), testing::Bool()));
 
 }  // namespace
 }  // namespace telar::test

@@ -1,18 +1,26 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "mpi/started.h"
 #include "support/sentences.h"
 #include "telar/comm/thread_group.h"
+#include "telar/runtime/communication_time.h"
 
 namespace telar::test {
 namespace {
 
 class Mpi : public StartedByMpi {};
 
-/// With so many replicas in each process.
-class MpiMembers : public StartedByMpi, public testing::WithParamInterface<int> {};
+/// With so many replicas in each process, which sum in each other's memory or by MPI.
+class MpiMembers : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
+ protected:
+  void SetUp() override {
+    StartedByMpi::SetUp();
+    if (started_by_mpi()) processes().share_memory(std::get<1>(GetParam()));
+  }
+};
 
 TEST_F(Mpi, BroadcastGivesWhatRankZeroHas) {
   std::string text = processes().rank() == 0 ? "of rank 0" : "something of another length";
@@ -38,7 +46,7 @@ TEST_F(Mpi, WhatDiffersIsNamed) {
 }
 
 TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {
-  const int local = GetParam();
+  const int local = std::get<0>(GetParam());
   ThreadTeam team(local);
   std::vector<std::unique_ptr<Group>> members;
   for (int i = 0; i < local; ++i) members.push_back(processes().join(team.member(i)));
@@ -50,11 +58,14 @@ TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {
       EXPECT_EQ(member.size(), size);
       EXPECT_EQ(member.rank(), processes().rank() * local + i);
       for (const size_t count : {1U, 100U, 100'003U}) {
-        std::vector<std::vector<float>> buckets;
+        const std::span<std::byte> memory = member.allocate(3 * count * sizeof(float));
+        const std::span<float> floats(reinterpret_cast<float*>(memory.data()), 3 * count);
+        std::vector<std::span<float>> buckets;
         for (const float factor : {1.0F, 10.0F, 100.0F}) {
-          buckets.emplace_back(count, factor * static_cast<float>(member.rank() + 1));
+          buckets.push_back(floats.subspan(buckets.size() * count, count));
+          std::ranges::fill(buckets.back(), factor * static_cast<float>(member.rank() + 1));
         }
-        for (auto& bucket : buckets) {
+        for (const std::span<float> bucket : buckets) {
           member.start_reduce_scatter(bucket);
           member.poll();
         }
@@ -80,7 +91,58 @@ TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicas, MpiMembers, testing::Values(1, 2));
+// (1e8 + −1e8) + 1 is 1 in f32; any other order gives 0.
+TEST_P(MpiMembers, SumsOverProcessesAreTheSameBitsEverywhereStepAfterStep) {
+  ThreadTeam team(1);
+  const auto member = processes().join(team.member(0));
+  constexpr size_t kCount = 5000;
+  const std::span<std::byte> memory = member->allocate(kCount * sizeof(float));
+  const std::span<float> mine(reinterpret_cast<float*>(memory.data()), kCount);
+  const std::vector<float> values{1e8F, -1e8F, 1.0F, 0.0F};
+  for (int step = 0; step < 50; ++step) {
+    std::ranges::fill(mine, values[static_cast<size_t>(processes().rank())] * static_cast<float>(step));
+    member->start_reduce_scatter(mine);
+    member->finish();
+    std::vector<float> first(mine.begin(), mine.end());
+    processes().broadcast(std::as_writable_bytes(std::span(first)));
+    ASSERT_TRUE(std::ranges::equal(mine, first)) << "step " << step;
+    if (!std::get<1>(GetParam()) || processes().size() < 3) continue;
+    ASSERT_EQ(mine[kCount / 2], static_cast<float>(step)) << "not in the order of ranks";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, MpiMembers, testing::Combine(testing::Values(1, 2), testing::Bool()));
+
+TEST_F(Mpi, ABucketOutsideTheMemoryOfTheGroupIsRefused) {
+  processes().share_memory(true);
+  ThreadTeam team(1);
+  const auto member = processes().join(team.member(0));
+  member->allocate(1024);
+  std::vector<float> elsewhere(16);
+  member->start_reduce_scatter(elsewhere);
+  expect_error([&] { member->finish(); }, {"a shard of 16 floats does not lie in the memory of its group"},
+               Error::Kind::run);
+}
+
+TEST_F(Mpi, EveryProcessGetsTheLowestOfEachValue) {
+  const auto rank = static_cast<float>(processes().rank());
+  std::vector<float> values{rank, -rank, 7};
+  processes().lowest(values);
+  EXPECT_EQ(values, (std::vector<float>{0, 1.0F - static_cast<float>(processes().size()), 7}));
+}
+
+TEST_F(Mpi, WhatIsExposedIsThatOfTheProcessThatWaitedLeast) {
+  const double rank = processes().rank();
+  // In the first step rank 0 was the slowest, in the second the last rank.
+  const double last = processes().size() - 1;
+  std::vector<CommunicationTime> steps{{.exposed = 0.5 + rank},
+                                       {.exposed = 0.25 + last - rank, .waiting = 1}};
+  compare_over(processes(), steps);
+  EXPECT_DOUBLE_EQ(steps[0].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(steps[0].waiting, rank);
+  EXPECT_DOUBLE_EQ(steps[1].exposed, 0.25);
+  EXPECT_DOUBLE_EQ(steps[1].waiting, 1 + last - rank);
+}
 
 }  // namespace
 }  // namespace telar::test

@@ -52,6 +52,15 @@ TEST(Schedule, WarmupRisesLinearlyAndReachesTheBaseRate) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 7), 0.1);  // milestones count from the beginning of training
 }
 
+// Goyal et al. (2017), 2.2: from the rate of one worker to k times it, by equal amounts.
+TEST(Schedule, WarmupMayRiseFromAnotherRateThanZero) {
+  const Schedule schedule{.base = 0.8, .warmup_steps = 4, .warmup_from = 0.1};
+  for (int64_t step = 1; step <= 4; ++step) {
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.1 + 0.7 * static_cast<double>(step) / 4);
+  }
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 5), 0.8);
+}
+
 TEST(Schedule, EpochsBecomeWholeSteps) {
   EXPECT_EQ(steps_of_epochs(2, 469), 938);
   EXPECT_EQ(steps_of_epochs(0.5, 469), 235);

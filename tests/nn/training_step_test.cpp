@@ -148,6 +148,8 @@ TEST(TrainingStep, EachOptimizerHasItsOwnUpdateAndState) {
   EXPECT_TRUE(
       nodes_named(of(AdamOptions{.decoupled = true}), "adam_update")[0]->attributes.flag("decoupled"));
   EXPECT_TRUE(of(RmspropOptions{}).has(ValueKind::buffer, "rmsprop_s/fc.weight"));
+  EXPECT_EQ(nodes_named(of(AdagradOptions{}), "adagrad_update").size(), 2U);
+  EXPECT_TRUE(of(AdagradOptions{}).has(ValueKind::buffer, "adagrad_s/fc.weight"));
 }
 
 TEST(TrainingStep, LearningRateSamplesAndStepAreInputs) {

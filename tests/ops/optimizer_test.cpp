@@ -35,6 +35,8 @@ void add_rule(GraphBuilder& builder, const json& given, const std::string& param
   } else if (given["optimizer"] == "adam") {
     adam_update(builder, parameter, inputs,
                 {o["beta1"], o["beta2"], o["epsilon"], decay, o.value("decoupled", false)});
+  } else if (given["optimizer"] == "adagrad") {
+    adagrad_update(builder, parameter, inputs, {o.value("lr_decay", 0.0), o["epsilon"], decay});
   } else {
     rmsprop_update(builder, parameter, inputs, {o["alpha"], o["epsilon"], momentum, decay});
   }

@@ -92,16 +92,15 @@ TEST(Pipeline, BatchNormOfMicroBatchesIsThatOfMirroredReplicas) {
 
 TEST(Pipeline, HundredFreeStepsFollowASingleDevice) {
   const StepOptions step{.batch = 32, .optimizer = SgdOptions{}};
-  for (const auto& [stages, micro_batches] : {std::pair<int, int64_t>{2, 1}, {2, 4}, {3, 4}}) {
-    auto reference = make_session(convnet(), step, {});
-    auto staged = make_session(convnet(), step, pipeline(stages, micro_batches));
-    for (int64_t s = 1; s <= 100; ++s) {
-      const Samples samples(30, {1, 28, 28}, 10, static_cast<uint64_t>(s));
-      const StepInputs inputs{.learning_rate = 0.01F, .step = s, .epoch = 0};
-      const double a = reference->train(samples.view(), inputs).metrics[0] / 30;
-      const double b = staged->train(samples.view(), inputs).metrics[0] / 30;
-      ASSERT_NEAR(a, b, 1e-5) << "step " << s << ", " << stages << " stages";
-    }
+  auto reference = make_session(convnet(), step, {});
+  auto two = make_session(convnet(), step, pipeline(2, 4));
+  auto three = make_session(convnet(), step, pipeline(3, 4));
+  for (int64_t s = 1; s <= 100; ++s) {
+    const Samples samples(30, {1, 28, 28}, 10, static_cast<uint64_t>(s));
+    const StepInputs inputs{.learning_rate = 0.01F, .step = s, .epoch = 0};
+    const double expected = reference->train(samples.view(), inputs).metrics[0] / 30;
+    ASSERT_NEAR(two->train(samples.view(), inputs).metrics[0] / 30, expected, 1e-5) << "step " << s;
+    ASSERT_NEAR(three->train(samples.view(), inputs).metrics[0] / 30, expected, 1e-5) << "step " << s;
   }
 }
 

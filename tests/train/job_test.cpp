@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
 #include "telar/train/layer_types.h"
 
 namespace telar {
@@ -59,7 +60,10 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {kSmall + "strategy: {name: mirrored, shares: fair}\n", {"job.yaml:3", "equal, measured, or a list"}},
       {kSmall + "optimizer: {name: sgd, beta1: 0.5}\n",
        {"optimizer.beta1 is for optimizer.name adam or adamw", "sgd"}},
+      {kSmall + "optimizer: {lr_decay: 0.1}\n", {"optimizer.lr_decay is for optimizer.name adagrad", "adam"}},
       {"model: mpl\ndata: synthetic\n", {"job.yaml:1", "model.name is 'mpl'", "did you mean 'mlp'"}},
+      {kSmall + "schedule: {scale: linear}\n",
+       {"job.yaml:3", "schedule.scale is linear", "training.batch_per", "worker"}},
       {"model: {name: mlp, options: {hiden: [3]}}\ndata: synthetic\n",
        {"job.yaml:1", "hiden", "did you mean 'hidden'"}},
       {"model: {nmae: mlp}\ndata: synthetic\n", {"job.yaml:1", "unknown key 'model.nmae'", "'model.name'"}},
@@ -90,6 +94,26 @@ TEST(Job, HasDefaultsForEverythingButModelAndData) {
   EXPECT_EQ(job.optimizer.learning_rate, 0.001);
   EXPECT_EQ(job.strategy.name, "single");
   EXPECT_EQ(parse_job(kSmall + "optimizer: sgd\n", "job.yaml").optimizer.learning_rate, 0.01);
+}
+
+TEST(Job, OptimizersHaveDefaultsOfTheirOwn) {
+  const auto of = [](const std::string& optimizer) {
+    return parse_job(kSmall + "optimizer: " + optimizer + "\n", "job.yaml").optimizer;
+  };
+  EXPECT_EQ(of("adagrad").learning_rate, 0.01);
+  EXPECT_EQ(of("adagrad").epsilon, 1e-10);
+  EXPECT_EQ(of("{name: adagrad, epsilon: 1e-3}").epsilon, 1e-3);
+  for (const std::string name : {"adam", "adamw", "rmsprop"}) EXPECT_EQ(of(name).epsilon, 1e-8) << name;
+}
+
+TEST(Job, AdagradsKeysReachItsUpdate) {
+  const Job job = parse_job(
+      kSmall + "optimizer: {name: adagrad, lr_decay: 0.25, weight_decay: 0.5, epsilon: 1e-3}\n", "job.yaml");
+  const StepOptions options = job_step_options(job, {.features = {1, 28, 28}, .classes = 10});
+  const auto& adagrad = std::get<AdagradOptions>(options.optimizer);
+  EXPECT_EQ(adagrad.lr_decay, 0.25);
+  EXPECT_EQ(adagrad.weight_decay, 0.5);
+  EXPECT_EQ(adagrad.epsilon, 1e-3);
 }
 
 TEST(Job, OverridesAnyKeyBeforeItIsChecked) {

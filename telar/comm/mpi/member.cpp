@@ -1,25 +1,14 @@
 #include "telar/comm/mpi/member.h"
 
-#include <limits>
-
-#include "telar/core/error.h"
-
 namespace telar::mpi {
 
-namespace {
-
-int count_of(size_t values) {
-  if (values > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw user_error("a bucket of {} values is more than MPI can send at once; lower strategy.bucket_mb",
-                     values);
-  }
-  return static_cast<int>(values);
-}
-
-}  // namespace
-
-Member::Member(Group& local, MPI_Comm comm, const Watch& watch)
-    : local_(local), buckets_(copy_of(comm)), small_(copy_of(comm)), watch_(watch) {
+Member::Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory)
+    : local_(local),
+      buckets_(copy_of(comm)),
+      small_(copy_of(comm)),
+      watch_(watch),
+      share_memory_(share_memory),
+      sums_(make_mpi_sums(buckets_)) {
   MPI_Comm_rank(comm, &process_);
   MPI_Comm_size(comm, &processes_);
 }
@@ -29,48 +18,41 @@ Member::~Member() {
   MPI_Comm_free(&small_);
 }
 
+std::span<std::byte> Member::allocate(size_t bytes) {
+  if (!share_memory_) return local_.allocate(bytes);
+  sums_ = make_mpi_sums(buckets_);
+  regions_ = SharedRegions::make(small_, watch_, bytes);
+  if (regions_ == nullptr) return local_.allocate(bytes);
+  sums_ = make_shared_sums(*regions_);
+  return regions_->own();
+}
+
 void Member::start_reduce_scatter(std::span<float> bucket) {
   local_.start_reduce_scatter(bucket);
   const auto [begin, end] = local_.shard(bucket.size());
   shards_.push_back(bucket.subspan(begin, end - begin));
 }
 
-size_t Member::poll() {
-  advance(local_.poll());
-  return complete_;
-}
+size_t Member::poll() { return advance(local_.poll()); }
 
 void Member::finish() {
   local_.finish();
-  advance(shards_.size());
-  watch_.wait_until([&] {
-    advance(shards_.size());
-    return complete_ == shards_.size();
-  });
+  watch_.wait_until([this] { return advance(shards_.size()) == shards_.size(); });
+  sums_->clear();
   shards_.clear();
-  requests_.clear();
-  complete_ = 0;
+  given_ = 0;
 }
 
-void Member::advance(size_t summed) {
-  while (requests_.size() < summed) {
-    const std::span<float> shard = shards_[requests_.size()];
-    MPI_Iallreduce(MPI_IN_PLACE, shard.data(), count_of(shard.size()), MPI_FLOAT, MPI_SUM, buckets_,
-                   &requests_.emplace_back());
-  }
-  while (complete_ < requests_.size()) {
-    int done = 0;
-    MPI_Test(&requests_[complete_], &done, MPI_STATUS_IGNORE);
-    if (done == 0) return;
-    ++complete_;
-  }
+size_t Member::advance(size_t summed) {
+  while (given_ < summed) sums_->add(shards_[given_++]);
+  return sums_->complete();
 }
 
 void Member::all_reduce(std::span<float> values) {
   local_.all_reduce(values);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(MPI_IN_PLACE, values.data(), count_of(values.size()), MPI_FLOAT, MPI_SUM, small_, &request);
-  wait(request);
+  watch_.wait(request);
 }
 
 void Member::all_gather(std::span<float> rows) {
@@ -79,15 +61,7 @@ void Member::all_gather(std::span<float> rows) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_,
                  &request);
-  wait(request);
-}
-
-void Member::wait(MPI_Request& request) const {
-  watch_.wait_until([&] {
-    int done = 0;
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    return done != 0;
-  });
+  watch_.wait(request);
 }
 
 }  // namespace telar::mpi

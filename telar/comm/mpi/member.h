@@ -2,23 +2,25 @@
 
 #include <mpi.h>
 
+#include <memory>
 #include <vector>
 
 #include "telar/comm/group.h"
+#include "telar/comm/mpi/sums.h"
 #include "telar/comm/mpi/watch.h"
 
 namespace telar::mpi {
 
 /// A replica as a member of all replicas of all processes, in two levels. A bucket is first summed between the replicas of this
 /// process, each its shard (shared memory, nothing copied); the shard is then summed with those of the same replica of the
-/// other processes, by MPI_Iallreduce in place. So after an exchange the replicas of every process hold the whole sum, each its
-/// shard, and every process updates all of its parameters, to the same bits. Replica i talks to replicas i only, over a
-/// communicator of its own, from its own thread; MPI makes progress whenever poll() is called, between the operations of the
-/// backward pass.
+/// other processes, in place. So after an exchange the replicas of every process hold the whole sum, each its shard, and every
+/// process updates all of its parameters, to the same bits. Replica i talks to replicas i only, from its own thread; sums make
+/// progress whenever poll() is called, between the operations of the backward pass.
 class Member final : public Group {
  public:
-  /// `comm`: of all processes.
-  Member(Group& local, MPI_Comm comm, const Watch& watch);
+  /// `comm`: of all processes. With `share_memory` they are on one host and sum in each other's memory, where buckets lie in
+  /// allocate()'s; else MPI sums.
+  Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory);
   ~Member() override;
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -26,6 +28,7 @@ class Member final : public Group {
   int rank() const override { return process_ * local_.size() + local_.rank(); }
   int size() const override { return processes_ * local_.size(); }
   std::pair<size_t, size_t> shard(size_t count) const override { return local_.shard(count); }
+  std::span<std::byte> allocate(size_t bytes) override;
   void start_reduce_scatter(std::span<float> bucket) override;
   size_t poll() override;
   void finish() override;
@@ -35,9 +38,8 @@ class Member final : public Group {
   void barrier() override { local_.barrier(); }
 
  private:
-  /// Starts the sums over processes of the first `summed` shards, and looks which have come.
-  void advance(size_t summed);
-  void wait(MPI_Request& request) const;
+  /// Gives the first `summed` shards to the sums over processes. How many of them are complete.
+  size_t advance(size_t summed);
 
   Group& local_;
   // This replica's own. When a bucket is ready depends on the other replicas of the process, so that a sum may be started before
@@ -45,11 +47,13 @@ class Member final : public Group {
   MPI_Comm buckets_;
   MPI_Comm small_;
   const Watch& watch_;
+  bool share_memory_;
   int process_ = 0;
   int processes_ = 1;
+  std::unique_ptr<SharedRegions> regions_;
+  std::unique_ptr<Sums> sums_;
   std::vector<std::span<float>> shards_;  ///< of the buckets started since the last finish()
-  std::vector<MPI_Request> requests_;     ///< of the first of them
-  size_t complete_ = 0;
+  size_t given_ = 0;                      ///< how many of them went to the sums
 };
 
 }  // namespace telar::mpi

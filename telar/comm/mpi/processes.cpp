@@ -3,8 +3,13 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "telar/comm/mpi/member.h"
@@ -15,14 +20,41 @@ namespace telar {
 
 namespace {
 
-/// Starting MPI takes a while, so a process that was started alone does not. (Slurm sets its variable for every task of a step.)
+/// Starting MPI takes a while, so a process that was started alone does not.
 bool started_by_mpi() {
   return std::ranges::any_of(
-      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"},
-      [](const char* name) {
+      std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"}, [](const char* name) {
         return std::getenv(name) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
       });
 }
+
+void require_alone(const std::string& why) {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (tasks == nullptr || std::string(tasks) == "1") return;
+  throw user_error("srun has started {} processes, but {}; try srun --mpi=pmix", tasks, why);
+}
+
+/// Calls `late` when it lives longer than the start of all processes may take.
+class StartGuard {
+ public:
+  explicit StartGuard(std::function<void(const Error&)> late)
+      : thread_([late = std::move(late)](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any never;
+          never.wait_for(lock, stop, kPatience, [] { return false; });
+          if (stop.stop_requested() || !late) return;
+          late(
+              run_error("the processes of this run have not found each other for {} s: one of them was not "
+                        "started, was "
+                        "stopped, or its host cannot be reached",
+                        kPatience.count()));
+        }) {}
+
+ private:
+  static constexpr std::chrono::seconds kPatience{28};
+  std::jthread thread_;
+};
 
 class MpiProcesses final : public Processes {
  public:
@@ -56,45 +88,70 @@ class MpiProcesses final : public Processes {
       const auto count = static_cast<int>(std::min(kMost, bytes.size()));
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Ibcast(bytes.data(), count, MPI_BYTE, from, comm_, &request);
-      wait(request);
+      watch_->wait(request);
     }
   }
 
   int lowest(int value) override {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, comm_, &request);
-    wait(request);
+    watch_->wait(request);
     return value;
+  }
+
+  void lowest(std::span<float> values) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(MPI_IN_PLACE, values.data(), mpi::count_of(values.size()), MPI_FLOAT, MPI_MIN, comm_,
+                   &request);
+    watch_->wait(request);
+  }
+
+  void sleep_until_all_come() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(comm_, &request);
+    watch_->wait_until([&] {
+      int done = 0;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return done != 0;
+    });
+  }
+
+  void library_all_reduce(std::span<float> values) override {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), mpi::count_of(values.size()), MPI_FLOAT, MPI_SUM, comm_);
   }
 
   std::unique_ptr<Group> join(Group& local) override {
     require_same(std::to_string(local.size()), "the number of its replicas");
-    return std::make_unique<mpi::Member>(local, comm_, *watch_);
+    return std::make_unique<mpi::Member>(local, comm_, *watch_, share_memory_ && on_this_host_ == size_);
+  }
+
+  void share_memory(bool share) override { share_memory_ = share; }
+
+  void when_lost(std::function<void(const Error&)> last_resort) override {
+    watch_->when_lost(std::move(last_resort));
   }
 
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:
-  void wait(MPI_Request& request) const {
-    watch_->wait_until([&] {
-      int done = 0;
-      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      return done != 0;
-    });
-  }
-
   MPI_Comm comm_;
   MPI_Comm watched_;
   std::unique_ptr<mpi::Watch> watch_;
   int rank_ = 0;
   int size_ = 1;
   int on_this_host_ = 1;
+  bool share_memory_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<Processes> join_processes() {
-  if (!started_by_mpi()) return nullptr;
+std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
+  if (!started_by_mpi()) {
+    require_alone("told them nothing of each other");
+    return nullptr;
+  }
+  const StartGuard guard(std::move(late));
   int given = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
   if (given < MPI_THREAD_MULTIPLE) {
@@ -104,11 +161,7 @@ std::unique_ptr<Processes> join_processes() {
   }
   auto processes = std::make_unique<MpiProcesses>();
   if (processes->size() > 1) return processes;
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (tasks != nullptr && std::string(tasks) != "1") {
-    throw user_error("srun has started {} processes, but MPI does not see the others; try srun --mpi=pmix",
-                     tasks);
-  }
+  require_alone("MPI does not see the others");
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 #include "telar/comm/mpi/watch.h"
 
-#include "telar/core/error.h"
+#include <utility>
 
 namespace telar::mpi {
 
@@ -11,9 +11,13 @@ Watch::Watch(MPI_Comm comm) : comm_(comm) {
   spoken_.assign(static_cast<size_t>(size_), MPI_REQUEST_NULL);
   thread_ = std::jthread([this](const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kNap{50};
+    constexpr std::chrono::seconds kAbsence{5};
     for (auto next = Clock::now(); !stop.stop_requested(); std::this_thread::sleep_for(kNap)) {
-      if (Clock::now() < next) continue;
-      next = Clock::now() + kEvery;
+      const auto now = Clock::now();
+      if (now < next) continue;
+      // A process that was stopped itself, and goes on, has no right to call the others silent.
+      if (now - next > kAbsence) heard_.assign(heard_.size(), now);
+      next = now + kEvery;
       listen();
       judge();
       speak();
@@ -42,11 +46,20 @@ Watch::~Watch() {
 void Watch::check() const {
   const int silent = silent_.load(std::memory_order_relaxed);
   if (silent < 0) return;
-  throw run_error(
+  throw lost(silent);
+}
+
+Error Watch::lost(int rank) {
+  return run_error(
       "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be "
       "reached. The last "
       "checkpoint is whole; go on from it with --resume, with any number of processes",
-      silent, kPatience.count());
+      rank, kPatience.count());
+}
+
+void Watch::when_lost(std::function<void(const Error&)> last_resort) {
+  const std::lock_guard lock(mutex_);
+  last_resort_ = std::move(last_resort);
 }
 
 void Watch::listen() {
@@ -73,8 +86,12 @@ void Watch::speak() {
 
 void Watch::judge() {
   for (int other = 0; other < size_; ++other) {
-    if (other == rank_ || Clock::now() - heard_[static_cast<size_t>(other)] < kPatience) continue;
+    const auto silence = Clock::now() - heard_[static_cast<size_t>(other)];
+    if (other == rank_ || silence < kPatience) continue;
     silent_.store(other, std::memory_order_relaxed);
+    if (silence < kPatience + kLastResort) continue;
+    const std::lock_guard lock(mutex_);
+    if (last_resort_) std::exchange(last_resort_, nullptr)(lost(other));
   }
 }
 

@@ -4,8 +4,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "telar/core/error.h"
 
 namespace telar::mpi {
 
@@ -23,6 +27,7 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::seconds kPatience{20};
+  static constexpr std::chrono::seconds kLastResort{6};
 
   /// `comm`: its own communicator.
   explicit Watch(MPI_Comm comm);
@@ -32,6 +37,8 @@ class Watch {
 
   /// Throws Error (run) when a process has not been heard of for kPatience.
   void check() const;
+  /// Called on the thread when kLastResort have passed since then: this process computes, or waits where check() is not called.
+  void when_lost(std::function<void(const Error&)> last_resort);
 
   /// Calls `done` until it says true, or until check() throws.
   template <typename Done>
@@ -43,10 +50,19 @@ class Watch {
     }
   }
 
+  /// Until the request is complete.
+  void wait(MPI_Request& request) const {
+    wait_until([&request] {
+      int done = 0;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      return done != 0;
+    });
+  }
+
  private:
   static constexpr int kSpins = 100;
 
-  void run();
+  static Error lost(int rank);
   void listen();
   void speak();
   void judge();
@@ -58,6 +74,8 @@ class Watch {
   std::vector<MPI_Request> spoken_;
   char word_ = 0;
   std::atomic<int> silent_{-1};
+  std::mutex mutex_;  ///< guards last_resort_
+  std::function<void(const Error&)> last_resort_;
   std::jthread thread_;
 };
 

@@ -48,6 +48,10 @@ class CpuDevice final : public Device {
 
   void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {
     const cpu::Desc& desc = cpu::native_desc(layout);
+    if (desc == cpu::plain(DType::f32, layout.shape)) {
+      std::memcpy(canonical.data(), memory, canonical.size_bytes());
+      return;
+    }
     dnnl::memory from(desc, cpu::engine(), const_cast<std::byte*>(memory));  // only read
     dnnl::memory to(cpu::plain(DType::f32, layout.shape), cpu::engine(), canonical.data());
     dnnl::stream stream(cpu::engine());
@@ -55,6 +59,10 @@ class CpuDevice final : public Device {
   }
 
   void write(const TensorLayout& layout, std::span<const float> canonical, std::byte* memory) const override {
+    if (cpu::native_desc(layout) == cpu::plain(DType::f32, layout.shape)) {
+      std::memcpy(memory, canonical.data(), canonical.size_bytes());
+      return;
+    }
     dnnl::memory from(cpu::plain(DType::f32, layout.shape), cpu::engine(),
                       const_cast<float*>(canonical.data()));
     dnnl::memory to(cpu::native_desc(layout), cpu::engine(), memory);

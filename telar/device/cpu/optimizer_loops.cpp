@@ -66,6 +66,17 @@ void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float*
 }
 
 TELAR_FOR_EACH_CPU
+void adagrad(const AdagradLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict s,
+             int64_t count) {
+  const AdagradLoop k = loop;
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = g[i] * k.scale + k.weight_decay * p[i];
+    s[i] += gradient * gradient;
+    p[i] -= k.learning_rate * gradient / (std::sqrt(s[i]) + k.epsilon);
+  }
+}
+
+TELAR_FOR_EACH_CPU
 void running_average(float momentum, float scale, float* __restrict p, const float* __restrict g,
                      int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = (1.0F - momentum) * p[i] + momentum * (g[i] * scale);

@@ -27,6 +27,12 @@ struct RmspropLoop {
 void rmsprop_plain(const RmspropLoop& loop, float* p, const float* g, float* s, int64_t count);
 void rmsprop_momentum(const RmspropLoop& loop, float* p, const float* g, float* s, float* b, int64_t count);
 
+struct AdagradLoop {
+  float learning_rate;  ///< already lowered by lr_decay
+  float scale, epsilon, weight_decay;
+};
+void adagrad(const AdagradLoop& loop, float* p, const float* g, float* s, int64_t count);
+
 void running_average(float momentum, float scale, float* p, const float* g, int64_t count);
 
 /// No NaN and no infinity among them.

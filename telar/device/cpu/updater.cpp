@@ -83,8 +83,9 @@ double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, 
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
     if (!section.clipped || from >= to) continue;
-    sum += cpu::sum_of_squares(reinterpret_cast<const float*>(bindings.gradients + from),
-                               static_cast<int64_t>((to - from) / sizeof(float)));
+    sum += cpu::sum_of_squares(
+        reinterpret_cast<const float*>(bindings.gradients + (from - bindings.gradients_begin)),
+        static_cast<int64_t>((to - from) / sizeof(float)));
   }
   return sum;
 }
@@ -160,11 +161,18 @@ Pass rmsprop_pass(const Attributes& a, const UpdateScalars& scalars, float scale
   };
 }
 
+Pass adagrad_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
+  const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
+  const AdagradLoop loop{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
+  return [=](int64_t from, int64_t to) { adagrad(loop, m.p + from, m.g + from, m.s[0] + from, to - from); };
+}
+
 Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars& scalars, float scale,
                const Memory& m) {
   if (rule == "sgd_update") return sgd_pass(a, scalars, scale, m);
   if (rule == "adam_update") return adam_pass(a, scalars, scale, m);
   if (rule == "rmsprop_update") return rmsprop_pass(a, scalars, scale, m);
+  if (rule == "adagrad_update") return adagrad_pass(a, scalars, scale, m);
   if (rule == "running_average_update") {
     const float momentum = real(a, "momentum");
     return [=](int64_t from, int64_t to) {
@@ -179,7 +187,7 @@ Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars
 bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars,
                      float scale, size_t begin, size_t end) const {
   Memory memory{reinterpret_cast<float*>(bindings.parameters + begin),
-                reinterpret_cast<const float*>(bindings.gradients + begin),
+                reinterpret_cast<const float*>(bindings.gradients + (begin - bindings.gradients_begin)),
                 {}};
   for (const size_t index : section.states) {
     memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));

@@ -35,6 +35,7 @@ class ScalarOp final : public Op {
 const UpdateOp kSgd("sgd_update");
 const UpdateOp kAdam("adam_update");
 const UpdateOp kRmsprop("rmsprop_update");
+const UpdateOp kAdagrad("adagrad_update");
 const UpdateOp kRunningAverage("running_average_update");
 const ScalarOp kSumOfSquares("sum_of_squares");
 const ScalarOp kClipFactor("clip_factor");
@@ -83,6 +84,13 @@ void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const U
               {"epsilon", options.epsilon},
               {"momentum", options.momentum},
               {"weight_decay", options.weight_decay}});
+}
+
+void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
+                    const AdagradOptions& options) {
+  add_update(
+      builder, kAdagrad, parameter, {"adagrad_s"}, inputs,
+      {{"lr_decay", options.lr_decay}, {"epsilon", options.epsilon}, {"weight_decay", options.weight_decay}});
 }
 
 void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,

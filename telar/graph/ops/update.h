@@ -46,6 +46,16 @@ struct RmspropOptions {
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options);
 
+/// Adagrad (Duchi, Hazan and Singer, 2011; PyTorch's form): ĝ += weight_decay·p;  s += ĝ²;
+/// p −= lr / (1 + (step − 1)·lr_decay) · ĝ / (√s + epsilon). s starts at 0.
+struct AdagradOptions {
+  double lr_decay = 0;
+  double epsilon = 1e-10;
+  double weight_decay = 0;
+};
+void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
+                    const AdagradOptions& options);
+
 /// r = (1 − momentum)·r + momentum·(s / samples): a running statistic from the sum s of batch statistics, each
 /// weighted by its samples. Linear in s, hence the same whether one worker or many contributed.
 void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,

@@ -31,7 +31,9 @@ struct Samples {
   std::vector<int32_t> ids;
 };
 
-/// A session of the workload: one replica with `threads`, or `replicas` of them mirrored; `batch` is that of the session.
-std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads);
+/// A session of the workload: one replica with `threads`, or `replicas` of them mirrored, in each of `processes` where it is
+/// not null; `batch` is that of all.
+std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads,
+                                      Processes* processes = nullptr);
 
 }  // namespace telar::bench

@@ -1,4 +1,4 @@
-#include "workloads.h"
+#include "telar/bench/workloads.h"
 
 #include <map>
 
@@ -64,8 +64,10 @@ Samples::Samples(const Workload& workload, int64_t count) {
   }
 }
 
-std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads) {
+std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads,
+                                      Processes* processes) {
   Cluster cluster;
+  if (processes != nullptr) cluster.processes = processes->size();
   for (int r = 0; r < replicas; ++r) cluster.devices.push_back({"cpu", threads, {}});
   if (replicas > 1) {
     for (int r = 0; r < replicas; ++r) {
@@ -73,10 +75,11 @@ std::unique_ptr<Session> make_session(const Workload& workload, int replicas, in
         cluster.devices[static_cast<size_t>(r)].cores.push_back(r * threads + t);
     }
   }
-  const auto strategy = make_strategy(replicas > 1 ? "mirrored" : "single", {});
+  const bool alone = replicas == 1 && processes == nullptr;
+  const auto strategy = make_strategy(alone ? "single" : "mirrored", {});
   return std::make_unique<Session>(
       strategy->rewrite(make_training_step(workload.model, workload.options), cluster), cluster,
-      SessionOptions{.seed = 1});
+      SessionOptions{.seed = 1, .processes = processes});
 }
 
 }  // namespace telar::bench

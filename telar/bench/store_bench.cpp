@@ -1,0 +1,224 @@
+#include "telar/bench/store_bench.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "telar/comm/store/store_client.h"
+#include "telar/comm/store/store_server.h"
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// At least 10 times and 1 s, after a warm-up of 3.
+std::vector<double> repeat(const std::function<void()>& work) {
+  for (int i = 0; i < 3; ++i) work();
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  while (times.size() < 10 || seconds_since(begin) < 1) {
+    const auto start = Clock::now();
+    work();
+    times.push_back(seconds_since(start));
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+double median_of(const std::function<void()>& work) {
+  const std::vector<double> times = repeat(work);
+  return times[times.size() / 2];
+}
+
+class SumUpdate : public StoreUpdate {
+ public:
+  const std::vector<std::string>& slots() const override { return slots_; }
+  bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
+             const StoreScalars& scalars) const override {
+    float* parameters = memory.parameters + begin;
+    const float rate = scalars.learning_rate / scalars.samples;
+    for (size_t i = 0; i < end - begin; ++i) parameters[i] -= rate * gradient[i];
+    return true;
+  }
+
+ private:
+  std::vector<std::string> slots_;
+};
+
+/// A child process, ended with this object.
+class Child {
+ public:
+  /// `work` tells its parent a line through the descriptor, and returns when the child is to wait for its end.
+  explicit Child(const std::function<void(int)>& work) {
+    int ends[2];
+    if (pipe(ends) != 0) throw run_error("No pipe is to be had: {}.", std::strerror(errno));
+    id_ = fork();
+    if (id_ < 0) throw run_error("No process is to be had: {}.", std::strerror(errno));
+    if (id_ == 0) {
+      close(ends[0]);
+      work(ends[1]);
+      _exit(0);
+    }
+    close(ends[1]);
+    char letter = 0;
+    while (read(ends[0], &letter, 1) == 1 && letter != '\n') line_ += letter;
+    close(ends[0]);
+  }
+  ~Child() {
+    kill(id_, SIGKILL);
+    waitpid(id_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  const std::string& line() const { return line_; }
+
+ private:
+  pid_t id_ = -1;
+  std::string line_;
+};
+
+void tell(int descriptor, const std::string& line) {
+  if (write(descriptor, (line + "\n").c_str(), line.size() + 1) < 0) _exit(1);
+}
+
+void serve(int descriptor) {
+  StoreServerOptions options;
+  options.make_update = [](const std::string&, const StoreLayout&) { return std::make_unique<SumUpdate>(); };
+  const StoreServer server(options);
+  tell(descriptor, server.address());
+  pause();
+}
+
+StoreTiming measure(const std::string& address, size_t bytes, bool shared_memory) {
+  StoreClient client({.address = address, .job = "bench", .member = 1, .shared_memory = shared_memory});
+  client.attach();
+  std::ranges::fill(client.outgoing(), 1.0F);
+  const StoreExchange exchange{
+      .begin = 0, .end = bytes / sizeof(float), .learning_rate = 1e-3F, .samples = 1};
+  const std::vector<double> times = repeat([&] {
+    client.start(exchange);
+    client.finish();
+  });
+  if (client.traffic().shared_memory != shared_memory)
+    throw run_error("The parameter server of the measurement does not see this process's memory.");
+  return {.bytes = bytes,
+          .shared_memory = shared_memory,
+          .median = times[times.size() / 2],
+          .shortest = times.front(),
+          .longest = times.back(),
+          .repetitions = static_cast<int>(times.size())};
+}
+
+bool send_all(int descriptor, const char* bytes, size_t count) {
+  while (count > 0) {
+    const ssize_t sent = send(descriptor, bytes, count, MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    bytes += sent;
+    count -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+bool receive_all(int descriptor, char* bytes, size_t count) {
+  while (count > 0) {
+    const ssize_t received = recv(descriptor, bytes, count, 0);
+    if (received <= 0) return false;
+    bytes += received;
+    count -= static_cast<size_t>(received);
+  }
+  return true;
+}
+
+constexpr size_t kEcho = size_t{1} << 20;
+
+/// Sends back what it gets.
+void echo(int descriptor) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(listener, 1) != 0) return;
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  tell(descriptor, std::to_string(ntohs(address.sin_port)));
+  const int connection = accept(listener, nullptr, nullptr);
+  const int one = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  std::vector<char> bytes(kEcho);
+  while (true) {
+    const ssize_t received = recv(connection, bytes.data(), bytes.size(), 0);
+    if (received <= 0 || !send_all(connection, bytes.data(), static_cast<size_t>(received))) return;
+  }
+}
+
+void measure_loopback(StoreBench& bench) {
+  const Child child(echo);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi("0" + child.line())));
+  const int connection = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    throw run_error("The loopback cannot be measured: {}.", std::strerror(errno));
+  const int one = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  std::vector<char> out(kEcho);
+  std::vector<char> in(kEcho);
+  constexpr size_t kSmall = 4096;
+  bench.loopback_round_trip = median_of([&] {
+    send_all(connection, out.data(), kSmall);
+    receive_all(connection, in.data(), kSmall);
+  });
+  constexpr size_t kMessages = 40;
+  const double large = median_of([&] {
+    std::thread sender([&] {
+      for (size_t i = 0; i < kMessages; ++i) send_all(connection, out.data(), kEcho);
+    });
+    for (size_t i = 0; i < kMessages; ++i) receive_all(connection, in.data(), kEcho);
+    sender.join();
+  });
+  bench.loopback_bytes_per_second = 2.0 * kMessages * kEcho / large;
+  close(connection);
+}
+
+double measure_copy() {
+  constexpr size_t kBytes = size_t{40} << 20;
+  std::vector<char> from(kBytes, 1);
+  std::vector<char> to(kBytes);
+  return 2.0 * kBytes / median_of([&] { std::memcpy(to.data(), from.data(), kBytes); });
+}
+
+}  // namespace
+
+StoreBench bench_store(const std::vector<size_t>& bytes) {
+  StoreBench bench;
+  const Child server(serve);
+  if (server.line().empty()) throw run_error("The parameter server of the measurement did not come up.");
+  measure_loopback(bench);
+  bench.copy_bytes_per_second = measure_copy();
+  const size_t largest = std::ranges::max(bytes);
+  StoreClient creator({.address = server.line(), .job = "bench"});
+  creator.create(StoreLayout::of({{.name = "bench", .floats = largest / sizeof(float)}}), "");
+  for (const bool shared : {false, true})
+    for (const size_t count : bytes) bench.timings.push_back(measure(server.line(), count, shared));
+  return bench;
+}
+
+}  // namespace telar

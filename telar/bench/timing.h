@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace telar::bench {
+
+/// Of calls of one kind, one after the other.
+struct Times {
+  std::vector<double> milliseconds;
+  double median() const {
+    auto sorted = milliseconds;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+  double min() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
+  double max() const { return *std::max_element(milliseconds.begin(), milliseconds.end()); }
+};
+
+/// So many calls. `prepare` is called before each, and is not counted.
+template <typename Prepare, typename Body>
+Times time_calls(int calls, const Prepare& prepare, const Body& body) {
+  using Clock = std::chrono::steady_clock;
+  Times times;
+  for (int i = 0; i < calls; ++i) {
+    prepare();
+    const auto start = Clock::now();
+    body();
+    times.milliseconds.push_back(1e3 * std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return times;
+}
+
+/// After a warm-up, at least 10 calls and `seconds`.
+template <typename Prepare, typename Body>
+Times time_calls(double seconds, const Prepare& prepare, const Body& body) {
+  Times times;
+  double total = 0;
+  const auto call = [&] {
+    const double time = time_calls(1, prepare, body).milliseconds.front();
+    times.milliseconds.push_back(time);
+    total += time / 1e3;
+  };
+  for (int i = 0; i < 3 || total < seconds / 4; ++i) call();
+  times.milliseconds.clear();
+  total = 0;
+  while (times.milliseconds.size() < 10 || total < seconds) call();
+  return times;
+}
+
+template <typename Body>
+Times time_calls(double seconds, const Body& body) {
+  return time_calls(
+      seconds, [] {}, body);
+}
+
+}  // namespace telar::bench

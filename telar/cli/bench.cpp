@@ -1,0 +1,12 @@
+#include "telar/cli/bench.h"
+
+namespace telar::cli {
+
+void add_bench(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("bench", "Measures this machine, each figure beside its limit");
+  verb->require_subcommand(1);
+  verb->footer("Example:\n  telar bench comm\ntelar bench EXPERIMENT --help says more about each.");
+  add_bench_comm(*verb, action);
+}
+
+}  // namespace telar::cli

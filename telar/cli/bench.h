@@ -1,0 +1,10 @@
+#pragma once
+
+#include "telar/cli/verbs.h"
+
+namespace telar::cli {
+
+/// Each adds an experiment to the verb `bench`.
+void add_bench_comm(CLI::App& bench, Action& action);
+
+}  // namespace telar::cli

@@ -1,0 +1,82 @@
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "telar/cli/service.h"
+#include "telar/cli/verbs.h"
+#include "telar/comm/store/store_server.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/train/cluster_description.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct ServeArguments {
+  std::string listen = "127.0.0.1:0";
+  std::string address_file;
+  std::string snapshots;
+  double snapshot_seconds = 10;
+  bool no_shared_memory = false;
+  int64_t follow = 0;
+  SecurityArguments security;
+};
+
+/// A server that is started again keeps the address that its clients know.
+std::string listen_address(const ServeArguments& arguments) {
+  std::string before;
+  const bool any_port = arguments.listen.ends_with(":0");
+  if (any_port && !arguments.address_file.empty() && std::ifstream(arguments.address_file) >> before)
+    return before;
+  return arguments.listen;
+}
+
+int serve(const ServeArguments& arguments) {
+  ServiceEnd end(arguments.follow);
+  StoreServerOptions options;
+  options.listen = listen_address(arguments);
+  options.security = security_of(arguments.security);
+  options.snapshots = arguments.snapshots;
+  options.snapshot_seconds = arguments.snapshot_seconds;
+  options.shared_memory = !arguments.no_shared_memory;
+  options.make_update = job_store_updates();
+  options.say = log_line;
+  if (!options.snapshots.empty()) std::filesystem::create_directories(options.snapshots);
+  const StoreServer server(options);
+  if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");
+  log_line("serving parameters on " + server.address());
+  while (!end.token().stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  log_line("ending");
+  return end.signal_number() == 0 ? 0 : 128 + end.signal_number();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<ServeArguments>();
+  CLI::App* verb = app.add_subcommand("serve", "Holds parameters of a job for workers on other hosts");
+  verb->add_option("--listen", arguments->listen, "HOST:PORT; port 0: any that is free")
+      ->capture_default_str();
+  verb->add_option(
+      "--address-file", arguments->address_file,
+      "Write the address to this file; with port 0 a server started again takes the address that is in it");
+  verb->add_option("--snapshots", arguments->snapshots,
+                   "A folder for snapshots; a server started again goes on from the last one");
+  verb->add_option("--snapshot-seconds", arguments->snapshot_seconds, "Between two snapshots")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
+  verb->add_flag("--no-shared-memory", arguments->no_shared_memory,
+                 "Use the network with workers of this host, too");
+  verb->add_option("--follow", arguments->follow, "End with this process")->group("");
+  add_security(*verb, arguments->security);
+  verb->footer(
+      "Examples:\n"
+      "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots "
+      "/var/lib/telar\n"
+      "One server serves one job. It ends with Ctrl-C or SIGTERM, after a last snapshot.");
+  verb->callback([arguments, &action] { action = [arguments] { return serve(*arguments); }; });
+}
+
+}  // namespace telar::cli

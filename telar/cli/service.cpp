@@ -1,0 +1,56 @@
+#include "telar/cli/service.h"
+
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+
+#include "telar/core/error.h"
+
+namespace telar::cli {
+
+void add_security(CLI::App& verb, SecurityArguments& arguments) {
+  verb.add_option(
+      "--token-file", arguments.token_file,
+      "A file with the job's token, the same for all of its processes (or TELAR_TOKEN in the environment)");
+  verb.add_option("--certificates", arguments.certificates,
+                  "A folder with ca.pem, cert.pem and key.pem (scripts/certs makes them): TLS, both sides "
+                  "proving who they are");
+  verb.add_flag("--insecure-network", arguments.insecure_network,
+                "Speak with other hosts without TLS and token: for networks that nobody else can reach");
+}
+
+Security security_of(const SecurityArguments& arguments) {
+  Security security{"", arguments.certificates, arguments.insecure_network};
+  if (arguments.token_file.empty()) {
+    const char* token = std::getenv("TELAR_TOKEN");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+    if (token != nullptr) security.token = token;
+    return security;
+  }
+  std::ifstream file(arguments.token_file);
+  if (!std::getline(file, security.token) || security.token.empty())
+    throw user_error("{}: there is no token in this file; it must be its first line", arguments.token_file);
+  return security;
+}
+
+ServiceEnd::ServiceEnd(int64_t parent)
+    : thread_([this, parent](const std::stop_token& over) {
+        while (!over.stop_requested()) {
+          if (stop_.requested() || (parent != 0 && ::getppid() != parent)) source_.request_stop();
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+      }) {}
+
+void log_line(const std::string& text) {
+  static std::mutex mutex;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const std::scoped_lock lock(mutex);
+  std::cout << fmt::format("{:%H:%M:%S} {}", fmt::localtime(std::chrono::system_clock::to_time_t(now)), text)
+            << std::endl;
+}
+
+}  // namespace telar::cli

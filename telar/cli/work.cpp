@@ -1,0 +1,63 @@
+#include <memory>
+
+#include "telar/cli/options.h"
+#include "telar/cli/service.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/error.h"
+#include "telar/train/worker.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct WorkArguments {
+  std::string join;
+  std::vector<std::string> overrides;
+  double wait = 60;
+  int64_t follow = 0;
+  SecurityArguments security;
+};
+
+int work(const WorkArguments& arguments) {
+  ServiceEnd end(arguments.follow);
+  WorkOptions options;
+  options.coordinator = arguments.join;
+  options.security = security_of(arguments.security);
+  options.overrides = arguments.overrides;
+  options.patience_seconds = arguments.wait;
+  options.stop = end.token();
+  options.say = log_line;
+  try {
+    telar::work(options);
+  } catch (const Error&) {
+    if (!end.token().stop_requested()) throw;
+    log_line("left the run");
+  }
+  return end.signal_number() == 0 ? 0 : 128 + end.signal_number();
+}
+
+}  // namespace
+
+void add_work(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<WorkArguments>();
+  CLI::App* verb = app.add_subcommand("work", "Joins a run as a worker, at any time");
+  verb->add_option("--join", arguments->join,
+                   "HOST:PORT of the coordinator (telar train JOB --coordinate HOST:PORT)")
+      ->required();
+  add_overrides(*verb, arguments->overrides);
+  verb->add_option("--wait", arguments->wait, "Seconds that coordinator and servers may be away")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  verb->add_option("--follow", arguments->follow, "End with this process")->group("");
+  add_security(*verb, arguments->security);
+  verb->footer(
+      "Examples:\n"
+      "  telar work --join trainer:7000 --certificates certs --token-file token\n"
+      "  telar work --join trainer:7000 --set data.path=/data/cifar --set strategy.threads=8\n"
+      "Ctrl-C leaves the run: what is unfinished goes to other workers. Exit codes: 0 the run is over, 1 it "
+      "failed, "
+      "2 a mistake in what was given, 130 left by Ctrl-C.");
+  verb->callback([arguments, &action] { action = [arguments] { return work(*arguments); }; });
+}
+
+}  // namespace telar::cli

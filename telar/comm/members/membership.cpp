@@ -1,0 +1,380 @@
+#include "telar/comm/members/membership.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "telar/comm/grpc_security.h"
+#include "telar/comm/members/members.grpc.pb.h"
+
+namespace telar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr int kMostBytes = 4 << 20;
+constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::milliseconds kRetry{100};
+constexpr std::chrono::seconds kAliveEvery{1};
+constexpr std::chrono::seconds kStopped{1};  // between two ticks: this process did not run
+constexpr Seconds kGoodbye{1};
+
+std::string own_name() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return fmt::format("{}:{}", host.data(), getpid());
+}
+
+Lease lease_of(const members::Lease& lease) {
+  return {.id = lease.id(),
+          .epoch = lease.epoch(),
+          .begin = lease.begin(),
+          .end = lease.end(),
+          .part = lease.part()};
+}
+
+StoreRound round_of(const members::Round& round) {
+  return {.number = round.number(), .members = {round.members().begin(), round.members().end()}};
+}
+
+}  // namespace
+
+/// The stream's events are taken from a queue by a thread of its own, which also tells that the member lives. What the member says
+/// is sent by whoever says it, when nothing is being sent, without waiting.
+class Membership::Impl {
+ public:
+  explicit Impl(MembershipOptions options);
+  ~Impl();
+
+  uint32_t id() const { return welcome_.id(); }
+  const std::string& job() const { return welcome_.job(); }
+  const std::string& description() const { return welcome_.description(); }
+  const std::vector<std::string>& servers() const { return servers_; }
+
+  bool lost() const;
+  bool wait_for_work();
+  std::optional<Lease> lease();
+  void done(const PartDone& part);
+  void give_back(uint64_t lease, int64_t step);
+  std::optional<StoreRound> next_round();
+  void wait_for_slowest();
+  void fail_all(const std::string& sentence);
+
+ private:
+  enum class Event : uint8_t { started, read, written, finished };
+  struct Tag {
+    Event event;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  /// Until it has joined, with as many attempts as the patience allows.
+  void join();
+  void connect();
+  void run();
+  void handle(Event event, bool ok);
+  void heard();
+  void tick();
+  void say(members::Said said);
+  void send();
+  /// Asks, and waits for the reply. None when the membership has ended first. Throws Error (run) when told to stop.
+  template <typename Reply>
+  std::optional<Reply> ask(members::Said question, std::optional<Reply>& reply, const char* what);
+  bool ended() const { return over_ || finished_; }
+  /// Nothing of a stream is left.
+  bool idle() const { return finished_ && !writing_; }
+
+  const MembershipOptions options_;
+  const std::string who_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<members::Members::Stub> stub_;
+  grpc::CompletionQueue queue_;
+  Tag started_{Event::started};
+  Tag read_{Event::read};
+  Tag written_{Event::written};
+  Tag finished_tag_{Event::finished};
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<members::Said, members::Told>> stream_;
+  grpc::Status status_;
+  members::Told told_;
+  std::deque<members::Said> to_say_;
+  bool open_ = false;  ///< may write
+  bool writing_ = false;
+  bool finished_ = true;  ///< there is no stream
+  bool over_ = false;     ///< the training
+  bool joined_ = false;
+  bool leaving_ = false;
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point last_tick_ = Clock::now();
+  Clock::time_point last_alive_ = Clock::now();
+
+  members::Welcome welcome_;
+  std::vector<std::string> servers_;
+  std::optional<bool> work_there_;
+  std::optional<bool> go_on_;
+  std::optional<std::optional<Lease>> lease_;
+  std::optional<std::optional<StoreRound>> round_;
+  std::thread thread_;
+};
+
+Membership::Impl::Impl(MembershipOptions options)
+    : options_(std::move(options)),
+      who_(fmt::format("The coordinator at {}", options_.coordinator)),
+      channel_(secure_channel(options_.coordinator, options_.security, kMostBytes)),
+      stub_(members::Members::NewStub(channel_)) {
+  thread_ = std::thread([this] { run(); });
+  try {
+    join();
+  } catch (...) {
+    queue_.Shutdown();
+    thread_.join();
+    throw;
+  }
+}
+
+Membership::Impl::~Impl() {
+  {
+    Lock lock(mutex_);
+    if (!finished_) {
+      members::Said leave;
+      leave.mutable_leave();
+      leaving_ = true;
+      say(std::move(leave));
+      changed_.wait_for(lock, kGoodbye, [this] { return idle(); });
+      context_->TryCancel();
+      changed_.wait(lock, [this] { return idle(); });
+    }
+  }
+  queue_.Shutdown();
+  thread_.join();
+}
+
+void Membership::Impl::join() {
+  const Clock::time_point start = Clock::now();
+  bool told_away = false;
+  Lock lock(mutex_);
+  for (;;) {
+    connect();
+    const auto here = [this] { return joined_ || idle(); };
+    const Seconds left = Seconds(options_.patience_seconds) - (Clock::now() - start);
+    changed_.wait_for(lock, options_.stop, std::max(left, Seconds(0)), here);
+    if (joined_) break;
+    if (!idle()) {
+      context_->TryCancel();
+      changed_.wait(lock, [this] { return idle(); });
+    }
+    if (options_.stop.stop_requested()) throw run_error("Joining {} was stopped.", options_.coordinator);
+    if (is_refusal(status_)) throw error_of(status_, who_);
+    if (Clock::now() - start >= Seconds(options_.patience_seconds))
+      throw run_error("{} cannot be reached for {:.3g} seconds: {}.", who_, options_.patience_seconds,
+                      status_.error_message());
+    if (!std::exchange(told_away, true) && options_.say)
+      options_.say(fmt::format("{} cannot be reached yet: {}", who_, status_.error_message()));
+    changed_.wait_for(lock, options_.stop, kRetry, [] { return false; });
+  }
+  servers_.assign(welcome_.servers().begin(), welcome_.servers().end());
+}
+
+void Membership::Impl::connect() {
+  finished_ = false;
+  open_ = false;
+  to_say_.clear();
+  members::Said hello;
+  hello.mutable_hello()->set_name(options_.name.empty() ? own_name() : options_.name);
+  hello.mutable_hello()->set_job(options_.job);
+  to_say_.push_back(std::move(hello));
+  context_ = std::make_unique<grpc::ClientContext>();
+  introduce(*context_, options_.security);
+  stream_ = stub_->PrepareAsyncWork(context_.get(), &queue_);
+  stream_->StartCall(&started_);
+}
+
+void Membership::Impl::run() {
+  for (;;) {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto next = queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kTick);
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    const std::lock_guard lock(mutex_);
+    if (next == grpc::CompletionQueue::GOT_EVENT) handle(static_cast<const Tag*>(tag)->event, ok);
+    if (Clock::now() - last_tick_ >= kTick) tick();
+  }
+}
+
+void Membership::Impl::handle(Event event, bool ok) {
+  switch (event) {
+    case Event::started:
+      if (!ok) return stream_->Finish(&status_, &finished_tag_);
+      open_ = true;
+      stream_->Read(&told_, &read_);
+      return send();
+    case Event::read:
+      if (!ok) {
+        open_ = false;
+        return stream_->Finish(&status_, &finished_tag_);
+      }
+      heard();
+      return stream_->Read(&told_, &read_);
+    case Event::written:
+      writing_ = false;
+      to_say_.pop_front();
+      open_ = open_ && ok;
+      send();
+      break;
+    case Event::finished:
+      finished_ = true;
+      open_ = false;
+      if (joined_ && !over_ && !leaving_ && options_.say)
+        options_.say(fmt::format("{} has lost this worker: {}", who_, status_.error_message()));
+      break;
+  }
+  changed_.notify_all();
+}
+
+void Membership::Impl::heard() {
+  heard_ = Clock::now();
+  switch (told_.what_case()) {
+    case members::Told::kWelcome:
+      if (joined_) break;
+      welcome_ = told_.welcome();
+      joined_ = true;
+      break;
+    case members::Told::kWorkThere: work_there_ = true; break;
+    case members::Told::kGoOn: go_on_ = true; break;
+    case members::Told::kLease:
+      lease_ = told_.lease().id() != 0 ? std::optional(lease_of(told_.lease())) : std::nullopt;
+      break;
+    case members::Told::kRound:
+      round_ = told_.round().number() != 0 ? std::optional(round_of(told_.round())) : std::nullopt;
+      break;
+    case members::Told::kOver:
+      over_ = true;
+      if (open_) context_->TryCancel();
+      break;
+    case members::Told::kAlive:
+    case members::Told::WHAT_NOT_SET: return;
+  }
+  changed_.notify_all();
+}
+
+void Membership::Impl::tick() {
+  const Clock::time_point now = Clock::now();
+  if (now - last_tick_ > kStopped) heard_ += now - last_tick_;
+  last_tick_ = now;
+  if (!joined_ || finished_) return;
+  if (Seconds(now - heard_).count() > options_.patience_seconds) context_->TryCancel();
+  if (now - last_alive_ < kAliveEvery) return;
+  last_alive_ = now;
+  members::Said alive;
+  alive.mutable_alive();
+  say(std::move(alive));
+}
+
+void Membership::Impl::say(members::Said said) {
+  if (finished_) return;
+  to_say_.push_back(std::move(said));
+  send();
+}
+
+void Membership::Impl::send() {
+  if (!open_ || writing_ || to_say_.empty()) return;
+  writing_ = true;
+  stream_->Write(to_say_.front(), &written_);
+}
+
+template <typename Reply>
+std::optional<Reply> Membership::Impl::ask(members::Said question, std::optional<Reply>& reply,
+                                           const char* what) {
+  Lock lock(mutex_);
+  reply.reset();
+  if (ended()) return std::nullopt;
+  say(std::move(question));
+  changed_.wait(lock, options_.stop, [&] { return reply || ended(); });
+  if (reply) return std::exchange(reply, std::nullopt);
+  if (!ended()) throw run_error("Waiting for {} was stopped.", what);
+  return std::nullopt;
+}
+
+bool Membership::Impl::lost() const {
+  const std::lock_guard lock(mutex_);
+  return finished_ && !over_;
+}
+
+bool Membership::Impl::wait_for_work() {
+  members::Said question;
+  question.mutable_ask_work();
+  return ask(std::move(question), work_there_, "work").has_value();
+}
+
+std::optional<Lease> Membership::Impl::lease() {
+  members::Said question;
+  question.mutable_ask_lease();
+  return ask(std::move(question), lease_, "work").value_or(std::nullopt);
+}
+
+std::optional<StoreRound> Membership::Impl::next_round() {
+  members::Said question;
+  question.mutable_ask_round();
+  return ask(std::move(question), round_, "the other workers").value_or(std::nullopt);
+}
+
+void Membership::Impl::wait_for_slowest() {
+  members::Said question;
+  question.mutable_ask_pace();
+  ask(std::move(question), go_on_, "the slowest worker");
+}
+
+void Membership::Impl::done(const PartDone& part) {
+  members::Said said;
+  members::Done& done = *said.mutable_done();
+  done.set_lease(part.lease);
+  done.set_step(part.step);
+  done.set_samples(part.samples);
+  done.mutable_metrics()->Assign(part.metrics.begin(), part.metrics.end());
+  done.set_staleness(part.staleness);
+  done.set_seconds(part.seconds);
+  const std::lock_guard lock(mutex_);
+  say(std::move(said));
+}
+
+void Membership::Impl::give_back(uint64_t lease, int64_t step) {
+  members::Said said;
+  said.mutable_given_back()->set_lease(lease);
+  said.mutable_given_back()->set_step(step);
+  const std::lock_guard lock(mutex_);
+  say(std::move(said));
+}
+
+void Membership::Impl::fail_all(const std::string& sentence) {
+  members::Said said;
+  said.set_failure(sentence);
+  const std::lock_guard lock(mutex_);
+  say(std::move(said));
+}
+
+Membership::Membership(MembershipOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Membership::~Membership() = default;
+
+uint32_t Membership::id() const { return impl_->id(); }
+const std::string& Membership::job() const { return impl_->job(); }
+const std::string& Membership::description() const { return impl_->description(); }
+const std::vector<std::string>& Membership::servers() const { return impl_->servers(); }
+bool Membership::wait_for_work() { return impl_->wait_for_work(); }
+bool Membership::lost() const { return impl_->lost(); }
+std::optional<Lease> Membership::lease() { return impl_->lease(); }
+void Membership::done(const PartDone& part) { impl_->done(part); }
+void Membership::give_back(uint64_t lease, int64_t step) { impl_->give_back(lease, step); }
+std::optional<StoreRound> Membership::next_round() { return impl_->next_round(); }
+void Membership::wait_for_slowest() { impl_->wait_for_slowest(); }
+void Membership::fail_all(const std::string& sentence) { impl_->fail_all(sentence); }
+
+}  // namespace telar

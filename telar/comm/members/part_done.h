@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace telar {
+
+/// What a member did with one part of a batch.
+struct PartDone {
+  uint64_t lease = 0;
+  int64_t step = 0;
+  int64_t samples = 0;
+  std::vector<double> metrics;  ///< sums over the samples
+  double staleness = 0;
+  double seconds = 0;
+};
+
+}  // namespace telar

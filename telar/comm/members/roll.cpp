@@ -1,0 +1,266 @@
+#include "telar/comm/members/roll.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+constexpr size_t kMostMetrics = 1024;
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+
+void check_figures(const PartDone& part) {
+  const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (part.samples < 0 || part.samples > kMostSamples || part.metrics.size() > kMostMetrics ||
+      !sound(part.staleness) || !sound(part.seconds))
+    throw user_error("a report of {} samples, {} metrics, staleness {} and {} seconds cannot be",
+                     part.samples, part.metrics.size(), part.staleness, part.seconds);
+}
+
+}  // namespace
+
+Roll::Roll(const CoordinatorOptions& options) : options_(options), last_round_(options.rounds_before) {
+  if (options.workers < 1 || options.backups < 0 || options.parts < 1 || options.lease_steps < 1)
+    throw user_error("There cannot be {} workers, {} backups, {} parts and {} batches in a lease.",
+                     options.workers, options.backups, options.parts, options.lease_steps);
+}
+
+uint32_t Roll::join(const std::string& name) {
+  const uint32_t id = ++last_id_;
+  Member& member = members_[id];
+  member.name = name;
+  seat();
+  news_.push_back(member.slot ? fmt::format("{} joined as worker {}", name, *member.slot + 1)
+                              : fmt::format("{} joined as a spare", name));
+  settle();
+  return id;
+}
+
+void Roll::remove(uint32_t id) {
+  if (book_) book_->give_back_all(id);
+  members_.erase(id);
+  std::set<uint32_t> spares;
+  for (const auto& [other, member] : members_)
+    if (!member.slot) spares.insert(other);
+  seat();
+  for (const uint32_t spare : spares)
+    if (members_.at(spare).slot) news_.push_back(fmt::format("{} steps in", members_.at(spare).name));
+  settle();
+}
+
+/// Ids grow, so the first without a slot is the one that waits longest.
+void Roll::seat() {
+  std::set<int64_t> taken;
+  for (const auto& [id, member] : members_)
+    if (member.slot) taken.insert(*member.slot);
+  int64_t slot = 0;
+  for (auto& [id, member] : members_) {
+    if (member.slot) continue;
+    while (taken.contains(slot)) ++slot;
+    if (slot >= options_.workers + options_.backups) return;
+    member.slot = slot++;
+  }
+}
+
+void Roll::gather(std::optional<Time> now) {
+  if (gathered_) return;
+  const auto asked =
+      std::ranges::count_if(members_, [this](const Entry& entry) { return at_work(entry.second); });
+  const bool waited = now && first_asked_ &&
+                      std::chrono::duration<double>(*now - *first_asked_).count() >= options_.gather_seconds;
+  gathered_ = options_.rhythm == Rhythm::free || asked >= options_.workers || (waited && asked > 0);
+}
+
+LeaseBook::Claims Roll::claims() const {
+  LeaseBook::Claims claims;
+  if (options_.rhythm == Rhythm::free) return claims;
+  claims.resize(static_cast<size_t>(options_.parts));
+  for (const auto& [id, member] : members_)
+    if (at_work(member)) claims[static_cast<size_t>(preferred(member))] = true;
+  return claims;
+}
+
+bool Roll::finds_work(const Member& member, const LeaseBook::Claims& claims) const {
+  return book_ && gathered_ && at_work(member) && book_->available(preferred(member), claims);
+}
+
+bool Roll::has_work(const Entry& entry, const LeaseBook::Claims& claims) const {
+  const auto& [id, member] = entry;
+  return at_work(member) && (member.ready || (book_ && book_->holds_work(id)) || finds_work(member, claims));
+}
+
+std::optional<int64_t> Roll::slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const {
+  std::optional<int64_t> slowest;
+  for (const Entry& entry : members_)
+    if (entry.first != id && has_work(entry, claims))
+      slowest = std::min(slowest.value_or(entry.second.clock), entry.second.clock);
+  return slowest;
+}
+
+void Roll::settle() {
+  gather(std::nullopt);
+  offer_work();
+  form_rounds();
+  let_go_on();
+}
+
+void Roll::offer_work() {
+  const LeaseBook::Claims claimed = claims();
+  for (auto& [id, member] : members_) {
+    if (!member.wants_work || !finds_work(member, claimed)) continue;
+    member.wants_work = false;
+    member.heard_of_round = last_round_;
+    member.clock = std::max(member.clock, slowest_beside(id, claimed).value_or(0));
+    answers_.push_back({id, WorkThere{}});
+  }
+}
+
+void Roll::form_rounds() {
+  const LeaseBook::Claims claimed = claims();
+  std::vector<std::pair<uint64_t, uint32_t>> ready;
+  int64_t with_work = 0;
+  for (const Entry& entry : members_) {
+    if (entry.second.ready) ready.emplace_back(*entry.second.ready, entry.first);
+    with_work += has_work(entry, claimed) ? 1 : 0;
+  }
+  const auto places = static_cast<size_t>(std::min(options_.workers, with_work));
+  if (ready.empty() || ready.size() < places) return;
+
+  std::ranges::sort(ready);
+  ready.resize(places);
+  std::ranges::sort(ready, {}, [this](const auto& one) { return *members_.at(one.second).slot; });
+  StoreRound round{.number = ++last_round_, .members = {}};
+  for (const auto& [since, id] : ready) round.members.push_back(id);
+  for (const uint32_t id : round.members) {
+    Member& member = members_.at(id);
+    member.ready.reset();
+    member.told_late = false;
+    member.heard_of_round = round.number;
+    answers_.push_back({id, round});
+  }
+}
+
+void Roll::let_go_on() {
+  const LeaseBook::Claims claimed = claims();
+  for (auto& [id, member] : members_) {
+    if (!member.wants_pace) continue;
+    const bool bound = options_.rhythm == Rhythm::free && options_.staleness_bound >= 0;
+    const std::optional<int64_t> slowest = bound ? slowest_beside(id, claimed) : std::nullopt;
+    if (slowest && member.clock - *slowest > options_.staleness_bound) continue;
+    member.wants_pace = false;
+    answers_.push_back({id, MayGoOn{}});
+  }
+}
+
+void Roll::ask_work(uint32_t id, Time now) {
+  Member& member = members_.at(id);
+  member.has_asked = true;
+  member.wants_work = true;
+  if (!first_asked_) first_asked_ = now;
+  settle();
+}
+
+void Roll::ask_lease(uint32_t id) {
+  const Member& member = members_.at(id);
+  const LeaseBook::Claims claimed = claims();
+  const bool some = finds_work(member, claimed);
+  answers_.push_back({id, some ? book_->take(id, preferred(member), claimed) : std::nullopt});
+  settle();
+}
+
+void Roll::ask_round(uint32_t id) {
+  Member& member = members_.at(id);
+  if (!at_work(member) || options_.rhythm == Rhythm::free) {
+    answers_.push_back({id, std::optional<StoreRound>{}});
+  } else if (member.heard_of_round < last_round_) {
+    tell_late(member);
+    answers_.push_back({id, std::optional<StoreRound>{}});
+  } else {
+    member.ready = ++ready_so_far_;
+    settle();
+  }
+}
+
+void Roll::tell_late(Member& member) {
+  if (!member.told_late)
+    news_.push_back(fmt::format("round {} was made without {}", last_round_, member.name));
+  member.told_late = true;
+  member.heard_of_round = last_round_;
+}
+
+void Roll::ask_pace(uint32_t id) {
+  members_.at(id).wants_pace = true;
+  settle();
+}
+
+void Roll::done(uint32_t id, const PartDone& part) {
+  check_figures(part);
+  const std::optional<int64_t> which = book_ ? book_->part_of(id, part.lease, part.step) : std::nullopt;
+  if (!which) return;
+  auto& reports = reports_[part.step];
+  if (!reports.empty() && reports.begin()->second.metrics.size() != part.metrics.size())
+    throw user_error("a report of {} metrics does not go with others of {}", part.metrics.size(),
+                     reports.begin()->second.metrics.size());
+  book_->done(id, part.lease, part.step);
+  reports[*which] = part;
+  Member& member = members_.at(id);
+  ++member.clock;
+  ++member.parts;
+  member.samples += part.samples;
+  member.staleness += part.staleness;
+  if (static_cast<int64_t>(reports.size()) == options_.parts) complete(part.step);
+  settle();
+}
+
+/// Sums go in the order of the parts, never of arrival.
+void Roll::complete(int64_t step) {
+  const auto reports = reports_.extract(step);
+  StepDone all{.epoch = book_->epoch(), .step = step};
+  for (const auto& [number, part] : reports.mapped()) {
+    all.samples += part.samples;
+    all.metrics.resize(part.metrics.size());
+    for (size_t i = 0; i < part.metrics.size(); ++i) all.metrics[i] += part.metrics[i];
+    all.staleness += part.staleness / static_cast<double>(options_.parts);
+    all.seconds = std::max(all.seconds, part.seconds);
+  }
+  complete_.push_back(std::move(all));
+}
+
+void Roll::give_back(uint32_t id, uint64_t lease, int64_t step) {
+  if (book_) book_->give_back(id, lease, step);
+  settle();
+}
+
+void Roll::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+  book_.emplace(epoch, first, steps, options_.parts, options_.lease_steps);
+  reports_.clear();
+  for (auto& [id, member] : members_) member.clock = 0;
+  settle();
+}
+
+void Roll::drain() {
+  if (book_) book_->drain();
+  settle();
+}
+
+void Roll::tick(Time now) {
+  if (gathered_) return;
+  gather(now);
+  settle();
+}
+
+std::vector<MemberInfo> Roll::members() const {
+  std::vector<MemberInfo> all;
+  for (const auto& [id, member] : members_)
+    all.push_back({.id = id,
+                   .name = member.name,
+                   .working = member.slot.has_value(),
+                   .samples = member.samples,
+                   .staleness = member.parts > 0 ? member.staleness / static_cast<double>(member.parts) : 0});
+  return all;
+}
+
+}  // namespace telar

@@ -1,0 +1,342 @@
+#include "telar/comm/store/store_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+using namespace std::chrono_literals;
+/// How often who waits looks for reasons to stop that wake nobody.
+constexpr auto kTick = 50ms;
+/// The same for who waits until other blocks' sums are complete.
+constexpr auto kFullTick = 1ms;
+
+bool same_range(const StoreSum& sum, size_t begin, size_t end) {
+  return sum.begin == begin && sum.end == end;
+}
+bool overlaps(const StoreSum& sum, size_t begin, size_t end) { return sum.begin < end && begin < sum.end; }
+
+}  // namespace
+
+struct StoreBlocks::Block {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<StoreSegment> segments;
+  std::vector<std::shared_ptr<StoreSum>> sums;
+
+  /// Cuts segments so that one begins at `at`.
+  void cut(size_t at) {
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (segments[i].begin >= at || at >= segments[i].end) continue;
+      StoreSegment second = segments[i];
+      segments[i].end = second.begin = at;
+      segments.insert(segments.begin() + static_cast<ptrdiff_t>(i) + 1, second);
+      return;
+    }
+  }
+  template <typename Function>
+  void each(size_t begin, size_t end, const Function& visit) {
+    for (StoreSegment& segment : segments)
+      if (segment.begin < end && begin < segment.end) visit(segment);
+  }
+  int64_t version(size_t begin, size_t end) {
+    int64_t lowest = INT64_MAX;
+    each(begin, end, [&](const StoreSegment& segment) { lowest = std::min(lowest, segment.version); });
+    return lowest;
+  }
+  int64_t last_round(size_t begin, size_t end) {
+    int64_t last = 0;
+    each(begin, end, [&](const StoreSegment& segment) { last = std::max(last, segment.round); });
+    return last;
+  }
+};
+
+StoreBlocks::StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update, StoreMembers& members,
+                         size_t open_bytes)
+    : layout_(std::move(layout)),
+      update_(std::move(update)),
+      members_(members),
+      free_sums_(open_bytes / (kBlockFloats * sizeof(float))) {
+  for (size_t arena = 0; arena <= update_->slots().size(); ++arena)
+    arenas_.emplace_back(layout_.floats * sizeof(float));
+  memory_.parameters = arenas_[0].as<float>().data();
+  for (size_t slot = 1; slot < arenas_.size(); ++slot)
+    memory_.states.push_back(arenas_[slot].as<float>().data());
+  for_each_block(0, layout_.floats, [&](size_t begin, size_t end) {
+    blocks_.push_back(std::make_unique<Block>());
+    blocks_.back()->segments.push_back({.begin = begin, .end = end});
+  });
+  keeper_ = std::thread([this] { keep(); });
+}
+
+StoreBlocks::~StoreBlocks() {
+  stop();
+  keeper_.join();
+}
+
+void StoreBlocks::stop() {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    stopped_ = true;
+  }
+  keeper_wakes_.notify_all();
+  for (const auto& block : blocks_) block->changed.notify_all();
+}
+
+bool StoreBlocks::apply_locked(Block& block, size_t begin, size_t end, const float* gradient,
+                               float learning_rate, float samples) {
+  block.cut(begin);
+  block.cut(end);
+  bool finite = true;
+  block.each(begin, end, [&](StoreSegment& segment) {
+    const StoreScalars scalars{
+        .learning_rate = learning_rate, .samples = samples, .step = static_cast<float>(segment.version + 1)};
+    const float* part = gradient + (segment.begin - begin);
+    finite &= update_->apply(memory_, segment.begin, segment.end, part, scalars);
+    ++segment.version;
+  });
+  ++updates_;
+  return finite;
+}
+
+StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> scratch) {
+  const float* gradient = push.gradient->floats(scratch);
+  Block& block = block_of(push.begin);
+  const std::lock_guard lock(block.mutex);
+  Applied applied;
+  const int64_t version = block.version(push.begin, push.end);
+  if (push.pulled_version >= 0)
+    applied.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
+  applied.finite = apply_locked(block, push.begin, push.end, gradient, push.learning_rate, push.samples);
+  return applied;
+}
+
+std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& push,
+                                                const StoreRound& round) {
+  for (const auto& sum : block.sums) {
+    if (sum->round.number != round.number || !overlaps(*sum, push.begin, push.end)) continue;
+    if (same_range(*sum, push.begin, push.end) && sum->round.members == round.members) return sum;
+    throw user_error(
+        "member {} pushes floats {} to {} in round {}, another one {} to {}, or with other members in the "
+        "round; "
+        "the members of a round must start the same ranges",
+        push.member, push.begin, push.end, round.number, sum->begin, sum->end);
+  }
+  auto sum = std::make_shared<StoreSum>();
+  sum->begin = push.begin;
+  sum->end = push.end;
+  sum->round = round;
+  sum->in.resize(round.members.size());
+  sum->given_up.resize(round.members.size());
+  block.sums.push_back(sum);
+  ++open_sums_;
+  return sum;
+}
+
+bool StoreBlocks::acquire_sum(StoreSum& sum) {
+  const std::lock_guard lock(sums_mutex_);
+  if (free_sums_ == 0) return false;
+  --free_sums_;
+  if (unused_.empty()) {
+    sum.floats = Buffer(kBlockFloats * sizeof(float));
+  } else {
+    sum.floats = std::move(unused_.back());
+    unused_.pop_back();
+  }
+  return true;
+}
+
+void StoreBlocks::release_sum(StoreSum& sum) {
+  const std::lock_guard lock(sums_mutex_);
+  ++free_sums_;
+  unused_.push_back(std::exchange(sum.floats, Buffer()));
+}
+
+StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const StoreRound& round,
+                                                 std::span<float> scratch, const Cancelled& cancelled) {
+  const auto place = std::ranges::find(round.members, push.member);
+  if (place == round.members.end())
+    throw user_error("member {} is not in round {}, to which it pushes", push.member, round.number);
+  const auto own = static_cast<size_t>(place - round.members.begin());
+
+  // Rounds before the first that this server hears of were closed, or lost, before it was started.
+  int64_t unknown = -1;
+  first_round_.compare_exchange_strong(unknown, round.number);
+
+  Block& block = block_of(push.begin);
+  std::unique_lock lock(block.mutex);
+  Contributed result;
+  const auto arrived = StoreClock::now();
+  while (true) {
+    if (stopped_ || cancelled()) {
+      result.stopped = true;
+      return result;
+    }
+    const int64_t last = block.last_round(push.begin, push.end);
+    if (round.number <= last) {
+      result.late = true;
+      return result;
+    }
+    const int64_t earlier = std::max(last + 1, first_round_.load());
+    if (round.number > earlier) {
+      // An earlier round may still be on its way. If it never comes, no other range waits for it.
+      if (StoreClock::now() - arrived >= members_.patience()) first_round_ = round.number;
+      block.changed.wait_for(lock, kTick);
+      continue;
+    }
+    const std::shared_ptr<StoreSum> sum = open_sum(block, push, round);
+    if (sum->given_up[own]) {
+      result.late = true;
+      return result;
+    }
+    bool turn = true;
+    for (size_t i = 0; i < own; ++i) turn &= sum->in[i] || sum->given_up[i];
+    // The first contribution needs memory: a member that runs ahead of the others waits until they have caught up.
+    if (turn && (sum->floats.size() > 0 || acquire_sum(*sum))) {
+      result.sum = sum;
+      break;
+    }
+    block.changed.wait_for(lock, turn ? kFullTick : kTick);
+  }
+
+  StoreSum& sum = *result.sum;
+  const int64_t version = block.version(push.begin, push.end);
+  if (push.pulled_version >= 0)
+    result.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
+  const size_t count = push.end - push.begin;
+  if (std::ranges::find(sum.in, true) == sum.in.end()) {
+    push.gradient->copy_to(std::as_writable_bytes(sum.floats.as<float>().first(count)));
+    sum.learning_rate = push.learning_rate;
+  } else {
+    const float* values = push.gradient->floats(scratch);
+    float* total = sum.floats.as<float>().data();
+    for (size_t i = 0; i < count; ++i) total[i] += values[i];
+  }
+  sum.samples += push.samples;
+  sum.in[own] = true;
+  if (!close_if_complete(block, result.sum)) block.changed.notify_all();
+  return result;
+}
+
+bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum) {
+  for (size_t i = 0; i < sum->in.size(); ++i)
+    if (!sum->in[i] && !sum->given_up[i]) return false;
+  if (sum->floats.size() > 0) {
+    sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
+                               sum->learning_rate, sum->samples);
+    release_sum(*sum);
+  }
+  block.cut(sum->begin);
+  block.cut(sum->end);
+  block.each(sum->begin, sum->end, [&](StoreSegment& segment) { segment.round = sum->round.number; });
+  sum->closed = true;
+  std::erase(block.sums, sum);
+  --open_sums_;
+  block.changed.notify_all();
+  return true;
+}
+
+std::shared_ptr<StoreSum> StoreBlocks::find(size_t begin, size_t end, int64_t round) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
+  for (const auto& sum : block.sums)
+    if (sum->round.number == round && same_range(*sum, begin, end)) return sum;
+  return nullptr;
+}
+
+bool StoreBlocks::wait(const StoreSum& sum, const Cancelled& cancelled) {
+  Block& block = block_of(sum.begin);
+  std::unique_lock lock(block.mutex);
+  while (!sum.closed) {
+    if (stopped_ || cancelled()) return false;
+    block.changed.wait_for(lock, kTick);
+  }
+  return true;
+}
+
+bool StoreBlocks::closed(const StoreSum& sum) {
+  const std::lock_guard lock(block_of(sum.begin).mutex);
+  return sum.closed;
+}
+
+int64_t StoreBlocks::read(size_t slot, size_t begin, std::span<float> out) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
+  std::ranges::copy(arena(slot).subspan(begin, out.size()), out.begin());
+  return block.version(begin, begin + out.size());
+}
+
+int64_t StoreBlocks::version(size_t begin, size_t end) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
+  return block.version(begin, end);
+}
+
+void StoreBlocks::write(size_t slot, size_t begin, const FramePayload& values, size_t count) {
+  const std::lock_guard lock(block_of(begin).mutex);
+  values.copy_to(std::as_writable_bytes(arena(slot).subspan(begin, count)));
+  ++updates_;
+}
+
+std::vector<StoreSegment> StoreBlocks::segments(size_t block) {
+  const std::lock_guard lock(blocks_[block]->mutex);
+  return blocks_[block]->segments;
+}
+
+size_t StoreBlocks::floats_of(size_t block) const {
+  return std::min(kBlockFloats, layout_.floats - block * kBlockFloats);
+}
+
+StoreBlocks::Copied StoreBlocks::copy(size_t block, std::span<float> memory) {
+  const size_t count = floats_of(block);
+  const std::lock_guard lock(blocks_[block]->mutex);
+  for (size_t slot = 0; slot < arenas_.size(); ++slot)
+    std::ranges::copy(arena(slot).subspan(block * kBlockFloats, count),
+                      memory.begin() + static_cast<ptrdiff_t>(slot * count));
+  return {.segments = blocks_[block]->segments, .floats = memory.first(arenas_.size() * count)};
+}
+
+bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats) {
+  const size_t count = floats_of(block);
+  size_t next = block * kBlockFloats;
+  for (const StoreSegment& segment : segments) {
+    if (segment.begin != next || segment.end <= next || segment.end % kRangeFloats != 0 ||
+        segment.version < 0 || segment.round < 0)
+      return false;
+    next = segment.end;
+  }
+  if (next != block * kBlockFloats + count) return false;
+  blocks_[block]->segments = std::move(segments);
+  for (size_t slot = 0; slot < arenas_.size(); ++slot)
+    std::ranges::copy(floats.subspan(slot * count, count),
+                      arena(slot).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
+  return true;
+}
+
+void StoreBlocks::keep() {
+  std::unique_lock lock(keeper_mutex_);
+  while (!stopped_) {
+    // Nobody can be given up before the patience is over, but whose stream broke is given up at once.
+    keeper_wakes_.wait_for(lock, kTick);
+    if (open_sums_ == 0) continue;
+    for (const auto& block : blocks_) {
+      const std::lock_guard block_lock(block->mutex);
+      const auto sums = block->sums;
+      for (const auto& sum : sums) {
+        bool changed = false;
+        for (size_t i = 0; i < sum->in.size(); ++i) {
+          if (sum->in[i] || sum->given_up[i]) continue;
+          if (!members_.given_up(sum->round.members[i], sum->round.number, sum->since)) continue;
+          sum->given_up[i] = changed = true;
+        }
+        if (changed && !close_if_complete(*block, sum)) block->changed.notify_all();
+      }
+    }
+  }
+}
+
+}  // namespace telar

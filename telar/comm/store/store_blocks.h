@@ -1,0 +1,149 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "telar/comm/store/store_frame.h"
+#include "telar/comm/store/store_members.h"
+#include "telar/comm/store/store_update.h"
+#include "telar/core/buffer.h"
+
+namespace telar {
+
+/// Floats of a block that are always pushed together, so that they have had the same updates.
+struct StoreSegment {
+  size_t begin = 0;
+  size_t end = 0;
+  int64_t version = 0;  ///< updates applied
+  int64_t round = 0;    ///< the last one that was closed
+};
+
+/// One sum of contributions that is not complete, or just was.
+struct StoreSum {
+  size_t begin = 0;
+  size_t end = 0;
+  StoreRound round;
+  std::vector<bool> in;        ///< which members' contributions are in the sum,
+  std::vector<bool> given_up;  ///< and whose are not waited for
+  StoreClock::time_point since = StoreClock::now();
+  float learning_rate = 0;
+  float samples = 0;
+  Buffer floats;
+  bool closed = false;
+  bool finite = true;
+};
+
+/// A push as a server's transports hand it over: a range within one block.
+struct StorePush {
+  uint32_t member = 0;
+  size_t begin = 0;
+  size_t end = 0;
+  float learning_rate = 0;
+  float samples = 0;
+  int64_t pulled_version = -1;  ///< -1: never pulled
+  const FramePayload* gradient = nullptr;
+};
+
+/// The arenas of a server in blocks of kBlockFloats, each with a lock, so that transports of several members work side by side.
+/// Functions that wait end with `stopped` true when cancelled() says so (asked every 50 ms), or after stop().
+///
+/// A round's contributions to a range are added in the order of its members: who is early waits for those before it. Whoever is not to be
+/// waited for (StoreMembers) is given up for the range; what it sends later is dropped. When nobody is missing the update is applied.
+/// Rounds of a range are closed in the order of their numbers. At most `open_bytes` of sums are open.
+class StoreBlocks {
+ public:
+  using Cancelled = std::function<bool()>;
+
+  StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update, StoreMembers& members,
+              size_t open_bytes);
+  ~StoreBlocks();
+  StoreBlocks(const StoreBlocks&) = delete;
+  StoreBlocks& operator=(const StoreBlocks&) = delete;
+
+  const StoreLayout& layout() const { return layout_; }
+  const std::vector<std::string>& slots() const { return update_->slots(); }
+
+  struct Applied {
+    bool finite = true;
+    double staleness = 0;  ///< updates since pulled_version
+  };
+  /// Applies a push as it comes. `scratch` has kBlockFloats.
+  Applied apply(const StorePush& push, std::span<float> scratch);
+
+  struct Contributed {
+    std::shared_ptr<StoreSum> sum;  ///< null: late, or stopped
+    bool late = false;
+    bool stopped = false;
+    double staleness = 0;
+  };
+  /// Adds a push to its round's sum; waits for its turn. Throws Error (user) for a range that does not fit the others' ranges.
+  Contributed contribute(const StorePush& push, const StoreRound& round, std::span<float> scratch,
+                         const Cancelled& cancelled);
+  /// The open sum that this push has gone into; null when that round is closed.
+  std::shared_ptr<StoreSum> find(size_t begin, size_t end, int64_t round);
+  /// Waits until the sum is complete and applied. False: stopped.
+  bool wait(const StoreSum& sum, const Cancelled& cancelled);
+  bool closed(const StoreSum& sum);
+
+  /// Copies floats of arena `slot` (0: parameters); returns their version. The range lies in one block.
+  int64_t read(size_t slot, size_t begin, std::span<float> out);
+  int64_t version(size_t begin, size_t end);
+  void write(size_t slot, size_t begin, const FramePayload& values, size_t count);
+
+  size_t blocks() const { return blocks_.size(); }
+  size_t arenas() const { return arenas_.size(); }
+  size_t floats_of(size_t block) const;
+  std::vector<StoreSegment> segments(size_t block);
+
+  /// A block as it is at one moment. `memory` has kBlockFloats for each arena.
+  struct Copied {
+    std::vector<StoreSegment> segments;
+    std::span<const float> floats;  ///< of each arena, one behind the other, in `memory`
+  };
+  Copied copy(size_t block, std::span<float> memory);
+  /// The opposite, before anybody else knows these blocks. False when the segments do not make up the block.
+  bool restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats);
+  uint64_t updates() const { return updates_; }
+
+  /// Ends all waiting, now and later.
+  void stop();
+
+ private:
+  struct Block;
+
+  Block& block_of(size_t begin) const { return *blocks_[begin / kBlockFloats]; }
+  bool apply_locked(Block& block, size_t begin, size_t end, const float* gradient, float learning_rate,
+                    float samples);
+  bool close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum);
+  std::shared_ptr<StoreSum> open_sum(Block& block, const StorePush& push, const StoreRound& round);
+  bool acquire_sum(StoreSum& sum);
+  void release_sum(StoreSum& sum);
+  std::span<float> arena(size_t slot) { return arenas_[slot].as<float>(); }
+  void keep();
+
+  StoreLayout layout_;
+  std::unique_ptr<StoreUpdate> update_;
+  StoreMembers& members_;
+  std::vector<Buffer> arenas_;
+  StoreUpdate::Memory memory_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::atomic<uint64_t> updates_{0};
+  std::atomic<int64_t> first_round_{-1};  ///< rounds before this one are not waited for
+  std::mutex sums_mutex_;
+  size_t free_sums_;  ///< that may still be opened
+  std::vector<Buffer> unused_;
+  std::atomic<int> open_sums_{0};
+  std::atomic<bool> stopped_{false};
+  std::mutex keeper_mutex_;
+  std::condition_variable keeper_wakes_;
+  std::thread keeper_;  ///< notices who is to be given up
+};
+
+}  // namespace telar

@@ -1,0 +1,139 @@
+#include "telar/comm/store/store_frame.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "frames are little-endian");
+
+/// Takes bytes from the front of several places.
+class Taker {
+ public:
+  explicit Taker(std::span<const std::span<const std::byte>> parts) : parts_(parts.begin(), parts.end()) {}
+
+  bool take(std::span<std::byte> out) {
+    while (!out.empty()) {
+      if (next_ == parts_.size()) return false;
+      std::span<const std::byte>& part = parts_[next_];
+      const size_t count = std::min(out.size(), part.size());
+      if (count > 0) std::memcpy(out.data(), part.data(), count);
+      out = out.subspan(count);
+      part = part.subspan(count);
+      if (part.empty()) ++next_;
+    }
+    return true;
+  }
+
+  std::vector<std::span<const std::byte>> rest() && {
+    parts_.erase(parts_.begin(), parts_.begin() + static_cast<ptrdiff_t>(next_));
+    return std::move(parts_);
+  }
+
+ private:
+  std::vector<std::span<const std::byte>> parts_;
+  size_t next_ = 0;
+};
+
+Error damaged(const std::string& why) { return user_error("a frame that is damaged: {}", why); }
+
+uint8_t flags_allowed(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::exchange: return kPush | kPull | kRound;
+    case FrameKind::answer: return kPull | kLate | kNotFinite;
+    default: return 0;
+  }
+}
+
+bool carries_floats(const FrameHeader& header) {
+  switch (header.kind) {
+    case FrameKind::exchange: return (header.flags & kPush) != 0;
+    case FrameKind::answer: return (header.flags & kPull) != 0;
+    case FrameKind::write: return true;
+    default: return false;
+  }
+}
+
+void check_range(const FrameHeader& header) {
+  if (header.begin >= header.end || header.begin % kRangeFloats != 0 || header.end % kRangeFloats != 0)
+    throw damaged(fmt::format("floats {} to {} are no range; it must begin and end at multiples of {}",
+                              header.begin, header.end, kRangeFloats));
+  if (header.begin / kBlockFloats != (header.end - 1) / kBlockFloats)
+    throw damaged(
+        fmt::format("floats {} to {} do not lie in one block of {}", header.begin, header.end, kBlockFloats));
+}
+
+void check(const FrameHeader& header) {
+  if (header.kind < FrameKind::exchange || header.kind > FrameKind::welcome)
+    throw damaged(fmt::format("its kind is {}", static_cast<int>(header.kind)));
+  if ((header.flags & ~flags_allowed(header.kind)) != 0)
+    throw damaged(fmt::format("its flags are {:#x}", header.flags));
+  if (header.kind == FrameKind::welcome) {
+    if (header.members != 0) throw damaged("a welcome with members");
+    return;
+  }
+  check_range(header);
+  const bool round = (header.flags & kRound) != 0;
+  if (round != (header.members > 0) || header.members > kMostRoundMembers)
+    throw damaged(fmt::format("its round has {} members", header.members));
+  if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
+    throw damaged("its learning rate or number of samples is no finite number");
+}
+
+}  // namespace
+
+size_t FramePayload::bytes() const {
+  size_t sum = 0;
+  for (const auto& part : parts_) sum += part.size();
+  return sum;
+}
+
+void FramePayload::copy_to(std::span<std::byte> out) const {
+  size_t at = 0;
+  for (const auto& part : parts_) {
+    const size_t count = std::min(part.size(), out.size() - at);
+    if (count > 0) std::memcpy(out.data() + at, part.data(), count);
+    at += count;
+  }
+}
+
+const float* FramePayload::floats(std::span<float> scratch) const {
+  if (parts_.size() == 1 && reinterpret_cast<uintptr_t>(parts_[0].data()) % alignof(float) == 0)
+    return reinterpret_cast<const float*>(parts_[0].data());
+  copy_to(std::as_writable_bytes(scratch));
+  return scratch.data();
+}
+
+void check_frame(const FrameHeader& header, std::span<const uint32_t> members) {
+  check(header);
+  std::vector<uint32_t> sorted(members.begin(), members.end());
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw damaged("a member stands twice in its round");
+}
+
+Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
+  Taker taker(parts);
+  Frame frame;
+  if (!taker.take(std::as_writable_bytes(std::span(&frame.header, 1)))) throw damaged("it is too short");
+  check(frame.header);
+  frame.members.resize(frame.header.members);
+  if (!taker.take(std::as_writable_bytes(std::span(frame.members))))
+    throw damaged("it ends within its members");
+  check_frame(frame.header, frame.members);
+
+  frame.payload = FramePayload(std::move(taker).rest());
+  if (frame.header.kind == FrameKind::welcome) return frame;
+  const size_t expected =
+      carries_floats(frame.header) ? (frame.header.end - frame.header.begin) * sizeof(float) : 0;
+  if (frame.payload.bytes() != expected)
+    throw damaged(fmt::format("floats {} to {} came with {} bytes instead of {}", frame.header.begin,
+                              frame.header.end, frame.payload.bytes(), expected));
+  return frame;
+}
+
+}  // namespace telar

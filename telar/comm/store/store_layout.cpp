@@ -1,0 +1,16 @@
+#include "telar/comm/store/store_layout.h"
+
+namespace telar {
+
+StoreLayout StoreLayout::of(std::vector<StoredPiece> pieces) {
+  constexpr size_t kAligned = 16;  // floats of a cache line
+  StoreLayout layout;
+  layout.pieces = std::move(pieces);
+  for (const StoredPiece& piece : layout.pieces) {
+    layout.offsets.push_back(layout.floats);
+    layout.floats += (piece.floats + kAligned - 1) / kAligned * kAligned;
+  }
+  return layout;
+}
+
+}  // namespace telar

@@ -1,0 +1,403 @@
+#include "telar/comm/store/store_link.h"
+
+#include <grpcpp/impl/codegen/sync_stream.h>
+
+#include <cstring>
+#include <random>
+
+#include "telar/comm/grpc_security.h"
+#include "telar/comm/store/store.pb.h"
+
+namespace telar {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBackoff = 100ms;
+/// Requests up to this size are sent without waking the other thread.
+constexpr size_t kSmallRequest = size_t{64} << 10;
+
+uint64_t random_id() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+/// Payload that is sent from where it lies.
+grpc::Slice view_of(const StoreRequest& request) {
+  using Keeper = std::shared_ptr<const void>;
+  // gRPC gives it back when the last reference to the bytes is gone.
+  auto keeper = std::make_unique<Keeper>(request.keeper);
+  return {const_cast<float*>(request.from.data()), request.from.size_bytes(),
+          [](void* held) { std::unique_ptr<Keeper>(static_cast<Keeper*>(held)).reset(); }, keeper.release()};
+}
+
+grpc::ByteBuffer message_of(const StoreRequest& request) {
+  if (request.from.empty() || !request.keeper) {
+    const OwnedFrame frame(request.header, request.members, request.from.size_bytes());
+    if (!request.from.empty())
+      std::memcpy(frame.payload.data(), request.from.data(), request.from.size_bytes());
+    return frame.message();
+  }
+  const std::array<grpc::Slice, 2> slices{OwnedFrame(request.header, request.members, 0).slice,
+                                          view_of(request)};
+  return {slices.data(), slices.size()};
+}
+
+}  // namespace
+
+StoreLink::StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
+                     std::shared_ptr<StoreMemory> memory)
+    : options_(options),
+      who_(fmt::format("The parameter server {}", options.address)),
+      client_(random_id()),
+      channel_(std::move(channel)),
+      memory_(std::move(memory)) {
+  stop_.emplace(options_.stop, [this] {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    changed_.notify_all();
+    sendable_.notify_all();
+  });
+  receiver_ = std::thread([this] { connect_for_ever(); });
+  sender_ = std::thread([this] { send_for_ever(); });
+}
+
+StoreLink::~StoreLink() {
+  stop_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  changed_.notify_all();
+  sendable_.notify_all();
+  receiver_.join();
+  sender_.join();
+}
+
+void StoreLink::say(const std::string& sentence) const {
+  if (options_.say) options_.say(sentence);
+}
+
+StoreClient::Traffic StoreLink::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+// ---- the caller ----
+
+void StoreLink::start(std::vector<StoreRequest> requests) {
+  std::unique_lock lock(mutex_);
+  size_t bytes = 0;
+  for (StoreRequest& request : requests) {
+    request.header.sequence = first_sequence_ + window_.size();
+    bytes += request.from.size_bytes();
+    window_.push_back({.request = std::move(request)});
+    ++unanswered_;
+  }
+  put_requests();
+  if (next_ == window_.size()) return;
+  if (stream_ != nullptr && !sending_ && next_ + requests.size() == window_.size() &&
+      bytes <= kSmallRequest && !by_memory(window_[next_].request))
+    while (stream_ != nullptr && next_ < window_.size()) send_next(lock);
+  else
+    sendable_.notify_one();
+}
+
+StoreReport StoreLink::finish() {
+  std::unique_lock lock(mutex_);
+  const auto patience = std::chrono::duration<double>(options_.patience_seconds);
+  while (unanswered_ > 0) {
+    std::optional<Error> failed = refused_;
+    if (!failed && stopped_) failed = run_error("{} was not waited for: the run is being stopped.", who_);
+    if (!failed && stream_ == nullptr && StoreClock::now() - away_since_ > patience)
+      failed = run_error("{} has been away for {:.0f} s: {}.", who_, options_.patience_seconds,
+                         last_status_.error_message());
+    if (failed) {
+      abandon(lock);
+      throw Error(*failed);
+    }
+    put_requests();
+    if (in_memory_ == 0 || !shared_) {
+      changed_.wait_for(lock, 100ms);
+      continue;
+    }
+    lock.unlock();
+    memory_->wait_for_answer(50ms);
+    lock.lock();
+    take_answers();
+  }
+  for (const Sent& sent : window_)
+    if ((sent.request.header.flags & kRound) != 0)
+      finished_round_ = std::max(finished_round_, sent.request.header.round);
+  first_sequence_ += window_.size();
+  window_.clear();
+  next_ = 0;
+  StoreReport report = std::exchange(report_, {});
+  if (pushed_floats_ > 0) report.staleness = staleness_floats_ / pushed_floats_;
+  pushed_floats_ = staleness_floats_ = 0;
+  return report;
+}
+
+/// The caller's memory is not touched any more.
+void StoreLink::abandon(std::unique_lock<std::mutex>& lock) {
+  next_ = window_.size();
+  for (Sent& sent : window_) {
+    sent.request.into = {};
+    sent.request.from = {};
+  }
+  changed_.wait(lock, [&] { return !copying_; });
+}
+
+// ---- shared memory: the caller's thread puts requests and takes answers ----
+
+bool StoreLink::by_memory(const StoreRequest& request) const {
+  return shared_ && request.header.kind == FrameKind::exchange;
+}
+
+void StoreLink::put_requests() {
+  if (!shared_) return;
+  take_answers();
+  while (stream_ != nullptr && (next_ = next_unsent()) < window_.size()) {
+    StoreRequest& request = window_[next_].request;
+    if (!by_memory(request)) {
+      sendable_.notify_one();
+      return;
+    }
+    if (in_memory_ == StoreMemory::kMostRequests) return;
+    request.header.version = pulled_version(request.header.begin);
+    memory_->put_request(request.header, request.members);
+    traffic_.sent += sizeof(FrameHeader) + request.from.size_bytes();
+    ++in_memory_;
+    ++next_;
+  }
+}
+
+void StoreLink::take_answers() {
+  if (!shared_) return;
+  while (const std::optional<FrameHeader> header = memory_->take_answer()) {
+    --in_memory_;
+    traffic_.received += sizeof(FrameHeader);
+    if ((header->flags & kPull) != 0) traffic_.received += (header->end - header->begin) * sizeof(float);
+    if (header->sequence >= first_sequence_ && header->sequence - first_sequence_ < window_.size())
+      note(*header);
+  }
+}
+
+// ---- sending ----
+
+size_t StoreLink::next_unsent() const {
+  size_t next = next_;
+  while (next < window_.size() && window_[next].answered &&
+         (window_[next].request.header.flags & kRound) == 0)
+    ++next;
+  return next;
+}
+
+int64_t StoreLink::pulled_version(size_t begin) const {
+  auto found = versions_.upper_bound(begin);
+  return found == versions_.begin() ? -1 : std::prev(found)->second;
+}
+
+/// Sends window_[next_] with the lock released.
+void StoreLink::send_next(std::unique_lock<std::mutex>& lock) {
+  StoreRequest& request = window_[next_++].request;
+  request.header.version = pulled_version(request.header.begin);
+  const grpc::ByteBuffer message = message_of(request);
+  traffic_.sent += message.Length();
+  Stream* const stream = stream_;
+  sending_ = true;
+  lock.unlock();
+  grpc::WriteOptions options;
+  const bool written = stream->Write(message, options);
+  lock.lock();
+  sending_ = false;
+  if (!written && stream_ == stream) {
+    stream_ = nullptr;  // the receiver finds out why
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  if (stream_ == nullptr) changed_.notify_all();
+}
+
+void StoreLink::send_for_ever() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    sendable_.wait(lock, [&] {
+      return ending_ || (stream_ != nullptr && !sending_ && next_ < window_.size() &&
+                         !by_memory(window_[next_].request));
+    });
+    if (ending_) return;
+    next_ = next_unsent();
+    if (next_ < window_.size() && !by_memory(window_[next_].request)) send_next(lock);
+  }
+}
+
+// ---- receiving ----
+
+int64_t StoreLink::first_round() const {
+  for (const Sent& sent : window_)
+    if ((sent.request.header.flags & kRound) != 0) return sent.request.header.round;
+  return finished_round_ + 1;
+}
+
+void StoreLink::wait_a_little(std::unique_lock<std::mutex>& lock) {
+  changed_.wait_for(lock, kBackoff, [&] { return ending_ || stopped_; });
+}
+
+std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context) {
+  introduce(context, options_.security);
+  context.AddMetadata(kJobKey, options_.job);
+  context.AddMetadata(kMemberKey, std::to_string(options_.member));
+  context.AddMetadata(kClientKey, std::to_string(client_));
+  if (memory_) context.AddMetadata(kMemoryKey, memory_->where());
+  context.AddMetadata(kRoundKey, std::to_string(first_round()));
+  const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
+                                         channel_);
+  return std::unique_ptr<Stream>(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
+          channel_.get(), method, &context));
+}
+
+void StoreLink::connect_for_ever() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && !stopped_) {
+    grpc::ClientContext context;
+    const std::unique_ptr<Stream> stream = open(context);
+    context_ = &context;
+    lock.unlock();
+    std::optional<Error> damaged;
+    try {
+      receive(*stream);
+    } catch (const Error& error) {
+      damaged = user_error("{} sent {}.", who_, error.what());
+    }
+    lock.lock();
+    if (stream_ != nullptr) away_since_ = StoreClock::now();
+    take_answers();
+    shared_ = traffic_.shared_memory = false;
+    in_memory_ = 0;
+    stream_ = nullptr;
+    context.TryCancel();
+    changed_.wait(lock, [&] { return !sending_; });
+    lock.unlock();
+    const grpc::Status status = stream->Finish();
+    lock.lock();
+    context_ = nullptr;
+    last_status_ = status;
+    if (ending_ || stopped_) break;
+    if (damaged || (!status.ok() && is_refusal(status))) {
+      refused_ = damaged ? *damaged : error_of(status, who_);
+      changed_.notify_all();
+      return;
+    }
+    if (std::exchange(was_connected_, false)) {
+      lock.unlock();
+      say(fmt::format("{} was lost: {}. Trying again.", who_,
+                      status.error_message().empty() ? "it ended the connection" : status.error_message()));
+      lock.lock();
+    }
+    wait_a_little(lock);
+  }
+}
+
+void StoreLink::receive(Stream& stream) {
+  grpc::ByteBuffer message;
+  while (stream.Read(&message)) {
+    const ReceivedFrame received(message);
+    const FrameHeader& header = received.frame.header;
+    if (header.kind == FrameKind::welcome) {
+      welcome(received.frame);
+      const std::lock_guard lock(mutex_);
+      stream_ = &stream;
+      was_connected_ = true;
+      changed_.notify_all();  // it may share memory
+      sendable_.notify_all();
+    } else if (header.kind == FrameKind::answer) {
+      accept(received.frame);
+    } else {
+      throw user_error("a request, which only clients may");
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      traffic_.received += received.bytes;
+    }
+    message.Clear();
+  }
+}
+
+void StoreLink::welcome(const Frame& frame) {
+  std::string bytes(frame.payload.bytes(), ' ');
+  frame.payload.copy_to(std::as_writable_bytes(std::span(bytes)));
+  store::Welcome message;
+  if (!message.ParseFromString(bytes) || message.begins_size() != message.versions_size())
+    throw user_error("a welcome that is damaged");
+  int64_t lost = 0;
+  bool again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    again = server_start_ != 0;
+    if (again && server_start_ != message.start()) {
+      std::map<size_t, int64_t> restored;
+      for (int i = 0; i < message.begins_size(); ++i) restored[message.begins(i)] = message.versions(i);
+      for (auto& [begin, version] : versions_) {
+        const auto after = restored.upper_bound(begin);
+        const int64_t had = after == restored.begin() ? 0 : std::prev(after)->second;
+        lost = std::max(lost, version - had);
+        version = std::min(version, had);
+      }
+      report_.lost_updates += lost;
+      // A round's sum may have to be made again.
+      next_ = 0;
+    } else {
+      next_ = 0;
+      while (next_ < window_.size() && window_[next_].answered) ++next_;
+    }
+    server_start_ = message.start();
+    shared_ = traffic_.shared_memory = memory_ && message.proof() == memory_->proof();
+    if (shared_) memory_->begin();
+  }
+  if (again)
+    say(lost > 0 ? fmt::format("{} is there again; it has forgotten {} updates.", who_, lost)
+                 : fmt::format("{} is there again.", who_));
+}
+
+void StoreLink::accept(const Frame& frame) {
+  const FrameHeader& header = frame.header;
+  std::span<float> into;
+  {
+    const std::lock_guard lock(mutex_);
+    if (header.sequence < first_sequence_) return;  // it was sent twice
+    if (header.sequence - first_sequence_ >= window_.size())
+      throw user_error("an answer to nothing that was asked");
+    const StoreRequest& request = window_[header.sequence - first_sequence_].request;
+    if (request.header.begin != header.begin || request.header.end != header.end)
+      throw user_error("an answer for another range than was asked for");
+    into = request.into;
+    if ((header.flags & kPull) != 0 && into.size() != header.end - header.begin)
+      throw user_error("floats that nobody asked for");
+    copying_ = true;
+  }
+  if ((header.flags & kPull) != 0) frame.payload.copy_to(std::as_writable_bytes(into));
+  const std::lock_guard lock(mutex_);
+  copying_ = false;
+  note(header);
+}
+
+/// An answer has come, and its floats are where they go.
+void StoreLink::note(const FrameHeader& header) {
+  Sent& sent = window_[header.sequence - first_sequence_];
+  const bool exchange = sent.request.header.kind == FrameKind::exchange;
+  if (exchange && (header.flags & kPull) != 0) versions_[header.begin] = header.version;
+  if (std::exchange(sent.answered, true)) return;
+  report_.finite &= (header.flags & kNotFinite) == 0;
+  report_.late |= (header.flags & kLate) != 0;
+  if ((sent.request.header.flags & kPush) != 0) {
+    const auto floats = static_cast<double>(header.end - header.begin);
+    pushed_floats_ += floats;
+    staleness_floats_ += floats * header.staleness;
+  }
+  if (--unanswered_ == 0) changed_.notify_all();
+}
+
+}  // namespace telar

@@ -1,0 +1,319 @@
+#include "telar/comm/store/store_server.h"
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "telar/comm/grpc_security.h"
+#include "telar/comm/store/store.grpc.pb.h"
+#include "telar/comm/store/store_memory.h"
+#include "telar/comm/store/store_snapshot.h"
+#include "telar/comm/store/store_stream.h"
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::chrono::nanoseconds seconds(double count) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(count));
+}
+
+uint64_t random_id() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+std::string text_of(const grpc::ServerContext& context, const char* key) {
+  const auto found = context.client_metadata().find(key);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+/// Throws Error (user) when the client did not say this number.
+template <typename Number>
+Number number_of(const grpc::ServerContext& context, const char* key) {
+  const std::string text = text_of(context, key);
+  Number number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || stop != text.data() + text.size() || text.empty())
+    throw user_error("the stream was opened without a good {}", key);
+  return number;
+}
+
+struct Leave {
+  std::function<void()> leave;
+  ~Leave() { leave(); }
+};
+
+/// One StoreClient, over all its connections.
+struct Peer {
+  StorePeer memory;
+  std::mutex serving;  ///< one stream at a time
+  std::mutex mutex;
+  grpc::ServerContext* stream = nullptr;  ///< the one that is served; guarded by mutex
+};
+
+}  // namespace
+
+class StoreServer::Impl final : public store::ParameterStore::Service {
+ public:
+  explicit Impl(StoreServerOptions options)
+      : options_(std::move(options)),
+        members_(seconds(options_.round_seconds)),
+        transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
+          return exchange(context, stream);
+        }),
+        builder_(options_.listen, options_.security, static_cast<int>(kLargestFrame)) {
+    builder_.grpc().RegisterService(this);
+    builder_.grpc().RegisterService(&transfers_);
+    take_up_snapshot();
+    server_ = builder_.start();
+    if (!options_.snapshots.empty()) saver_ = std::thread([this] { save_at_times(); });
+  }
+
+  ~Impl() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      if (blocks_) blocks_->stop();
+    }
+    changed_.notify_all();
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+    if (saver_.joinable()) saver_.join();
+    save();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  std::string address() const { return builder_.address(); }
+
+ private:
+  void say(const std::string& sentence) const {
+    if (options_.say) options_.say(sentence);
+  }
+
+  /// A call that is refused is told here, too.
+  grpc::Status refuse(const grpc::ServerContext& context, grpc::StatusCode code,
+                      const std::string& sentence) const {
+    say(fmt::format("{} was refused: {}.", context.peer(), sentence));
+    return {code, sentence};
+  }
+  grpc::Status check(const grpc::ServerContext& context) const {
+    const grpc::Status status = check_caller(context, options_.security);
+    return status.ok() ? status : refuse(context, status.error_code(), status.error_message());
+  }
+  grpc::Status check_job(const grpc::ServerContext& context, const std::string& job) {
+    const std::lock_guard lock(mutex_);
+    if (blocks_ && job != identity_.job)
+      return refuse(context, grpc::StatusCode::PERMISSION_DENIED,
+                    fmt::format("this server holds the parameters of another job than '{}'", job));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Create(grpc::ServerContext* context, const store::CreateRequest* request,
+                      store::CreateReply* reply) override {
+    if (const grpc::Status status = check(*context); !status.ok()) return status;
+    if (const grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    std::vector<StoredPiece> pieces;
+    for (const store::Piece& piece : request->pieces())
+      pieces.push_back({.name = piece.name(), .floats = piece.floats()});
+    StoreIdentity identity{.job = request->job(),
+                           .description = request->description(),
+                           .layout = StoreLayout::of(std::move(pieces))};
+    try {
+      const std::lock_guard lock(mutex_);
+      if (blocks_) {
+        if (!(identity == identity_))
+          return refuse(*context, grpc::StatusCode::ALREADY_EXISTS,
+                        "this server holds other parameters, or with another optimizer, for this job");
+        reply->set_had(true);
+        return grpc::Status::OK;
+      }
+      make(std::move(identity));
+    } catch (const Error& error) {
+      return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
+    }
+    changed_.notify_all();
+    say(fmt::format("Holds {} of job {}: {:.1f} MB in {} pieces.", address(), request->job(),
+                    static_cast<double>(identity_.layout.floats) * 4e-6, identity_.layout.pieces.size()));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
+                        store::DescribeReply* reply) override {
+    if (const grpc::Status status = check(*context); !status.ok()) return status;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, 300ms, [&] { return blocks_ || ending_; });
+      if (!blocks_) return grpc::Status::OK;
+    }
+    if (const grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    reply->set_created(true);
+    for (const StoredPiece& piece : identity_.layout.pieces) {
+      store::Piece& added = *reply->add_pieces();
+      added.set_name(piece.name);
+      added.set_floats(piece.floats);
+    }
+    for (const std::string& slot : blocks_->slots()) reply->add_slots(slot);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
+    if (const grpc::Status status = check(context); !status.ok()) return status;
+    if (const grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok())
+      return status;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!blocks_) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
+    }
+    try {
+      serve(context, stream);
+      return grpc::Status::OK;
+    } catch (const Error& error) {
+      return refuse(context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
+    } catch (const std::exception& error) {
+      return refuse(context, grpc::StatusCode::INTERNAL, error.what());
+    }
+  }
+
+  void serve(grpc::ServerContext& context, StoreServerStream& stream) {
+    const auto member = number_of<uint32_t>(context, kMemberKey);
+    const auto first_round = number_of<int64_t>(context, kRoundKey);
+    const std::shared_ptr<Peer> peer = peer_of(number_of<uint64_t>(context, kClientKey));
+    {
+      // The connection that broke may not have been noticed yet.
+      const std::lock_guard lock(peer->mutex);
+      if (peer->stream != nullptr) peer->stream->TryCancel();
+    }
+    const std::lock_guard serving(peer->serving);
+    {
+      const std::lock_guard lock(peer->mutex);
+      peer->stream = &context;
+    }
+    members_.arrived(member, first_round);
+    const Leave leave{[&] {
+      const std::lock_guard lock(peer->mutex);
+      peer->stream = nullptr;
+      members_.left(member);
+    }};
+    std::shared_ptr<StoreMemory> memory;
+    if (const std::string where = text_of(context, kMemoryKey); options_.shared_memory && !where.empty())
+      memory = StoreMemory::open(where, identity_.layout.floats);
+    if (memory) memory->prepare();
+    if (!stream.Write(welcome(memory ? memory->proof() : 0))) return;
+
+    std::atomic<bool> ended{false};
+    const StoreBlocks::Cancelled cancelled = [&] { return ended || context.IsCancelled(); };
+    std::optional<Error> failed;
+    std::thread by_memory;
+    if (memory)
+      by_memory = std::thread([&] {
+        try {
+          StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
+          serve_memory(*memory, session, cancelled);
+        } catch (const Error& error) {
+          failed = error;
+          context.TryCancel();
+        }
+      });
+    const Leave end_memory{[&] {
+      ended = true;
+      if (by_memory.joinable()) by_memory.join();
+    }};
+    StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
+    serve_stream(stream, context, session);
+    end_memory.leave();
+    if (failed) throw Error(*failed);
+  }
+
+  std::shared_ptr<Peer> peer_of(uint64_t client) {
+    constexpr size_t kMostPeers = 10'000;
+    const std::lock_guard lock(mutex_);
+    if (peers_.size() >= kMostPeers)
+      std::erase_if(peers_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    std::shared_ptr<Peer>& peer = peers_[client];
+    if (!peer) peer = std::make_shared<Peer>();
+    return peer;
+  }
+
+  grpc::ByteBuffer welcome(uint64_t proof) const {
+    store::Welcome message;
+    message.set_start(start_);
+    message.set_proof(proof);
+    for (const StoreSegment& segment : at_start_) {
+      message.add_begins(segment.begin);
+      message.add_versions(segment.version);
+    }
+    const OwnedFrame frame({.kind = FrameKind::welcome}, {}, message.ByteSizeLong());
+    message.SerializeToArray(frame.payload.data(), static_cast<int>(frame.payload.size()));
+    return frame.message();
+  }
+
+  /// Under mutex_, or before anybody else knows this.
+  void make(StoreIdentity identity) {
+    auto update = options_.make_update(identity.description, identity.layout);
+    blocks_ = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
+    identity_ = std::move(identity);
+  }
+
+  void take_up_snapshot() {
+    if (options_.snapshots.empty()) return;
+    const auto snapshot = StoreSnapshot::open(options_.snapshots);
+    if (!snapshot) return;
+    make(snapshot->identity());
+    snapshot->read_into(*blocks_);
+    for (size_t block = 0; block < blocks_->blocks(); ++block)
+      for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
+    saved_ = blocks_->updates();
+    say(fmt::format("Goes on from the snapshot in {}: job {}.", options_.snapshots, identity_.job));
+  }
+
+  void save() {
+    if (options_.snapshots.empty() || !blocks_ || blocks_->updates() == saved_) return;
+    try {
+      const uint64_t updates = blocks_->updates();
+      save_snapshot(options_.snapshots, identity_, *blocks_);
+      saved_ = updates;
+    } catch (const std::exception& error) {
+      say(fmt::format("The snapshot could not be saved; the training goes on. {}", error.what()));
+    }
+  }
+
+  void save_at_times() {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      changed_.wait_for(lock, seconds(options_.snapshot_seconds), [&] { return ending_; });
+      if (ending_) return;
+      lock.unlock();
+      save();
+      lock.lock();
+    }
+  }
+
+  StoreServerOptions options_;
+  StoreMembers members_;
+  StoreTransfers transfers_;
+  SecureServerBuilder builder_;
+  const uint64_t start_ = random_id();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::map<uint64_t, std::shared_ptr<Peer>> peers_;
+  StoreIdentity identity_;
+  std::unique_ptr<StoreBlocks> blocks_;  ///< never changes once it is there
+  std::vector<StoreSegment> at_start_;
+  uint64_t saved_ = 0;
+  std::thread saver_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+StoreServer::StoreServer(StoreServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+StoreServer::~StoreServer() = default;
+std::string StoreServer::address() const { return impl_->address(); }
+
+}  // namespace telar

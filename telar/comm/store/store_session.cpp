@@ -1,0 +1,126 @@
+#include "telar/comm/store/store_session.h"
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+StoreSession::StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer& peer, uint32_t member,
+                           StoreBlocks::Cancelled cancelled)
+    : blocks_(blocks),
+      members_(members),
+      peer_(peer),
+      member_(member),
+      cancelled_(std::move(cancelled)),
+      scratch_(kBlockFloats * sizeof(float)) {}
+
+StoreSession::Answer StoreSession::handle(const Frame& request) {
+  const FrameHeader& header = request.header;
+  if (header.end > blocks_.layout().floats)
+    throw user_error("floats {} to {} were asked for, but the arenas have {}", header.begin, header.end,
+                     blocks_.layout().floats);
+  if (header.slot > blocks_.slots().size())
+    throw user_error("arena {} was asked for, but there are {}", header.slot, blocks_.slots().size() + 1);
+
+  Answer answer;
+  answer.header.kind = FrameKind::answer;
+  answer.header.sequence = header.sequence;
+  answer.header.begin = header.begin;
+  answer.header.end = header.end;
+  answer.slot = header.slot;
+  switch (header.kind) {
+    case FrameKind::read: answer.header.flags = kPull; break;
+    case FrameKind::write:
+      blocks_.write(header.slot, header.begin, request.payload, header.end - header.begin);
+      break;
+    case FrameKind::exchange:
+      answer.header.flags = header.flags & kPull;
+      answer.slot = 0;
+      if ((header.flags & kPush) != 0) push(request, answer);
+      break;
+    default: throw user_error("a frame of kind {} is not for a server", static_cast<int>(header.kind));
+  }
+  return answer;
+}
+
+void StoreSession::push(const Frame& request, Answer& answer) {
+  const FrameHeader& header = request.header;
+  const bool in_round = (header.flags & kRound) != 0;
+  if (header.sequence <= peer_.handled) {
+    // It was sent again, because the connection broke before it was answered.
+    if (in_round) answer.sum = blocks_.find(header.begin, header.end, header.round);
+    return;
+  }
+  const StorePush push{.member = member_,
+                       .begin = header.begin,
+                       .end = header.end,
+                       .learning_rate = header.learning_rate,
+                       .samples = header.samples,
+                       .pulled_version = header.version,
+                       .gradient = &request.payload};
+  members_.busy(member_);
+  try {
+    if (in_round) {
+      const StoreRound round{.number = header.round, .members = request.members};
+      StoreBlocks::Contributed contributed =
+          blocks_.contribute(push, round, scratch_.as<float>(), cancelled_);
+      answer.sum = std::move(contributed.sum);
+      answer.stopped = contributed.stopped;
+      answer.header.staleness = contributed.staleness;
+      if (contributed.late) answer.header.flags |= kLate;
+    } else {
+      const StoreBlocks::Applied applied = blocks_.apply(push, scratch_.as<float>());
+      answer.header.staleness = applied.staleness;
+      if (!applied.finite) answer.header.flags |= kNotFinite;
+    }
+  } catch (...) {
+    members_.idle(member_);
+    throw;
+  }
+  members_.idle(member_);
+  if (!answer.stopped) peer_.handled = header.sequence;
+}
+
+bool StoreSession::ready(const Answer& answer) {
+  return answer.stopped || !answer.sum || blocks_.closed(*answer.sum);
+}
+
+bool StoreSession::complete(Answer& answer, std::span<float> out) {
+  if (answer.stopped) return false;
+  if (answer.sum) {
+    if (!blocks_.wait(*answer.sum, cancelled_)) return false;
+    if (!answer.sum->finite) answer.header.flags |= kNotFinite;
+  }
+  answer.header.version = (answer.header.flags & kPull) != 0
+                              ? blocks_.read(answer.slot, answer.header.begin, out)
+                              : blocks_.version(answer.header.begin, answer.header.end);
+  return true;
+}
+
+void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks::Cancelled& cancelled) {
+  constexpr auto kTick = std::chrono::milliseconds(50);
+  constexpr auto kBeginTick = std::chrono::milliseconds(1);
+  while (!memory.begun()) {
+    if (cancelled()) return;
+    std::this_thread::sleep_for(kBeginTick);
+  }
+  while (true) {
+    std::optional<StoreMemory::Request> request = memory.take_request();
+    if (!request) {
+      if (cancelled()) return;
+      memory.wait_for_request(kTick);
+      continue;
+    }
+    Frame frame{.header = request->header, .members = std::move(request->members)};
+    check_frame(frame.header, frame.members);
+    if (frame.header.kind != FrameKind::exchange || frame.header.end > memory.outgoing().size())
+      throw user_error("a request over shared memory that is no exchange of a range of the arenas");
+    const size_t count = frame.header.end - frame.header.begin;
+    if ((frame.header.flags & kPush) != 0)
+      frame.payload = FramePayload({std::as_bytes(memory.outgoing().subspan(frame.header.begin, count))});
+    StoreSession::Answer answer = session.handle(frame);
+    if (!session.complete(answer, memory.incoming().subspan(frame.header.begin, count))) return;
+    memory.put_answer(answer.header);
+  }
+}
+
+}  // namespace telar

@@ -1,0 +1,147 @@
+#include "telar/runtime/server_exchange.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+/// A transfer is started when so many blocks of a server's arena are ready, so that it overlaps with preparing the rest. Ranges end at
+/// multiples of it: a server's locks and rounds are for such blocks.
+constexpr size_t kBlock = size_t{1} << 18;  // floats
+
+StoreLayout layout_of(const std::vector<Piece>& pieces) {
+  std::vector<StoredPiece> stored;
+  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
+  return StoreLayout::of(std::move(stored));
+}
+
+}  // namespace
+
+ServerExchange::ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
+                               const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
+                               const Device& device)
+    : servers_(servers), device_(device) {
+  if (servers.size() != program.servers.size())
+    throw run_error("the program is for {} parameter servers; there are {}", program.servers.size(),
+                    servers.size());
+  size_t largest = 0;
+  for (const ParameterInfo& parameter : parameters) {
+    variables_.push_back({&arena.find(parameter.name), parameter.trainable, {}});
+    largest = std::max(largest, static_cast<size_t>(parameter.shape.elements()));
+  }
+  canonical_.resize(largest);
+  for (size_t s = 0; s < servers.size(); ++s) {
+    const std::vector<Piece>& pieces = program.servers[s].pieces;
+    const StoreLayout layout = layout_of(pieces);
+    if (servers[s]->attach() != layout)
+      throw run_error("parameter server {} holds other variables than the job has", s);
+    for (size_t p = 0; p < pieces.size(); ++p) {
+      const auto variable =
+          std::find_if(variables_.begin(), variables_.end(),
+                       [&](const Variable& candidate) { return candidate.slot->name == pieces[p].variable; });
+      variable->parts.push_back({s, layout.offsets[p],
+                                 static_cast<size_t>(pieces[p].begin * pieces[p].shape.elements_per_item()),
+                                 layout.pieces[p].floats});
+    }
+  }
+}
+
+void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms& terms) {
+  struct Range {
+    size_t begin = 0;
+    size_t ready = 0;
+  };
+  std::vector<Range> ranges(servers_.size());
+  const auto start = [&](size_t server, size_t end) {
+    Range& range = ranges[server];
+    if (range.begin == end) return;
+    servers_[server]->start(
+        {range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
+    range.begin = end;
+  };
+  // Pieces lie in the servers' arenas in the order of the variables, so what is ready is one range.
+  for (const Variable& variable : variables_) {
+    if (terms.push) {
+      size_t floats = 0;
+      for (const Part& part : variable.parts) floats += part.floats;
+      const std::span<float> values = std::span(canonical_).first(floats);
+      device_.read(variable.slot->layout, arena + variable.slot->offset, values);
+      for (const Part& part : variable.parts) {
+        fill(variable, part, values.subspan(part.begin, part.floats),
+             servers_[part.server]->outgoing().subspan(part.offset, part.floats));
+      }
+    }
+    for (const Part& part : variable.parts) {
+      ranges[part.server].ready = part.offset + part.floats;
+      start(part.server, ranges[part.server].ready / kBlock * kBlock);
+    }
+  }
+  for (size_t server = 0; server < servers_.size(); ++server)
+    start(server, servers_[server]->outgoing().size());
+}
+
+void ServerExchange::take(std::byte* parameters) {
+  for (const Variable& variable : variables_) {
+    std::byte* memory = parameters + variable.slot->offset;
+    const Part& first = variable.parts.front();
+    if (variable.parts.size() == 1) {
+      device_.write(variable.slot->layout,
+                    servers_[first.server]->incoming().subspan(first.offset, first.floats), memory);
+      continue;
+    }
+    size_t floats = 0;
+    for (const Part& part : variable.parts) {
+      const auto from = servers_[part.server]->incoming().subspan(part.offset, part.floats);
+      std::copy(from.begin(), from.end(), canonical_.begin() + static_cast<std::ptrdiff_t>(part.begin));
+      floats += part.floats;
+    }
+    device_.write(variable.slot->layout, std::span(canonical_).first(floats), memory);
+  }
+}
+
+StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, const Terms& terms,
+                                     std::byte* parameters) {
+  send(arena, fill, terms);
+  StoreReport all;
+  for (StoreClient* server : servers_) {
+    const StoreReport report = server->finish();
+    all.finite = all.finite && report.finite;
+    all.late = all.late || report.late;
+    all.staleness += report.staleness / static_cast<double>(servers_.size());
+    all.lost_updates = std::max(all.lost_updates, report.lost_updates);
+  }
+  if (terms.pull) take(parameters);
+  return all;
+}
+
+StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
+                                           std::byte* parameters) {
+  const float share = 1.0F / static_cast<float>(batches);
+  const auto fill = [&](const Variable& variable, const Part&, std::span<const float> values,
+                        std::span<float> out) {
+    std::copy(values.begin(), values.end(), out.begin());
+    // The servers divide by the samples of one batch: for gradients the sum of the batches' means is wanted, for statistics their mean.
+    if (!variable.trainable && batches > 1) {
+      for (float& value : out) value *= share;
+    }
+  };
+  return exchange(gradients, fill, terms, parameters);
+}
+
+StoreReport ServerExchange::push_differences(const Terms& terms, std::byte* parameters) {
+  const auto fill = [&](const Variable&, const Part& part, std::span<const float> values,
+                        std::span<float> out) {
+    const auto pulled = servers_[part.server]->incoming().subspan(part.offset, part.floats);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = terms.samples * (pulled[i] - values[i]);
+  };
+  return exchange(parameters, fill, terms, parameters);
+}
+
+StoreReport ServerExchange::pull(std::byte* parameters) {
+  return exchange(nullptr, {}, {.push = false, .pull = true, .round = {}}, parameters);
+}
+
+}  // namespace telar

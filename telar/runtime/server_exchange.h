@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/comm/store/store_client.h"
+#include "telar/device/device.h"
+#include "telar/graph/program.h"
+
+namespace telar {
+
+/// How a worker reaches its parameter servers.
+struct StoreAccess {
+  std::vector<StoreClient*> servers;  ///< attached, in the order of the program's servers
+  /// Asked before each push of a program with rounds; none: this worker's contribution is not wanted.
+  std::function<std::optional<StoreRound>()> next_round;
+};
+
+/// A worker's end of its parameter servers: moves variables between the device's layouts and the canonical pieces that servers hold.
+class ServerExchange {
+ public:
+  /// All references must outlive it. Throws Error (run) when a server holds other pieces than the program says.
+  ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
+                 const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
+                 const Device& device);
+
+  /// What is common to the transfers of one exchange.
+  struct Terms {
+    bool push = false;
+    bool pull = false;
+    float learning_rate = 0;
+    float samples = 0;
+    std::optional<StoreRound> round;
+  };
+
+  /// Pushes gradient sums (an arena in the device's layout). `batches`: over which they accrued; running statistics are divided by it.
+  StoreReport push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
+                             std::byte* parameters);
+  /// Pushes samples × (parameters as pulled last − parameters).
+  StoreReport push_differences(const Terms& terms, std::byte* parameters);
+  /// Brings the servers' parameters.
+  StoreReport pull(std::byte* parameters);
+
+ private:
+  struct Part {
+    size_t server;
+    size_t offset;  ///< floats in the server's arena
+    size_t begin;   ///< floats in the variable
+    size_t floats;
+  };
+  struct Variable {
+    const ArenaLayout::Slot* slot;
+    bool trainable;
+    std::vector<Part> parts;
+  };
+  /// Fills the outgoing part of a piece from the canonical values of its variable.
+  using Fill = std::function<void(const Variable&, const Part&, std::span<const float> values,
+                                  std::span<float> outgoing)>;
+
+  StoreReport exchange(const std::byte* arena, const Fill& fill, const Terms& terms, std::byte* parameters);
+  void send(const std::byte* arena, const Fill& fill, const Terms& terms);
+  void take(std::byte* parameters);
+
+  const std::vector<StoreClient*>& servers_;
+  const Device& device_;
+  std::vector<Variable> variables_;  ///< in the order of the arena
+  std::vector<float> canonical_;     ///< of the largest variable
+};
+
+}  // namespace telar

@@ -1,0 +1,142 @@
+#include "telar/strategy/server_side.h"
+
+#include <algorithm>
+#include <map>
+
+#include "telar/core/error.h"
+#include "telar/strategy/buckets.h"
+
+namespace telar {
+
+namespace {
+
+UpdateInputs update_inputs(GraphBuilder& graph) {
+  UpdateInputs inputs;
+  inputs.learning_rate = graph.input("learning_rate", {DType::f32, {1}}, false);
+  inputs.samples = graph.input("samples", {DType::f32, {1}}, false);
+  inputs.step = graph.input("step", {DType::f32, {1}}, false);
+  return inputs;
+}
+
+/// The node that updates each variable.
+std::map<std::string, const Node*> updates_of(const Graph& update) {
+  std::map<std::string, const Node*> nodes;
+  for (const Node& node : update.nodes()) {
+    if (node.op->has_effect()) nodes[update.value(node.inputs[0]).name] = &node;
+  }
+  return nodes;
+}
+
+std::string slot_of(const std::string& buffer) { return buffer.substr(0, buffer.find('/') + 1); }
+
+/// The update of a variable applied to a piece of it: the same operation over buffers of the piece's name and shape.
+void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, const Piece& piece) {
+  const TensorType type{DType::f32, piece.piece_shape()};
+  std::vector<ValueId> inputs;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue) {
+      inputs.push_back(kNoValue);
+      continue;
+    }
+    const Value& value = update.value(id);
+    switch (value.kind) {
+      case ValueKind::parameter: inputs.push_back(builder.parameter(piece.name(), type)); break;
+      case ValueKind::buffer:
+        inputs.push_back(builder.buffer(slot_of(value.name) + piece.name(), type));
+        break;
+      default: inputs.push_back(builder.input(value.name, value.type, value.batched));
+    }
+  }
+  const ScopeGuard scope(builder, piece.name());
+  builder.add(*node.op, std::move(inputs), node.attributes);
+}
+
+Graph update_of(const std::vector<Piece>& pieces, const Graph& update) {
+  const auto nodes = updates_of(update);
+  GraphBuilder builder;
+  update_inputs(builder);
+  for (const Piece& piece : pieces) builder.parameter(piece.name(), {DType::f32, piece.piece_shape()});
+  for (const Piece& piece : pieces) {
+    const auto node = nodes.find(piece.variable);  // a frozen variable has none
+    if (node != nodes.end()) add_piece(builder, update, *node->second, piece);
+  }
+  return builder.build();
+}
+
+bool clips(const Graph& update) {
+  return std::any_of(update.nodes().begin(), update.nodes().end(),
+                     [](const Node& node) { return node.op->name() == "clip_factor"; });
+}
+
+}  // namespace
+
+ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
+                            const Placer& place, bool rounds) {
+  if (cluster.servers < 1)
+    throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
+  if (clips(step.update)) {
+    throw user_error(
+        "training.clip_norm needs the norm over all parameters, which lie on several servers; leave it out, "
+        "or choose mirrored");
+  }
+  Placement placement = place(step.parameters, cluster.servers);
+  check_placement(placement, step.parameters, cluster.servers);
+  std::map<std::string, size_t> ready;
+  for (const ParameterInfo& parameter : in_gradient_order(step)) ready.emplace(parameter.name, ready.size());
+  ServerSide side{{}, std::move(update), rounds, {}};
+  for (std::vector<Piece>& pieces : placement) {
+    std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
+      return std::pair(ready.at(a.variable), a.begin) < std::pair(ready.at(b.variable), b.begin);
+    });
+    Graph own = update_of(pieces, side.update);
+    side.servers.push_back({std::move(pieces), std::move(own)});
+  }
+  return side;
+}
+
+Graph plain_update(const TrainingStep& step) {
+  GraphBuilder builder;
+  const UpdateInputs inputs = update_inputs(builder);
+  for (const auto& [name, node] : updates_of(step.update)) {
+    builder.parameter(name, step.update.value(node->inputs[0]).type);
+    const ScopeGuard scope(builder, name);
+    if (node->op->name() == "running_average_update") {
+      running_average_update(builder, name, inputs.samples, node->attributes.real("momentum"));
+    } else {
+      sgd_update(builder, name, inputs, {});
+    }
+  }
+  return builder.build();
+}
+
+Graph sgd_of_everything(const TrainingStep& step, const SgdOptions& options) {
+  GraphBuilder builder;
+  const UpdateInputs inputs = update_inputs(builder);
+  for (const auto& [name, node] : updates_of(step.update)) {
+    builder.parameter(name, step.update.value(node->inputs[0]).type);
+    const ScopeGuard scope(builder, name);
+    sgd_update(builder, name, inputs, options);
+  }
+  return builder.build();
+}
+
+Program server_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
+                       std::vector<ScheduledAction> schedule, Graph worker_update, ServerSide servers) {
+  if (cluster.processes != 1) {
+    throw user_error("strategy '{}' starts its own processes; start it alone, without mpirun or srun",
+                     strategy);
+  }
+  Program program{strategy,
+                  {},
+                  {},
+                  std::move(worker_update),
+                  step.evaluation,
+                  step.prediction,
+                  in_gradient_order(step),
+                  step.metrics};
+  program.workers.push_back({0, step.gradient, std::move(schedule)});
+  program.servers = std::move(servers);
+  return program;
+}
+
+}  // namespace telar

@@ -1,0 +1,95 @@
+#include "telar/train/cluster_description.h"
+
+#include <nlohmann/json.hpp>
+
+#include "telar/core/error.h"
+#include "telar/device/device.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/sample_file.h"
+
+namespace telar {
+
+namespace {
+
+/// The server's pieces as an arena of the device: the same offsets, in bytes.
+ArenaLayout arena_of(const ServerProgram& program, const StoreLayout& layout) {
+  ArenaLayout arena;
+  for (size_t p = 0; p < program.pieces.size(); ++p) {
+    const Piece& piece = program.pieces[p];
+    const auto bytes = static_cast<size_t>(piece.floats()) * sizeof(float);
+    arena.slots.push_back({piece.name(),
+                           layout.offsets[p] * sizeof(float),
+                           {piece.piece_shape(), bytes, "canonical", nullptr}});
+  }
+  arena.bytes = layout.floats * sizeof(float);
+  return arena;
+}
+
+class JobStoreUpdate final : public StoreUpdate {
+ public:
+  JobStoreUpdate(const ServerProgram& program, const StoreLayout& layout)
+      : slots_(state_slots(program.update)),
+        device_(make_cpu_device(1, {})),
+        updater_(device_->compile_update(program.update, arena_of(program, layout))) {}
+
+  const std::vector<std::string>& slots() const override { return slots_; }
+
+  bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
+             const StoreScalars& scalars) const override {
+    device_->enter();  // of the thread that serves the worker
+    UpdateBindings bindings{reinterpret_cast<std::byte*>(memory.parameters),
+                            reinterpret_cast<const std::byte*>(gradient),
+                            {},
+                            begin * sizeof(float)};
+    for (float* state : memory.states) bindings.states.push_back(reinterpret_cast<std::byte*>(state));
+    return updater_->apply(bindings, {scalars.learning_rate, scalars.samples, scalars.step}, 0,
+                           begin * sizeof(float), end * sizeof(float));
+  }
+
+ private:
+  std::vector<std::string> slots_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Updater> updater_;
+};
+
+std::unique_ptr<StoreUpdate> make_update(const std::string& text, const StoreLayout& layout) {
+  const ClusterDescription description = cluster_description_from_json(text, "the coordinator");
+  const Program program = job_program(description.job, description.spec);
+  const auto server = static_cast<size_t>(description.server);
+  if (!program.servers || server >= program.servers->servers.size()) {
+    throw user_error("the coordinator's job has no parameter server {}", description.server);
+  }
+  const ServerProgram& own = program.servers->servers[server];
+  std::vector<StoredPiece> pieces;
+  for (const Piece& piece : own.pieces) pieces.push_back({piece.name(), static_cast<size_t>(piece.floats())});
+  if (StoreLayout::of(std::move(pieces)) != layout) {
+    throw user_error(
+        "the coordinator's variables are not those of its job; are all processes of one version?");
+  }
+  return std::make_unique<JobStoreUpdate>(own, layout);
+}
+
+}  // namespace
+
+std::string to_json(const ClusterDescription& description) {
+  return nlohmann::json{{"job", job_text(description.job)},
+                        {"samples", to_json(description.spec)},
+                        {"server", description.server}}
+      .dump();
+}
+
+ClusterDescription cluster_description_from_json(const std::string& text, const std::string& source) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return {parse_job(json.at("job").get<std::string>(), "the job of " + source),
+            sample_spec_from_json(json.at("samples").get<std::string>(), "the samples of " + source),
+            json.at("server").get<int>()};
+  } catch (const nlohmann::json::exception& mistake) {
+    throw user_error("{} sent a description of the job that cannot be read: {}", source, mistake.what());
+  }
+}
+
+StoreUpdateFactory job_store_updates() { return make_update; }
+
+}  // namespace telar

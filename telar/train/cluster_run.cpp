@@ -1,0 +1,289 @@
+#include "telar/train/cluster_run.h"
+
+#include <netdb.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/process.h"
+#include "telar/train/cluster_description.h"
+#include "telar/train/job_session.h"
+
+namespace telar {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kDrainPatience = 20s;
+constexpr double kServerStart = 20;  // seconds
+
+std::string random_text() {
+  std::random_device device;  // of the operating system
+  std::string text;
+  for (int word = 0; word < 4; ++word) text += fmt::format("{:08x}", device());
+  return text;
+}
+
+/// The id of a run stays with its folder, so that servers know a resumed run again.
+std::string id_of(const fs::path& folder) {
+  const fs::path file = folder / "run_id";
+  std::ifstream existing(file);
+  std::string id;
+  if (existing >> id) return id;
+  id = random_text();
+  write_file(file, id + "\n");
+  return id;
+}
+
+/// A DNS name with several addresses stands for as many servers.
+std::vector<std::string> resolved(const std::string& text) {
+  const Address address = Address::parse(text);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = ::getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
+  if (failure != 0) {
+    throw user_error("strategy.server_addresses: '{}' has no address: {}", address.host,
+                     ::gai_strerror(failure));
+  }
+  std::set<std::string> hosts;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    std::array<char, NI_MAXHOST> host{};
+    if (::getnameinfo(entry->ai_addr, entry->ai_addrlen, host.data(), host.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0)
+      hosts.insert(host.data());
+  }
+  ::freeaddrinfo(found);
+  std::vector<std::string> addresses;
+  for (const std::string& host : hosts) addresses.push_back(Address{host, address.port}.text());
+  return addresses;
+}
+
+std::vector<std::string> given_addresses(const StrategyJob& strategy) {
+  std::vector<std::string> addresses = strategy.server_addresses;
+  if (addresses.size() == 1 && strategy.servers > 1) addresses = resolved(addresses[0]);
+  if (static_cast<int64_t>(addresses.size()) != strategy.servers) {
+    throw user_error(
+        "strategy.servers is {}, and strategy.server_addresses has {}; give one address for each",
+        strategy.servers, addresses.size());
+  }
+  return addresses;
+}
+
+/// More than the rounds of any earlier part of this run, of which servers may still know.
+int64_t milliseconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+StoreLayout layout_of(const std::vector<Piece>& pieces) {
+  std::vector<StoredPiece> stored;
+  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
+  return StoreLayout::of(std::move(stored));
+}
+
+/// "momentum/conv1.weight"; of the parameters themselves "conv1.weight".
+std::string state_name(const std::string& slot, const std::string& variable) {
+  return slot.empty() ? variable : slot + "/" + variable;
+}
+
+size_t first_float(const Piece& piece) {
+  return static_cast<size_t>(piece.begin * piece.shape.elements_per_item());
+}
+
+}  // namespace
+
+ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions options)
+    : job_(job),
+      spec_(spec),
+      options_(std::move(options)),
+      id_(id_of(options_.folder)),
+      servers_(*job_program(job, spec).servers) {
+  if (options_.coordinate.empty()) {
+    if (options_.security.token.empty()) options_.security.token = random_text();
+    fs::create_directories(options_.folder / "logs");
+    processes_ = std::make_unique<LocalProcesses>(options_.say);
+  }
+}
+
+/// The workers hear that it is over; then the processes are ended.
+ClusterRun::~ClusterRun() {
+  if (processes_) processes_->let_end();
+  coordinator_.reset();
+  clients_.clear();
+}
+
+void ClusterRun::start(const Session& session) {
+  if (job_.strategy.server_addresses.empty()) {
+    start_servers();
+  } else {
+    addresses_ = given_addresses(job_.strategy);
+  }
+  connect();
+  for (size_t s = 0; s < clients_.size(); ++s) {
+    const std::vector<Piece>& pieces = servers_.servers[s].pieces;
+    const StoreLayout layout = layout_of(pieces);
+    std::vector<std::string> slots = state_slots(servers_.servers[s].update);
+    slots.emplace_back();
+    const std::vector<std::string> names = session.state_names();
+    for (const std::string& slot : slots) {
+      std::vector<float> arena(layout.floats);
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        const std::string name = state_name(slot, pieces[p].variable);
+        if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+        const std::vector<float> values = session.read_state(name);
+        std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])),
+                    layout.pieces[p].floats, arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]));
+      }
+      clients_[s]->write(slot, arena);
+    }
+  }
+  const StrategyJob& strategy = job_.strategy;
+  coordinator_ = std::make_unique<Coordinator>(
+      CoordinatorOptions{.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate,
+                         .security = options_.security,
+                         .job = id_,
+                         .description = to_json(ClusterDescription{job_, spec_, -1}),
+                         .servers = addresses_,
+                         .workers = strategy.workers,
+                         .backups = strategy.backups,
+                         .rhythm = servers_.rounds ? Rhythm::rounds : Rhythm::free,
+                         .parts = job_parts(job_),
+                         .lease_steps = strategy.backups > 0 ? 1 : 8,
+                         .staleness_bound = strategy.staleness,
+                         .rounds_before = milliseconds_since_1970(),
+                         .say = options_.say});
+  if (processes_) {
+    start_workers();
+  } else if (options_.say) {
+    options_.say(fmt::format("waiting for workers: telar work --join {}", coordinator_->address()));
+  }
+}
+
+void ClusterRun::start_servers() {
+  const fs::path folder = fs::absolute(options_.folder) / "servers";
+  fs::remove_all(folder);
+  for (int64_t s = 0; s < job_.strategy.servers; ++s) {
+    const fs::path own = folder / std::to_string(s);
+    fs::create_directories(own);
+    processes_->start(
+        {fmt::format("server {}", s),
+         {options_.program, "serve", "--listen", "127.0.0.1:0", "--address-file", (own / "address").string(),
+          "--snapshots", own.string(), "--snapshot-seconds",
+          fmt::format("{}", job_.strategy.snapshot_seconds), "--follow", std::to_string(::getpid())},
+         {{"TELAR_TOKEN", options_.security.token}},
+         options_.folder / "logs" / fmt::format("server-{}.log", s)});
+  }
+  const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
+  for (int64_t s = 0; s < job_.strategy.servers; ++s) {
+    const fs::path file = folder / std::to_string(s) / "address";
+    std::string address;
+    while (!(std::ifstream(file) >> address)) {
+      processes_->check();
+      if (Clock::now() > end) {
+        throw run_error("parameter server {} has not begun to listen within {} s; see {}", s, kServerStart,
+                        (options_.folder / "logs").string());
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    addresses_.push_back(address);
+  }
+}
+
+void ClusterRun::connect() {
+  for (size_t s = 0; s < addresses_.size(); ++s) {
+    clients_.push_back(std::make_unique<StoreClient>(StoreClientOptions{.address = addresses_[s],
+                                                                        .security = options_.security,
+                                                                        .job = id_,
+                                                                        .member = 0,
+                                                                        .shared_memory = false,
+                                                                        .say = options_.say}));
+    clients_[s]->create(layout_of(servers_.servers[s].pieces),
+                        to_json(ClusterDescription{job_, spec_, static_cast<int>(s)}));
+    clients_[s]->attach();
+  }
+}
+
+void ClusterRun::start_workers() {
+  const StrategyJob& strategy = job_.strategy;
+  const int64_t workers = strategy.workers + strategy.backups;
+  for (int64_t w = 0; w < workers; ++w) {
+    const int64_t given =
+        strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(w)];
+    const int64_t threads = given > 0 ? given : std::max<int64_t>(1, available_threads() / workers);
+    processes_->start({fmt::format("worker {}", w),
+                       {options_.program, "work", "--join", coordinator_->address(), "--set",
+                        fmt::format("strategy.threads={}", threads), "--follow", std::to_string(::getpid())},
+                       {{"TELAR_TOKEN", options_.security.token}},
+                       options_.folder / "logs" / fmt::format("worker-{}.log", w)});
+  }
+}
+
+void ClusterRun::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+  draining_since_ = {};
+  coordinator_->begin_epoch(epoch, first, steps);
+}
+
+std::vector<StepDone> ClusterRun::wait() {
+  if (processes_) processes_->check();
+  std::vector<StepDone> steps = coordinator_->wait(0.1);
+  for (const StepDone& step : steps) {
+    staleness_sum_ += step.staleness;
+    ++staleness_count_;
+  }
+  return steps;
+}
+
+bool ClusterRun::epoch_finished() {
+  if (coordinator_->epoch_finished()) return true;
+  if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
+  if (options_.say) options_.say("the workers do not finish what they have begun; stopping without them");
+  return true;
+}
+
+void ClusterRun::drain() {
+  draining_since_ = Clock::now();
+  coordinator_->drain();
+}
+
+int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
+
+void ClusterRun::fetch(Session& session) {
+  const std::vector<std::string> names = session.state_names();
+  std::map<std::string, std::vector<float>> values;
+  for (const std::string& name : names)
+    values[name].resize(static_cast<size_t>(session.state_shape(name).elements()));
+  for (size_t s = 0; s < clients_.size(); ++s) {
+    const std::vector<Piece>& pieces = servers_.servers[s].pieces;
+    const StoreLayout layout = layout_of(pieces);
+    std::vector<std::string> slots = state_slots(servers_.servers[s].update);
+    slots.emplace_back();
+    std::vector<float> arena(layout.floats);
+    for (const std::string& slot : slots) {
+      clients_[s]->read(slot, arena);
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        const auto found = values.find(state_name(slot, pieces[p].variable));
+        if (found == values.end()) continue;
+        std::copy_n(arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]), layout.pieces[p].floats,
+                    found->second.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])));
+      }
+    }
+  }
+  for (const auto& [name, state] : values) session.write_state(name, state);
+}
+
+double ClusterRun::staleness() const {
+  return staleness_count_ == 0 ? 0 : staleness_sum_ / static_cast<double>(staleness_count_);
+}
+
+}  // namespace telar

@@ -1,0 +1,42 @@
+#include "telar/train/job_workers.h"
+
+#include <cmath>
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/train/job_session.h"
+
+namespace telar {
+
+int64_t job_workers(const Job& job, const Processes* processes) {
+  // The stages of a pipeline work on one batch, as one worker does. With parameter servers these are the parts of a batch: 1 when each worker's batch is an update of its own.
+  const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : job_parts(job);
+  return replicas * (processes == nullptr ? 1 : processes->size());
+}
+
+std::string settle_workers(Job& job, int64_t workers) {
+  constexpr int64_t kMost = int64_t{1} << 24;  // as training.batch
+  const std::string scale = std::exchange(job.schedule.scale, "none");
+  if (std::exchange(job.training.batch_per, "step") == "step") return "";
+  if (job.training.batch > kMost / workers) {
+    throw user_error("{} workers with {} samples each; a step has at most {}", workers, job.training.batch,
+                     kMost);
+  }
+  std::string text = fmt::format("{} workers × {} samples: a batch of {}", workers, job.training.batch,
+                                 workers * job.training.batch);
+  job.training.batch *= workers;
+  if (scale == "none") return text;
+  const auto k = static_cast<double>(workers);
+  double& rate = job.optimizer.learning_rate;
+  if (job.schedule.warmup_rate == 0) job.schedule.warmup_rate = rate;
+  const double scaled = rate * (scale == "linear" ? k : std::sqrt(k));
+  text += fmt::format("; learning rate {:g} × {} = {:g}", rate,
+                      scale == "linear" ? fmt::format("{}", workers) : fmt::format("√{}", workers), scaled);
+  if (job.schedule.warmup_epochs > 0) {
+    text += fmt::format(", from {:g} in {:g} epochs", job.schedule.warmup_rate, job.schedule.warmup_epochs);
+  }
+  rate = scaled;
+  return text;
+}
+
+}  // namespace telar

@@ -1,0 +1,199 @@
+#include "telar/train/worker.h"
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "telar/comm/members/membership.h"
+#include "telar/comm/store/store_client.h"
+#include "telar/core/error.h"
+#include "telar/data/assignment.h"
+#include "telar/data/loader.h"
+#include "telar/nn/schedule.h"
+#include "telar/train/cluster_description.h"
+#include "telar/train/job_checks.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/pipeline.h"
+
+namespace telar {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Job job_here(const Membership& membership, const std::vector<std::string>& overrides) {
+  const ClusterDescription description =
+      cluster_description_from_json(membership.description(), "the coordinator");
+  return parse_job(job_text(description.job), "the coordinator's job", overrides);
+}
+
+/// One membership: from joining to the end of the run, or until the coordinator has given this worker up.
+class Worker {
+ public:
+  Worker(const WorkOptions& options, Membership& membership)
+      : options_(options),
+        membership_(membership),
+        job_(job_here(membership, options.overrides)),
+        data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed)).train),
+        parts_(data_->size(), job_.training.batch, static_cast<uint64_t>(job_.training.seed),
+               job_.data.shuffle, job_parts(job_)),
+        loader_(*data_, parts_,
+                {.threads = static_cast<int>(job_.data.threads),
+                 .prefetch = static_cast<int>(job_.data.prefetch),
+                 .seed = static_cast<uint64_t>(job_.training.seed)}),
+        steps_per_epoch_((data_->size() + job_.training.batch - 1) / job_.training.batch),
+        schedule_(job_schedule(job_, steps_per_epoch_)) {
+    for (const std::string& address : membership.servers()) {
+      clients_.push_back(
+          std::make_unique<StoreClient>(StoreClientOptions{.address = address,
+                                                           .security = options.security,
+                                                           .job = membership.job(),
+                                                           .member = membership.id(),
+                                                           .shared_memory = job_.strategy.shared_memory,
+                                                           .patience_seconds = options.patience_seconds,
+                                                           .say = options.say,
+                                                           .stop = options.stop}));
+      clients_.back()->attach();
+      access_.servers.push_back(clients_.back().get());
+    }
+    if (job_parts(job_) > 1 || job_.strategy.name == "sync_ps" || job_.strategy.name == "parameter_averaging")
+      access_.next_round = [this] { return membership_.next_round(); };
+    session_ = job_worker_session(job_, data_->spec(), access_);
+  }
+
+  void run() {
+    while (membership_.wait_for_work()) work_on_epoch();
+  }
+
+ private:
+  struct Entry {
+    uint64_t lease;
+    int64_t step;
+  };
+
+  /// Until there is nothing more to do now: at the end of an epoch, or while others finish theirs.
+  void work_on_epoch() {
+    session_->pull();
+    parts_.clear();
+    entries_.clear();
+    next_ = 0;
+    if (!take_lease()) return;
+    const uint32_t epoch = epoch_;
+    loader_.start(epoch, 0);
+    while (!membership_.lost()) {
+      while (entries_.size() - next_ <= static_cast<size_t>(job_.data.prefetch) && !held_ && take_lease())
+        loader_.extend();
+      const Batch* batch = loader_.next();
+      if (batch == nullptr) break;
+      train(*batch, entries_[next_++]);
+    }
+    if (!pending_.empty() && !membership_.lost())
+      settle(session_->flush(inputs_of(epoch, pending_.back().step)));
+    pending_.clear();
+  }
+
+  /// False when there is no work of this epoch to be had.
+  bool take_lease() {
+    std::optional<Lease> lease = held_ ? std::exchange(held_, {}) : membership_.lease();
+    if (!lease) return false;
+    if (next_ < entries_.size() && lease->epoch != epoch_) {
+      held_ = lease;  // the next epoch has begun: first what is left of this one
+      return false;
+    }
+    epoch_ = lease->epoch;
+    for (int64_t step = lease->begin; step < lease->end; ++step) {
+      parts_.add(step, lease->part);
+      entries_.push_back({lease->id, step});
+    }
+    return true;
+  }
+
+  StepInputs inputs_of(uint32_t epoch, int64_t step) const {
+    const int64_t number = static_cast<int64_t>(epoch) * steps_per_epoch_ + step + 1;
+    return {static_cast<float>(telar::learning_rate(schedule_, number)), number, epoch, 1};
+  }
+
+  void train(const Batch& batch, const Entry& entry) {
+    membership_.wait_for_slowest();
+    const auto start = Clock::now();
+    StepInputs inputs = inputs_of(batch.epoch, entry.step);
+    inputs.samples = std::max<int64_t>(1, batch.size);  // of this worker's own update
+    const StepResult result =
+        session_->train({batch.size, batch.features, batch.labels, batch.samples}, inputs);
+    pending_.push_back({entry.lease, entry.step, batch.size, result.metrics, 0, seconds_since(start)});
+    if (!result.finite) fail(batch, inputs);
+    settle(result);
+  }
+
+  /// Tells the coordinator what became of the parts that were trained on since the last push.
+  void settle(const StepResult& result) {
+    if (result.lost_updates > 0 && options_.say)
+      options_.say(fmt::format("a restarted parameter server has lost {} updates", result.lost_updates));
+    if (result.fate == StepResult::Fate::pending) return;
+    for (PartDone& part : pending_) {
+      part.staleness = result.staleness;
+      if (result.fate == StepResult::Fate::used) {
+        membership_.done(part);
+      } else {
+        membership_.give_back(part.lease, part.step);
+      }
+    }
+    pending_.clear();
+  }
+
+  [[noreturn]] void fail(const Batch& batch, const StepInputs& inputs) {
+    const std::string sentence = fmt::format(
+        "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than "
+        "{} or a look "
+        "at the data may help",
+        inputs.step, batch.epoch + 1,
+        session_->find_non_finite({batch.size, batch.features, batch.labels, batch.samples}, inputs),
+        inputs.learning_rate);
+    membership_.fail_all(sentence);
+    throw run_error("{}", sentence);
+  }
+
+  const WorkOptions& options_;
+  Membership& membership_;
+  Job job_;
+  DatasetPtr data_;
+  LeasedParts parts_;
+  Loader loader_;
+  int64_t steps_per_epoch_;
+  Schedule schedule_;
+  std::vector<std::unique_ptr<StoreClient>> clients_;
+  StoreAccess access_;
+  std::unique_ptr<Session> session_;
+
+  uint32_t epoch_ = 0;
+  std::vector<Entry> entries_;  ///< as given to parts_
+  size_t next_ = 0;             ///< the entry that the loader gives next
+  std::optional<Lease> held_;   ///< of the next epoch
+  std::vector<PartDone> pending_;
+};
+
+}  // namespace
+
+void work(const WorkOptions& options) {
+  std::string job;
+  for (bool again = true; again;) {
+    Membership membership({.coordinator = options.coordinator,
+                           .security = options.security,
+                           .patience_seconds = options.patience_seconds,
+                           .stop = options.stop,
+                           .say = options.say,
+                           .job = job});
+    job = membership.job();
+    Worker(options, membership).run();
+    again = membership.lost();
+    if (again && options.say) options.say("joining again");
+  }
+}
+
+}  // namespace telar

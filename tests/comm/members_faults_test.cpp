@@ -1,0 +1,332 @@
+#include <grpcpp/grpcpp.h>
+
+#include <limits>
+#include <set>
+#include <stop_token>
+
+#include "comm/members_support.h"
+#include "comm/relay.h"
+#include "telar/comm/grpc_security.h"
+#include "telar/comm/members/members.grpc.pb.h"
+
+namespace telar::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
+  return std::jthread([&loop, options = member_options(coordinator, "steady")] {
+    Membership membership(options);
+    loop.run(membership);
+  });
+}
+
+/// One who speaks the protocol by hand.
+struct RawMember {
+  explicit RawMember(const std::string& coordinator)
+      : stub(members::Members::NewStub(secure_channel(coordinator, {}, 64 << 20))) {}
+  void begin(const Security& security = {}) {
+    introduce(context, security);
+    stream = stub->Work(&context);
+  }
+  bool say(const members::Said& said) { return stream->Write(said); }
+  bool hello() {
+    members::Said said;
+    said.mutable_hello()->set_name("raw");
+    members::Told told;
+    return say(said) && stream->Read(&told) && told.has_welcome();
+  }
+  grpc::Status end() {
+    members::Told told;
+    while (stream->Read(&told)) {
+    }
+    return stream->Finish();
+  }
+
+  std::unique_ptr<members::Members::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<members::Said, members::Told>> stream;
+};
+
+TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
+  for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
+    Sentences said;
+    Used used;
+    WorkerLoop loop{&used, rhythm == Rhythm::rounds, {}};
+    std::jthread steady;
+    CoordinatorOptions options = coordinator_options(2, rhythm);
+    options.say = said.writer();
+    options.patience_seconds = 1000;
+    Coordinator coordinator(options);
+    Relay relay(coordinator.address());
+    Membership victim(member_options(relay.address(), "victim"));
+    steady = member_thread(coordinator.address(), loop);
+    std::jthread cutter([&] {
+      EXPECT_TRUE(victim.wait_for_work());
+      EXPECT_TRUE(victim.lease().has_value());
+      relay.cut();
+    });
+    EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);
+    EXPECT_EQ(used.different(), 24U);
+    EXPECT_TRUE(said.wait_for("victim is lost: its connection broke"));
+    cutter.join();
+    EXPECT_FALSE(victim.wait_for_work());
+    EXPECT_TRUE(victim.lost());
+  }
+}
+
+TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
+  Sentences said;
+  Used used;
+  WorkerLoop loop{&used, true, {}};
+  std::jthread steady;
+  CoordinatorOptions options = coordinator_options(2, Rhythm::rounds);
+  options.say = said.writer();
+  options.patience_seconds = 1.5;
+  Coordinator coordinator(options);
+  Relay relay(coordinator.address());
+  Membership victim(member_options(relay.address(), "victim"));
+  steady = member_thread(coordinator.address(), loop);
+  std::optional<Lease> lease;
+  std::jthread stopped([&] {
+    EXPECT_TRUE(victim.wait_for_work());
+    lease = victim.lease();
+    relay.stall(true);
+  });
+  EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);
+  stopped.join();
+  EXPECT_TRUE(said.wait_for("victim is lost: silent for 1.5 seconds"));
+  relay.stall(false);
+  EXPECT_FALSE(victim.wait_for_work());
+  EXPECT_TRUE(victim.lost());
+  ASSERT_TRUE(lease.has_value());
+  victim.done({.lease = lease->id, .step = lease->begin});
+  EXPECT_FALSE(victim.lease().has_value());
+
+  MembershipOptions again = member_options(relay.address(), "again");
+  again.job = victim.job();
+  Membership second(again);
+  EXPECT_EQ(second.id(), 3U);
+}
+
+TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
+  auto first = std::make_unique<Coordinator>(coordinator_options(1));
+  const std::string address = first->address();
+  Relay relay(address);
+  Membership member(member_options(relay.address()));
+  relay.cut();
+  EXPECT_FALSE(member.wait_for_work());
+  EXPECT_TRUE(member.lost());
+  first.reset();
+
+  MembershipOptions again = member_options(address);
+  again.job = member.job();
+  Sentences said;
+  again.say = said.writer();
+  std::unique_ptr<Membership> back;
+  std::jthread joiner([&] { back = std::make_unique<Membership>(again); });
+  EXPECT_TRUE(said.wait_for("cannot be reached yet"));
+  CoordinatorOptions options = coordinator_options(1);
+  options.listen = address;
+  auto second = std::make_unique<Coordinator>(options);
+  joiner.join();
+  EXPECT_FALSE(back->lost());
+  back.reset();
+  second.reset();
+
+  options.job = "another";
+  const Coordinator third(options);
+  expect_error([&] { const Membership refused(again); }, {address, "another", "no longer job-1"});
+}
+
+TEST(MembersFaults, ACoordinatorThatStaysAwayIsAnErrorAfterThePatience) {
+  MembershipOptions options = member_options("127.0.0.1:1");
+  options.patience_seconds = 0.5;
+  expect_error([&] { const Membership nobody(options); }, {"127.0.0.1:1", "0.5 seconds", "refused"},
+               Error::Kind::run);
+}
+
+TEST(MembersFaults, ACoordinatorThatHangsIsGivenUpByItsMembers) {
+  const Coordinator coordinator(coordinator_options(1));
+  Relay relay(coordinator.address());
+  MembershipOptions options = member_options(relay.address());
+  options.patience_seconds = 2;
+  Membership member(options);
+  relay.stall(true);
+  EXPECT_FALSE(member.wait_for_work());
+  EXPECT_TRUE(member.lost());
+}
+
+TEST(MembersFaults, TwoJobsDoNotTouchEachOther) {
+  Used used_a;
+  Used used_b;
+  WorkerLoop loop_a{&used_a, false, {}};
+  WorkerLoop loop_b{&used_b, false, {}};
+  std::vector<std::jthread> members;
+  CoordinatorOptions options_a = coordinator_options(1);
+  options_a.security.token = "token-of-the-job-a";
+  CoordinatorOptions options_b = coordinator_options(1);
+  options_b.job = "job-2";
+  options_b.security.token = "token-of-the-job-b";
+  Coordinator a(options_a);
+  Coordinator b(options_b);
+  MembershipOptions member_of_a = member_options(a.address());
+  member_of_a.security = options_a.security;
+  MembershipOptions member_of_b = member_options(b.address());
+  member_of_b.security = options_b.security;
+  MembershipOptions lost = member_options(b.address());
+  lost.security = options_a.security;
+  expect_error([&] { const Membership refused(lost); }, {b.address(), "token"});
+  members.emplace_back([&] {
+    Membership member(member_of_a);
+    loop_a.run(member);
+  });
+  members.emplace_back([&] {
+    Membership member(member_of_b);
+    loop_b.run(member);
+  });
+  EXPECT_EQ(steps_of_epoch(a, 0, 5).size(), 5U);
+  EXPECT_EQ(steps_of_epoch(b, 0, 7).size(), 7U);
+  EXPECT_EQ(used_a.different(), 5U);
+  EXPECT_EQ(used_b.different(), 7U);
+}
+
+TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
+  Sentences said;
+  CoordinatorOptions options = coordinator_options(1);
+  options.say = said.writer();
+  options.security.token = "0123456789abcdef";
+  const Coordinator coordinator(options);
+  for (const char* token : {"", "0123456789abcdeF", "0123456789abcdef0"}) {
+    MembershipOptions wrong = member_options(coordinator.address());
+    wrong.security.token = token;
+    expect_error([&] { const Membership refused(wrong); },
+                 {coordinator.address(), "the token is not the one"});
+  }
+  EXPECT_TRUE(said.wait_for("was refused: the token"));
+
+  RawMember other(coordinator.address());
+  other.context.AddMetadata("telar-token", options.security.token);
+  other.context.AddMetadata("telar-protocol", "7");
+  other.stream = other.stub->Work(&other.context);
+  const grpc::Status status = other.end();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(says(status.error_message(), "version"));
+  EXPECT_TRUE(says(status.error_message(), "7"));
+}
+
+TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
+  Used used;
+  WorkerLoop loop{&used, false, {}};
+  std::jthread steady;
+  Sentences said;
+  CoordinatorOptions options = coordinator_options(1);
+  options.patience_seconds = 1.5;
+  options.say = said.writer();
+  Coordinator coordinator(options);
+
+  RawClient garbage(coordinator.address(), std::string(5000, '\xff'));
+  const RawClient web(coordinator.address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  const RawClient nothing(coordinator.address(), "");
+  RawMember quiet(coordinator.address());
+  quiet.begin();
+  RawMember joined(coordinator.address());
+  joined.begin();
+  EXPECT_TRUE(joined.hello());
+
+  steady = member_thread(coordinator.address(), loop);
+  EXPECT_EQ(steps_of_epoch(coordinator, 0, 20).size(), 20U);
+  EXPECT_EQ(used.different(), 20U);
+  garbage.wait_for_end();
+  EXPECT_EQ(quiet.end().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(joined.end().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_TRUE(said.contains("raw is lost: silent for 1.5 seconds"));
+}
+
+TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
+  Coordinator coordinator(coordinator_options(1));
+  coordinator.begin_epoch(0, 0, 4);
+  const auto status_of = [&](const members::Said& said, bool hello) {
+    RawMember member(coordinator.address());
+    member.begin();
+    EXPECT_TRUE(!hello || member.hello());
+    member.say(said);
+    return member.end().error_code();
+  };
+  members::Said said;
+  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT) << "nothing in it";
+  EXPECT_EQ(status_of(said, false), grpc::StatusCode::INVALID_ARGUMENT);
+  said.mutable_hello()->set_name("twice");
+  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
+  said.mutable_ask_lease();
+  EXPECT_EQ(status_of(said, false), grpc::StatusCode::INVALID_ARGUMENT) << "before it said who it is";
+  said.mutable_done()->set_samples(-5);
+  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
+  said.mutable_done()->set_samples(5);
+  said.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
+  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
+  said.mutable_hello()->set_name(std::string(5 << 20, 'x'));
+  EXPECT_NE(status_of(said, false), grpc::StatusCode::OK) << "oversized";
+
+  RawMember member(coordinator.address());
+  member.begin();
+  EXPECT_TRUE(member.hello());
+  said.mutable_done()->set_lease(~uint64_t{0});
+  said.mutable_done()->set_step(-1);
+  member.say(said);
+  said.mutable_given_back()->set_step(std::numeric_limits<int64_t>::min());
+  member.say(said);
+  said.mutable_ask_lease();
+  member.say(said);
+  said.mutable_ask_round();
+  member.say(said);
+  said.mutable_leave();
+  member.say(said);
+  EXPECT_TRUE(member.end().ok()) << "reports about leases that it does not have are ignored";
+  EXPECT_EQ(coordinator.steps_done(), 0);
+  EXPECT_TRUE(coordinator.members().empty());
+}
+
+TEST(MembersFaults, MembersThatComeAndGoAtRandomLoseNothing) {
+  for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
+    Used used;
+    std::vector<std::jthread> members;
+    Coordinator coordinator(coordinator_options(3, rhythm));
+    Relay relay(coordinator.address());
+    std::stop_source over;
+    for (int i = 0; i < 4; ++i)
+      members.emplace_back([&, i] {
+        MembershipOptions options =
+            member_options(i < 2 ? relay.address() : coordinator.address(), std::to_string(i));
+        options.stop = over.get_token();
+        WorkerLoop loop{&used, rhythm == Rhythm::rounds, {}};
+        loop.batch = [&](Membership&, const Lease&, int64_t) { std::this_thread::sleep_for(1ms); };
+        try {
+          for (;;) {
+            Membership member(options);
+            loop.run(member);
+          }
+        } catch (const Error& error) {
+          EXPECT_TRUE(says(error.what(), "stopped"));
+        }
+      });
+    std::jthread cutter([&](const std::stop_token& end) {
+      while (!end.stop_requested()) {
+        std::this_thread::sleep_for(50ms);
+        relay.cut();
+      }
+    });
+    const auto steps = steps_of_epoch(coordinator, 0, 150);
+    over.request_stop();
+    ASSERT_EQ(steps.size(), 150U);
+    std::set<int64_t> numbers;
+    for (const StepDone& step : steps) {
+      numbers.insert(step.step);
+      EXPECT_EQ(step.samples, 24);
+    }
+    EXPECT_EQ(numbers.size(), 150U);
+  }
+}
+
+}  // namespace
+}  // namespace telar::test

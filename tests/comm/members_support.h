@@ -1,0 +1,134 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/sentences.h"
+#include "telar/comm/members/coordinator.h"
+#include "telar/comm/members/membership.h"
+
+namespace telar::test {
+
+/// What was said, by any thread.
+class Sentences {
+ public:
+  std::function<void(const std::string&)> writer() {
+    return [this](const std::string& sentence) {
+      const std::lock_guard lock(mutex_);
+      all_.push_back(sentence);
+      said_.notify_all();
+    };
+  }
+  /// Waits for a sentence with this part; the time is only there so that a failure ends.
+  bool wait_for(const std::string& part) {
+    std::unique_lock lock(mutex_);
+    return said_.wait_for(lock, std::chrono::seconds(20), [&] { return has(part); });
+  }
+  bool contains(const std::string& part) {
+    const std::lock_guard lock(mutex_);
+    return has(part);
+  }
+
+ private:
+  bool has(const std::string& part) const {
+    for (const std::string& sentence : all_)
+      if (sentence.find(part) != std::string::npos) return true;
+    return false;
+  }
+  std::mutex mutex_;
+  std::condition_variable said_;
+  std::vector<std::string> all_;
+};
+
+inline CoordinatorOptions coordinator_options(int64_t workers, Rhythm rhythm = Rhythm::free) {
+  CoordinatorOptions options;
+  options.job = "job-1";
+  options.description = "what it is";
+  options.servers = {"127.0.0.1:7001", "127.0.0.1:7002"};
+  options.workers = workers;
+  options.parts = workers;
+  options.lease_steps = 4;
+  options.rhythm = rhythm;
+  return options;
+}
+
+inline MembershipOptions member_options(const std::string& coordinator, std::string name = "m") {
+  MembershipOptions options;
+  options.coordinator = coordinator;
+  options.patience_seconds = 20;
+  options.name = std::move(name);
+  return options;
+}
+
+/// How often each part of each step was reported as used.
+class Used {
+ public:
+  void add(uint32_t epoch, int64_t step, int64_t part) {
+    const std::lock_guard lock(mutex_);
+    ++count_[{epoch, step, part}];
+  }
+  size_t different() const { return count_.size(); }
+  int most() const {
+    int most = 0;
+    for (const auto& [what, count] : count_) most = std::max(most, count);
+    return most;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<uint32_t, int64_t, int64_t>, int> count_;
+};
+
+/// Does what a worker of a training does, until it is over. `batch`: told before each part is used; may throw to fall out.
+struct WorkerLoop {
+  Used* used = nullptr;
+  bool rounds = false;
+  std::function<void(Membership&, const Lease&, int64_t step)> batch;
+  std::vector<StoreRound> seen = {};
+
+  void run(Membership& membership) {
+    while (membership.wait_for_work())
+      while (const std::optional<Lease> lease = membership.lease())
+        for (int64_t step = lease->begin; step < lease->end; ++step) use(membership, *lease, step);
+  }
+
+ private:
+  void use(Membership& membership, const Lease& lease, int64_t step) {
+    membership.wait_for_slowest();
+    if (batch) batch(membership, lease, step);
+    if (rounds) {
+      const std::optional<StoreRound> round = membership.next_round();
+      if (!round) return membership.give_back(lease.id, step);
+      seen.push_back(*round);
+    }
+    if (used != nullptr && !membership.lost()) used->add(lease.epoch, step, lease.part);
+    membership.done({.lease = lease.id, .step = step, .samples = 8, .metrics = {1.0}});
+  }
+};
+
+/// All steps of the epoch as the coordinator tells them.
+inline std::vector<StepDone> steps_of_epoch(Coordinator& coordinator, uint32_t epoch, int64_t steps) {
+  coordinator.begin_epoch(epoch, 0, steps);
+  std::vector<StepDone> all;
+  const auto start = std::chrono::steady_clock::now();
+  while (!coordinator.epoch_finished()) {
+    for (StepDone& step : coordinator.wait(0.5)) all.push_back(std::move(step));
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(60)) {
+      ADD_FAILURE() << "the epoch does not end";
+      break;
+    }
+  }
+  return all;
+}
+
+}  // namespace telar::test

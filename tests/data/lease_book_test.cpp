@@ -1,0 +1,227 @@
+#include "telar/data/lease_book.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+#include "support/sentences.h"
+
+namespace telar::test {
+namespace {
+
+void finish(LeaseBook& book, uint32_t member, const Lease& lease) {
+  for (int64_t step = lease.begin; step < lease.end; ++step) EXPECT_TRUE(book.done(member, lease.id, step));
+}
+
+void expect_lease(const std::optional<Lease>& lease, int64_t part, int64_t begin, int64_t end) {
+  ASSERT_TRUE(lease.has_value());
+  EXPECT_EQ(lease->part, part);
+  EXPECT_EQ(lease->begin, begin);
+  EXPECT_EQ(lease->end, end);
+}
+
+TEST(LeaseBook, GivesThePreferredPartInOrderAndThenWhatIsFurthestBehind) {
+  LeaseBook book(3, 2, 10, 3, 5);
+  expect_lease(book.take(1, 1), 1, 2, 7);
+  expect_lease(book.take(1, 1), 1, 7, 10);
+  expect_lease(book.take(2, 0), 0, 2, 7);
+  expect_lease(book.take(1, 1), 2, 2, 7);
+  expect_lease(book.take(1, 1), 0, 7, 10);
+  EXPECT_TRUE(book.available(1));
+  expect_lease(book.take(1, 1), 2, 7, 10);
+  EXPECT_FALSE(book.available(1));
+  EXPECT_FALSE(book.take(1, 1).has_value());
+  EXPECT_FALSE(book.finished());
+  EXPECT_EQ(book.done_before(), 2);
+}
+
+TEST(LeaseBook, LeavesClaimedPartsToThoseWhoPreferThem) {
+  LeaseBook book(0, 0, 4, 3, 4);
+  const LeaseBook::Claims claimed{true, true, false};
+  expect_lease(book.take(1, 0, claimed), 0, 0, 4);
+  expect_lease(book.take(1, 0, claimed), 2, 0, 4);
+  EXPECT_FALSE(book.available(0, claimed));
+  EXPECT_FALSE(book.take(1, 0, claimed).has_value());
+  EXPECT_TRUE(book.available(1, claimed));
+  expect_lease(book.take(1, 0), 1, 0, 4);
+}
+
+TEST(LeaseBook, WhatWasGivenBackComesFirstEarliestStepFirst) {
+  LeaseBook book(0, 0, 20, 2, 4);
+  const Lease first = *book.take(1, 0);
+  const Lease second = *book.take(2, 1);
+  book.give_back(1, first.id, 2);
+  book.give_back(2, second.id, 1);
+  book.give_back(1, first.id, 3);
+  expect_lease(book.take(3, 0), 1, 1, 2);
+  expect_lease(book.take(3, 0, {true, true}), 0, 2, 4);
+  expect_lease(book.take(3, 0), 0, 4, 8);
+  EXPECT_TRUE(book.done(1, first.id, 0));
+  EXPECT_FALSE(book.done(1, first.id, 2)) << "it was given back";
+}
+
+TEST(LeaseBook, IgnoresReportsOfThoseWhoDoNotHaveTheLease) {
+  LeaseBook book(0, 0, 4, 1, 4);
+  const Lease lease = *book.take(7, 0);
+  EXPECT_FALSE(book.done(8, lease.id, 0));
+  EXPECT_FALSE(book.done(7, lease.id + 1, 0));
+  EXPECT_FALSE(book.done(7, lease.id, 4));
+  EXPECT_FALSE(book.done(7, lease.id, -1));
+  book.give_back(8, lease.id, 0);
+  EXPECT_TRUE(book.done(7, lease.id, 0));
+  EXPECT_FALSE(book.done(7, lease.id, 0)) << "once is enough";
+  EXPECT_EQ(book.part_of(7, lease.id, 1), 0);
+  EXPECT_FALSE(book.part_of(7, lease.id, 0).has_value());
+
+  LeaseBook next(1, 0, 4, 1, 4);
+  const Lease other = *next.take(7, 0);
+  EXPECT_NE(other.id, lease.id) << "a late report of another epoch must find nothing";
+}
+
+TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
+  LeaseBook book(0, 0, 3, 1, 3);
+  const Lease lease = *book.take(1, 0);
+  EXPECT_TRUE(book.done(1, lease.id, 1));
+  EXPECT_TRUE(book.holds_work(1));
+  book.give_back_all(1);
+  EXPECT_FALSE(book.holds_work(1));
+  EXPECT_FALSE(book.done(1, lease.id, 2));
+  const Lease before = *book.take(2, 0);
+  finish(book, 2, before);
+  EXPECT_EQ(book.done_before(), 2);
+  EXPECT_FALSE(book.finished());
+  finish(book, 2, *book.take(2, 0));
+  EXPECT_TRUE(book.finished());
+  EXPECT_FALSE(book.holds_work(2));
+}
+
+TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
+  LeaseBook book(0, 0, 100, 2, 4);
+  const Lease lease = *book.take(1, 0);
+  book.drain();
+  EXPECT_FALSE(book.finished());
+  expect_lease(book.take(2, 0), 1, 0, 4);
+  EXPECT_FALSE(book.available(0));
+  finish(book, 1, lease);
+  EXPECT_EQ(book.done_before(), 0);
+  book.give_back_all(2);
+  finish(book, 1, *book.take(1, 0));
+  EXPECT_EQ(book.done_before(), 4);
+  EXPECT_TRUE(book.finished());
+
+  LeaseBook untouched(0, 5, 100, 2, 4);
+  untouched.drain();
+  EXPECT_TRUE(untouched.finished());
+  EXPECT_EQ(untouched.done_before(), 5);
+}
+
+TEST(LeaseBook, AnEpochWithoutStepsIsFinished) { EXPECT_TRUE(LeaseBook(0, 4, 4, 2, 1).finished()); }
+
+TEST(LeaseBook, RefusesWhatCannotBeGivenOut) {
+  expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "cannot be given out"});
+  expect_error([] { LeaseBook(0, 0, 4, 0, 1); }, {"0 parts"});
+  expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at once"});
+}
+
+/// Members that come, take, finish, give back and go in a random order, beside a plain count of what was done.
+class RandomMembers {
+ public:
+  explicit RandomMembers(uint32_t seed)
+      : random_(seed),
+        parts_(static_cast<int64_t>(below(4)) + 1),
+        first_(static_cast<int64_t>(below(5))),
+        steps_(first_ + static_cast<int64_t>(below(40))),
+        book_(0, first_, steps_, parts_, static_cast<int64_t>(below(7)) + 1) {}
+
+  void run(bool failures) {
+    for (int turn = 0; !book_.finished() && turn < 100'000; ++turn) {
+      const auto member = static_cast<uint32_t>(below(5)) + 1;
+      const size_t what = below(failures ? 20 : 10);
+      if (what < 4) {
+        take(member);
+      } else if (what < 10) {
+        end_one(member, true);
+      } else if (what < 12) {
+        end_one(member, false);
+      } else if (what == 12) {
+        book_.give_back_all(member);
+        held_.erase(member);
+      }
+      check();
+    }
+    EXPECT_TRUE(book_.finished()) << "the work must come to an end";
+    EXPECT_EQ(book_.done_before(), steps_);
+    EXPECT_FALSE(book_.available(0));
+    for (int64_t step = first_; step < steps_; ++step)
+      for (int64_t part = 0; part < parts_; ++part)
+        EXPECT_EQ((done_[{step, part}]), 1) << step << " " << part;
+    EXPECT_EQ(done_.size(), static_cast<size_t>((steps_ - first_) * parts_));
+    EXPECT_TRUE(failures || given_ == done_.size()) << "nothing is given twice";
+  }
+
+ private:
+  struct One {
+    uint64_t lease;
+    int64_t step;
+    int64_t part;
+  };
+
+  size_t below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
+
+  void take(uint32_t member) {
+    const bool some = book_.available(member % parts_);
+    const auto lease = book_.take(member, member % parts_);
+    EXPECT_EQ(lease.has_value(), some);
+    if (!lease) return;
+    for (int64_t step = lease->begin; step < lease->end; ++step, ++given_)
+      held_[member].push_back({lease->id, step, lease->part});
+  }
+
+  void end_one(uint32_t member, bool done) {
+    auto& held = held_[member];
+    EXPECT_EQ(book_.holds_work(member), !held.empty());
+    if (held.empty()) return;
+    const auto one = held.begin() + static_cast<std::ptrdiff_t>(below(held.size()));
+    if (done) {
+      EXPECT_TRUE(book_.done(member, one->lease, one->step));
+      ++done_[{one->step, one->part}];
+    } else {
+      book_.give_back(member, one->lease, one->step);
+    }
+    held.erase(one);
+  }
+
+  void check() {
+    int64_t all_done = first_;
+    const auto whole = [&](int64_t step) {
+      for (int64_t part = 0; part < parts_; ++part)
+        if (!done_.contains({step, part})) return false;
+      return true;
+    };
+    while (all_done < steps_ && whole(all_done)) ++all_done;
+    ASSERT_EQ(book_.done_before(), all_done);
+    ASSERT_EQ(book_.finished(), all_done == steps_);
+  }
+
+  std::mt19937 random_;
+  int64_t parts_;
+  int64_t first_;
+  int64_t steps_;
+  LeaseBook book_;
+  std::map<uint32_t, std::vector<One>> held_;
+  std::map<std::pair<int64_t, int64_t>, int> done_;
+  size_t given_ = 0;
+};
+
+TEST(LeaseBook, WithoutFailuresEachPartOfEachStepIsGivenExactlyOnce) {
+  for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(false);
+}
+
+TEST(LeaseBook, WhateverMembersDoEachPartIsDoneAndItEnds) {
+  for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(true);
+}
+
+}  // namespace
+}  // namespace telar::test

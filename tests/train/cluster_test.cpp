@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+#include "telar/comm/store/store_server.h"
+#include "telar/core/error.h"
+#include "telar/train/cluster_description.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/run.h"
+#include "telar/train/worker.h"
+
+namespace telar {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// 100 steps; the MLP's ReLUs are few, and its optimizer has no state that could hide a difference.
+const std::string kJob =
+    "model: {name: mlp, options: {hidden: [16]}}\n"
+    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: "
+    "0}\n"
+    "optimizer: {name: sgd, learning_rate: 0.01}\n"
+    "training: {epochs: 2, batch: 32}\n"
+    "output: {tensorboard: false}\n";
+
+/// Parameter servers and workers of one run as threads of this process; the coordinator is run_job.
+class Cluster {
+ public:
+  Cluster(int servers, int workers) : workers_(workers) {
+    for (int s = 0; s < servers; ++s) {
+      servers_.push_back(std::make_unique<StoreServer>(
+          StoreServerOptions{.security = security(), .make_update = job_store_updates()}));
+    }
+  }
+
+  RunSummary run(std::vector<std::string> overrides, const fs::path& folder, RunOptions options = {}) {
+    std::string addresses;
+    for (const auto& server : servers_) addresses += (addresses.empty() ? "" : ", ") + server->address();
+    overrides.push_back("strategy.server_addresses=[" + addresses + "]");
+    overrides.push_back("strategy.servers=" + std::to_string(servers_.size()));
+    overrides.push_back("strategy.threads=1");
+    overrides.push_back("output.folder=" + folder.string());
+    options.coordinate = "127.0.0.1:0";
+    options.security = security();
+    options.say = [this](const std::string& text) { listen(text); };
+    const RunSummary summary = run_job(parse_job(kJob, "job.yaml", overrides), options);
+    for (std::thread& thread : threads_) thread.join();
+    return summary;
+  }
+
+  static Security security() { return {.token = "a-token-of-this-test"}; }
+
+ private:
+  void listen(const std::string& text) {
+    static const std::regex kJoin("telar work --join (\\S+)");
+    std::smatch found;
+    if (!std::regex_search(text, found, kJoin)) return;
+    for (int w = 0; w < workers_; ++w) {
+      threads_.emplace_back([address = found[1].str()] {
+        work({.coordinator = address, .security = security(), .overrides = {}, .stop = {}, .say = {}});
+      });
+    }
+  }
+
+  int workers_;
+  std::vector<std::unique_ptr<StoreServer>> servers_;
+  std::vector<std::thread> threads_;
+};
+
+/// The loss of each step, in the order of steps.
+std::vector<double> losses_of(const fs::path& folder) {
+  std::vector<double> losses;
+  std::ifstream file(folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") == "step") losses.push_back(json.at("loss").get<double>());
+  }
+  return losses;
+}
+
+struct Case {
+  std::string name;
+  std::vector<std::string> overrides;
+  int servers;
+  int workers;
+};
+
+class ClusterEquality : public testing::TestWithParam<Case> {};
+
+TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
+  const test::TempFolder folder;
+  const RunSummary single = run_job(
+      parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}),
+      {});
+  const auto& [name, overrides, servers, workers] = GetParam();
+  const RunSummary summary = Cluster(servers, workers).run(overrides, folder / "cluster");
+  EXPECT_EQ(summary.steps, single.steps);
+  const std::vector<double> expected = losses_of(folder / "single");
+  const std::vector<double> losses = losses_of(folder / "cluster");
+  ASSERT_EQ(losses.size(), 100U);
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
+  ASSERT_FALSE(summary.test.empty());
+  EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, ClusterEquality,
+    testing::Values(Case{"SyncPs", {"strategy.name=sync_ps", "strategy.workers=2"}, 1, 2},
+                    Case{"SyncPsThreeWorkersTwoServers",
+                         {"strategy.name=sync_ps", "strategy.workers=3", "strategy.placement=partitioned"},
+                         2,
+                         3},
+                    Case{"Averaging",
+                         {"strategy.name=parameter_averaging", "strategy.workers=2",
+                          "strategy.average_every=1"},
+                         1,
+                         2},
+                    Case{"Downpour", {"strategy.name=downpour", "strategy.workers=1"}, 2, 1},
+                    Case{"AsyncSgd", {"strategy.name=async_sgd", "strategy.workers=1"}, 1, 1}),
+    [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace telar

@@ -1,0 +1,74 @@
+#include "telar/train/job_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/sentences.h"
+#include "telar/nn/schedule.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+
+namespace telar {
+namespace {
+
+const std::string kJob =
+    "model: mlp\ndata: synthetic\noptimizer: {name: sgd, learning_rate: 0.1}\nstrategy: mirrored\n";
+
+TEST(Workers, ABatchOfAStepAndItsRateAreTheSameForAnyNumberOfWorkers) {
+  for (const int64_t workers : {1, 2, 7}) {
+    Job job = parse_job(kJob + "training: {batch: 32}\n", "job.yaml");
+    EXPECT_EQ(settle_workers(job, workers), "");
+    EXPECT_EQ(job.training.batch, 32);
+    EXPECT_EQ(job.optimizer.learning_rate, 0.1);
+  }
+}
+
+TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
+  Job job = parse_job(kJob + "training: {batch: 32, batch_per: worker}\n", "job.yaml");
+  EXPECT_EQ(settle_workers(job, 8), "8 workers × 32 samples: a batch of 256");
+  EXPECT_EQ(job.training.batch, 256);
+  EXPECT_EQ(job.optimizer.learning_rate, 0.1);
+}
+
+// Goyal et al. (2017): k times the batch, k times the rate; the warm-up rises from the rate of one worker.
+TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
+  for (const auto& [scale, factor] : {std::pair("linear", 8.0), {"sqrt", std::sqrt(8.0)}}) {
+    Job job =
+        parse_job(kJob + "training: {batch: 32, batch_per: worker, epochs: 90}\nschedule: {scale: " + scale +
+                      ", warmup_epochs: 5}\n",
+                  "job.yaml");
+    settle_workers(job, 8);
+    const Schedule schedule = job_schedule(job, 100);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 1), 0.1 + 0.1 * (factor - 1) / 500) << scale;
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 250), 0.1 + 0.1 * (factor - 1) / 2) << scale;
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 500), 0.1 * factor) << scale;
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 501), 0.1 * factor) << scale;
+  }
+}
+
+TEST(Workers, OneWorkerHasTheRateOfTheJob) {
+  Job job = parse_job(kJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
+                      "job.yaml");
+  settle_workers(job, 1);
+  EXPECT_DOUBLE_EQ(job.optimizer.learning_rate, 0.1);
+  EXPECT_DOUBLE_EQ(job.schedule.warmup_rate, 0.01);
+}
+
+TEST(Workers, WhatWasSettledReadsBackAndIsNotScaledAgain) {
+  Job job = parse_job(kJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
+                      "job.yaml");
+  EXPECT_EQ(settle_workers(job, 4),
+            "4 workers × 32 samples: a batch of 128; learning rate 0.1 × 4 = 0.4, from 0.1 in 1 epochs");
+  Job again = parse_job(job_text(job), "run/job.yaml");
+  EXPECT_EQ(settle_workers(again, 2), "");
+  EXPECT_TRUE(job_differences(again, job).empty());
+}
+
+TEST(Workers, ABatchThatIsTooLargeIsRefused) {
+  Job job = parse_job(kJob + "training: {batch: 16777216, batch_per: worker}\n", "job.yaml");
+  test::expect_error([&] { settle_workers(job, 2); }, {"2 workers with 16777216 samples each"});
+}
+
+}  // namespace
+}  // namespace telar
