@@ -251,6 +251,16 @@ class Metrics {
 
   std::string add_up() {
     std::string name = w_.names.fresh("sum_over_ranks");
+    if (!w_.tensorflow.empty()) {
+      const std::string& tf = w_.tensorflow;
+      const std::string& hvd = w_.dialect.module();
+      w_.dialect.function({"def " + name + "(value):",
+                           "    total = " + tf + ".convert_to_tensor(value, " + tf +
+                               ".float64 if isinstance(value, float) else None)",
+                           "    total = " + hvd + ".allreduce(total, op=" + hvd + ".Sum)",
+                           "    return total if " + tf + ".is_tensor(value) else total.numpy().item()"});
+      return name;
+    }
     const std::string torch = w_.dialect.module_name("torch");
     std::vector<std::string> text = {
         "def " + name + "(value):",
