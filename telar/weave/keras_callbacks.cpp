@@ -25,10 +25,15 @@ class Callbacks {
   void write() {
     const Node* given =
         w_.names.argument(fit_.call, "callbacks", fit_.call->child("func")->text == "fit" ? 5 : 4);
-    if (given != nullptr && given->literal != Literal::null) {
-      for (const Node* one : elements(given)) write_callback(one);
-      write_appended(given);
-    }
+    write_first(given);
+    if (given == nullptr || given->literal == Literal::null) return;
+    for (const Node* one : elements(given)) write_callback(one);
+    write_appended(given);
+  }
+
+ private:
+  /// Horovod's own callbacks, before the script's.
+  void write_first(const Node* given) {
     if (!w_.dialect.is_horovod()) return;
     const std::string& hvd = w_.dialect.module();
     std::string first =
@@ -47,7 +52,6 @@ class Callbacks {
     if (!simple) w_.edits.insert(given->end, ")");
   }
 
- private:
   /// The expressions of the callbacks in a list, wherever it is written.
   std::vector<const Node*> elements(const Node* given) const {
     std::vector<const Node*> found;

@@ -101,19 +101,37 @@ class Follower {
     if (place < 0) return stop(use);
     if (w_.names.is_parameter(place) && !assigned_before(use, place))
       return parameter(use, place, way, depth);
-    const Value* last = nullptr;
-    for (const Value& value : w_.names.values(place)) {
-      if (value.element || value.augmented || value.node->is_function()) continue;
-      const bool same = function_of(value.node) == function_of(use);
-      if (same && value.node->end > use->begin) continue;
-      if (last == nullptr || value.node->begin > last->node->begin) last = &value;
-    }
+    const Value* last = last_assignment(use, place);
     if (last == nullptr) return stop(use);
     const Node* statement = statement_of(last->node);
-    if (function_of(last->node) == function_of(use) && !is_inside(use, statement->parent)) {
+    const bool branch = function_of(last->node) == function_of(use) && !is_inside(use, statement->parent);
+    if (branch && !goes_on(last->node, place)) {
       w_.refuse(statement, "which dataset is trained on depends on a branch; make it in one statement");
     }
     upstream(last->node, last->part, way, depth + 1);
+  }
+
+  /// Of the function that uses it, or else of the module.
+  const Value* last_assignment(const Node* use, int place) const {
+    const Node* scope = w_.names.scope(place);
+    const Value* last = nullptr;
+    for (const Value& value : w_.names.values(place)) {
+      if (value.element || value.augmented || value.node->is_function()) continue;
+      const bool here = function_of(value.node) == function_of(use);
+      if (scope->is_function() && (!here || value.node->role == "defaults")) continue;
+      if (here && value.node->end > use->begin) continue;
+      if (last == nullptr || value.node->begin > last->node->begin) last = &value;
+    }
+    return last;
+  }
+
+  /// `ds = ds.shuffle(…)`: the same dataset, whether the branch is taken or not.
+  bool goes_on(const Node* value, int place) const {
+    while (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
+           keeps_order(value->child("func")->text)) {
+      value = value->child("func")->child("value");
+    }
+    return w_.names.place(value) == place;
   }
 
   bool assigned_before(const Node* use, int place) const {

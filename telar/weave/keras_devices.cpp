@@ -74,10 +74,10 @@ void write_keras_devices(KerasWeaving& w) {
     w.refuse(&node, "remove it: each process must see the GPUs to take its own");
   }
   if (!w.dialect.is_horovod()) return;
+  if (w.program.sessions && write_sessions(w)) return;
   const std::string tf = w.tensorflow();
   const std::string local = w.dialect.module() + ".local_rank()";
   if (w.program.sessions) {
-    if (write_sessions(w)) return;
     const std::string config = w.names.fresh("config");
     w.dialect.at_start(
         {config + " = " + tf + ".compat.v1.ConfigProto()", config + ".gpu_options.allow_growth = True",

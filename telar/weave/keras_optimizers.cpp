@@ -282,6 +282,19 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   if (call == nullptr || call->child("args")->list("args").size() < 2)
     w.refuse(class_def, "its __call__(self, step) cannot be seen");
   if (!w.shared.insert(call).second) return;
+  if (w.dialect.is_horovod()) {
+    // Horovod makes its optimizer from the configuration of the script's.
+    if (w.names.method(class_def, "get_config") == nullptr) {
+      w.refuse(class_def,
+               "give this schedule a get_config(), from which Horovod makes its optimizer's schedule");
+    }
+    const auto& decorators = class_def->list("decorator_list");
+    const bool registered = std::any_of(decorators.begin(), decorators.end(), [&](const Node* one) {
+      return w.text(*one).find("register_keras_serializable") != std::string::npos;
+    });
+    if (!registered)
+      w.edits.before(*class_def, {"@" + w.keras_module("utils") + ".register_keras_serializable()"});
+  }
   const std::string step = call->child("args")->list("args")[1]->text;
   if (w.has_fewer_steps()) {
     w.dialect.use(call);

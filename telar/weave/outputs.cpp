@@ -128,6 +128,10 @@ class Outputs {
         (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function) ||
          is_of_a_model(function) || saves_a_checkpoint(function));
     if (!by_name && !by_method && !makes_folder(call, callee)) return;
+    // Without a path a table or a model gives its text.
+    if (by_method && function->text.starts_with("to_") && call->list("args").empty() &&
+        call->list("keywords").empty())
+      return;
     if (makes_folder(call, callee) && may_exist(call)) return;
     guard(call, callee);
   }

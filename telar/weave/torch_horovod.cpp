@@ -1,4 +1,5 @@
 // Horovod averages in the optimizer, which is wrapped; weights and optimizer state start as rank 0's.
+#include <algorithm>
 #include <set>
 
 #include "telar/weave/torch_writer.h"
@@ -33,6 +34,89 @@ void write_clipping(TorchWeaving& w, const Node* call) {
       "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
 }
 
+/// `scaler.step(optimizer)`: the averages must be there before they are scaled back.
+void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scaled) {
+  const Node* function = call->child("func");
+  if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").size() != 1) return;
+  const auto origins = w.names.origins(function->child("value"));
+  const bool scaler = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+    return origin->is(Kind::call) && w.names.callee(origin).ends_with("GradScaler");
+  });
+  if (!scaler) return;
+  const std::string name = w.text(*call->list("args")[0]);
+  const Node* statement = statement_of(call);
+  if (!statement->is(Kind::expr)) w.refuse(call, "make this a statement of its own");
+  const Node* first = statement;
+  for (const Node* other : block_of(statement)) {
+    if (!other->is(Kind::expr) || !other->child("value")->is(Kind::call) || other->begin > statement->begin)
+      continue;
+    const Node* unscale = other->child("value")->child("func");
+    if (unscale->is(Kind::attribute) && unscale->text == "unscale_") first = other;
+  }
+  w.edits.before(*first, {name + ".synchronize()"});
+  w.edits.guard_with(*statement, "with " + name + ".skip_synchronize():");
+  w.edits.explain(call->line, name + ".synchronize()",
+                  "the averages must be there before they are scaled back");
+  scaled.insert(statement->parent);
+}
+
+/// nn.DataParallel goes: it would split batches among the threads of one process.
+void write_data_parallel(TorchWeaving& w, const Node* call) {
+  const Node* statement = statement_of(call);
+  const bool whole = statement->is(Kind::assign) && statement->child("value") == call &&
+                     !call->list("args").empty() &&
+                     w.text(*statement->list("targets")[0]) == w.text(*call->list("args")[0]);
+  if (!whole) w.refuse(call, "remove nn.DataParallel: each process has one device");
+  for (const Node& node : w.names.tree().nodes()) {
+    if (node.is(Kind::attribute) && node.text == "module" &&
+        w.text(*node.child("value")) == w.text(*call->list("args")[0])) {
+      w.refuse(&node, "without nn.DataParallel the model has no .module; remove both");
+    }
+  }
+  const Node* branch = statement->parent;
+  const bool alone =
+      branch->is(Kind::if_) && branch->list("orelse").empty() &&
+      std::all_of(branch->list("body").begin(), branch->list("body").end(), [&](const Node* other) {
+        return other == statement || (other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
+                                      w.names.callee(other->child("value")) == "print");
+      });
+  w.edits.remove(alone ? *branch : *statement);
+  w.edits.explain(call->line, "nn.DataParallel goes", "each process has one device");
+}
+
+/// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are averaged.
+std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer) {
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    if (!function->is(Kind::attribute) || function->text != "step") continue;
+    const Node* branch = statement_of(call)->parent;
+    const auto origins = w.names.origins(function->child("value"));
+    if (!branch->is(Kind::if_) || std::find(origins.begin(), origins.end(), optimizer.call) == origins.end())
+      continue;
+    const bool in_loop =
+        std::any_of(w.program.loops.begin(), w.program.loops.end(),
+                    [&](const TorchLoop& loop) { return loop.trains && is_inside(branch, loop.loop); });
+    if (!in_loop) continue;
+    const Node* count = nullptr;
+    walk(*branch->child("test"), [&](const Node& node) {
+      if (node.is(Kind::bin_op) && node.child("op")->is(Kind::mod)) count = node.child("right");
+      return true;
+    });
+    const bool constant = count != nullptr && count->is(Kind::constant);
+    const int place = count == nullptr ? -1 : w.names.place(count);
+    const bool visible = place >= 0 && (w.names.scope(place)->is(Kind::module) ||
+                                        w.names.scope(place) == function_of(optimizer.call) ||
+                                        class_of(optimizer.call) == class_of(call));
+    if (!constant && !visible) {
+      w.refuse(call,
+               "after how many batches the optimizer steps is not known where it is made; write it as (i + "
+               "1) % count with a constant");
+    }
+    return ", backward_passes_per_step=" + w.text(*count);
+  }
+  return {};
+}
+
 }  // namespace
 
 void write_horovod(TorchWeaving& w) {
@@ -61,35 +145,27 @@ void write_horovod(TorchWeaving& w) {
         optimizer.models.size() == 1
             ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
             : std::string();
-    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + ")");
+    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + passes(w, optimizer) + ")");
     w.dialect.use(statement);
     w.edits.after(*statement, text);
     w.edits.explain(statement->line, text.back(),
                     "averages the gradients before each step; all start with rank 0's state");
   }
-  // What Horovod does in another order than one process does must be written by hand.
+  // What Horovod does in another order than one process does.
+  std::set<const Node*> scaled;  // blocks in which a GradScaler steps
+  for (const Node* call : w.names.calls()) write_scaler(w, call, scaled);
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
+    const Node* to_none = w.names.keyword(call, "set_to_none");
+    if (!function->is(Kind::attribute) || function->text != "zero_grad" || to_none == nullptr) continue;
+    w.edits.remove_argument(*call, *to_none);
+    w.edits.explain(call->line, "zero_grad() without set_to_none", "Horovod's optimizer does not take it");
+  }
+  for (const Node* call : w.names.calls()) {
     const std::string callee = w.names.callee(call);
-    if (callee.starts_with("torch.nn.utils.clip_grad")) write_clipping(w, call);
-    if (callee == "torch.nn.DataParallel")
-      w.refuse(call, "remove nn.DataParallel: each process has one device");
-    if (callee.ends_with("GradScaler"))
-      w.refuse(call, "mixed precision with a GradScaler is woven for DDP only: --target ddp");
-    if (function->is(Kind::attribute) && function->text == "step" &&
-        statement_of(call)->parent->is(Kind::if_)) {
-      for (const TorchLoop& loop : w.program.loops) {
-        if (!loop.trains || !is_inside(call, loop.loop)) continue;
-        for (const Node* origin : w.names.origins(function->child("value"))) {
-          for (const TorchOptimizer& optimizer : w.program.optimizers) {
-            if (optimizer.call == origin) {
-              w.refuse(call,
-                       "gradients that are summed over several batches are woven for DDP only: --target ddp");
-            }
-          }
-        }
-      }
-    }
+    if (callee.starts_with("torch.nn.utils.clip_grad") && !scaled.contains(statement_of(call)->parent))
+      write_clipping(w, call);
+    if (callee == "torch.nn.DataParallel") write_data_parallel(w, call);
   }
 }
 

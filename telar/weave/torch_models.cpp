@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "telar/weave/torch_writer.h"
@@ -61,6 +62,7 @@ class Wrapping {
       const bool parallel = w_.names.qualified(call->child("func")) == "torch.nn.DataParallel";
       if (parallel && !call->list("args").empty()) data_parallel_.push_back(call);
     }
+    for (const Node* call : w_.names.calls()) remember(call);
     wrapped_.reserve(w_.program.models.size());
     for (const TorchModel& model : w_.program.models) wrap(model);
     spread();
@@ -177,23 +179,31 @@ class Wrapping {
   /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
-    for (const Node* call : w_.names.calls()) {
-      if (!applies(call, model)) continue;
+    std::set<const Node*> calls;
+    for (const Node* origin : model.origins) {
+      const auto applied = applied_.find(origin);
+      if (applied != applied_.end()) calls.insert(applied->second.begin(), applied->second.end());
+    }
+    for (const Node* call : calls) {
       for (const TorchLoop& loop : w_.program.loops)
         count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
     }
     return count;
   }
 
-  bool applies(const Node* call, const TorchModel& model) const {
+  /// Notes for what is called where it was made: calls of an object find its models by that.
+  void remember(const Node* call) {
     const Node* function = call->child("func");
-    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
-      return false;
-    if (w_.names.definition(function) != nullptr) return false;
-    for (const Node* origin : w_.names.origins(function)) {
-      if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
-    }
-    return false;
+    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return;
+    if (w_.names.definition(function) != nullptr) return;
+    for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
+  }
+
+  bool applies(const Node* call, const TorchModel& model) const {
+    return std::any_of(model.origins.begin(), model.origins.end(), [&](const Node* origin) {
+      const auto applied = applied_.find(origin);
+      return applied != applied_.end() && applied->second.contains(call);
+    });
   }
 
   /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
@@ -406,6 +416,7 @@ class Wrapping {
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;
+  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it made
 };
 
 }  // namespace

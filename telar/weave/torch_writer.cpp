@@ -32,7 +32,7 @@ bool TorchWeaving::calls_model(const Node* call) const {
 
 void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits) {
   Dialect dialect(names, edits, choices);
-  TorchWeaving weaving{names, program, edits, dialect};
+  TorchWeaving weaving{names, program, edits, dialect, {}, uses_gpu(names)};
   check_control_flow(weaving);
   write_devices(weaving);
   write_loaders(weaving);
@@ -57,10 +57,14 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
   } else {
     dialect.import("import torch.distributed as " + module);
-    start = {
-        module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
-        "if " + torch + ".cuda.is_available():",
-        "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os") + ".environ[\"LOCAL_RANK\"]))"};
+    if (weaving.gpu) {
+      start = {module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
+               "if " + torch + ".cuda.is_available():",
+               "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os") +
+                   ".environ[\"LOCAL_RANK\"]))"};
+    } else {
+      start = {module + ".init_process_group(\"gloo\")"};
+    }
     finish = {module + ".destroy_process_group()"};
     edits.explain(1, start[0], "the processes that torchrun starts find each other; each takes one GPU");
   }

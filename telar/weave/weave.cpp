@@ -117,7 +117,7 @@ void write(const Names& names, Framework framework, const Request& request, cons
   }
   const std::string woven = edits.apply();
   try {
-    parse(request.file, woven);
+    check_syntax(request.file, woven);
   } catch (const Error& error) {
     throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
                     error.what());
