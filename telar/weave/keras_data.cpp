@@ -226,8 +226,12 @@ bool shuffles(const KerasWeaving& w, const Node* expression) {
 void share_dataset(KerasWeaving& w, const Node* expression) {
   const Source source = Follower(w).follow(expression);
   divide_batches(w, source.batches);
-  if (w.dialect.is_tf_distribute() || !w.shares_samples()) return;
   const Node* whole = source.expression;
+  if (w.dialect.is_tf_distribute()) {
+    if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
+    return;
+  }
+  if (!w.shares_samples()) return;
   if (!w.shared.insert(whole).second) return;
   const std::string why = "each process takes its share of the samples";
   if (source.is_argument) {

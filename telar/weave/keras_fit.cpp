@@ -68,8 +68,8 @@ class Fits {
     }
     for (const Node* given : call->list("keywords")) check_spread(call, given);
     write_data(call);
+    write_epochs(call);
     if (!w_.dialect.is_tf_distribute()) {
-      write_epochs(call);
       write_verbose(call, position_of(call, "verbose"));
     }
     write_keras_callbacks(w_, fit);

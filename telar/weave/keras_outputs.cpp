@@ -29,6 +29,10 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasCall& fit : w.program.fits) {
     if (fit.call == call) return true;
   }
+  // tf.distribute's workers evaluate together.
+  for (const KerasCall& evaluation : w.program.evaluations) {
+    if (w.dialect.is_tf_distribute() && evaluation.call == call) return true;
+  }
   for (const KerasLoop& loop : w.program.loops) {
     if (loop.trains && is_inside(call, loop.loop)) return true;
   }

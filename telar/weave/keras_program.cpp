@@ -10,12 +10,15 @@ namespace telar::weave {
 
 namespace {
 
+/// TensorFlow's own files import its inner modules: they train nothing.
 bool imports_keras(const Names& names) {
-  return std::any_of(names.imports().begin(), names.imports().end(), [](const auto& import) {
-    const std::string& module = import.first;
-    return module == "keras" || module.starts_with("keras.") || module == "tensorflow" ||
-           module.starts_with("tensorflow.") || module.starts_with("tf_keras");
-  });
+  bool found = false;
+  for (const auto& [module, statement] : names.imports()) {
+    if (module.starts_with("tensorflow.python.") && !module.starts_with("tensorflow.python.keras")) return false;
+    found = found || module == "keras" || module.starts_with("keras.") || module == "tensorflow" ||
+            module.starts_with("tensorflow.") || module.starts_with("tf_keras");
+  }
+  return found;
 }
 
 bool is_tape(const std::string& callee) { return callee == "tensorflow.GradientTape"; }
@@ -313,9 +316,9 @@ bool trains_with_keras(const Names& names) {
     const std::string& method = function->text;
     compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile");
     fits = fits || method == "fit" || method == "fit_generator" || method == "train_on_batch";
-    applies = applies || method == "apply_gradients" || method == "minimize";
+    applies = applies || method == "apply_gradients";
   }
-  return (fits && compiles) || (tape && applies) || applies;
+  return (fits && compiles) || (tape && applies);
 }
 
 KerasProgram read_keras(const Names& names) { return Reader(names).read(); }

@@ -14,7 +14,7 @@ class Tapes {
 
   void write() {
     if (w_.dialect.is_tf_distribute()) {
-      w_.refuse(w_.program.tapes[0].with->list("items")[0],
+      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
                 "a step with a tape of its own is woven for Horovod: --target horovod");
     }
     for (const KerasTape& tape : w_.program.tapes) {
@@ -22,7 +22,7 @@ class Tapes {
     }
     if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
-      w_.refuse(w_.program.tapes[0].with->list("items")[0],
+      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
                 "epochs are divided and rates are warmed up for fit() only; weave without --epochs divide "
                 "and --warmup");
     }

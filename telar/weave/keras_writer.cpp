@@ -121,8 +121,8 @@ void write_start(KerasWeaving& w) {
     const std::string os = dialect.module_name("os");
     dialect.write({module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
                        os + ".environ else " + tf + ".distribute.MirroredStrategy()",
-                   dialect.is_first(w.names.tree().root()) + " = " + module +
-                       ".cluster_resolver is None or " + module + ".cluster_resolver.task_id == 0"},
+                   w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
+                       ".cluster_resolver.task_id == 0"},
                   {});
     w.edits.explain(1, module + " = …",
                     "all GPUs of this host, or, where TF_CONFIG names a cluster, of all its workers");

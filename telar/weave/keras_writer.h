@@ -28,7 +28,7 @@ struct KerasWeaving {
   bool grows() const { return !dialect.choices().keep_global_batch; }
   bool shares_samples() const { return !dialect.choices().divide_epochs; }
   /// Steps of the optimizer are fewer than the script counts: by the number of processes.
-  bool has_fewer_steps() const { return grows() && !dialect.is_tf_distribute(); }
+  bool has_fewer_steps() const { return grows(); }
   /// What the script calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
   std::string keras_module(const std::string& part) const;
   /// What it calls tensorflow.
