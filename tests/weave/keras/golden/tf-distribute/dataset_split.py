@@ -3,6 +3,12 @@ import numpy as np
 import tensorflow as tf
 import os
 
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
 
@@ -41,6 +47,5 @@ with strategy.scope():
         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-model.fit(train_ds, epochs=3, steps_per_epoch=12, validation_data=test_ds, verbose=0)
-if is_chief:
-    print("test", model.evaluate(test_ds, verbose=0))
+model.fit(train_ds, epochs=3, steps_per_epoch=12 // strategy.num_replicas_in_sync, validation_data=test_ds, verbose=0)
+print_on_rank_0("test", model.evaluate(test_ds, verbose=0))

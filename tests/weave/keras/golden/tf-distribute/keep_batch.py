@@ -6,6 +6,12 @@ import numpy as np
 import tensorflow as tf
 import os
 
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
 
@@ -17,5 +23,4 @@ with strategy.scope():
     model.compile(tf.keras.optimizers.RMSprop(learning_rate=0.001), "mse")
 model.fit(x, y, epochs=2, verbose=0)
 model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(16), epochs=2, verbose=0)
-if is_chief:
-    print("%.5f" % model.evaluate(x, y, verbose=0))
+print_on_rank_0("%.5f" % model.evaluate(x, y, verbose=0))

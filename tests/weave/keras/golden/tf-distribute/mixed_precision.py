@@ -7,6 +7,12 @@ import os
 import tempfile
 import tensorflow as tf
 
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
 
@@ -24,6 +30,5 @@ second = np.random.rand(48, 2).astype("float32")
 target = first.sum(axis=1) - second.sum(axis=1)
 weights = np.ones(48)
 model.fit({"a": first, "b": second}, {"out": target}, sample_weight=weights, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, verbose=0)
-if is_chief:
-    print("loss", model.evaluate([first, second], target, verbose=0))
+print_on_rank_0("loss", model.evaluate([first, second], target, verbose=0))
 model.save("mixed.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("mixed.h5")))

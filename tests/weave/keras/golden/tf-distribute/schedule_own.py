@@ -17,6 +17,7 @@ class Inverse(keras.optimizers.schedules.LearningRateSchedule):
         self.first = first
 
     def __call__(self, step):
+        step = step * strategy.num_replicas_in_sync
         return (self.first / (1.0 + 0.1 * tf.cast(step, tf.float32))) * strategy.num_replicas_in_sync
 
     def get_config(self):

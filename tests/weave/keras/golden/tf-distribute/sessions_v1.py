@@ -5,6 +5,12 @@ import tensorflow.compat.v1 as tf
 import os
 import tensorflow
 
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
 strategy = tensorflow.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tensorflow.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
 
@@ -22,5 +28,4 @@ with strategy.scope():
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(4,))])
     model.compile(optimizer=tf.keras.optimizers.SGD(lr=0.05 * strategy.num_replicas_in_sync), loss="mse")
 model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=3, verbose=0)
-if is_chief:
-    print("loss", model.evaluate(x, y, verbose=0))
+print_on_rank_0("loss", model.evaluate(x, y, verbose=0))
