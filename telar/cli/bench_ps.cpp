@@ -3,12 +3,10 @@
 #include <iostream>
 
 #include "telar/bench/store_bench.h"
+#include "telar/cli/bench.h"
 #include "telar/cli/table.h"
-#include "telar/cli/verbs.h"
 
 namespace telar::cli {
-
-void add_bench_ps(CLI::App& bench, Action& action);
 
 namespace {
 

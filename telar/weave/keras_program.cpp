@@ -14,7 +14,8 @@ namespace {
 bool imports_keras(const Names& names) {
   bool found = false;
   for (const auto& [module, statement] : names.imports()) {
-    if (module.starts_with("tensorflow.python.") && !module.starts_with("tensorflow.python.keras")) return false;
+    if (module.starts_with("tensorflow.python.") && !module.starts_with("tensorflow.python.keras"))
+      return false;
     found = found || module == "keras" || module.starts_with("keras.") || module == "tensorflow" ||
             module.starts_with("tensorflow.") || module.starts_with("tf_keras");
   }
