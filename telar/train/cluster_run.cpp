@@ -1,5 +1,6 @@
 #include "telar/train/cluster_run.h"
 
+#include <fmt/chrono.h>
 #include <netdb.h>
 #include <unistd.h>
 
@@ -109,10 +110,10 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions op
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       servers_(*job_program(job, spec).servers) {
+  fs::create_directories(options_.folder / "logs");
   if (options_.coordinate.empty()) {
     if (options_.security.token.empty()) options_.security.token = random_text();
-    fs::create_directories(options_.folder / "logs");
-    processes_ = std::make_unique<LocalProcesses>(options_.say);
+    processes_ = std::make_unique<LocalProcesses>(note());
   }
 }
 
@@ -121,6 +122,36 @@ ClusterRun::~ClusterRun() {
   if (processes_) processes_->let_end();
   coordinator_.reset();
   clients_.clear();
+  processes_.reset();
+  try {
+    tell();
+  } catch (
+      const std::
+          exception&) {  // NOLINT(bugprone-empty-catch): what was told before stands; a destructor cannot throw
+  }
+}
+
+std::function<void(const std::string&)> ClusterRun::note() {
+  return [this](const std::string& text) {
+    const std::scoped_lock lock(notes_mutex_);
+    notes_.push_back(text);
+  };
+}
+
+/// Passes on what happened, to the caller and to logs/events.log.
+void ClusterRun::tell() {
+  std::vector<std::string> notes;
+  {
+    const std::scoped_lock lock(notes_mutex_);
+    notes.swap(notes_);
+  }
+  if (notes.empty()) return;
+  std::ofstream log(options_.folder / "logs" / "events.log", std::ios::app);
+  for (const std::string& text : notes) {
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    log << fmt::format("{:%F %T} {}\n", fmt::localtime(now), text);
+    if (options_.say) options_.say(text);
+  }
 }
 
 void ClusterRun::start(const Session& session) {
@@ -162,7 +193,7 @@ void ClusterRun::start(const Session& session) {
                          .lease_steps = strategy.backups > 0 ? 1 : 8,
                          .staleness_bound = strategy.staleness,
                          .rounds_before = milliseconds_since_1970(),
-                         .say = options_.say});
+                         .say = note()});
   if (processes_) {
     start_workers();
   } else if (options_.say) {
@@ -207,7 +238,7 @@ void ClusterRun::connect() {
                                                                         .job = id_,
                                                                         .member = 0,
                                                                         .shared_memory = false,
-                                                                        .say = options_.say}));
+                                                                        .say = note()}));
     clients_[s]->create(layout_of(servers_.servers[s].pieces),
                         to_json(ClusterDescription{job_, spec_, static_cast<int>(s)}));
     clients_[s]->attach();
@@ -237,6 +268,7 @@ void ClusterRun::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
 std::vector<StepDone> ClusterRun::wait() {
   if (processes_) processes_->check();
   std::vector<StepDone> steps = coordinator_->wait(0.1);
+  tell();
   for (const StepDone& step : steps) {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
