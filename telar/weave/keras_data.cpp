@@ -34,7 +34,7 @@ class Follower {
  private:
   void stop(const Node* expression) { source_.expression = expression; }
 
-  void upstream(const Node* expression, int part, Way way, int depth) {
+  void upstream(const Node* expression, int part, const Way& way, int depth) {
     met_.push_back(expression);
     if (depth > 40) return stop(expression);
     switch (expression->kind) {
@@ -96,7 +96,7 @@ class Follower {
   }
 
   /// The assignment that reaches a use: the last one before it whose block is around the use.
-  void variable(const Node* use, Way way, int depth) {
+  void variable(const Node* use, const Way& way, int depth) {
     const int place = w_.names.place(use);
     if (place < 0) return stop(use);
     if (w_.names.is_parameter(place) && !assigned_before(use, place))
