@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <thread>
 
 #include "io/temp_folder.h"
@@ -57,11 +56,12 @@ class Cluster {
 
  private:
   void listen(const std::string& text) {
-    static const std::regex kJoin("telar work --join (\\S+)");
-    std::smatch found;
-    if (!std::regex_search(text, found, kJoin)) return;
+    const std::string command = "telar work --join ";
+    const size_t found = text.find(command);
+    if (found == std::string::npos) return;
+    const std::string coordinator = text.substr(found + command.size());
     for (int w = 0; w < workers_; ++w) {
-      threads_.emplace_back([address = found[1].str()] {
+      threads_.emplace_back([address = coordinator] {
         work({.coordinator = address, .security = security(), .overrides = {}, .stop = {}, .say = {}});
       });
     }
