@@ -28,9 +28,9 @@ std::string KerasWeaving::keras_module(const std::string& part) const {
     for (const Node* alias : statement->list("names")) {
       const std::string whole =
           statement->is(Kind::import) ? alias->text : statement->text + "." + alias->text;
-      const std::string name = !alias->as_name.empty()       ? alias->as_name
-                               : statement->is(Kind::import) ? ""
-                                                             : alias->text;
+      std::string name = !alias->as_name.empty()       ? alias->as_name
+                         : statement->is(Kind::import) ? ""
+                                                       : alias->text;
       const std::string known = canonical(whole + ".x");
       if (known == "keras." + part + ".x" && !name.empty()) return name;
       if (known == "keras.x" && !name.empty()) return name + "." + part;
