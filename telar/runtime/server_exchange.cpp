@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "telar/core/error.h"
+#include "telar/runtime/stored_pieces.h"
 
 namespace telar {
 
@@ -11,12 +12,6 @@ namespace {
 /// A transfer is started when so many blocks of a server's arena are ready, so that it overlaps with preparing the rest. Ranges end at
 /// multiples of it: a server's locks and rounds are for such blocks.
 constexpr size_t kBlock = size_t{1} << 18;  // floats
-
-StoreLayout layout_of(const std::vector<Piece>& pieces) {
-  std::vector<StoredPiece> stored;
-  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
-  return StoreLayout::of(std::move(stored));
-}
 
 }  // namespace
 
@@ -35,7 +30,7 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
   canonical_.resize(largest);
   for (size_t s = 0; s < servers.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     if (servers[s]->attach() != layout)
       throw run_error("parameter server {} holds other variables than the job has", s);
     for (size_t p = 0; p < pieces.size(); ++p) {

@@ -13,6 +13,7 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
+#include "telar/runtime/stored_pieces.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/job_session.h"
 
@@ -87,12 +88,6 @@ int64_t milliseconds_since_1970() {
       .count();
 }
 
-StoreLayout layout_of(const std::vector<Piece>& pieces) {
-  std::vector<StoredPiece> stored;
-  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
-  return StoreLayout::of(std::move(stored));
-}
-
 /// "momentum/conv1.weight"; of the parameters themselves "conv1.weight".
 std::string state_name(const std::string& slot, const std::string& variable) {
   return slot.empty() ? variable : slot + "/" + variable;
@@ -163,7 +158,7 @@ void ClusterRun::start(const Session& session) {
   connect();
   for (size_t s = 0; s < clients_.size(); ++s) {
     const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     std::vector<std::string> slots = state_slots(servers_.servers[s].update);
     slots.emplace_back();
     const std::vector<std::string> names = session.state_names();
@@ -239,7 +234,7 @@ void ClusterRun::connect() {
                                                                         .member = 0,
                                                                         .shared_memory = false,
                                                                         .say = note()}));
-    clients_[s]->create(layout_of(servers_.servers[s].pieces),
+    clients_[s]->create(stored_layout(servers_.servers[s].pieces),
                         to_json(ClusterDescription{job_, spec_, static_cast<int>(s)}));
     clients_[s]->attach();
   }
@@ -297,7 +292,7 @@ void ClusterRun::fetch(Session& session) {
     values[name].resize(static_cast<size_t>(session.state_shape(name).elements()));
   for (size_t s = 0; s < clients_.size(); ++s) {
     const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     std::vector<std::string> slots = state_slots(servers_.servers[s].update);
     slots.emplace_back();
     std::vector<float> arena(layout.floats);
