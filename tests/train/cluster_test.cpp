@@ -109,6 +109,19 @@ TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
   EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
 }
 
+TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
+  const test::TempFolder folder;
+  RunOptions options;
+  options.coordinate = "127.0.0.1:0";
+  const auto run = [&](const std::string& strategy) {
+    run_job(parse_job(kJob, "job.yaml",
+                      {"strategy.name=" + strategy, "output.folder=" + (folder / "run").string()}),
+            options);
+  };
+  test::expect_error([&] { run("single"); }, {"strategy 'single'"});
+  test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Strategies, ClusterEquality,
     testing::Values(Case{"SyncPs", {"strategy.name=sync_ps", "strategy.workers=2"}, 1, 2},
