@@ -90,13 +90,17 @@ class InProcess {
   // Rows of the same size and in the same hands as the gradients; each thread looks at its own alone.
 
   void add(const Group& group) const {
-    const auto [a, b] = halves(group);
+    const auto both = halves(group);  // clang takes no structured bindings into a simd region
+    const std::span<float> a = both.first;
+    const std::span<float> b = both.second;
 #pragma omp simd
     for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   }
 
   void add_for_both(const Group& group) const {
-    const auto [a, b] = halves(group);
+    const auto both = halves(group);  // clang takes no structured bindings into a simd region
+    const std::span<float> a = both.first;
+    const std::span<float> b = both.second;
 #pragma omp simd
     for (size_t i = 0; i < a.size(); ++i) a[i] = b[i] = a[i] + b[i];
   }

@@ -7,6 +7,7 @@ void add_bench(CLI::App& app, Action& action) {
   verb->require_subcommand(1);
   verb->footer("Example:\n  telar bench comm\ntelar bench EXPERIMENT --help says more about each.");
   add_bench_comm(*verb, action);
+  add_bench_ps(*verb, action);
 }
 
 }  // namespace telar::cli

@@ -6,5 +6,6 @@ namespace telar::cli {
 
 /// Each adds an experiment to the verb `bench`.
 void add_bench_comm(CLI::App& bench, Action& action);
+void add_bench_ps(CLI::App& bench, Action& action);
 
 }  // namespace telar::cli

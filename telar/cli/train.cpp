@@ -63,6 +63,10 @@ std::string ending(const RunSummary& summary) {
         100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
         100 * summary.communication->waiting);
   }
+  if (summary.staleness > 0) {
+    text += fmt::format("staleness: {:.2f} updates by others between a worker's pull and its push (mean)\n",
+                        summary.staleness);
+  }
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }

@@ -23,8 +23,10 @@ constexpr int kNotUnderstood = 3;
 struct WeaveArguments {
   std::string file;
   std::string output;
-  std::string target = "ddp";
+  std::string target;
   std::string global_batch = "grow";
+  std::string epochs = "keep";
+  int warmup = 0;
   bool diff = false;
   bool explain = false;
   bool check = false;
@@ -86,6 +88,8 @@ weave::Reply ask(const WeaveArguments& arguments) {
   request.bytes = bytes_of(arguments);
   request.target = arguments.target;
   request.keep_global_batch = arguments.global_batch == "keep";
+  request.divide_epochs = arguments.epochs == "divide";
+  request.warmup_epochs = arguments.warmup;
   request.describe = arguments.describe;
   request.colour = ::isatty(STDOUT_FILENO) == 1;
   weave::Reply reply;
@@ -117,14 +121,13 @@ int weave_script(const WeaveArguments& arguments) {
   }
   if (arguments.check) {
     if (reply.kind == weave::Reply::Kind::woven) {
-      std::cout << arguments.file << " can be woven for " << arguments.target
+      std::cout << arguments.file << " can be woven for " << reply.target
                 << "; --diff and --explain show how\n";
     }
     return 0;
   }
   if (arguments.run)
-    return launch(arguments.file, reply.bytes, arguments.target, arguments.processes,
-                  arguments.script_arguments);
+    return launch(arguments.file, reply.bytes, reply.target, arguments.processes, arguments.script_arguments);
   answer(arguments, reply);
   return 0;
 }
@@ -133,19 +136,32 @@ int weave_script(const WeaveArguments& arguments) {
 
 void add_weave(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<WeaveArguments>();
-  CLI::App* verb = app.add_subcommand("weave", "Turns a sequential PyTorch script into a parallel one");
+  CLI::App* verb =
+      app.add_subcommand("weave", "Turns a sequential PyTorch or Keras script into a parallel one");
   verb->add_option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
   verb->add_option("ARGUMENTS", arguments->script_arguments,
                    "With --run, behind --: the script's own arguments");
   verb->add_option("-o,--output", arguments->output,
                    "Write the woven script to this file; without it, to standard output");
-  verb->add_option("--target", arguments->target, "ddp (torchrun) or horovod")
-      ->check(CLI::IsMember({"ddp", "horovod"}));
+  verb->add_option("--target", arguments->target,
+                   "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it "
+                   "ddp for PyTorch "
+                   "and horovod for Keras")
+      ->check(CLI::IsMember({"ddp", "horovod", "tf-distribute"}));
   verb->add_option(
           "--global-batch", arguments->global_batch,
           "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
           "processes; keep: the processes divide the batch, the rate stays")
       ->check(CLI::IsMember({"grow", "keep"}));
+  verb->add_option("--epochs", arguments->epochs,
+                   "keep: each process takes its share of the samples; divide: each sees all samples, and "
+                   "the epochs are "
+                   "divided by the number of processes (Keras with Horovod)")
+      ->check(CLI::IsMember({"keep", "divide"}));
+  verb->add_option("--warmup", arguments->warmup,
+                   "Over how many epochs the learning rate grows from the script's to that of all processes "
+                   "(Keras with Horovod)")
+      ->check(CLI::NonNegativeNumber);
   verb->add_flag("--diff", arguments->diff, "Show the changes as a unified diff");
   verb->add_flag("--explain", arguments->explain, "Show each change with its line and reason");
   verb->add_flag("--check", arguments->check, "Say whether it can be woven, and write nothing");

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 
+#include "telar/comm/store/store_frame.h"
 #include "telar/core/error.h"
+#include "telar/runtime/stored_pieces.h"
 
 namespace telar {
-
-namespace {
-
-/// A transfer is started when so many blocks of a server's arena are ready, so that it overlaps with preparing the rest. Ranges end at
-/// multiples of it: a server's locks and rounds are for such blocks.
-constexpr size_t kBlock = size_t{1} << 18;  // floats
-
-StoreLayout layout_of(const std::vector<Piece>& pieces) {
-  std::vector<StoredPiece> stored;
-  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
-  return StoreLayout::of(std::move(stored));
-}
-
-}  // namespace
 
 ServerExchange::ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
                                const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
@@ -35,7 +23,7 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
   canonical_.resize(largest);
   for (size_t s = 0; s < servers.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     if (servers[s]->attach() != layout)
       throw run_error("parameter server {} holds other variables than the job has", s);
     for (size_t p = 0; p < pieces.size(); ++p) {
@@ -62,7 +50,8 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
         {range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
     range.begin = end;
   };
-  // Pieces lie in the servers' arenas in the order of the variables, so what is ready is one range.
+  // Pieces lie in the servers' arenas in the order of the variables, so what is ready is one range. It is sent in whole blocks, the
+  // unit of a server's locks and rounds, while the rest is prepared.
   for (const Variable& variable : variables_) {
     if (terms.push) {
       size_t floats = 0;
@@ -76,7 +65,7 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
     }
     for (const Part& part : variable.parts) {
       ranges[part.server].ready = part.offset + part.floats;
-      start(part.server, ranges[part.server].ready / kBlock * kBlock);
+      start(part.server, ranges[part.server].ready / kBlockFloats * kBlockFloats);
     }
   }
   for (size_t server = 0; server < servers_.size(); ++server)

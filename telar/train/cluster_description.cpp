@@ -4,6 +4,7 @@
 
 #include "telar/core/error.h"
 #include "telar/device/device.h"
+#include "telar/runtime/stored_pieces.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/sample_file.h"
@@ -61,9 +62,7 @@ std::unique_ptr<StoreUpdate> make_update(const std::string& text, const StoreLay
     throw user_error("the coordinator's job has no parameter server {}", description.server);
   }
   const ServerProgram& own = program.servers->servers[server];
-  std::vector<StoredPiece> pieces;
-  for (const Piece& piece : own.pieces) pieces.push_back({piece.name(), static_cast<size_t>(piece.floats())});
-  if (StoreLayout::of(std::move(pieces)) != layout) {
+  if (stored_layout(own.pieces) != layout) {
     throw user_error(
         "the coordinator's variables are not those of its job; are all processes of one version?");
   }

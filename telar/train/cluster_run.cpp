@@ -1,5 +1,6 @@
 #include "telar/train/cluster_run.h"
 
+#include <fmt/chrono.h>
 #include <netdb.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
+#include "telar/runtime/stored_pieces.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/job_session.h"
 
@@ -86,12 +88,6 @@ int64_t milliseconds_since_1970() {
       .count();
 }
 
-StoreLayout layout_of(const std::vector<Piece>& pieces) {
-  std::vector<StoredPiece> stored;
-  for (const Piece& piece : pieces) stored.push_back({piece.name(), static_cast<size_t>(piece.floats())});
-  return StoreLayout::of(std::move(stored));
-}
-
 /// "momentum/conv1.weight"; of the parameters themselves "conv1.weight".
 std::string state_name(const std::string& slot, const std::string& variable) {
   return slot.empty() ? variable : slot + "/" + variable;
@@ -109,10 +105,10 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions op
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       servers_(*job_program(job, spec).servers) {
+  fs::create_directories(options_.folder / "logs");
   if (options_.coordinate.empty()) {
     if (options_.security.token.empty()) options_.security.token = random_text();
-    fs::create_directories(options_.folder / "logs");
-    processes_ = std::make_unique<LocalProcesses>(options_.say);
+    processes_ = std::make_unique<LocalProcesses>(note());
   }
 }
 
@@ -121,6 +117,36 @@ ClusterRun::~ClusterRun() {
   if (processes_) processes_->let_end();
   coordinator_.reset();
   clients_.clear();
+  processes_.reset();
+  try {
+    tell();
+  } catch (
+      const std::
+          exception&) {  // NOLINT(bugprone-empty-catch): what was told before stands; a destructor cannot throw
+  }
+}
+
+std::function<void(const std::string&)> ClusterRun::note() {
+  return [this](const std::string& text) {
+    const std::scoped_lock lock(notes_mutex_);
+    notes_.push_back(text);
+  };
+}
+
+/// Passes on what happened, to the caller and to logs/events.log.
+void ClusterRun::tell() {
+  std::vector<std::string> notes;
+  {
+    const std::scoped_lock lock(notes_mutex_);
+    notes.swap(notes_);
+  }
+  if (notes.empty()) return;
+  std::ofstream log(options_.folder / "logs" / "events.log", std::ios::app);
+  for (const std::string& text : notes) {
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    log << fmt::format("{:%F %T} {}\n", fmt::localtime(now), text);
+    if (options_.say) options_.say(text);
+  }
 }
 
 void ClusterRun::start(const Session& session) {
@@ -132,7 +158,7 @@ void ClusterRun::start(const Session& session) {
   connect();
   for (size_t s = 0; s < clients_.size(); ++s) {
     const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     std::vector<std::string> slots = state_slots(servers_.servers[s].update);
     slots.emplace_back();
     const std::vector<std::string> names = session.state_names();
@@ -162,7 +188,7 @@ void ClusterRun::start(const Session& session) {
                          .lease_steps = strategy.backups > 0 ? 1 : 8,
                          .staleness_bound = strategy.staleness,
                          .rounds_before = milliseconds_since_1970(),
-                         .say = options_.say});
+                         .say = note()});
   if (processes_) {
     start_workers();
   } else if (options_.say) {
@@ -207,8 +233,8 @@ void ClusterRun::connect() {
                                                                         .job = id_,
                                                                         .member = 0,
                                                                         .shared_memory = false,
-                                                                        .say = options_.say}));
-    clients_[s]->create(layout_of(servers_.servers[s].pieces),
+                                                                        .say = note()}));
+    clients_[s]->create(stored_layout(servers_.servers[s].pieces),
                         to_json(ClusterDescription{job_, spec_, static_cast<int>(s)}));
     clients_[s]->attach();
   }
@@ -237,6 +263,7 @@ void ClusterRun::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
 std::vector<StepDone> ClusterRun::wait() {
   if (processes_) processes_->check();
   std::vector<StepDone> steps = coordinator_->wait(0.1);
+  tell();
   for (const StepDone& step : steps) {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
@@ -265,7 +292,7 @@ void ClusterRun::fetch(Session& session) {
     values[name].resize(static_cast<size_t>(session.state_shape(name).elements()));
   for (size_t s = 0; s < clients_.size(); ++s) {
     const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = layout_of(pieces);
+    const StoreLayout layout = stored_layout(pieces);
     std::vector<std::string> slots = state_slots(servers_.servers[s].update);
     slots.emplace_back();
     std::vector<float> arena(layout.floats);

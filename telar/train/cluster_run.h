@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct ClusterOptions {
   Security security;
   std::string program;           ///< that is started as `PROGRAM serve …` and `PROGRAM work …`
   std::filesystem::path folder;  ///< the run's: logs/, servers/ and the run's id are kept there
-  std::function<void(const std::string&)> say;  ///< from any thread
+  std::function<void(const std::string&)> say;  ///< told what happens; called by the thread that trains
 };
 
 /// The servers, the coordinator and, on one machine, the processes of a run with parameter servers.
@@ -43,10 +44,15 @@ class ClusterRun final : public RemoteSteps {
   double staleness() const;
 
  private:
+  std::function<void(const std::string&)> note();
+  void tell();
   void start_servers();
   void start_workers();
   void connect();
 
+  std::mutex notes_mutex_;  ///< guards notes_
+  std::vector<std::string>
+      notes_;  ///< what happened, told from any thread, until the thread that trains passes it on
   const Job& job_;
   const SampleSpec& spec_;
   ClusterOptions options_;

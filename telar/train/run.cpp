@@ -78,6 +78,7 @@ class Run {
         data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
 
   RunSummary run() {
+    check_coordination();
     const SampleSpec& spec = data_.train->spec();
     // Before anything is written: job and data may not fit.
     const auto session = job_session(job_, spec, options_.processes);
@@ -86,6 +87,21 @@ class Run {
   }
 
  private:
+  /// Workers of other hosts need servers that they can reach.
+  void check_coordination() const {
+    if (options_.coordinate.empty()) return;
+    if (!uses_servers(job_)) {
+      throw user_error("workers join ({}) a job with parameter servers, not one with strategy '{}'",
+                       options_.coordinate, job_.strategy.name);
+    }
+    if (job_.strategy.server_addresses.empty()) {
+      throw user_error(
+          "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its "
+          "HOST:PORT",
+          options_.coordinate);
+    }
+  }
+
   bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
 
   RunSummary lead(Session& session, Trainer& trainer) {

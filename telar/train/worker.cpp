@@ -190,9 +190,10 @@ void work(const WorkOptions& options) {
                            .say = options.say,
                            .job = job});
     job = membership.job();
+    if (options.say) options.say(fmt::format("joined {} as worker {}", options.coordinator, membership.id()));
     Worker(options, membership).run();
     again = membership.lost();
-    if (again && options.say) options.say("joining again");
+    if (options.say) options.say(again ? "given up by the coordinator; joining again" : "the run is over");
   }
 }
 

@@ -46,16 +46,20 @@ Json call_of(const Names& names, const Node* call) {
   return json;
 }
 
+/// What a node is: a call with its arguments, or a constant or an expression as it stands.
+Json part_of(const Names& names, const Node* node) {
+  if (node->is(Kind::call)) return call_of(names, node);
+  Json json;
+  json["kind"] = value_of(names, node);
+  json["line"] = node->line;
+  return json;
+}
+
 /// The layers that a class makes in its methods, or that stand inside a Sequential.
 Json layers_of(const Names& names, const Node* within) {
   Json layers = Json::array();
   walk(*within, [&](const Node& node) {
-    if (!node.is(Kind::call)) return true;
-    const std::string callee = names.callee(&node);
-    const bool layer = callee.starts_with("torch.nn.") && !callee.starts_with("torch.nn.functional.") &&
-                       !callee.starts_with("torch.nn.init.") && callee != "torch.nn.Sequential" &&
-                       callee != "torch.nn.ModuleList";
-    if (!layer) return true;
+    if (!node.is(Kind::call) || !makes_layer(names.callee(&node))) return true;
     Json json = call_of(names, &node);
     if (node.parent->is(Kind::assign)) json["name"] = text_of(names, node.parent->list("targets")[0]);
     layers.push_back(json);
@@ -64,15 +68,20 @@ Json layers_of(const Names& names, const Node* within) {
   return layers;
 }
 
-Json model_of(const Names& names, const TorchModel& model) {
+Json model_of(const Names& names, const Program::Model& model) {
   Json json;
-  json["name"] = model.text;
+  json["name"] = model.name;
   json["made"] = Json::array();
-  for (const Node* origin : model.origins) {
+  for (const Node* origin : model.made) {
     if (!origin->is(Kind::call)) continue;
     Json made = call_of(names, origin);
     const Node* own = names.definition(origin->child("func"));
     made["layers"] = layers_of(names, own != nullptr ? own : origin);
+    // Keras: layers that are added one by one, and those of the functional interface around it.
+    if (made["layers"].empty() && names.callee(origin).starts_with("keras.")) {
+      const Node* around = function_of(origin);
+      made["layers"] = layers_of(names, around != nullptr ? around : names.tree().root());
+    }
     json["made"].push_back(made);
   }
   return json;
@@ -80,40 +89,36 @@ Json model_of(const Names& names, const TorchModel& model) {
 
 }  // namespace
 
-std::string describe(const Names& names, const TorchProgram& program) {
+std::string describe(const Names& names, const Program& program) {
   Json json;
   json["file"] = names.tree().file();
-  json["framework"] = "pytorch";
-  for (const char* part : {"models", "losses", "optimizers", "schedules", "data", "loops", "outputs"})
+  json["framework"] = program.framework;
+  for (const char* part :
+       {"models", "losses", "optimizers", "schedules", "data", "loops", "callbacks", "outputs"})
     json[part] = Json::array();
-  for (const TorchModel& model : program.models) json["models"].push_back(model_of(names, model));
-  for (const TorchOptimizer& optimizer : program.optimizers) {
-    Json one = call_of(names, optimizer.call);
-    one["models"] = Json::array();
-    for (const size_t model : optimizer.models) one["models"].push_back(program.models[model].text);
+  for (const Program::Model& model : program.models) json["models"].push_back(model_of(names, model));
+  for (const Program::Optimizer& optimizer : program.optimizers) {
+    Json one = part_of(names, optimizer.made);
+    one["models"] = optimizer.models;
     json["optimizers"].push_back(one);
   }
-  for (const Node* schedule : program.schedulers) json["schedules"].push_back(call_of(names, schedule));
-  for (const TorchLoader& loader : program.loaders) {
-    Json one = call_of(names, loader.call);
-    one["trains"] = loader.trains;
+  for (const Node* schedule : program.schedules) json["schedules"].push_back(call_of(names, schedule));
+  for (const Program::Data& data : program.data) {
+    Json one = part_of(names, data.made);
+    one["trains"] = data.trains;
     json["data"].push_back(one);
   }
-  for (const TorchLoop& loop : program.loops) {
-    json["loops"].push_back({{"line", loop.loop->line},
-                             {"over", text_of(names, loop.loader)},
+  for (const Program::Loop& loop : program.loops) {
+    json["loops"].push_back({{"line", loop.at->line},
+                             {"over", loop.over == nullptr ? Json() : Json(text_of(names, loop.over))},
                              {"does", loop.trains ? "training" : "evaluation"}});
   }
-  for (const Node* call : names.calls()) {
-    const std::string callee = names.callee(call);
-    const bool loss = (callee.starts_with("torch.nn.") && callee.ends_with("Loss")) ||
-                      callee == "torch.nn.functional.cross_entropy" ||
-                      callee == "torch.nn.functional.nll_loss" || callee == "torch.nn.functional.mse_loss" ||
-                      callee.starts_with("torch.nn.functional.binary_cross_entropy");
-    if (loss) json["losses"].push_back(call_of(names, call));
-    if (callee == "torch.save" || callee == "print" || callee.ends_with("SummaryWriter")) {
-      json["outputs"].push_back({{"kind", callee}, {"line", call->line}});
-    }
+  for (const Node* loss : program.losses) json["losses"].push_back(part_of(names, loss));
+  for (const Node* callback : program.callbacks) json["callbacks"].push_back(call_of(names, callback));
+  for (const Node* output : program.outputs) {
+    const std::string callee = names.callee(output);
+    json["outputs"].push_back(
+        {{"kind", callee.empty() ? text_of(names, output->child("func")) : callee}, {"line", output->line}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "telar/weave/torch_program.h"
+#include "telar/weave/program.h"
 
 namespace telar::weave {
 
 /// The training program as JSON: models with their layers, losses, optimizers, schedules, data, loops, outputs.
-std::string describe(const Names& names, const TorchProgram& program);
+std::string describe(const Names& names, const Program& program);
 
 }  // namespace telar::weave

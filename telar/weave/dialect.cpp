@@ -39,7 +39,22 @@ std::vector<std::string> lines(const std::string& text) {
 }
 
 Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
-    : names_(names), edits_(edits), choices_(choices), module_(names.fresh(is_horovod() ? "hvd" : "dist")) {}
+    : names_(names),
+      edits_(edits),
+      choices_(choices),
+      module_(names.fresh(is_horovod()         ? "hvd"
+                          : is_tf_distribute() ? "strategy"
+                                               : "dist")) {}
+
+std::string Dialect::is_first(const Node* at) {
+  use(at);
+  return is_tf_distribute() ? names_.fresh("is_chief") : rank(at) + " == 0";
+}
+
+std::string Dialect::is_other(const Node* at) {
+  use(at);
+  return is_tf_distribute() ? "not " + names_.fresh("is_chief") : rank(at) + " != 0";
+}
 
 std::string Dialect::rank(const Node* at) {
   use(at);
@@ -48,6 +63,7 @@ std::string Dialect::rank(const Node* at) {
 
 std::string Dialect::size(const Node* at) {
   use(at);
+  if (is_tf_distribute()) return module_ + ".num_replicas_in_sync";
   return module_ + (is_horovod() ? ".size()" : ".get_world_size()");
 }
 
@@ -58,7 +74,7 @@ std::string Dialect::local_rank(const Node* at) {
 
 std::string Dialect::barrier(const Node* at) {
   use(at);
-  return module_ + ".barrier()";
+  return barrier_.empty() ? module_ + ".barrier()" : barrier_;
 }
 
 std::string Dialect::module_name(const std::string& qualified) {
@@ -150,7 +166,6 @@ void Dialect::write(const std::vector<std::string>& start, const std::vector<std
     top.insert(top.end(), {"", ""});
     top.insert(top.end(), text.begin(), text.end());
   }
-  if (in_guard && !functions_.empty()) top.emplace_back();
   if (!in_guard) {
     top.insert(top.end(), functions_.empty() ? 1 : 2, "");
     top.insert(top.end(), begin.begin(), begin.end());

@@ -17,6 +17,11 @@ struct Choices {
   /// Each process takes its part of the author's batch, so that the learning rate and the number of steps stay. Otherwise each
   /// process takes batches of the author's size, and the learning rate is multiplied by the number of processes.
   bool keep_global_batch = false;
+  /// Each process sees all samples in an order of its own, and the epochs are divided by the number of processes. Otherwise
+  /// the samples are shared out and the epochs stay.
+  bool divide_epochs = false;
+  /// Over how many epochs the learning rate grows from the author's to that of all processes; 0: at once.
+  int warmup_epochs = 0;
 };
 
 /// The few expressions in which the targets differ, and what the edits made so far need at the top of the file.
@@ -26,12 +31,17 @@ class Dialect {
 
   const Choices& choices() const { return choices_; }
   bool is_horovod() const { return choices_.target == Target::horovod; }
+  bool is_tf_distribute() const { return choices_.target == Target::tf_distribute; }
+  /// What waits for all processes, where the target's module has no barrier().
+  void set_barrier(std::string text) { barrier_ = std::move(text); }
   /// `dist.get_rank()`; `at`: the node whose edit uses it, which decides where initialising must happen.
   std::string rank(const Node* at);
   std::string size(const Node* at);
   std::string local_rank(const Node* at);
   std::string barrier(const Node* at);
-  std::string is_first(const Node* at) { return rank(at) + " == 0"; }
+  /// A condition that holds on the one process that writes, and its opposite.
+  std::string is_first(const Node* at);
+  std::string is_other(const Node* at);
   /// The name of the target's module in the woven file: `dist`, `hvd`.
   const std::string& module() const { return module_; }
 
@@ -56,6 +66,7 @@ class Dialect {
   Edits& edits_;
   Choices choices_;
   std::string module_;
+  std::string barrier_;
   std::set<std::string> imports_;
   std::vector<std::vector<std::string>> functions_;
   std::vector<std::string> start_;

@@ -43,6 +43,10 @@ const std::unordered_set<std::string_view>& writing_functions() {
                                                              "sys.stdout.write",
                                                              "keras.models.save_model",
                                                              "keras.utils.plot_model",
+                                                             "keras.utils.save_img",
+                                                             "keras.preprocessing.image.save_img",
+                                                             "tensorflow.saved_model.save",
+                                                             "tensorflow.io.write_file",
                                                              "safetensors.torch.save_file",
                                                              "tensorflow.print"};
   return names;
@@ -70,15 +74,21 @@ bool is_board(const std::string& callee) {
 class Outputs {
  public:
   Outputs(const Names& names, Edits& edits, Dialect& dialect,
-          const std::function<bool(const Node*)>& communicates)
-      : names_(names), tree_(names.tree()), edits_(edits), dialect_(dialect), communicates_(communicates) {}
+          const std::function<bool(const Node*)>& communicates,
+          const std::function<bool(const Node*)>& handled)
+      : names_(names),
+        tree_(names.tree()),
+        edits_(edits),
+        dialect_(dialect),
+        communicates_(communicates),
+        handled_(handled) {}
 
   void write() {
     for (const Node* call : names_.calls()) {
-      if (!in_dataset(call)) visit(call);
+      if (!in_dataset(call) && (!handled_ || !handled_(call))) visit(call);
     }
     if (logs_) {
-      dialect_.at_start({"if " + dialect_.rank(nullptr_place()) + " != 0:",
+      dialect_.at_start({"if " + dialect_.is_other(nullptr_place()) + ":",
                          "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
       edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0",
                      "one process reports; warnings come from all");
@@ -115,8 +125,13 @@ class Outputs {
     const bool by_name = writing_functions().contains(callee);
     const bool by_method =
         function->is(Kind::attribute) && callee.empty() && names_.definition(function) == nullptr &&
-        (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function));
+        (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function) ||
+         is_of_a_model(function) || saves_a_checkpoint(function));
     if (!by_name && !by_method && !makes_folder(call, callee)) return;
+    // Without a path a table or a model gives its text.
+    if (by_method && function->text.starts_with("to_") && call->list("args").empty() &&
+        call->list("keywords").empty())
+      return;
     if (makes_folder(call, callee) && may_exist(call)) return;
     guard(call, callee);
   }
@@ -144,6 +159,22 @@ class Outputs {
   /// `image.save("x.png")`: `save` of something that is no class of this file's.
   static bool saves_an_image(const Node* function) {
     return function->text == "save" && function->parent->parent->is(Kind::expr);
+  }
+
+  /// `model.summary()`, `model.save_weights(…)` as statements.
+  static bool is_of_a_model(const Node* function) {
+    return (function->text == "summary" || function->text == "save_weights" || function->text == "export") &&
+           function->parent->parent->is(Kind::expr);
+  }
+
+  /// `path = manager.save()` of a tf.train.CheckpointManager.
+  bool saves_a_checkpoint(const Node* function) const {
+    if (function->text != "save" && function->text != "write") return false;
+    for (const Node* origin : names_.origins(function->child("value"))) {
+      if (origin->is(Kind::call) && names_.callee(origin).starts_with("tensorflow.train.Checkpoint"))
+        return true;
+    }
+    return false;
   }
 
   void guard(const Node* call, const std::string& callee) {
@@ -217,7 +248,7 @@ class Outputs {
 
   void visit_bar(const Node* call) {
     some_call_ = call;
-    const std::string others = dialect_.rank(call) + " != 0";
+    const std::string others = dialect_.is_other(call);
     if (const Node* given = names_.argument(call, "disable", -1)) {
       edits_.replace(*given, "(" + std::string(tree_.text(*given)) + ") or " + others);
     } else {
@@ -264,6 +295,7 @@ class Outputs {
   Edits& edits_;
   Dialect& dialect_;
   const std::function<bool(const Node*)>& communicates_;
+  const std::function<bool(const Node*)>& handled_;
   const Node* some_call_ = nullptr;
   bool logs_ = false;
   std::string logging_;
@@ -272,8 +304,9 @@ class Outputs {
 }  // namespace
 
 void write_outputs(const Names& names, Edits& edits, Dialect& dialect,
-                   const std::function<bool(const Node*)>& communicates) {
-  Outputs(names, edits, dialect, communicates).write();
+                   const std::function<bool(const Node*)>& communicates,
+                   const std::function<bool(const Node*)>& handled) {
+  Outputs(names, edits, dialect, communicates, handled).write();
 }
 
 }  // namespace telar::weave

@@ -283,9 +283,11 @@ std::string encode(const std::string& file, const SourceText& source) {
   return {PyBytes_AsString(bytes.get()), static_cast<size_t>(PyBytes_Size(bytes.get()))};
 }
 
-Tree parse(const std::string& file, const std::string& text) {
+namespace {
+
+/// Python's own tree, or nothing when the text is no program and Python has raised why.
+Ref syntax(const std::string& file, const std::string& text) {
   start();
-  Tree tree(file, text);
   PyCompilerFlags flags{};
   flags.cf_flags = PyCF_ONLY_AST | PyCF_IGNORE_COOKIE | PyCF_SOURCE_IS_UTF8;
   flags.cf_feature_version = PY_MINOR_VERSION;
@@ -296,11 +298,21 @@ Tree parse(const std::string& file, const std::string& text) {
     const Ref ignore(PyUnicode_FromString("ignore"));
     PyList_Append(warnings, ignore.get());
   }
-  const Ref module(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
+  Ref module(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
   if (!module) throw raised(file);
+  return module;
+}
+
+}  // namespace
+
+Tree parse(const std::string& file, const std::string& text) {
+  const Ref module = syntax(file, text);
+  Tree tree(file, text);
   tree.set_root(Copy(tree).node(module.get(), false));
   tree.root()->end = text.size();
   return tree;
 }
+
+void check_syntax(const std::string& file, const std::string& text) { syntax(file, text); }
 
 }  // namespace telar::weave

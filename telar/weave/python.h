@@ -22,5 +22,7 @@ std::string encode(const std::string& file, const SourceText& source);
 /// The syntax tree, by CPython's own parser. Throws Error (user) with Python's message, line and caret when the text
 /// is not a program of this Python.
 Tree parse(const std::string& file, const std::string& text);
+/// The same without making the tree: whether the text is a program.
+void check_syntax(const std::string& file, const std::string& text);
 
 }  // namespace telar::weave

@@ -8,9 +8,11 @@ namespace telar::weave {
 struct Request {
   std::string file;    ///< for messages
   std::string bytes;   ///< of the file
-  std::string target;  ///< ddp or horovod
+  std::string target;  ///< ddp, horovod, tf-distribute; empty: ddp for PyTorch, horovod for Keras
   bool keep_global_batch = false;
-  bool describe = false;  ///< the program as JSON instead of the woven file
+  bool divide_epochs = false;  ///< all samples in each process, epochs divided (Keras with Horovod)
+  int warmup_epochs = 0;       ///< over which the learning rate grows (Keras with Horovod)
+  bool describe = false;       ///< the program as JSON instead of the woven file
   bool colour = false;
 };
 
@@ -23,6 +25,7 @@ struct Reply {
   std::string explanation;  ///< a line for each edit
   std::string message;  ///< when refused: file, line, construct and decision; when already parallel: by what
   std::string json;
+  std::string target;  ///< that was asked for or chosen
 };
 
 /// The function that the module exports under kEntry. Throws telar::Error.

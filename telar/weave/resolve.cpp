@@ -42,8 +42,12 @@ bool passes_through(const std::string& qualified) {
   return names.contains(qualified);
 }
 
+/// What has more origins than this (tables that a program wrote) is told by the first ones.
+constexpr size_t kMostOrigins = 200;
+
 void add(std::vector<const Node*>& found, const std::vector<const Node*>& more) {
   for (const Node* node : more) {
+    if (found.size() >= kMostOrigins) return;
     if (std::find(found.begin(), found.end(), node) == found.end()) found.push_back(node);
   }
 }

@@ -48,6 +48,8 @@ const std::unordered_map<std::string_view, Kind>& kinds() {
       {"SetComp", Kind::set_comp},
       {"DictComp", Kind::dict_comp},
       {"GeneratorExp", Kind::generator},
+      {"Yield", Kind::yield},
+      {"YieldFrom", Kind::yield},
       {"Compare", Kind::compare},
       {"Call", Kind::call},
       {"JoinedStr", Kind::joined_str},

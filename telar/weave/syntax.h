@@ -51,6 +51,7 @@ enum class Kind : uint8_t {
   set_comp,
   dict_comp,
   generator,
+  yield,
   compare,
   call,
   joined_str,

@@ -35,6 +35,22 @@ void write_text_device(TorchWeaving& weaving, const Node& constant) {
 
 }  // namespace
 
+bool uses_gpu(const Names& names) {
+  for (const Node& node : names.tree().nodes()) {
+    const bool docstring = node.parent != nullptr && node.parent->is(Kind::expr);
+    if (!node.is_string() || docstring) continue;
+    if (node.text.starts_with("cuda") || node.text == "--device" || node.text.starts_with("--gpu"))
+      return true;
+  }
+  for (const Node* call : names.calls()) {
+    const Node* function = call->child("func");
+    if (function->is(Kind::attribute) && function->text == "cuda") return true;
+    const bool device = names.callee(call) == "torch.device" && !call->list("args").empty();
+    if (device && !call->list("args")[0]->is(Kind::constant)) return true;
+  }
+  return false;
+}
+
 void write_devices(TorchWeaving& weaving) {
   for (const Node& node : weaving.names.tree().nodes()) {
     if (node.is_string()) write_text_device(weaving, node);

@@ -17,7 +17,12 @@ struct Sum {
 
 class Metrics {
  public:
-  explicit Metrics(TorchWeaving& weaving) : w_(weaving), tree_(weaving.names.tree()) {}
+  explicit Metrics(TorchWeaving& weaving) : w_(weaving), tree_(weaving.names.tree()) {
+    for (const Node& node : tree_.nodes()) {
+      const bool divides = node.is(Kind::bin_op) || node.is(Kind::aug_assign);
+      if (divides && node.child("op")->is(Kind::div)) divisions_.push_back(&node);
+    }
+  }
 
   void write() {
     for (const TorchLoop& loop : w_.program.loops) {
@@ -202,18 +207,12 @@ class Metrics {
       });
       return found;
     };
-    for (const Node& node : tree_.nodes()) {
-      const Node* left = nullptr;
-      const Node* right = nullptr;
-      if (node.is(Kind::bin_op) && node.child("op")->is(Kind::div)) {
-        left = node.child("left");
-        right = node.child("right");
-      } else if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::div)) {
-        left = node.child("target");
-        right = node.child("value");
-      }
-      if (left == nullptr || is_inside(&node, loop.loop)) continue;
-      const bool here = function_of(&node) == function;
+    for (const Node* node : divisions_) {
+      const bool assigns = node->is(Kind::aug_assign);
+      const Node* left = node->child(assigns ? "target" : "left");
+      const Node* right = node->child(assigns ? "value" : "right");
+      if (is_inside(node, loop.loop)) continue;
+      const bool here = function_of(node) == function;
       if (holds_sum(left, here) && counts_batches(right, loop)) mean = true;
     }
     return mean;
@@ -251,6 +250,16 @@ class Metrics {
 
   std::string add_up() {
     std::string name = w_.names.fresh("sum_over_ranks");
+    if (!w_.tensorflow.empty()) {
+      const std::string& tf = w_.tensorflow;
+      const std::string& hvd = w_.dialect.module();
+      w_.dialect.function({"def " + name + "(value):",
+                           "    total = " + tf + ".convert_to_tensor(value, " + tf +
+                               ".float64 if isinstance(value, float) else None)",
+                           "    total = " + hvd + ".allreduce(total, op=" + hvd + ".Sum)",
+                           "    return total if " + tf + ".is_tensor(value) else total.numpy().item()"});
+      return name;
+    }
     const std::string torch = w_.dialect.module_name("torch");
     std::vector<std::string> text = {
         "def " + name + "(value):",
@@ -261,7 +270,7 @@ class Metrics {
       text.push_back("    total = " + w_.dialect.module() + ".allreduce(total, op=" + w_.dialect.module() +
                      ".Sum)");
     } else {
-      text.push_back("    total = total.cuda() if " + torch + ".cuda.is_available() else total");
+      if (w_.gpu) text.push_back("    total = total.cuda() if " + torch + ".cuda.is_available() else total");
       text.push_back("    " + w_.dialect.module() + ".all_reduce(total)");
     }
     text.push_back("    return total.to(value) if " + torch + ".is_tensor(value) else total.item()");
@@ -303,6 +312,7 @@ class Metrics {
 
   TorchWeaving& w_;
   const Tree& tree_;
+  std::vector<const Node*> divisions_;
 };
 
 /// Names whose values in a loop come from the batch, for check_control_flow.

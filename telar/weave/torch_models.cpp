@@ -1,7 +1,8 @@
-// Gradients are averaged over the processes: the model is wrapped (DDP) or the optimizer is (Horovod).
+// DDP averages the gradients while backward runs: the model is wrapped.
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "telar/weave/torch_writer.h"
@@ -61,6 +62,7 @@ class Wrapping {
       const bool parallel = w_.names.qualified(call->child("func")) == "torch.nn.DataParallel";
       if (parallel && !call->list("args").empty()) data_parallel_.push_back(call);
     }
+    for (const Node* call : w_.names.calls()) remember(call);
     wrapped_.reserve(w_.program.models.size());
     for (const TorchModel& model : w_.program.models) wrap(model);
     spread();
@@ -177,23 +179,31 @@ class Wrapping {
   /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
-    for (const Node* call : w_.names.calls()) {
-      if (!applies(call, model)) continue;
+    std::set<const Node*> calls;
+    for (const Node* origin : model.origins) {
+      const auto applied = applied_.find(origin);
+      if (applied != applied_.end()) calls.insert(applied->second.begin(), applied->second.end());
+    }
+    for (const Node* call : calls) {
       for (const TorchLoop& loop : w_.program.loops)
         count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
     }
     return count;
   }
 
-  bool applies(const Node* call, const TorchModel& model) const {
+  /// Notes for what is called where it was made: calls of an object find its models by that.
+  void remember(const Node* call) {
     const Node* function = call->child("func");
-    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
-      return false;
-    if (w_.names.definition(function) != nullptr) return false;
-    for (const Node* origin : w_.names.origins(function)) {
-      if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
-    }
-    return false;
+    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return;
+    if (w_.names.definition(function) != nullptr) return;
+    for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
+  }
+
+  bool applies(const Node* call, const TorchModel& model) const {
+    return std::any_of(model.origins.begin(), model.origins.end(), [&](const Node* origin) {
+      const auto applied = applied_.find(origin);
+      return applied != applied_.end() && applied->second.contains(call);
+    });
   }
 
   /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
@@ -406,92 +416,8 @@ class Wrapping {
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;
+  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it made
 };
-
-/// Gradients are averaged while backward runs; they must all have arrived before they are clipped.
-void write_clipping(TorchWeaving& w, const Node* call) {
-  const Node* statement = statement_of(call);
-  const auto& block = block_of(statement);
-  for (const Node* other : block) {
-    if (other->begin <= statement->end || !other->is(Kind::expr) || !other->child("value")->is(Kind::call))
-      continue;
-    const Node* function = other->child("value")->child("func");
-    if (!function->is(Kind::attribute) || function->text != "step") continue;
-    for (const Node* origin : w.names.origins(function->child("value"))) {
-      for (const TorchOptimizer& optimizer : w.program.optimizers) {
-        if (optimizer.call != origin) continue;
-        const std::string name = w.text(*function->child("value"));
-        w.edits.before(*statement, {name + ".synchronize()"});
-        w.edits.guard_with(*other, "with " + name + ".skip_synchronize():");
-        w.edits.explain(call->line, name + ".synchronize()",
-                        "the averages must be there before they are clipped");
-        return;
-      }
-    }
-  }
-  w.refuse(
-      call,
-      "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
-}
-
-/// Horovod averages in the optimizer; weights and optimizer state start as rank 0's.
-void write_horovod(TorchWeaving& w) {
-  const std::string hvd = w.dialect.module();
-  std::set<int> places;
-  for (const TorchOptimizer& optimizer : w.program.optimizers) {
-    const Node* statement = statement_of(optimizer.call);
-    if (!statement->is(Kind::assign) || statement->child("value") != optimizer.call) {
-      w.refuse(optimizer.call, "keep the optimizer in a variable of its own");
-    }
-    const Node* target = statement->list("targets")[0];
-    if (!places.empty() && !places.contains(w.names.place(target))) {
-      w.refuse(optimizer.call, "several optimizers in one program are woven for DDP only: --target ddp");
-    }
-    places.insert(w.names.place(target));
-    if (optimizer.name == "LBFGS")
-      w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: --target ddp");
-    const std::string name = w.text(*target);
-    std::vector<std::string> text;
-    for (const size_t model : optimizer.models) {
-      text.push_back(hvd + ".broadcast_parameters(" + w.program.models[model].text +
-                     ".state_dict(), root_rank=0)");
-    }
-    text.push_back(hvd + ".broadcast_optimizer_state(" + name + ", root_rank=0)");
-    const std::string named =
-        optimizer.models.size() == 1
-            ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
-            : std::string();
-    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + ")");
-    w.dialect.use(statement);
-    w.edits.after(*statement, text);
-    w.edits.explain(statement->line, text.back(),
-                    "averages the gradients before each step; all start with rank 0's state");
-  }
-  // What Horovod does in another order than one process does must be written by hand.
-  for (const Node* call : w.names.calls()) {
-    const Node* function = call->child("func");
-    const std::string callee = w.names.callee(call);
-    if (callee.starts_with("torch.nn.utils.clip_grad")) write_clipping(w, call);
-    if (callee == "torch.nn.DataParallel")
-      w.refuse(call, "remove nn.DataParallel: each process has one device");
-    if (callee.ends_with("GradScaler"))
-      w.refuse(call, "mixed precision with a GradScaler is woven for DDP only: --target ddp");
-    if (function->is(Kind::attribute) && function->text == "step" &&
-        statement_of(call)->parent->is(Kind::if_)) {
-      for (const TorchLoop& loop : w.program.loops) {
-        if (!loop.trains || !is_inside(call, loop.loop)) continue;
-        for (const Node* origin : w.names.origins(function->child("value"))) {
-          for (const TorchOptimizer& optimizer : w.program.optimizers) {
-            if (optimizer.call == origin) {
-              w.refuse(call,
-                       "gradients that are summed over several batches are woven for DDP only: --target ddp");
-            }
-          }
-        }
-      }
-    }
-  }
-}
 
 }  // namespace
 

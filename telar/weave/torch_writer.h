@@ -11,6 +11,9 @@ struct TorchWeaving {
   const TorchProgram& program;
   Edits& edits;
   Dialect& dialect;
+  /// What the script calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
+  std::string tensorflow = {};
+  bool gpu = false;  ///< uses_gpu(names)
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -25,11 +28,15 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
 
 void write_devices(TorchWeaving& weaving);  // one GPU a process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
-void write_loaders(TorchWeaving& weaving);  // samplers, batch sizes, downloads
-void write_epochs(TorchWeaving& weaving);   // set_epoch, seeds that differ
-void write_rates(TorchWeaving& weaving);    // learning rates and schedules
-void write_metrics(TorchWeaving& weaving);  // sums over the samples of all processes
+void write_horovod(TorchWeaving& weaving);
+void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
+void write_epochs(TorchWeaving& weaving);              // set_epoch, seeds that differ
+void write_rates(TorchWeaving& weaving);               // learning rates and schedules
+void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
+
+/// Whether the script may put anything on a GPU.
+bool uses_gpu(const Names& names);
 
 /// Where a training loop is entered from: itself, then the calls of the functions around it, outwards.
 std::vector<const Node*> way_out(const Names& names, const Node* loop);

@@ -6,6 +6,8 @@
 #include "telar/core/error.h"
 #include "telar/weave/describe.h"
 #include "telar/weave/diff.h"
+#include "telar/weave/keras_writer.h"
+#include "telar/weave/program.h"
 #include "telar/weave/python.h"
 #include "telar/weave/torch_writer.h"
 
@@ -50,15 +52,40 @@ const Node* parallel_already(const Names& names, std::string& by) {
   return nullptr;
 }
 
-Choices choices_of(const Request& request) {
+enum class Framework { pytorch, keras };
+
+/// The person's choices; without a target Horovod for Keras, DDP for PyTorch.
+Choices choices_of(const Request& request, Framework framework) {
   Choices choices;
   choices.keep_global_batch = request.keep_global_batch;
-  if (request.target == "ddp") return choices;
-  if (request.target == "horovod") {
+  choices.divide_epochs = request.divide_epochs;
+  choices.warmup_epochs = request.warmup_epochs;
+  const bool keras = framework == Framework::keras;
+  if (request.target.empty()) {
+    choices.target = keras ? Target::horovod : Target::ddp;
+  } else if (request.target == "ddp") {
+    choices.target = Target::ddp;
+  } else if (request.target == "horovod") {
     choices.target = Target::horovod;
-    return choices;
+  } else if (request.target == "tf-distribute") {
+    choices.target = Target::tf_distribute;
+  } else {
+    throw user_error("there is no target '{}'; the targets are ddp, horovod and tf-distribute",
+                     request.target);
   }
-  throw user_error("there is no target '{}'; the targets are ddp and horovod", request.target);
+  if (keras && choices.target == Target::ddp)
+    throw user_error("{} trains with Keras, and ddp is for PyTorch; give --target horovod or tf-distribute",
+                     request.file);
+  if (!keras && choices.target == Target::tf_distribute)
+    throw user_error("{} trains with PyTorch, and tf-distribute is for Keras; give --target ddp or horovod",
+                     request.file);
+  if (choices.divide_epochs && (choices.keep_global_batch || choices.target != Target::horovod || !keras))
+    throw user_error(
+        "--epochs divide is for Keras scripts with --target horovod and --global-batch grow: there each "
+        "process sees all samples");
+  if (choices.warmup_epochs > 0 && (choices.keep_global_batch || choices.target != Target::horovod || !keras))
+    throw user_error("--warmup is for Keras scripts with --target horovod and --global-batch grow");
+  return choices;
 }
 
 std::string first_line(const std::string& text) {
@@ -76,30 +103,21 @@ std::string explained(const std::string& file, Edits& edits) {
   return text;
 }
 
-bool trains_with_keras(const Names& names) {
-  bool keras = false;
-  for (const auto& [module, statement] : names.imports()) {
-    keras = keras || module == "keras" || module.starts_with("keras.") || module == "tensorflow" ||
-            module.starts_with("tensorflow.");
-  }
-  if (!keras) return false;
-  for (const Node* call : names.calls()) {
-    const Node* function = call->child("func");
-    if (!function->is(Kind::attribute)) continue;
-    if (function->text == "fit" || function->text == "fit_generator" || function->text == "train_on_batch" ||
-        function->text == "apply_gradients" || function->text == "minimize") {
-      return true;
-    }
-  }
-  return false;
-}
-
-void write(const Names& names, const Request& request, const SourceText& source, Reply& reply) {
+void write(const Names& names, Framework framework, const Request& request, const SourceText& source,
+           Reply& reply) {
   Edits edits(names.tree());
-  write_torch(names, read_torch(names), choices_of(request), edits);
+  const Choices choices = choices_of(request, framework);
+  reply.target = choices.target == Target::ddp       ? "ddp"
+                 : choices.target == Target::horovod ? "horovod"
+                                                     : "tf-distribute";
+  if (framework == Framework::pytorch) {
+    write_torch(names, read_torch(names), choices, edits);
+  } else {
+    write_keras(names, read_keras(names), choices, edits);
+  }
   const std::string woven = edits.apply();
   try {
-    parse(request.file, woven);
+    check_syntax(request.file, woven);
   } catch (const Error& error) {
     throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
                     error.what());
@@ -114,7 +132,6 @@ void write(const Names& names, const Request& request, const SourceText& source,
 
 Reply weave(const Request& request) {
   Reply reply;
-  choices_of(request);
   const SourceText source = decode(request.file, request.bytes);
   const Tree tree = parse(request.file, source.text);
   const Names names(tree);
@@ -131,20 +148,22 @@ Reply weave(const Request& request) {
                                 parallel->line, by);
     return reply;
   }
-  if (!trains_with_torch(names)) {
-    if (trains_with_keras(names)) {
-      return refused(1, "a Keras or TensorFlow script", "these are not woven yet; PyTorch scripts are");
-    }
+  const bool torch = trains_with_torch(names);
+  if (!torch && !trains_with_keras(names)) {
     return refused(1, "no training",
-                   "this is no training script: it has no optimizer of torch.optim with a backward pass");
+                   "this is no training script: it has neither an optimizer of torch.optim with a backward "
+                   "pass nor a Keras "
+                   "model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied");
   }
+  const Framework framework = torch ? Framework::pytorch : Framework::keras;
   try {
     if (request.describe) {
       reply.kind = Reply::Kind::described;
-      reply.json = describe(names, read_torch(names));
+      reply.json = describe(
+          names, torch ? program_of(names, read_torch(names)) : program_of(names, read_keras(names)));
       return reply;
     }
-    write(names, request, source, reply);
+    write(names, framework, request, source, reply);
   } catch (const Refusal& refusal) {
     return refused(refusal.line, refusal.construct, refusal.decision);
   }

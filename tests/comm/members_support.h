@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,15 +79,19 @@ class Used {
     const std::lock_guard lock(mutex_);
     ++count_[{epoch, step, part}];
   }
-  size_t different() const { return count_.size(); }
+  size_t different() const {
+    const std::lock_guard lock(mutex_);
+    return count_.size();
+  }
   int most() const {
+    const std::lock_guard lock(mutex_);
     int most = 0;
     for (const auto& [what, count] : count_) most = std::max(most, count);
     return most;
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::tuple<uint32_t, int64_t, int64_t>, int> count_;
 };
 

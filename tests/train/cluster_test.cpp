@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <thread>
 
 #include "io/temp_folder.h"
@@ -57,11 +56,12 @@ class Cluster {
 
  private:
   void listen(const std::string& text) {
-    static const std::regex kJoin("telar work --join (\\S+)");
-    std::smatch found;
-    if (!std::regex_search(text, found, kJoin)) return;
+    const std::string command = "telar work --join ";
+    const size_t found = text.find(command);
+    if (found == std::string::npos) return;
+    const std::string coordinator = text.substr(found + command.size());
     for (int w = 0; w < workers_; ++w) {
-      threads_.emplace_back([address = found[1].str()] {
+      threads_.emplace_back([address = coordinator] {
         work({.coordinator = address, .security = security(), .overrides = {}, .stop = {}, .say = {}});
       });
     }
@@ -107,6 +107,19 @@ TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
     EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
   ASSERT_FALSE(summary.test.empty());
   EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
+}
+
+TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
+  const test::TempFolder folder;
+  RunOptions options;
+  options.coordinate = "127.0.0.1:0";
+  const auto run = [&](const std::string& strategy) {
+    run_job(parse_job(kJob, "job.yaml",
+                      {"strategy.name=" + strategy, "output.folder=" + (folder / "run").string()}),
+            options);
+  };
+  test::expect_error([&] { run("single"); }, {"strategy 'single'"});
+  test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weaves scripts of the corpus for DDP, runs each with one process and woven with two (gloo), and compares.
 
-    check_woven.py TELAR SCRIPT.py...
+    check_woven.py [--target ddp|horovod] TELAR SCRIPT.py...
 
 What is checked, by instruments inside the running programs:
   * the ranks start with equal weights and end with equal ones;
@@ -55,7 +55,9 @@ class Record:
         return None
 
     def parameters(self):
-        return [p.detach().clone() for o in self.optimizers for g in o.param_groups for p in g["params"]]
+        # Horovod's optimizer holds the parameters of the one that it wraps.
+        known = {id(p): p for o in self.optimizers for g in o.param_groups for p in g["params"]}
+        return [p.detach().clone() for p in known.values()]
 
 
 def watch(record, replay):
@@ -138,6 +140,7 @@ def watch(record, replay):
         record.started_equal.append(bool(torch.equal(first, mine)))
 
     wrapper.__init__ = init_wrapper
+    watch_horovod(record)
 
     def save(thing, file, *arguments, **options):
         record.writes.append(str(file))
@@ -149,6 +152,22 @@ def watch(record, replay):
         return real_open(file, mode, *arguments, **options)
 
     torch.save, builtins.open = save, open_and_note
+
+
+def watch_horovod(record):
+    """Whether the ranks have equal weights once Horovod has sent rank 0's."""
+    hvd = sys.modules.get("horovod.torch")
+    if hvd is None:
+        return
+    send = hvd.broadcast_parameters
+
+    def send_and_note(params, root_rank):
+        send(params, root_rank)
+        mine = torch.cat([p.detach().double().flatten() for p in params.values()])
+        parts = hvd.allgather(mine.unsqueeze(0))
+        record.started_equal.append(bool(all(torch.equal(parts[0], part) for part in parts)))
+
+    hvd.broadcast_parameters = send_and_note
 
 
 def in_process(result, work):
@@ -243,29 +262,56 @@ def same_text(one, other):
     return all(abs(float(a) - float(b)) <= 2e-3 * max(1.0, abs(float(a))) for a, b in pairs)
 
 
-def check(telar, script, folder):
-    """The complaints about one script."""
-    source = real_open(script).read()
-    name = os.path.basename(script)
-    woven = os.path.join(folder, "woven_" + name)
-    answer = subprocess.run([telar, "weave", script, "-o", woven], capture_output=True, text=True)
-    if answer.returncode != 0:
-        return [f"telar weave: {answer.returncode}: {answer.stderr.strip()}"]
+def with_ddp(woven, where, results):
+    """Runs the woven script with torch's process group, each rank in a fork of this process. Whether all ended well."""
     port = str(free_port())
-    where = {"woven": os.path.join(folder, "two"), "original": os.path.join(folder, "one")}
-    for path in where.values():
-        os.mkdir(path)
 
     def rank(number):
         def work():
-            os.chdir(where["woven"])
+            os.chdir(where)
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(number), LOCAL_RANK=str(number),
                               WORLD_SIZE=str(WORLD))
             return run(woven, [], None)
         return work
 
+    return wait([in_process(results[number], rank(number)) for number in range(WORLD)], 60)
+
+
+def with_horovod(woven, where, results):
+    runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
+    command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD), sys.executable, os.path.abspath(__file__),
+               "--inside", woven, where] + results
+    answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120)
+    if answer.returncode != 0:
+        print("\n".join(line for line in answer.stderr.splitlines() if "]<stderr>:" in line)[-1500:], file=sys.stderr)
+    return answer.returncode == 0
+
+
+def inside(woven, where, results):
+    import horovod.torch as hvd
+
+    hvd.init()
+    torch.set_num_threads(1)
+    os.chdir(where)
+    real_save(run(woven, [], None), results[hvd.rank()])
+
+
+def check(telar, script, folder, target):
+    """The complaints about one script."""
+    source = real_open(script).read()
+    name = os.path.basename(script)
+    woven = os.path.join(folder, "woven_" + name)
+    asked = [telar, "weave", "--target", target] + " ".join(re.findall(r"^# weave with: (.*)$", source, re.M)).split()
+    answer = subprocess.run(asked + [script, "-o", woven], capture_output=True, text=True)
+    if target == "horovod" and answer.returncode == 3 and "--target ddp" in answer.stderr:
+        return []
+    if answer.returncode != 0:
+        return [f"telar weave: {answer.returncode}: {answer.stderr.strip()}"]
+    where = {"woven": os.path.join(folder, "two"), "original": os.path.join(folder, "one")}
+    for path in where.values():
+        os.mkdir(path)
     results = [os.path.join(folder, f"rank{number}") for number in range(WORLD)]
-    if not wait([in_process(results[number], rank(number)) for number in range(WORLD)], 60):
+    if not (with_horovod if target == "horovod" else with_ddp)(woven, where["woven"], results):
         return ["the woven script fails or does not end"]
     ranks = [torch.load(result) for result in results]
     complaints = []
@@ -317,7 +363,7 @@ def check(telar, script, folder):
                 complaints.append(f"{path} has another form than the original's: {forms[1]}")
     if subprocess.run([telar, "weave", woven], capture_output=True, text=True).stdout != real_open(woven).read():
         complaints.append("weaving twice changes the script")
-    diff = subprocess.run([telar, "weave", "--diff", script], capture_output=True, text=True).stdout
+    diff = subprocess.run(asked + ["--diff", script], capture_output=True, text=True).stdout
     patched = os.path.join(folder, "patched.py")
     subprocess.run(["patch", "--silent", "-o", patched, script], input=diff, text=True, check=False)
     if real_open(patched, newline="").read() != real_open(woven, newline="").read():
@@ -326,18 +372,24 @@ def check(telar, script, folder):
 
 
 def main():
+    if sys.argv[1] == "--inside":
+        return inside(sys.argv[2], sys.argv[3], sys.argv[4:])
+    target = "ddp"
+    if sys.argv[1] == "--target":
+        target = sys.argv[2]
+        del sys.argv[1:3]
     telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
     failed = 0
     for script in scripts:
         begin = time.time()
         with tempfile.TemporaryDirectory() as folder:
-            complaints = check(telar, script, folder)
+            complaints = check(telar, script, folder, target)
         print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {os.path.basename(script)}", flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
     print(f"{len(scripts) - failed} of {len(scripts)} scripts are right")
-    sys.exit(failed > 0)
+    return sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

@@ -192,6 +192,7 @@ void Membership::Impl::connect() {
   hello.mutable_hello()->set_name(options_.name.empty() ? own_name() : options_.name);
   hello.mutable_hello()->set_job(options_.job);
   to_say_.push_back(std::move(hello));
+  stream_.reset();  // lies in memory of its context
   context_ = std::make_unique<grpc::ClientContext>();
   introduce(*context_, options_.security);
   stream_ = stub_->PrepareAsyncWork(context_.get(), &queue_);

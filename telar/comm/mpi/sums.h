@@ -33,7 +33,7 @@ std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
 ///
 /// Each process sums its part of a shard, [begin, end) by shard_of(): it reads that part in the memory of every process, in the order
 /// of ranks, and writes the sum to all of them. Nothing is sent, and nothing is read or written twice: of n bytes each process
-/// reads n and writes n. (MPI copies through buffers of its own; a sum of 64 MiB between two processes took it six times as long.)
+/// reads n and writes n. (MPI copies through buffers of its own; a sum of 64 MiB between two processes took it several times as long.)
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions);
 
 }  // namespace telar::mpi

@@ -119,6 +119,7 @@ StoreReport StoreLink::finish() {
       throw Error(*failed);
     }
     put_requests();
+    if (unanswered_ == 0) break;  // the answers were there
     if (in_memory_ == 0 || !shared_) {
       changed_.wait_for(lock, 100ms);
       continue;

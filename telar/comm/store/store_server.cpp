@@ -116,8 +116,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   grpc::Status Create(grpc::ServerContext* context, const store::CreateRequest* request,
                       store::CreateReply* reply) override {
-    if (const grpc::Status status = check(*context); !status.ok()) return status;
-    if (const grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    if (grpc::Status status = check(*context); !status.ok()) return status;
+    if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     std::vector<StoredPiece> pieces;
     for (const store::Piece& piece : request->pieces())
       pieces.push_back({.name = piece.name(), .floats = piece.floats()});
@@ -145,13 +145,13 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
                         store::DescribeReply* reply) override {
-    if (const grpc::Status status = check(*context); !status.ok()) return status;
+    if (grpc::Status status = check(*context); !status.ok()) return status;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, 300ms, [&] { return blocks_ || ending_; });
       if (!blocks_) return grpc::Status::OK;
     }
-    if (const grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     reply->set_created(true);
     for (const StoredPiece& piece : identity_.layout.pieces) {
       store::Piece& added = *reply->add_pieces();
@@ -163,9 +163,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   }
 
   grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
-    if (const grpc::Status status = check(context); !status.ok()) return status;
-    if (const grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok())
-      return status;
+    if (grpc::Status status = check(context); !status.ok()) return status;
+    if (grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok()) return status;
     {
       const std::lock_guard lock(mutex_);
       if (!blocks_) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};

@@ -1,0 +1,290 @@
+// tf.data: where a pipeline is shared out. As late as possible, so that splits and filters before it see all samples, and
+// before what shuffles, batches and repeats, so that each process does that with its own.
+#include <algorithm>
+#include <unordered_set>
+
+#include "telar/weave/keras_writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+/// The calls through which a function of the script was entered on the way to a dataset, the last one innermost.
+using Way = std::vector<const Node*>;
+
+/// What was found upstream: the expression to share out, and the calls that batch behind it.
+struct Source {
+  const Node* expression = nullptr;
+  std::vector<const Node*> batches;
+  bool is_argument = false;  ///< arrays handed to a function that makes a dataset of them
+};
+
+class Follower {
+ public:
+  explicit Follower(KerasWeaving& weaving) : w_(weaving) {}
+
+  Source follow(const Node* expression, const Way& way = {}) {
+    source_ = {};
+    upstream(expression, -1, way, 0);
+    return source_;
+  }
+  /// Every expression met on the way.
+  const std::vector<const Node*>& met() const { return met_; }
+
+ private:
+  void stop(const Node* expression) { source_.expression = expression; }
+
+  void upstream(const Node* expression, int part, const Way& way, int depth) {
+    met_.push_back(expression);
+    if (depth > 40) return stop(expression);
+    switch (expression->kind) {
+      case Kind::name:
+      case Kind::attribute:
+      case Kind::subscript: return variable(expression, way, depth);
+      case Kind::tuple:
+        if (part >= 0 && static_cast<size_t>(part) < expression->list("elts").size()) {
+          return upstream(expression->list("elts")[static_cast<size_t>(part)], -1, way, depth + 1);
+        }
+        return stop(expression);
+      case Kind::call: return call(expression, part, way, depth);
+      default: return stop(expression);
+    }
+  }
+
+  void call(const Node* call, int part, Way way, int depth) {
+    const Node* function = call->child("func");
+    const Node* own = w_.names.definition(function);
+    if (own != nullptr && own->is_function()) return entered(call, own, part, way, depth);
+    const bool method = function->is(Kind::attribute) && is_dataset(w_.names, function->child("value"));
+    if (method && keeps_order(function->text)) {
+      if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
+      return upstream(function->child("value"), -1, way, depth + 1);
+    }
+    // Made of what a function was given, once for each of its calls: what it is given is shared out.
+    if (!method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
+      if (w_.names.callee(call) == "tensorflow.data.Dataset.from_tensor_slices") {
+        source_.is_argument = true;
+        return stop(way.back());
+      }
+      w_.refuse(call,
+                "this function makes the datasets of training and of other uses; hand the dataset to it, so "
+                "that the one for training can be shared out");
+    }
+    if (method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
+      w_.refuse(
+          call,
+          "this function makes several datasets, of which one trains; take or filter samples outside of it");
+    }
+    stop(call);
+  }
+
+  void entered(const Node* call, const Node* own, int part, Way way, int depth) {
+    const Node* returned = nullptr;
+    int returns = 0;
+    walk(*own, [&](const Node& node) {
+      if (&node != own && node.is_function()) return false;
+      if (node.is(Kind::return_) && node.child("value") != nullptr) {
+        returned = node.child("value");
+        ++returns;
+      }
+      return true;
+    });
+    if (returns != 1)
+      w_.refuse(call, "which dataset this function returns is not clear; give it one return statement");
+    way.push_back(call);
+    upstream(returned, part, way, depth + 1);
+  }
+
+  /// The assignment that reaches a use: the last one before it whose block is around the use.
+  void variable(const Node* use, const Way& way, int depth) {
+    const int place = w_.names.place(use);
+    if (place < 0) return stop(use);
+    if (w_.names.is_parameter(place) && !assigned_before(use, place))
+      return parameter(use, place, way, depth);
+    const Value* last = last_assignment(use, place);
+    if (last == nullptr) return stop(use);
+    const Node* statement = statement_of(last->node);
+    const bool branch = function_of(last->node) == function_of(use) && !is_inside(use, statement->parent);
+    if (branch && !goes_on(last->node, place)) {
+      w_.refuse(statement, "which dataset is trained on depends on a branch; make it in one statement");
+    }
+    upstream(last->node, last->part, way, depth + 1);
+  }
+
+  /// Of the function that uses it, or else of the module.
+  const Value* last_assignment(const Node* use, int place) const {
+    const Node* scope = w_.names.scope(place);
+    const Value* last = nullptr;
+    for (const Value& value : w_.names.values(place)) {
+      if (value.element || value.augmented || value.node->is_function()) continue;
+      const bool here = function_of(value.node) == function_of(use);
+      if (scope->is_function() && (!here || value.node->role == "defaults")) continue;
+      if (here && value.node->end > use->begin) continue;
+      if (last == nullptr || value.node->begin > last->node->begin) last = &value;
+    }
+    return last;
+  }
+
+  /// `ds = ds.shuffle(…)`: the same dataset, whether the branch is taken or not.
+  bool goes_on(const Node* value, int place) const {
+    while (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
+           keeps_order(value->child("func")->text)) {
+      value = value->child("func")->child("value");
+    }
+    return w_.names.place(value) == place;
+  }
+
+  bool assigned_before(const Node* use, int place) const {
+    for (const Value& value : w_.names.values(place)) {
+      if (function_of(value.node) == w_.names.scope(place) && value.node->end <= use->begin &&
+          !is_inside(value.node, w_.names.scope(place)->child("args")))
+        return true;
+    }
+    return false;
+  }
+
+  void parameter(const Node* use, int place, Way way, int depth) {
+    const Node* function = w_.names.scope(place);
+    const auto callers = w_.names.calls_of(function);
+    const Node* call = !way.empty() && w_.names.called_function(way.back()) == function ? way.back()
+                       : callers.size() == 1                                            ? callers[0]
+                                                                                        : nullptr;
+    if (call == nullptr) {
+      if (!callers.empty())
+        w_.refuse(use,
+                  "this function is called with several datasets, of which one trains; give the training a "
+                  "function of its own");
+      return stop(use);
+    }
+    const Node* given = nullptr;
+    for (const Value& value : w_.names.values(place)) {
+      if (is_inside(value.node, call)) given = value.node;
+    }
+    if (given == nullptr) return stop(use);
+    if (!way.empty() && way.back() == call) way.pop_back();
+    upstream(given, -1, way, depth + 1);
+  }
+
+  KerasWeaving& w_;
+  Source source_;
+  std::vector<const Node*> met_;
+};
+
+std::string sharing_function(KerasWeaving& w) {
+  std::string name = w.names.fresh("shard");
+  const std::string tf = w.tensorflow();
+  const std::string& hvd = w.dialect.module();
+  w.dialect.function({"def " + name + "(dataset):",
+                      "    # As many samples for every process: those that do not divide are left out.",
+                      "    samples = int(dataset.cardinality())",
+                      "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
+                      "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
+                          ".int64), lambda count, *sample: count + 1))",
+                      "    if samples != " + tf + ".data.INFINITE_CARDINALITY:",
+                      "        dataset = dataset.take(samples // " + hvd + ".size() * " + hvd + ".size())",
+                      "    return dataset.shard(" + hvd + ".size(), " + hvd + ".rank())"});
+  return name;
+}
+
+void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
+  const bool multiply = w.dialect.is_tf_distribute() && w.grows();
+  const bool divide = !w.dialect.is_tf_distribute() && !w.grows();
+  if (!multiply && !divide) return;
+  for (const Node* call : batches) {
+    const Node* size = w.names.argument(call, "batch_size", 0);
+    if (size == nullptr || !is_inside(size, call))
+      w.refuse(call, "give batch() its size itself, so that it can be changed");
+    if (!w.shared.insert(size).second) continue;
+    w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
+                                    : divided(w.names.tree(), *size, w.dialect.size(size)));
+    w.edits.explain(
+        call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
+        multiply ? "each replica takes the author's batch" : "together they take the author's batch");
+  }
+}
+
+bool shuffles(const KerasWeaving& w, const Node* expression) {
+  bool found = false;
+  walk(*expression, [&](const Node& node) {
+    found = found || (node.is(Kind::attribute) && node.text == "shuffle");
+    found = found || (node.is(Kind::keyword) && node.text == "shuffle");
+    if (node.is(Kind::name) && !node.store) {
+      for (const Value& value : w.names.values(w.names.place(&node))) {
+        if (value.node->is(Kind::call) && value.node->begin < expression->begin &&
+            is_dataset(w.names, value.node)) {
+          found = found || shuffles(w, value.node);
+        }
+      }
+    }
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+void share_dataset(KerasWeaving& w, const Node* expression) {
+  const Source source = Follower(w).follow(expression);
+  divide_batches(w, source.batches);
+  const Node* whole = source.expression;
+  if (w.dialect.is_tf_distribute()) {
+    if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
+    return;
+  }
+  if (!w.shares_samples()) return;
+  if (!w.shared.insert(whole).second) return;
+  const std::string why = "each process takes its share of the samples";
+  if (source.is_argument) {
+    for (const Node* given : whole->list("args")) {
+      // Sizes and flags are no samples.
+      const auto origins = w.names.origins(given);
+      const bool constant = std::all_of(origins.begin(), origins.end(),
+                                        [](const Node* one) { return one->is(Kind::constant); });
+      if (constant && !origins.empty()) continue;
+      w.refuse(
+          given,
+          "which of these are samples is not clear; make the dataset of the training in a place of its own");
+    }
+  }
+  w.dialect.use(whole);
+  w.edits.insert(whole->begin, sharing_function(w) + "(");
+  w.edits.insert(whole->end, ")");
+  w.edits.explain(whole->line, "the dataset is shared out", why);
+  if (shuffles(w, whole)) w.draws_alike = true;
+}
+
+bool counts_shared(const KerasWeaving& w, const Node* expression) {
+  bool found = false;
+  const auto look = [&](const auto& self, const Node* within, int depth) -> void {
+    walk(*within, [&](const Node& node) {
+      if (found) return false;
+      const Node* counted = nullptr;
+      if (node.is(Kind::call) && w.names.qualified(node.child("func")) == "len" && !node.list("args").empty())
+        counted = node.list("args")[0];
+      if (node.is(Kind::call) && node.child("func")->is(Kind::attribute) &&
+          node.child("func")->text == "cardinality")
+        counted = node.child("func")->child("value");
+      if (node.is(Kind::call) && w.names.callee(&node).ends_with("experimental.cardinality") &&
+          !node.list("args").empty())
+        counted = node.list("args")[0];
+      if (counted != nullptr && is_dataset(w.names, counted)) {
+        KerasWeaving copy{w.names, w.program, w.edits, w.dialect};
+        Follower follower(copy);
+        follower.follow(counted);
+        for (const Node* met : follower.met()) found = found || w.shared.contains(met);
+        return false;
+      }
+      if (node.is(Kind::name) && !node.store && depth > 0) {
+        for (const Value& value : w.names.values(w.names.place(&node))) {
+          if (!value.node->is(Kind::class_def) && !value.node->is_function())
+            self(self, value.node, depth - 1);
+        }
+      }
+      return true;
+    });
+  };
+  look(look, expression, 4);
+  return found;
+}
+
+}  // namespace telar::weave

@@ -1,0 +1,346 @@
+// Keras: fit() gets a process's share of the samples, or a share of the epochs; one process shows its progress.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "telar/weave/keras_writer.h"
+#include "telar/weave/torch_program.h"
+
+namespace telar::weave {
+
+namespace {
+
+constexpr const char* kShare = "each process takes its share of the samples";
+
+/// Where fit() and fit_generator() take an argument.
+int position_of(const Node* call, std::string_view name) {
+  static const std::map<std::string_view, int> fit = {{"x", 0},
+                                                      {"y", 1},
+                                                      {"batch_size", 2},
+                                                      {"epochs", 3},
+                                                      {"verbose", 4},
+                                                      {"callbacks", 5},
+                                                      {"validation_split", 6},
+                                                      {"validation_data", 7},
+                                                      {"sample_weight", 10},
+                                                      {"initial_epoch", 11},
+                                                      {"steps_per_epoch", 12}};
+  static const std::map<std::string_view, int> generator = {{"generator", 0}, {"steps_per_epoch", 1},
+                                                            {"epochs", 2},    {"verbose", 3},
+                                                            {"callbacks", 4}, {"validation_data", 5}};
+  const auto& table = call->child("func")->text == "fit" ? fit : generator;
+  const auto found = table.find(name);
+  return found == table.end() ? -1 : found->second;
+}
+
+bool is_none(const Node* node) { return node == nullptr || node->literal == Literal::null; }
+
+bool is_generator(const Node* function) {
+  bool yields = false;
+  walk(*function, [&](const Node& node) {
+    if (&node != function && node.is_function()) return false;
+    yields = yields || node.is(Kind::yield);
+    return !yields;
+  });
+  return yields;
+}
+
+class Fits {
+ public:
+  explicit Fits(KerasWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const KerasCall& fit : w_.program.fits) write(fit);
+    for (const KerasCall& evaluation : w_.program.evaluations) write_evaluation(evaluation);
+  }
+
+ private:
+  const Node* argument(const Node* call, std::string_view name) const {
+    return w_.names.argument(call, name, position_of(call, name));
+  }
+
+  void write(const KerasCall& fit) {
+    const Node* call = fit.call;
+    w_.dialect.use(call);
+    for (const Node* given : call->list("args")) {
+      if (given->is(Kind::starred))
+        w_.refuse(given, "name the arguments of fit(), so that the data among them can be seen");
+    }
+    for (const Node* given : call->list("keywords")) check_spread(call, given);
+    write_data(call);
+    write_epochs(call);
+    if (!w_.dialect.is_tf_distribute()) {
+      write_verbose(call, position_of(call, "verbose"));
+    }
+    write_keras_callbacks(w_, fit);
+  }
+
+  /// `fit(x, y, **options)`: what the options are must be seen, and what changes must not be among them.
+  void check_spread(const Node* call, const Node* given) const {
+    if (!given->text.empty()) return;
+    for (const std::string_view name :
+         {"x", "y", "batch_size", "epochs", "verbose", "callbacks", "steps_per_epoch", "sample_weight"}) {
+      const Node* value = w_.names.argument(call, name, -1);
+      if (value != nullptr && !is_inside(value, call))
+        w_.refuse(given, "give " + std::string(name) + " to fit() itself, not through **");
+    }
+    for (const Node* origin : w_.names.origins(given->child("value"))) {
+      if (origin->is(Kind::dict)) return;
+    }
+    w_.refuse(given, "which arguments these are cannot be seen; give them to fit() itself");
+  }
+
+  void write_data(const Node* call) {
+    const Node* x = argument(call, call->child("func")->text == "fit" ? "x" : "generator");
+    if (x == nullptr) w_.refuse(call, "what it trains on cannot be seen; hand it over as its first argument");
+    const Node* y = argument(call, "y");
+    if (is_none(y)) {
+      if (is_dataset(w_.names, x)) return share_dataset(w_, x);
+      if (write_augmented(x) || write_sequence(call, x) || write_generator(call, x)) return;
+      bool known = false;
+      for (const Node* origin : w_.names.origins(x)) {
+        const std::string callee = origin->is(Kind::call) ? w_.names.callee(origin) : "";
+        known = known || callee.starts_with("numpy.") || callee.starts_with("keras.datasets.") ||
+                origin->is(Kind::dict) || origin->is(Kind::list) || origin->is(Kind::bin_op);
+      }
+      if (!known)
+        w_.refuse(x,
+                  "what this is cannot be seen: arrays, a tf.data.Dataset, a Sequence or a generator made in "
+                  "this file are known");
+    }
+    write_batch(call);
+    if (w_.dialect.is_tf_distribute() || !w_.shares_samples()) return;
+    share(x);
+    if (!is_none(y)) share(y);
+    if (const Node* weight = argument(call, "sample_weight"); !is_none(weight)) share(weight);
+    w_.edits.explain(call->line, "the arrays are shared out", kShare);
+  }
+
+  /// Every array of an argument, also inside of a list or dictionary of inputs.
+  void share(const Node* value) {
+    if (value->is(Kind::list) || value->is(Kind::tuple)) {
+      for (const Node* one : value->list("elts")) share(one);
+      return;
+    }
+    if (value->is(Kind::dict)) {
+      for (const Node* one : value->list("values")) share(one);
+      return;
+    }
+    for (const Node* origin : w_.names.origins(value)) {
+      if (origin->is(Kind::dict) || origin->is(Kind::list))
+        w_.refuse(value,
+                  "write this list or dictionary of inputs into fit() itself, so that each array can be "
+                  "shared out");
+    }
+    w_.edits.insert(value->begin, function() + "(");
+    w_.edits.insert(value->end, ")");
+  }
+
+  std::string function() {
+    std::string name = w_.names.fresh("share");
+    const std::string& hvd = w_.dialect.module();
+    w_.dialect.function({"def " + name + "(values):",
+                         "    # As many samples for every process: those that do not divide are left out.",
+                         "    whole = len(values) // " + hvd + ".size() * " + hvd + ".size()",
+                         "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"});
+    return name;
+  }
+
+  /// With arrays fit() makes the batches.
+  void write_batch(const Node* call) {
+    const bool multiply = w_.dialect.is_tf_distribute() && w_.grows();
+    const bool divide = !w_.dialect.is_tf_distribute() && !w_.grows();
+    if (!multiply && !divide) return;
+    const Node* size = argument(call, "batch_size");
+    const std::string n = w_.dialect.size(call);
+    if (is_none(size)) {
+      w_.edits.add_argument(*call, "batch_size=32 " + std::string(multiply ? "* " : "// ") + n);
+    } else {
+      w_.edits.replace(*size,
+                       multiply ? times(w_.names.tree(), *size, n) : divided(w_.names.tree(), *size, n));
+    }
+    w_.edits.explain(
+        call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
+        multiply ? "each replica takes the author's batch" : "together they take the author's batch");
+  }
+
+  /// ImageDataGenerator.flow(x, y): its arrays are shared out.
+  bool write_augmented(const Node* x) {
+    bool found = false;
+    for (const Node* origin : w_.names.origins(x)) {
+      if (!origin->is(Kind::call) || !origin->child("func")->is(Kind::attribute)) continue;
+      const Node* function = origin->child("func");
+      if (!function->text.starts_with("flow")) continue;
+      if (w_.dialect.is_tf_distribute())
+        w_.refuse(origin, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset of it");
+      if (function->text != "flow")
+        w_.refuse(origin,
+                  "how a folder's files are to be shared out is not known; use "
+                  "keras.utils.image_dataset_from_directory with a seed");
+      found = true;
+      if (!w_.shared.insert(origin).second) continue;
+      if (w_.shares_samples()) {
+        share(w_.names.argument(origin, "x", 0));
+        if (const Node* y = w_.names.argument(origin, "y", 1); !is_none(y)) share(y);
+      }
+      if (!w_.grows()) {
+        const Node* size = w_.names.argument(origin, "batch_size", 2);
+        if (size == nullptr) w_.refuse(origin, "give flow() its batch_size, so that it can be divided");
+        w_.edits.replace(*size, divided(w_.names.tree(), *size, w_.dialect.size(size)));
+      }
+      w_.edits.explain(origin->line, "the arrays are shared out", kShare);
+    }
+    return found;
+  }
+
+  /// A Sequence of the script's own: each process takes every n-th of its batches.
+  bool write_sequence(const Node* call, const Node* x) {
+    const Node* own = nullptr;
+    for (const Node* origin : w_.names.origins(x)) {
+      const Node* made = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
+      if (made != nullptr && made->is(Kind::class_def) &&
+          w_.names.derives(made, {"keras.utils.Sequence", "keras.utils.PyDataset"}))
+        own = made;
+    }
+    if (own == nullptr) return false;
+    if (w_.dialect.is_tf_distribute())
+      w_.refuse(x, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset of this Sequence");
+    if (!w_.grows())
+      w_.refuse(x, "the batch of a Sequence is its own affair; weave without --global-batch keep");
+    if (!w_.shares_samples()) return true;
+    const std::string name = w_.names.fresh("SharedSequence");
+    const std::string& hvd = w_.dialect.module();
+    w_.dialect.function({"class " + name + "(" + base_of(own) + "):",
+                         "    # Every process takes other batches, and as many as the others.", "",
+                         "    def __init__(self, whole):", "        self.whole = whole", "",
+                         "    def __len__(self):", "        return len(self.whole) // " + hvd + ".size()", "",
+                         "    def __getitem__(self, index):",
+                         "        return self.whole[index * " + hvd + ".size() + " + hvd + ".rank()]", "",
+                         "    def on_epoch_end(self):", "        self.whole.on_epoch_end()"});
+    w_.edits.insert(x->begin, name + "(");
+    w_.edits.insert(x->end, ")");
+    w_.edits.explain(call->line, "the batches of the Sequence are shared out", kShare);
+    w_.draws_alike = true;
+    return true;
+  }
+
+  std::string base_of(const Node* own) const {
+    const std::string text = w_.text(*own->list("bases").front());
+    return w_.names.definition(own->list("bases").front()) == nullptr
+               ? text
+               : w_.keras_module("utils") + ".Sequence";
+  }
+
+  /// A Python generator: each process takes every n-th of its batches.
+  bool write_generator(const Node* call, const Node* x) {
+    bool yields = false;
+    for (const Node* origin : w_.names.origins(x)) {
+      const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
+      yields = yields || (own != nullptr && own->is_function() && is_generator(own)) ||
+               origin->is(Kind::generator);
+    }
+    if (!yields) return false;
+    if (w_.dialect.is_tf_distribute())
+      w_.refuse(x, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset with from_generator");
+    if (!w_.grows())
+      w_.refuse(x, "the batch of a generator is its own affair; weave without --global-batch keep");
+    if (is_none(argument(call, "steps_per_epoch")))
+      w_.refuse(call, "say steps_per_epoch, since the generator cannot be asked how many batches it has");
+    if (!w_.shares_samples()) return true;
+    const std::string module = w_.dialect.module_name("itertools");
+    const std::string& hvd = w_.dialect.module();
+    w_.edits.insert(x->begin, module + ".islice(");
+    w_.edits.insert(x->end, ", " + hvd + ".rank(), None, " + hvd + ".size())");
+    w_.edits.explain(call->line, "each process takes other batches of the generator", kShare);
+    w_.draws_alike = true;
+    return true;
+  }
+
+  void write_epochs(const Node* call) {
+    const Node* steps = argument(call, "steps_per_epoch");
+    const Node* epochs = argument(call, "epochs");
+    if (w_.dialect.choices().divide_epochs) {
+      if (const Node* first = argument(call, "initial_epoch"); first != nullptr && first->text != "0") {
+        w_.refuse(first,
+                  "which epochs are left cannot be divided among the processes; weave with --epochs keep");
+      }
+      if (is_none(epochs))
+        w_.refuse(call, "it trains for one epoch, which cannot be divided; weave with --epochs keep");
+      if (!w_.shared.insert(epochs).second) return;
+      if (!is_inside(epochs, call)) w_.refuse(call, "give fit() its epochs itself");
+      const std::string math = w_.dialect.module_name("math");
+      w_.edits.replace(*epochs, math + ".ceil(" + quotient(*epochs) + ")");
+      w_.edits.explain(call->line, "epochs ÷ number of processes",
+                       "each process sees all samples, so together they see them as often");
+      return;
+    }
+    if (is_none(steps) || !w_.grows() || counts_shared(w_, steps)) return;
+    if (!is_inside(steps, call)) w_.refuse(call, "give fit() its steps_per_epoch itself");
+    w_.edits.replace(*steps, divided(w_.names.tree(), *steps, w_.dialect.size(call)));
+    w_.edits.explain(call->line, "steps_per_epoch ÷ number of processes",
+                     "an epoch sees as many samples as before");
+  }
+
+  std::string quotient(const Node& value) const {
+    std::string text = divided(w_.names.tree(), value, w_.dialect.size(&value));
+    return text.replace(text.rfind("//"), 2, "/");
+  }
+
+  void write_verbose(const Node* call, int position) {
+    const Node* verbose = w_.names.argument(call, "verbose", position);
+    if (verbose != nullptr && (verbose->text == "0" || !is_inside(verbose, call))) return;
+    const std::string when = " if " + w_.dialect.is_first(call) + " else 0";
+    if (verbose == nullptr) {
+      w_.edits.add_argument(*call, "verbose=1" + when);
+    } else {
+      const bool plain =
+          verbose->is(Kind::constant) || verbose->is(Kind::name) || verbose->is(Kind::attribute);
+      w_.edits.replace(*verbose, (plain ? w_.text(*verbose) : "(" + w_.text(*verbose) + ")") + when);
+    }
+    w_.edits.explain(call->line, "only rank 0 shows its progress", "one bar, not one for each process");
+  }
+
+  /// Every process evaluates all samples, so that what depends on it is decided alike.
+  void write_evaluation(const KerasCall& evaluation) {
+    const Node* call = evaluation.call;
+    if (const Node* data = w_.names.argument(call, "x", 0); data != nullptr && counts(data)) {
+      w_.refuse(data,
+                "this is the dataset of the training, of which each process has its share; give the "
+                "evaluation a dataset of its own");
+    }
+    if (w_.dialect.is_tf_distribute()) return;
+    const std::string& method = call->child("func")->text;
+    if (method.ends_with("_generator")) return;
+    write_verbose(call, method == "evaluate" ? 3 : 2);
+  }
+
+  bool counts(const Node* data) const {
+    if (!is_dataset(w_.names, data)) return false;
+    bool found = false;
+    walk(*data, [&](const Node& node) {
+      if (w_.shared.contains(&node)) found = true;
+      return !found;
+    });
+    return found || shares_with_training(data);
+  }
+
+  bool shares_with_training(const Node* data) const {
+    if (!data->is(Kind::name)) return false;
+    for (const KerasCall& fit : w_.program.fits) {
+      const Node* x = argument(fit.call, "x");
+      if (x != nullptr && x->is(Kind::name) && w_.names.place(x) == w_.names.place(data) &&
+          !w_.dialect.is_tf_distribute() && w_.shares_samples()) {
+        return w_.names.values(w_.names.place(x)).size() == 1;
+      }
+    }
+    return false;
+  }
+
+  KerasWeaving& w_;
+};
+
+}  // namespace
+
+void write_keras_fits(KerasWeaving& weaving) { Fits(weaving).write(); }
+
+}  // namespace telar::weave

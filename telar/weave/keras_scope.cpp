@@ -1,0 +1,88 @@
+// tf.distribute: what makes variables (models, optimizers, metrics, compile) stands in the strategy's scope.
+#include <algorithm>
+
+#include "telar/weave/keras_writer.h"
+#include "telar/weave/torch_program.h"
+
+namespace telar::weave {
+
+namespace {
+
+bool makes_variables(const KerasWeaving& w, const Node* call) {
+  const std::string callee = w.names.callee(call);
+  for (const std::string_view prefix :
+       {"keras.layers.", "keras.models.", "keras.applications.", "keras.optimizers.", "keras.metrics.",
+        "keras.Input", "keras.Model", "keras.Sequential"}) {
+    if (callee.starts_with(prefix) && !callee.starts_with("keras.models.save_model")) return true;
+  }
+  for (const KerasCall& compile : w.program.compiles) {
+    if (compile.call == call) return true;
+  }
+  if (std::find(w.program.models.begin(), w.program.models.end(), call) != w.program.models.end())
+    return true;
+  // A layer applied to another: its variables are made now.
+  const Node* function = call->child("func");
+  if (function->is(Kind::call)) return makes_variables(w, function);
+  for (const Node* origin : w.names.origins(function)) {
+    if (origin != call && origin->is(Kind::call) && w.names.callee(origin).starts_with("keras.layers."))
+      return true;
+  }
+  return function->is(Kind::attribute) && (function->text == "add" || function->text == "load_weights") &&
+         w.names.callee(call).empty() &&
+         std::any_of(w.program.models.begin(), w.program.models.end(), [&](const Node* model) {
+           const auto origins = w.names.origins(function->child("value"));
+           return std::find(origins.begin(), origins.end(), model) != origins.end();
+         });
+}
+
+bool is_fit(const KerasWeaving& w, const Node* call) {
+  return std::any_of(w.program.fits.begin(), w.program.fits.end(),
+                     [&](const KerasCall& fit) { return fit.call == call; });
+}
+
+/// Guards the statements of a block that make variables; goes into those that also train.
+void write_block(KerasWeaving& w, const std::vector<Node*>& block) {
+  for (const Node* statement : block) {
+    if (statement->is_function() || statement->is(Kind::class_def)) continue;
+    const bool makes =
+        reaches(w.names, statement, [&](const Node* call) { return makes_variables(w, call); });
+    if (!makes) continue;
+    const bool fits = reaches(w.names, statement, [&](const Node* call) { return is_fit(w, call); });
+    if (!fits) {
+      w.edits.guard_with(*statement, "with " + w.dialect.module() + ".scope():");
+      w.edits.explain(statement->line, "with " + w.dialect.module() + ".scope():",
+                      "each replica gets its own copy of these variables");
+      w.dialect.use(statement);
+      continue;
+    }
+    const bool direct = [&] {
+      bool found = false;
+      walk(*statement, [&](const Node& node) {
+        if (node.is(Kind::call) && is_fit(w, &node)) found = true;
+        return !found;
+      });
+      return found;
+    }();
+    if (direct) {
+      for (const std::string_view field : {"body", "orelse", "finalbody"})
+        write_block(w, statement->list(field));
+      continue;
+    }
+    // A call of a function that makes the model and trains it.
+    for (const Node* call : w.names.calls()) {
+      if (!is_inside(call, statement)) continue;
+      const Node* function = w.names.called_function(call);
+      if (function != nullptr && w.shared.insert(function).second) write_block(w, function->list("body"));
+    }
+    for (const std::string_view field : {"body", "orelse", "finalbody"})
+      write_block(w, statement->list(field));
+  }
+}
+
+}  // namespace
+
+void write_keras_scope(KerasWeaving& weaving) {
+  write_block(weaving, weaving.names.tree().root()->list("body"));
+}
+
+}  // namespace telar::weave

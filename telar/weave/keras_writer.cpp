@@ -1,0 +1,160 @@
+#include "telar/weave/keras_writer.h"
+
+#include <algorithm>
+
+#include "telar/weave/outputs.h"
+#include "telar/weave/torch_program.h"
+
+namespace telar::weave {
+
+std::string KerasWeaving::tensorflow() const {
+  for (const auto& [module, statement] : names.imports()) {
+    if (!statement->is(Kind::import) || statement->parent != names.tree().root()) continue;
+    for (const Node* alias : statement->list("names")) {
+      if (alias->text == "tensorflow") return alias->as_name.empty() ? alias->text : alias->as_name;
+      // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
+      if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
+    }
+  }
+  if (names.is_used("tf")) return dialect.module_name("tensorflow");
+  dialect.import("import tensorflow as tf");
+  return "tf";
+}
+
+std::string KerasWeaving::keras_module(const std::string& part) const {
+  // What is imported already under a name of its own.
+  for (const auto& [module, statement] : names.imports()) {
+    if (statement->parent != names.tree().root()) continue;
+    for (const Node* alias : statement->list("names")) {
+      const std::string whole =
+          statement->is(Kind::import) ? alias->text : statement->text + "." + alias->text;
+      std::string name = !alias->as_name.empty()       ? alias->as_name
+                         : statement->is(Kind::import) ? ""
+                                                       : alias->text;
+      const std::string known = canonical(whole + ".x");
+      if (known == "keras." + part + ".x" && !name.empty()) return name;
+      if (known == "keras.x" && !name.empty()) return name + "." + part;
+      if (whole == "keras" && name.empty()) return "keras." + part;
+      if (whole == "tensorflow") return (alias->as_name.empty() ? whole : alias->as_name) + ".keras." + part;
+    }
+  }
+  if (program.standalone) {
+    dialect.import("from keras import " + part);
+  } else {
+    dialect.import("from tensorflow.keras import " + part);
+  }
+  return part;
+}
+
+namespace {
+
+bool imports_datasets(const std::string& callee) {
+  return callee.starts_with("keras.datasets.") && callee.ends_with(".load_data");
+}
+
+/// One process of each host downloads; the others wait for it.
+void write_downloads(KerasWeaving& w) {
+  if (!w.dialect.is_horovod()) return;
+  for (const Node* call : w.names.calls()) {
+    const std::string callee = w.names.callee(call);
+    if (!imports_datasets(callee) && callee != "keras.utils.get_file") continue;
+    const Node* statement = statement_of(call);
+    if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
+      w.refuse(
+          call,
+          "keep what it gives in a variable first, so that one process can download while the others wait");
+    }
+    const std::string local = w.dialect.local_rank(call);
+    const std::string barrier = w.dialect.barrier(call);
+    w.edits.before(*statement, {"if " + local + " != 0:", "    " + barrier});
+    w.edits.after(*statement, {"if " + local + " == 0:", "    " + barrier});
+    w.edits.explain(call->line, "the first process of a host downloads",
+                    "the others wait and find the files");
+  }
+}
+
+/// Which samples a process gets is drawn, so all processes must draw alike.
+void write_seeds(KerasWeaving& w) {
+  if (!w.dialect.is_horovod()) return;
+  bool tensorflow_seed = false;
+  bool numpy_seed = false;
+  bool python_seed = false;
+  const Node* drawn_numpy = nullptr;
+  const Node* drawn_python = nullptr;
+  for (const Node* call : w.names.calls()) {
+    const std::string callee = w.names.callee(call);
+    const bool all = callee == "keras.utils.set_random_seed";
+    tensorflow_seed = tensorflow_seed || all || callee == "tensorflow.random.set_seed" ||
+                      callee.ends_with(".set_random_seed");
+    numpy_seed = numpy_seed || all || callee == "numpy.random.seed";
+    python_seed = python_seed || all || callee == "random.seed";
+    if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+        callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
+      drawn_numpy = call;
+    if (callee == "sklearn.model_selection.train_test_split" &&
+        w.names.keyword(call, "random_state") == nullptr)
+      drawn_numpy = call;
+    if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
+      w.refuse(call, "each process would draw other numbers; give it a seed");
+    }
+    if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
+      drawn_python = call;
+  }
+  const auto agree = [&](const std::string& line, int at) {
+    w.dialect.at_start({line});
+    w.edits.explain(at, line, "what decides which samples a process gets must agree in all processes");
+  };
+  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow() + ".random.set_seed(0)", 1);
+  if (drawn_numpy != nullptr && !numpy_seed)
+    agree(w.dialect.module_name("numpy") + ".random.seed(0)", drawn_numpy->line);
+  if (drawn_python != nullptr && !python_seed)
+    agree(w.dialect.module_name("random") + ".seed(0)", drawn_python->line);
+}
+
+bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }
+
+void write_start(KerasWeaving& w) {
+  Dialect& dialect = w.dialect;
+  const std::string& module = dialect.module();
+  if (dialect.is_tf_distribute()) {
+    const std::string tf = w.tensorflow();
+    const std::string os = dialect.module_name("os");
+    dialect.write({module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
+                       os + ".environ else " + tf + ".distribute.MirroredStrategy()",
+                   w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
+                       ".cluster_resolver.task_id == 0"},
+                  {});
+    w.edits.explain(1, module + " = …",
+                    "all GPUs of this host, or, where TF_CONFIG names a cluster, of all its workers");
+    return;
+  }
+  if (w.program.fits.empty()) {
+    dialect.import("import horovod.tensorflow as " + module);
+  } else {
+    dialect.import(std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") +
+                   "keras as " + module);
+  }
+  w.edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
+  dialect.write({module + ".init()"}, {});
+}
+
+}  // namespace
+
+void write_keras(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits) {
+  Dialect dialect(names, edits, choices);
+  KerasWeaving weaving{names, program, edits, dialect};
+  const std::string& hvd = dialect.module();
+  dialect.set_barrier(program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow() + ".constant(0.0))"
+                                           : hvd + ".allreduce(0.0, name=\"barrier\")");
+  write_keras_devices(weaving);
+  write_keras_fits(weaving);
+  if (has_steps_of_own(weaving)) write_keras_tapes(weaving);
+  write_keras_optimizers(weaving);
+  write_downloads(weaving);
+  write_seeds(weaving);
+  if (dialect.is_tf_distribute()) write_keras_scope(weaving);
+  write_keras_outputs(weaving);
+  write_start(weaving);
+}
+
+}  // namespace telar::weave

@@ -1,0 +1,188 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "store_fixture.h"
+
+namespace telar {
+namespace {
+
+constexpr size_t kFloats = 600'000;
+
+class StoreFaults : public StoreTest {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              fmt::format("telar-store-{}-{}", getpid(),
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+void push_once(StoreClient& client, float value) {
+  std::ranges::fill(client.outgoing(), value);
+  client.start({.begin = 0, .end = client.outgoing().size(), .learning_rate = 1, .samples = 1});
+}
+
+TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
+  for (const bool shared : {false, true}) {
+    std::filesystem::remove_all(folder_);
+    auto server = serve("127.0.0.1:0", folder_);
+    const std::string address = server->address();
+    StoreClientOptions options = client_options(*server, 1);
+    options.shared_memory = shared;
+    Told told;
+    options.say = told.say();
+    StoreClient client(options);
+    EXPECT_FALSE(client.create(layout_of(kFloats), "plain"));
+    client.attach();
+    for (int i = 0; i < 3; ++i) {
+      push_once(client, -1);
+      client.finish();
+    }
+    server.reset();
+    push_once(client, -1);
+    server = serve(address, folder_);
+    const StoreReport report = client.finish();
+    EXPECT_EQ(report.lost_updates, 0);
+    EXPECT_EQ(client.incoming()[0], 4);
+    EXPECT_EQ(client.incoming()[kFloats - 1], 4);
+    EXPECT_EQ(client.traffic().shared_memory, shared);
+    EXPECT_TRUE(told.hears("was lost")) << told.all();
+    EXPECT_TRUE(told.hears("is there again")) << told.all();
+    std::vector<float> steps(kFloats);
+    client.read("steps", steps);
+    EXPECT_EQ(steps, std::vector<float>(kFloats, 4));
+  }
+}
+
+TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
+  auto server = serve("127.0.0.1:0", folder_);
+  const std::string address = server->address();
+  const auto client = attached(*server, kFloats);
+  push_once(*client, -1);
+  client->finish();
+  server.reset();
+  std::filesystem::copy(folder_, folder_.string() + "-old");
+  server = serve(address, folder_);
+  for (int i = 0; i < 5; ++i) {
+    push_once(*client, -1);
+    EXPECT_EQ(client->finish().lost_updates, 0);
+  }
+  server.reset();
+  std::filesystem::remove_all(folder_);
+  std::filesystem::rename(folder_.string() + "-old", folder_);
+  server = serve(address, folder_);
+  push_once(*client, -1);
+  EXPECT_EQ(client->finish().lost_updates, 5);
+  EXPECT_EQ(client->incoming()[0], 2);
+}
+
+TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
+  {
+    const auto server = serve("127.0.0.1:0", folder_);
+    const auto client = attached(*server, kFloats);
+    push_once(*client, -1);
+    client->finish();
+  }
+  const auto path = folder_ / "store.snapshot";
+  const auto size = std::filesystem::file_size(path);
+  for (const auto shorter : {size - 1, size / 2, uintmax_t{100}, uintmax_t{5}, uintmax_t{0}}) {
+    std::filesystem::resize_file(path, shorter);
+    try {
+      serve("127.0.0.1:0", folder_);
+      FAIL() << "taken up with " << shorter << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::user);
+      EXPECT_NE(std::string(error.what()).find("no whole snapshot"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(StoreFaults, RefusesAnotherTokenJobAndOptimizer) {
+  StoreServerOptions own = server_options("127.0.0.1:0", "");
+  own.security.token = "0123456789abcdef";
+  const StoreServer server(own);
+  const auto sentence_of = [&](const std::string& token, const std::string& job,
+                               const std::string& description) {
+    StoreClientOptions options = client_options(server, 1);
+    options.security.token = token;
+    options.job = job;
+    StoreClient client(options);
+    try {
+      client.create(layout_of(kFloats), description);
+      client.attach();
+      push_once(client, 1);
+      client.finish();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::user);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(sentence_of("0123456789abcdeX", "job", "plain").find("token"), std::string::npos);
+  EXPECT_NE(sentence_of("0123456789abcdef", "job", "adagrud").find("'adagrud' is unknown"),
+            std::string::npos);
+  EXPECT_EQ(sentence_of("0123456789abcdef", "job", "plain"), "");
+  EXPECT_NE(sentence_of("0123456789abcdef", "other", "plain").find("another job"), std::string::npos);
+  EXPECT_TRUE(told_.hears("was refused"));
+}
+
+TEST_F(StoreFaults, SurvivesGarbageAndSilence) {
+  const auto server = serve();
+  const auto client = attached(*server, kFloats);
+  std::vector<int> silent;
+  const std::string address = server->address();
+  for (int i = 0; i < 20; ++i) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+    const int connection = socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_EQ(::connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    if (i % 2 == 0) {
+      const std::string garbage(static_cast<size_t>(1000 * i + 10), static_cast<char>(i * 37));
+      EXPECT_GT(send(connection, garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+      close(connection);
+    } else {
+      silent.push_back(connection);
+    }
+  }
+  push_once(*client, -1);
+  client->finish();
+  EXPECT_EQ(client->incoming()[0], 1);
+  for (const int connection : silent) close(connection);
+}
+
+TEST_F(StoreFaults, WaitingEndsWithTheStopTokenAndWithThePatience) {
+  auto server = serve();
+  StoreClientOptions options = client_options(*server, 1);
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  StoreClient stopped(options);
+  stopped.create(layout_of(kFloats), "plain");
+  stopped.attach();
+  StoreClientOptions hasty = client_options(*server, 2);
+  hasty.patience_seconds = 0.5;
+  StoreClient impatient(hasty);
+  impatient.attach();
+  server.reset();
+  push_once(stopped, 1);
+  push_once(impatient, 1);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    stop.request_stop();
+  });
+  EXPECT_THROW(stopped.finish(), Error);
+  EXPECT_THROW(impatient.finish(), Error);
+  later.join();
+}
+
+}  // namespace
+}  // namespace telar

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Runs Keras scripts with one process and woven with two under Horovod (or tf.distribute), and compares.
+
+    check_keras.py [--target horovod|tf-distribute] TELAR SCRIPT.py...
+
+It is run by the python of an environment that has TensorFlow, and for Horovod that too (scripts/weave-e2e makes them).
+What is checked, by instruments inside the running programs:
+  * both ranks end with the same weights;
+  * the original, given twice the batch and the learning rate of both, ends with the same weights, so every averaged gradient
+    was that of the global batch: nothing is shuffled under the instruments, and of rank r's k-th batch and the others' the
+    original's k-th batch is made;
+  * it prints the same, and rank 1 nothing;
+  * rank 1, in a folder of its own, writes no file; rank 0 writes those that the original writes.
+A script says in a comment what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
+`# other output: reason`.
+"""
+import io
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+WORLD = 2
+
+
+# Inside the programs.
+
+
+def scale_rate(optimizer, tf, done):
+    """As many times the learning rate as there are ranks, for the original; its schedules go on as many times faster."""
+    if id(optimizer) in done:
+        return
+    done[id(optimizer)] = optimizer
+    base = tf.keras.optimizers.schedules.LearningRateSchedule
+    rate = getattr(optimizer, "_learning_rate", None)
+    if rate is None:
+        rate = optimizer._get_hyper("learning_rate")
+    if isinstance(rate, base):
+        class Faster(base):
+            def __call__(self, step):
+                return WORLD * rate(tf.cast(step, tf.float32) * WORLD)
+
+            def get_config(self):
+                return {}
+
+        optimizer._learning_rate = Faster()
+    else:
+        with tf.init_scope():
+            rate.assign(WORLD * rate)
+
+
+def watch(alone, target):
+    """Puts the instruments in; gives the list of the models that are made."""
+    import tensorflow as tf
+
+    models, optimizers, done = [], {}, {}
+    init, fit, batch = tf.keras.Model.__init__, tf.keras.Model.fit, tf.data.Dataset.batch
+
+    def note(self, *arguments, **options):
+        init(self, *arguments, **options)
+        if all(known is not self for known in models):
+            models.append(self)
+
+    def fit_in_order(self, *arguments, **options):
+        options["shuffle"] = False
+        optimizer = self.optimizer
+        optimizers[id(optimizer)] = optimizer
+        if alone:
+            scale_rate(getattr(optimizer, "inner_optimizer", optimizer), tf, done)
+            x = arguments[0] if arguments else options["x"]
+            if not isinstance(x, tf.data.Dataset):
+                given = arguments[2] if len(arguments) > 2 else options.get("batch_size")
+                arguments = arguments[:2] + (WORLD * (given or 32),) + arguments[3:] if len(arguments) > 2 else arguments
+                if len(arguments) < 3:
+                    options["batch_size"] = WORLD * (given or 32)
+            if options.get("steps_per_epoch"):
+                options["steps_per_epoch"] //= WORLD
+        return fit(self, *arguments, **options)
+
+    tf.keras.Model.__init__, tf.keras.Model.fit = note, fit_in_order
+    tf.data.Dataset.shuffle = lambda self, *arguments, **options: self
+    if alone:
+        tf.data.Dataset.batch = lambda self, size, *arguments, **options: batch(self, WORLD * size, *arguments, **options)
+    base = tf.keras.optimizers.Optimizer
+    apply = base.apply_gradients
+
+    def apply_and_note(self, *arguments, **options):
+        optimizers[id(self)] = self
+        if alone:
+            scale_rate(self, tf, done)
+        return apply(self, *arguments, **options)
+
+    base.apply_gradients = apply_and_note
+    if target == "tf-distribute" and not alone:
+        cpus = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * WORLD)
+        mirrored = tf.distribute.MirroredStrategy
+        tf.distribute.MirroredStrategy = lambda: mirrored(["CPU:%d" % one for one in range(WORLD)])
+    return models, optimizers
+
+
+def run(script, folder, alone, target):
+    """One program: its output, variables and files end up in the folder `folder`."""
+    import numpy
+
+    os.makedirs(folder + "/files")
+    os.chdir(folder + "/files")
+    models, optimizers = watch(alone, target)
+    sys.argv = [script]
+    out = io.StringIO()
+    sys.stdout = out
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.stdout = sys.__stdout__
+    with open(folder + "/out", "w") as file:
+        file.write(out.getvalue())
+    values = {}
+
+    def value_of(variable):
+        try:
+            return variable.numpy()
+        except NotImplementedError:  # of a graph of TensorFlow 1
+            import tensorflow.compat.v1.keras.backend as backend
+            return backend.get_value(variable)
+
+    for number, model in enumerate(models):
+        for place, variable in enumerate(model.trainable_variables if model.built else []):
+            values["model%d.%d" % (number, place)] = value_of(variable)
+    numpy.savez(folder + "/values.npz", **values)
+
+
+# Outside of them.
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+
+
+def same_text(one, other):
+    """Equal words, and numbers that differ by what other orders of summation make."""
+    # Progress bars have times in them.
+    one, other = (re.sub(r".*\x08.*\n?|.*\[=+\].*\n?|\d+/\d+ - .*\n?|\x1b\[[0-9;]*m", "", text) for text in (one, other))
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
+    return all(abs(float(a) - float(b)) <= 5e-3 * max(1.0, abs(float(a))) for a, b in pairs)
+
+
+def files(folder):
+    found = set()
+    for path, _, names in os.walk(folder + "/files"):
+        for name in names:
+            # Event files have the time and the host in their names.
+            name = "events" if name.startswith("events.out") else name
+            found.add(os.path.relpath(os.path.join(path, name), folder + "/files"))
+    return found
+
+
+def start(script, folder, alone, target, log):
+    me = [sys.executable, os.path.abspath(__file__), "--inside"]
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="-1")
+    command = me + [script, folder, "alone" if alone else "together", target]
+    if not alone and target == "horovod":
+        runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
+        command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD)] + command
+    with open(log, "w") as file:
+        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=environment, timeout=240).returncode
+
+
+def tail(log):
+    with open(log) as file:
+        lines = [line for line in file.read().splitlines() if line.strip() and "horovod/runner" not in line]
+    errors = [line for line in lines if "Error" in line and "horovod detected" not in line.lower()]
+    lines = lines[-4:] + errors
+    return "\n           ".join(lines[-12:])
+
+
+def check(telar, script, folder, target):
+    import numpy
+
+    with open(script) as file:
+        source = file.read()
+    woven = os.path.join(folder, "woven_" + os.path.basename(script))
+    options = re.findall(r"^# weave with: (.*)$", source, re.M)
+    command = [telar, "weave", "--target", target] + " ".join(options).split()
+    answer = subprocess.run(command + [script, "-o", woven], capture_output=True, text=True)
+    if answer.returncode == 3 and "# only horovod" in source and target != "horovod":
+        return []
+    if answer.returncode != 0:
+        return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
+    complaints = []
+    together = os.path.join(folder, "together")
+    ranks = [together + "0", together + "1"] if target == "horovod" else [together + "0"]
+    log = os.path.join(folder, "log")
+    try:
+        if start(woven, together, False, target, log) != 0:
+            return ["the woven script fails:\n           " + tail(log)]
+    except subprocess.TimeoutExpired:
+        return ["the woven script does not end:\n           " + tail(log)]
+    values = [numpy.load(one + "/values.npz") for one in ranks]
+    outputs = [open(one + "/out").read() for one in ranks]
+    if not values[0].files:
+        complaints.append("no model was seen")
+    for name in values[0].files:
+        if len(values) > 1 and not numpy.allclose(values[0][name], values[1][name], rtol=1e-6, atol=1e-7):
+            complaints.append("the ranks end with different variables: %s by %g" % (name, abs(values[0][name] - values[1][name]).max()))
+            break
+    if len(ranks) > 1 and outputs[1]:
+        complaints.append("rank 1 prints %r" % outputs[1][:80])
+    if len(ranks) > 1 and files(ranks[1]):
+        complaints.append("rank 1 writes %s" % sorted(files(ranks[1]))[:5])
+    alone = os.path.join(folder, "alone")
+    if start(os.path.abspath(script), alone, True, target, log) != 0:
+        return complaints + ["the original script fails:\n           " + tail(log)]
+    expected = numpy.load(alone + "/values.npz")
+    if "# not equal:" not in source:
+        for name in expected.files:
+            if name not in values[0].files or expected[name].shape != values[0][name].shape:
+                complaints.append("the programs have different variables: " + name)
+                break
+            if not numpy.allclose(expected[name], values[0][name], rtol=2e-3, atol=2e-5):
+                complaints.append("the variables differ from the single process's: %s by %g" % (name, abs(expected[name] - values[0][name]).max()))
+                break
+    with open(alone + "/out") as file:
+        text = file.read()
+    if "# other output:" not in source and "# not equal:" not in source and not same_text(text, outputs[0]):
+        complaints.append("prints %r, the original %r" % (outputs[0], text))
+    if files(alone) != files(ranks[0]):
+        complaints.append("writes %s, the original %s" % (sorted(files(ranks[0])), sorted(files(alone))))
+    return complaints
+
+
+def main():
+    if sys.argv[1] == "--inside":
+        script, folder, how, target = sys.argv[2:6]
+        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", "0")
+        return run(script, folder + rank, how == "alone", target)
+    target = "horovod"
+    if sys.argv[1] == "--target":
+        target = sys.argv[2]
+        del sys.argv[1:3]
+    telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    failed = 0
+    for script in scripts:
+        begin = time.time()
+        with tempfile.TemporaryDirectory() as folder:
+            complaints = check(telar, script, folder, target)
+            if complaints and os.environ.get("KEEP"):
+                shutil.copytree(folder, os.environ["KEEP"], dirs_exist_ok=True)
+        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, os.path.basename(script)), flush=True)
+        for complaint in complaints:
+            print("       " + complaint, flush=True)
+        failed += bool(complaints)
+    print("%d of %d scripts are right" % (len(scripts) - failed, len(scripts)))
+    return sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

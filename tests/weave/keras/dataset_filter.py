@@ -1,0 +1,39 @@
+"""A dataset whose length only shows when it is read: from_generator and filter."""
+import numpy as np
+import tensorflow as tf
+from tensorflow.keras import Model, layers
+
+tf.keras.utils.set_random_seed(8)
+numbers = np.random.rand(100, 4).astype("float32")
+
+
+def samples():
+    for row in numbers:
+        yield row, row.sum()
+
+
+def make_dataset():
+    spec = (tf.TensorSpec((4,), tf.float32), tf.TensorSpec((), tf.float32))
+    ds = tf.data.Dataset.from_generator(samples, output_signature=spec)
+    ds = ds.filter(lambda x, y: y > 1.0)
+    return ds.take(64)
+
+
+train = make_dataset().batch(8, drop_remainder=True).prefetch(2)
+
+
+class Net(Model):
+    def __init__(self, width):
+        super().__init__()
+        self.first = layers.Dense(width, activation="relu")
+        self.last = layers.Dense(1)
+
+    def call(self, x):
+        return self.last(self.first(x))
+
+
+net = Net(7)
+net.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=1e-2), loss="mse")
+history = net.fit(train, epochs=3, verbose=2)
+print("loss", history.history["loss"][-1])
+net.save_weights("net.h5")

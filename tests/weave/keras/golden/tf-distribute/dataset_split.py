@@ -1,0 +1,51 @@
+"""A tf.data pipeline that is split by take and skip, mapped and batched in functions; steps_per_epoch with repeat."""
+import numpy as np
+import tensorflow as tf
+import os
+
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
+is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
+
+tf.keras.utils.set_random_seed(4)
+AUTOTUNE = tf.data.AUTOTUNE
+features = np.random.rand(120, 6).astype("float32")
+targets = (features.mean(axis=1) > 0.5).astype("int64")
+
+
+def load():
+    whole = tf.data.Dataset.from_tensor_slices((features, targets))
+    return whole.take(96), whole.skip(96)
+
+
+def scale(x, y):
+    return x * 2.0 - 1.0, y
+
+
+def prepare(ds, training=False):
+    ds = ds.map(scale, num_parallel_calls=AUTOTUNE).cache()
+    if training:
+        ds = ds.shuffle(96).repeat()
+    return ds.batch(8 * strategy.num_replicas_in_sync).prefetch(AUTOTUNE)
+
+
+train_raw, test_raw = load()
+train_ds = prepare(train_raw, training=True)
+test_ds = prepare(test_raw)
+with strategy.scope():
+    model = tf.keras.Sequential([
+        tf.keras.layers.Dense(10, activation="relu"),
+        tf.keras.layers.Dense(2),
+    ])
+    model.compile(
+        optimizer=tf.keras.optimizers.SGD(learning_rate=0.01 * strategy.num_replicas_in_sync),
+        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+model.fit(train_ds, epochs=3, steps_per_epoch=12 // strategy.num_replicas_in_sync, validation_data=test_ds, verbose=0)
+print_on_rank_0("test", model.evaluate(test_ds, verbose=0))

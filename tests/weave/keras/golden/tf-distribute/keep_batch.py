@@ -1,0 +1,26 @@
+"""With --global-batch keep the processes divide the batch, and the learning rate stays."""
+# weave with: --global-batch keep
+# not equal: the instruments double batch and rate
+# other output: so the figures differ
+import numpy as np
+import tensorflow as tf
+import os
+
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
+is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
+
+tf.keras.utils.set_random_seed(2)
+x = np.random.rand(64, 4).astype("float32")
+y = x.sum(axis=1)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.RMSprop(learning_rate=0.001), "mse")
+model.fit(x, y, epochs=2, verbose=0)
+model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(16), epochs=2, verbose=0)
+print_on_rank_0("%.5f" % model.evaluate(x, y, verbose=0))

@@ -1,0 +1,31 @@
+"""TensorFlow 1: a session with a configuration, Keras on it."""
+# other output: Horovod averages the figures of an epoch, which TensorFlow 1 rounds
+import numpy as np
+import tensorflow.compat.v1 as tf
+import os
+import tensorflow
+
+
+def print_on_rank_0(*values, **options):
+    if is_chief:
+        print(*values, **options)
+
+
+strategy = tensorflow.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tensorflow.distribute.MirroredStrategy()
+is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+np.random.seed(1)
+config = tf.ConfigProto()
+config.intra_op_parallelism_threads = 1
+session = tf.Session(config=config)
+tf.keras.backend.set_session(session)
+
+x = np.random.rand(64, 4).astype("float32")
+y = x.sum(axis=1)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(4,))])
+    model.compile(optimizer=tf.keras.optimizers.SGD(lr=0.05 * strategy.num_replicas_in_sync), loss="mse")
+model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=3, verbose=0)
+print_on_rank_0("loss", model.evaluate(x, y, verbose=0))

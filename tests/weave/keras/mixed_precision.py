@@ -1,0 +1,21 @@
+"""Mixed precision by a policy; the functional interface with two inputs in a dictionary and sample weights."""
+# not equal: half precision
+# other output: half precision
+import numpy as np
+from tensorflow import keras
+
+keras.utils.set_random_seed(3)
+keras.mixed_precision.set_global_policy("mixed_float16")
+a = keras.Input((3,), name="a")
+b = keras.Input((2,), name="b")
+joined = keras.layers.concatenate([keras.layers.Dense(4)(a), keras.layers.Dense(4)(b)])
+out = keras.layers.Dense(1, dtype="float32", name="out")(joined)
+model = keras.Model(inputs=[a, b], outputs=out)
+model.compile(optimizer=keras.optimizers.Adam(learning_rate=0.01), loss={"out": "mse"})
+first = np.random.rand(48, 3).astype("float32")
+second = np.random.rand(48, 2).astype("float32")
+target = first.sum(axis=1) - second.sum(axis=1)
+weights = np.ones(48)
+model.fit({"a": first, "b": second}, {"out": target}, sample_weight=weights, batch_size=8, epochs=2, verbose=0)
+print("loss", model.evaluate([first, second], target, verbose=0))
+model.save("mixed.h5")

@@ -1,0 +1,23 @@
+"""Optimizers from a configuration; training goes on from weights that were saved; epochs continued."""
+import os
+
+import numpy as np
+from tensorflow import keras
+
+keras.utils.set_random_seed(21)
+x = np.random.rand(64, 4).astype("float32")
+y = x.sum(axis=1)
+options = {"class_name": "SGD", "config": {"learning_rate": 0.02, "momentum": 0.5}}
+model = keras.Sequential([keras.layers.Dense(5, activation="relu", input_shape=(4,)), keras.layers.Dense(1)])
+model.compile(optimizer=keras.optimizers.get(options), loss="mse", metrics=[keras.metrics.MeanAbsoluteError()])
+checkpoint = keras.callbacks.ModelCheckpoint("weights.{epoch:02d}.h5", save_weights_only=True)
+model.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=[checkpoint])
+if os.path.exists("weights.02.h5"):
+    model.load_weights("weights.02.h5")
+common = dict(batch_size=8, verbose=0)
+model.fit(x, y, initial_epoch=2, epochs=4, batch_size=8, verbose=0, callbacks=None)
+with open("result.txt", "w") as file:
+    file.write("%.4f" % model.evaluate(x, y, **common)[0])
+json_text = model.to_json()
+with open("model.json", "w") as file:
+    file.write(json_text)
