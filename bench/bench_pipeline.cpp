@@ -72,7 +72,7 @@ void run(const Options& options) {
   strategy.costs = measure_costs(step, one.devices.front(), options.micro_batches);
 
   Session single(make_single()->rewrite(step, one), one, {.seed = 1});
-  Session pipeline(make_pipeline(strategy)->rewrite(step, all), all, {.seed = 1});
+  Session pipeline(balanced_pipeline(step, all, strategy), all, {.seed = 1});
   const Samples samples(workload, options.batch);
   const int64_t micro_batch = (options.batch + options.micro_batches - 1) / options.micro_batches;
   int64_t number = 0;

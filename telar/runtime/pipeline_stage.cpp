@@ -72,22 +72,6 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
   return {wanted.begin(), wanted.end()};
 }
 
-std::vector<std::pair<size_t, size_t>> PipelineStage::find_owned_ranges() const {
-  std::vector<std::string> names = trained_by(gradient_);
-  for (const std::string& name : trained_by(weight_gradients_)) names.push_back(name);
-  std::vector<std::pair<size_t, size_t>> ranges;
-  for (const ArenaLayout::Slot& slot : state_->arena.slots) {
-    if (std::find(names.begin(), names.end(), slot.name) == names.end()) continue;
-    const size_t end = slot.offset + align_up(slot.layout.bytes);
-    if (!ranges.empty() && ranges.back().second == slot.offset) {
-      ranges.back().second = end;
-    } else {
-      ranges.emplace_back(slot.offset, end);
-    }
-  }
-  return ranges;
-}
-
 double PipelineStage::exchange_norm() {
   const auto& slots = state_->arena.slots;
   for (size_t i = 0; i < slots.size(); ++i) {

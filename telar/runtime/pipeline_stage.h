@@ -31,7 +31,6 @@ class PipelineStage final : public Replica {
   void compute(Action action) override;
   /// Parameter by parameter in the order in which they lie, so that the sum does not depend on the cuts.
   double exchange_norm() override;
-  std::vector<std::pair<size_t, size_t>> find_owned_ranges() const override;
 
  private:
   /// The graph of a micro-batch of one size, compiled.

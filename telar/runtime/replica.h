@@ -9,19 +9,9 @@
 #include "telar/core/buffer.h"
 #include "telar/device/device.h"
 #include "telar/runtime/session.h"
+#include "telar/runtime/shared_state.h"
 
 namespace telar {
-
-/// What all replicas of a process share: the state, and how it lies in memory.
-struct SharedState {
-  ArenaLayout arena;
-  Buffer parameters;
-  std::vector<std::string> slots;  ///< of optimizer state
-  std::vector<Buffer> states;      ///< one arena for each slot
-  Buffer gradients;                ///< of a pipeline: each stage fills its own part; replicas have their own
-  /// Byte ranges of the program's buckets in the arenas; when it has none, one range of everything.
-  std::vector<std::pair<size_t, size_t>> buckets;
-};
 
 /// One worker of a program on its device: compiled graphs by batch size, its gradients and metrics, its member of the group.
 /// All methods are called on the replica's own thread.
@@ -67,7 +57,7 @@ class Replica : public HostOperations {
   virtual void compute(Action action);
   /// Sum of the squares of all gradients, of all workers.
   virtual double exchange_norm();
-  virtual std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
+  std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
   UpdateBindings update_bindings() const;
 
   const Program& program_;

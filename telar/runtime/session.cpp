@@ -39,15 +39,6 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   return make_cpu_device(spec.threads, spec.cores);
 }
 
-std::string text_of(const ArenaLayout& arena) {
-  std::string text;
-  for (const ArenaLayout::Slot& slot : arena.slots) {
-    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
-                        slot.layout.bytes, slot.layout.format);
-  }
-  return text;
-}
-
 CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
   CommunicationTime time;
   time.exposed = steps[0].after_gradient_seconds;
@@ -80,7 +71,8 @@ class Session::Impl {
         threads_(static_cast<int>(program_.workers.size())),
         x_bytes_(input_item_bytes(program_.evaluation, "x")),
         label_bytes_(input_item_bytes(program_.evaluation, "label")),
-        exchange_(program_.workers.size(), program_.parameters.size(), x_bytes_, label_bytes_) {
+        exchange_(program_.workers.size(), program_.parameters.size(), x_bytes_, label_bytes_),
+        bubble_(static_cast<int64_t>(program_.workers.size()), program_.micro_batches) {
     const bool alone = program_.workers.size() == 1;
     for (size_t w = 0; w < program_.workers.size(); ++w) {
       const WorkerProgram& worker = program_.workers[w];
@@ -193,43 +185,9 @@ class Session::Impl {
     return all;
   }
 
-  std::vector<std::string> state_names() const {
-    std::vector<std::string> names;
-    for (const ParameterInfo& parameter : program_.parameters) names.push_back(parameter.name);
-    for (const Value& value : program_.update.values()) {
-      if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/"))
-        names.push_back(value.name);
-    }
-    return names;
-  }
+  Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
 
-  /// The arena that holds a state tensor, and its place.
-  struct Place {
-    std::byte* memory;
-    const ArenaLayout::Slot* slot;
-  };
-  Place find(const std::string& name) const {
-    const size_t slash = name.find('/');
-    if (slash == std::string::npos) {
-      const ArenaLayout::Slot& slot = state_.arena.find(name);
-      return {const_cast<std::byte*>(state_.parameters.data()) + slot.offset, &slot};
-    }
-    const auto found = std::find(state_.slots.begin(), state_.slots.end(), name.substr(0, slash));
-    if (found == state_.slots.end()) throw run_error("there is no optimizer state '{}'", name);
-    const ArenaLayout::Slot& slot = state_.arena.find(name.substr(slash + 1));
-    const Buffer& arena = state_.states[static_cast<size_t>(found - state_.slots.begin())];
-    return {const_cast<std::byte*>(arena.data()) + slot.offset, &slot};
-  }
-
-  Shape shape(const std::string& name) const {
-    const std::string parameter = name.substr(name.find('/') == std::string::npos ? 0 : name.find('/') + 1);
-    for (const ParameterInfo& info : program_.parameters) {
-      if (info.name == parameter) return info.shape;
-    }
-    throw run_error("there is no parameter '{}'", parameter);
-  }
-
-  std::vector<float> read(const std::string& name) const { return canonical(find(name), shape(name)); }
+  std::vector<float> read(const std::string& name) const { return canonical(state_.find(name), shape(name)); }
 
   std::vector<float> read_gradient(const std::string& parameter) const {
     const ArenaLayout::Slot& slot = state_.arena.find(parameter);
@@ -251,8 +209,10 @@ class Session::Impl {
       throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(),
                        values.size());
     }
-    const Place place = find(name);
-    on_first([&] { replicas_[0]->device().write(place.slot->layout, values, place.memory); });
+    const SharedState::Place place = state_.find(name);
+    on_first([&] {
+      replicas_[0]->device().write(place.slot->layout, values, const_cast<std::byte*>(place.memory));
+    });
   }
 
   SessionMemory memory() const {
@@ -265,12 +225,7 @@ class Session::Impl {
 
   const Program& program() const { return program_; }
   bool staged() const { return program_.micro_batches > 0; }
-  std::optional<Bubble> bubble() const {
-    if (!staged() || bubble_.steps == 0) return std::nullopt;
-    const auto stages = static_cast<double>(replicas_.size());
-    return Bubble{1 - bubble_.busy / bubble_.available,
-                  (stages - 1) / (static_cast<double>(program_.micro_batches) + stages - 1)};
-  }
+  std::optional<Bubble> bubble() const { return staged() ? bubble_.bubble() : std::nullopt; }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
   std::vector<std::string> device_names() const {
@@ -301,7 +256,7 @@ class Session::Impl {
     });
   }
 
-  std::vector<float> canonical(const Place& place, const Shape& shape) const {
+  std::vector<float> canonical(const SharedState::Place& place, const Shape& shape) const {
     std::vector<float> values(static_cast<size_t>(shape.elements()));
     replicas_[0]->device().read(place.slot->layout, place.memory, values);
     return values;
@@ -329,27 +284,10 @@ class Session::Impl {
   }
 
   void allocate() {
-    const auto layouts = wanted_layouts();
-    std::vector<std::pair<std::string, TensorLayout>> ordered;
-    for (const ParameterInfo& parameter : program_.parameters) {
-      ordered.emplace_back(parameter.name, layouts.at(parameter.name));
-    }
-    state_.arena = ArenaLayout::pack(ordered);
-    if (options_.processes != nullptr) {
-      options_.processes->require_same(
-          text_of(state_.arena),
-          "the layout of the parameters; hosts of one run need processors of one kind");
-    }
-    state_.parameters = Buffer(state_.arena.bytes);
-    if (staged()) state_.gradients = Buffer(state_.arena.bytes);
-    state_.slots = state_slots(program_.update);
-    for (size_t i = 0; i < state_.slots.size(); ++i) state_.states.emplace_back(state_.arena.bytes);
-    for (const Bucket& bucket : program_.buckets) {
-      const ArenaLayout::Slot& first = state_.arena.find(bucket.parameters.front());
-      const ArenaLayout::Slot& last = state_.arena.find(bucket.parameters.back());
-      state_.buckets.emplace_back(first.offset, last.offset + align_up(last.layout.bytes));
-    }
-    if (state_.buckets.empty()) state_.buckets.emplace_back(0, state_.arena.bytes);
+    state_.allocate(program_, wanted_layouts());
+    if (options_.processes == nullptr) return;
+    options_.processes->require_same(
+        state_.layout_text(), "the layout of the parameters; hosts of one run need processors of one kind");
   }
 
   /// What each worker has of a training batch: a replica its part, a stage all of it.
@@ -374,14 +312,13 @@ class Session::Impl {
   }
 
   void record_bubble(std::chrono::steady_clock::time_point start, const std::vector<Replica::Step>& steps) {
-    constexpr int64_t kWarmUp = 3;  // first steps compile kernels
-    if (++steps_ <= kWarmUp) return;
     auto end = start;
-    for (const Replica::Step& step : steps) end = std::max(end, step.computed);
-    const std::chrono::duration<double> whole = end - start;
-    ++bubble_.steps;
-    bubble_.available += whole.count() * static_cast<double>(steps.size());
-    for (const Replica::Step& step : steps) bubble_.busy += step.compute_seconds;
+    double busy = 0;
+    for (const Replica::Step& step : steps) {
+      end = std::max(end, step.computed);
+      busy += step.compute_seconds;
+    }
+    bubble_.record(end - start, busy);
   }
 
   void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps) {
@@ -402,12 +339,7 @@ class Session::Impl {
   size_t x_bytes_;
   size_t label_bytes_;
   StageExchange exchange_;  ///< of a pipeline's stages
-  int64_t steps_ = 0;
-  struct {
-    int64_t steps = 0;
-    double busy = 0;       ///< seconds in which stages computed
-    double available = 0;  ///< seconds of the steps, times stages
-  } bubble_;
+  BubbleMeter bubble_;
   std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
@@ -426,8 +358,10 @@ StepResult Session::flush(const StepInputs& inputs) { return impl_->flush(inputs
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
 const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }
-std::vector<std::string> Session::state_names() const { return impl_->state_names(); }
-Shape Session::state_shape(const std::string& name) const { return impl_->shape(name); }
+std::vector<std::string> Session::state_names() const { return telar::state_names(impl_->program()); }
+Shape Session::state_shape(const std::string& name) const {
+  return telar::state_shape(impl_->program(), name);
+}
 std::vector<float> Session::read_state(const std::string& name) const { return impl_->read(name); }
 void Session::write_state(const std::string& name, std::span<const float> values) {
   impl_->write(name, values);

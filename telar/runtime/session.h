@@ -10,6 +10,7 @@
 #include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/bubble.h"
 #include "telar/runtime/communication_time.h"
 #include "telar/runtime/server_exchange.h"
 
@@ -58,14 +59,6 @@ struct SessionOptions {
 struct SessionMemory {
   size_t parameter_bytes = 0;   ///< parameters, gradients of all replicas, optimizer state
   size_t activation_bytes = 0;  ///< of all replicas
-};
-
-/// The part of the time in which a pipeline's stages have nothing to do, from 0 to 1: from the start of a step until the last
-/// stage has its gradients, without the update.
-struct Bubble {
-  double measured = 0;
-  double formula =
-      0;  ///< (p − 1) / (m + p − 1) of p stages and m micro-batches: all stages equal, communication free
 };
 
 /// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows

@@ -41,7 +41,7 @@ class StageExchange {
 
   const size_t x_bytes;
   const size_t label_bytes;
-  /// Sum of the squares of each parameter's gradient, written by the stage that trains it.
+  /// Sum of the squares of each parameter's gradient, written by the stage that updates its beginning.
   std::vector<double> squares;
 
   /// Where a stage first met a NaN or infinity in its forward and in its backward part.

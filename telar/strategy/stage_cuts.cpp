@@ -175,7 +175,7 @@ std::vector<double> node_seconds(const Graph& gradient, const std::vector<Operat
 
 std::vector<Action> one_forward_one_backward(int stage, int stages, int64_t micro_batches) {
   std::vector<Action> actions;
-  const int64_t ahead = std::min<int64_t>(micro_batches, stages - 1 - stage);
+  const int64_t ahead = std::min<int64_t>(micro_batches, 2 * (stages - 1 - stage));
   for (int64_t i = 0; i < ahead; ++i) actions.push_back(Action::forward);
   for (int64_t i = ahead; i < micro_batches; ++i) {
     actions.push_back(Action::forward);

@@ -64,7 +64,9 @@ struct StageSeconds {
 };
 
 /// What each stage of a pipeline does for one step: one forward, one backward (Narayanan et al., "Memory-efficient
-/// pipeline-parallel DNN training", 2021, PipeDream-Flush).
+/// pipeline-parallel DNN training", 2021, PipeDream-Flush), with 2(p − 1 − s) micro-batches ahead in stage s of p instead of
+/// p − 1 − s (the warm-up of ZB-H2: Qi et al., "Zero bubble pipeline parallelism", 2023): a stage whose micro-batches take a little
+/// longer then holds up nobody, for the memory of as many more micro-batches in flight.
 std::vector<Action> one_forward_one_backward(int stage, int stages, int64_t micro_batches);
 
 /// Seconds of one step if every stage runs its schedule and waits for what it reads.

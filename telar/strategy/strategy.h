@@ -63,7 +63,7 @@ std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options);
 
 /// Model parallelism in time: the layers are cut into stages, one for each device, and the batch into micro-batches, which
 /// follow each other through the stages, one forward, one backward (Narayanan et al., 2021). Gradients are summed over the
-/// micro-batches, each stage updates its own parameters once in a step. The gradient is that of the whole batch, apart from
+/// micro-batches, and each stage updates an equal part of all parameters once in a step. The gradient is that of the whole batch, apart from
 /// batch normalisation, which has the statistics of each micro-batch; its running averages are those of mirrored with as many
 /// replicas as micro-batches.
 std::unique_ptr<Strategy> make_pipeline(const StrategyOptions& options);

@@ -146,9 +146,8 @@ Program job_program(const Job& job, const SampleSpec& spec, const Processes* pro
   }
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
   const Cluster cluster = job_cluster(job, processes);
-  if (strategy.name == "pipeline" && strategy.stages > 1 && costs == Costs::measured) {
-    options.costs = measure_costs(step, cluster.devices.front(), micro_batches_of(options, strategy.stages));
-  }
+  if (strategy.name == "pipeline" && strategy.stages > 1 && costs == Costs::measured)
+    return balanced_pipeline(step, cluster, options);
   return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
 }
 

@@ -38,7 +38,7 @@ TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
               {.micro_batches = 4, .costs = {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}}});
   EXPECT_EQ(program.str().substr(0, program.str().find("update\n")),
             R"text(program pipeline of 2 workers, 4 micro-batches
-worker 0 on device 0: forward 0, forward 1, backward 0, forward 2, backward 1, forward 3, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
+worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
 input %0 x: f32 [2, 4]
 parameter %1 fc1.weight: f32 [6, 4]
 parameter %2 fc1.bias: f32 [6]
@@ -109,10 +109,10 @@ accumulate(%14, %11)  # fc2
 
 TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
   using enum Action;
-  EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, backward,
+  EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, forward,
+                                                                    backward, backward, backward, backward}));
+  EXPECT_EQ(one_forward_one_backward(1, 3, 4), (std::vector<Action>{forward, forward, forward, backward,
                                                                     forward, backward, backward, backward}));
-  EXPECT_EQ(one_forward_one_backward(1, 3, 4), (std::vector<Action>{forward, forward, backward, forward,
-                                                                    backward, forward, backward, backward}));
   EXPECT_EQ(one_forward_one_backward(2, 3, 2), (std::vector<Action>{forward, backward, forward, backward}));
   EXPECT_EQ(one_forward_one_backward(0, 4, 1), (std::vector<Action>{forward, backward}));
 }
