@@ -121,8 +121,9 @@ class Worker {
 
   void tell_prepared(double seconds) {
     if (options_.say)
-      options_.say(fmt::format("has parameters and data, {:.2f} s after it joined (without the wait for work)",
-                               *preparing_ + seconds));
+      options_.say(
+          fmt::format("has parameters and data, {:.2f} s after it joined (without the wait for work)",
+                      *preparing_ + seconds));
     preparing_.reset();
   }
 
