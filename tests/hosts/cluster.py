@@ -63,12 +63,15 @@ class Run:
         return "".join(log.read_text(errors="replace") for log in sorted(self.folder.rglob(pattern)))
 
     def finish(self, seconds):
-        """The accuracy. Nothing of the run is left."""
+        """Its summary."""
         try:
             code = self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise Failed(f"{self.folder.name} hangs: it has not ended within {seconds:.0f} s:\n{self.tails()}") from None
+        except BaseException:
+            self.process.terminate()
+            raise
         if code != 0:
             raise Failed(f"{self.folder.name} ended with exit code {code}:\n{self.tails()}")
         return json.loads((self.folder / "run" / "summary.json").read_text())

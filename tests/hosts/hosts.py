@@ -65,6 +65,7 @@ class Hosts:
         self.made = []
         self.processes = []
         self.names = tempfile.NamedTemporaryFile("w", prefix="hosts-")
+        os.chmod(self.names.name, 0o644)
         self.alias(aliases or {})
 
     def __enter__(self):
@@ -117,15 +118,20 @@ class Hosts:
         self.made.append(f"{self.mark}-{name}")
         return self.made[-1]
 
-    def start(self, host, log, words, environment=None, stdin=None, volumes=None):
-        """`volumes`: the folders that the process finds under /srv, by their paths there."""
+    def start(self, host, log, words, environment=None, stdin=None, volumes=None, user=None):
+        """`volumes`: the folders that the process finds under /srv, by their paths there. `user`: it runs as this one, without any
+        privileges, and can write into volumes alone."""
         inside = 'hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && '
         if volumes:
             inside += "mount -t tmpfs tmpfs /srv && "
         for path, folder in (volumes or {}).items():
             assert path.startswith("/srv/")
             inside += f"mkdir -p '{path}' && mount --bind '{folder}' '{path}' && "
-        inside += 'exec "$@"'
+        if user is not None:
+            inside += f"mount -o remount,bind,ro / && exec setpriv --reuid {user} --regid {user} --clear-groups --no-new-privs --bounding-set=-all "
+        else:
+            inside += "exec "
+        inside += '"$@"'
         process = Process(["ip", "netns", "exec", f"{self.mark}-{host}", "unshare", "--uts", "--pid", "--fork", "--kill-child",
                                  "--mount-proc", "sh", "-c", inside, "sh", host, self.names.name, *map(str, words)], log,
                           environment or {}, stdin)

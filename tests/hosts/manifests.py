@@ -18,6 +18,7 @@ class Workload:
         self.service = spec.get("serviceName")
         self.replicas = spec.get("replicas", 1)
         self.command = container["command"]
+        self.user = pod["securityContext"]["runAsUser"]
         self.grace = pod["terminationGracePeriodSeconds"]
         self.ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
         self.probed = {self.ports[probe["tcpSocket"]["port"]] for name, probe in container.items() if name.endswith("Probe")}

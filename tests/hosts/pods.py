@@ -11,6 +11,7 @@ from hosts import Hosts
 from manifests import Manifests
 
 FIRST = 100  # of the addresses: 10.87.0.100
+PROGRAM = "/srv/program"
 ENDED = 128 + signal.SIGTERM
 
 
@@ -62,7 +63,9 @@ class Pods:
         return self.spare_host[0] if pod.name == moved else pod.name
 
     def volumes(self, pod):
-        found = {}
+        """As the kubelet mounts them, in the group of the pod's user (fsGroup); and the program, which an image has elsewhere."""
+        user = pod.workload.user
+        found = {PROGRAM: self.telar.parent}
         for path, volume in pod.workload.mounts.items():
             if "secret" in volume:
                 found[path] = self.folder / "security"
@@ -71,12 +74,17 @@ class Pods:
             else:
                 found[path] = self.folder / f"volume-{pod.name}-{path.rsplit('/', 1)[1]}"
                 found[path].mkdir(exist_ok=True)
+                os.chown(found[path], user, user)
+        security = self.folder / "security"
+        for path in [security, *security.iterdir()]:
+            os.chown(path, 0, user)
+            path.chmod(0o750 if path.is_dir() else 0o440)
         return found
 
     def start(self, pod, host=None):
         """As the kubelet does, and after a pod's end as its controller does."""
         pod.process = self.hosts.start(host or pod.name, self.folder / f"{pod.name}.log", pod.workload.command,
-                                       {"PATH": f"{self.telar.parent}:{os.environ['PATH']}"}, volumes=self.volumes(pod))
+                                       {"PATH": f"{PROGRAM}:{os.environ['PATH']}"}, volumes=self.volumes(pod), user=pod.workload.user)
 
     def role(self, role):
         return [pod for pod in self.pods if pod.workload.labels["role"] == role]
