@@ -76,6 +76,17 @@ constexpr std::array<std::pair<const char*, int>, 3> kLargeTransfers{
      {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20},
      {GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20}}};
 
+/// A host that is gone without a word (power, a cut cable, a pod that moved) is found out: asked after 10 s of silence, given up after 10
+/// more. Without this a stream that waits for an answer would wait for TCP, a quarter of an hour.
+constexpr int kKeepAlive = 10'000;  // milliseconds
+constexpr std::array<std::pair<const char*, int>, 5> kAliveness{
+    {{GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAlive},
+     {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAlive},
+     {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+     {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
+     // Of the server, which else takes such questions for an attack.
+     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000}}};
+
 /// Why the system does not let us listen there; gRPC does not tell.
 std::string why_not(const Address& address) {
   addrinfo hints{};
@@ -123,6 +134,7 @@ SecureServerBuilder::SecureServerBuilder(const std::string& address, const Secur
   // Two servers on one port would share its connections; the second is to fail.
   builder_.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   for (const auto& [name, value] : kLargeTransfers) builder_.AddChannelArgument(name, value);
+  for (const auto& [name, value] : kAliveness) builder_.AddChannelArgument(name, value);
   builder_.AddListeningPort(address_.text(), server_credentials(security), &port_);
 }
 
@@ -152,6 +164,9 @@ std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const 
   // A proxy for the web (http_proxy) is not meant for the processes of a job.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   for (const auto& [name, value] : kLargeTransfers) arguments.SetInt(name, value);
+  for (const auto& [name, value] : kAliveness) arguments.SetInt(name, value);
+  // A server that was started again elsewhere has its name, and another address.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
   return grpc::CreateCustomChannel(Address::parse(address).text(), channel_credentials(security), arguments);
 }
 

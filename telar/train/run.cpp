@@ -116,7 +116,7 @@ class Run {
     LogObserver log = make_log(folder, session, trainer.state(), resumed);
     CheckpointObserver checkpoints(
         folder.checkpoints(), session,
-        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
+        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep, cluster != nullptr},
         {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&] {
           if (cluster) cluster->fetch(session);
           log.sync();
@@ -228,6 +228,7 @@ class Run {
     options.loader_threads = static_cast<int>(job_.data.threads);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
+    options.pause_steps = job_.output.checkpoint_steps;
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     return options;
   }
