@@ -86,10 +86,13 @@ class Hosts:
                 for where, device in ((host, "eth0"), (switch, port)) if name not in self.unlimited else ():
                     do("tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate, "burst", "256kb",
                        "latency", "100ms")
+            name = next(iter(self.addresses))
+            if self.start(name, os.devnull, ["true"]).wait(10) != 0:
+                raise CannotBeHere("a process with names and process numbers of its own (unshare) cannot be started there")
         except FileNotFoundError as missing:
             self.__exit__()
             raise CannotBeHere(f"the program {missing.filename} is missing (scripts/setup hosts)") from missing
-        except CannotBeHere:
+        except BaseException:
             self.__exit__()
             raise
         return self
