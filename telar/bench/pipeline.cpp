@@ -1,0 +1,97 @@
+#include "telar/bench/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "telar/bench/workloads.h"
+#include "telar/core/error.h"
+#include "telar/runtime/operation_costs.h"
+
+namespace telar::bench {
+
+namespace {
+
+Cluster cluster_of(int64_t stages, int threads) {
+  Cluster cluster;
+  for (int64_t s = 0; s < stages; ++s) {
+    DeviceSpec device{"cpu", threads, {}};
+    for (int t = 0; t < threads; ++t) device.cores.push_back(static_cast<int>(s) * threads + t);
+    cluster.devices.push_back(device);
+  }
+  return cluster;
+}
+
+std::string cut_text(const Program& program) {
+  std::string text;
+  for (size_t w = 1; w < program.workers.size(); ++w) {
+    const Node& first = program.workers[w].gradient.nodes().front();
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", first.scope, first.op->name());
+  }
+  return text;
+}
+
+/// Processor milliseconds of a call, over all threads.
+template <typename Body>
+double processor_ms(const Body& body) {
+  constexpr int kCalls = 10;
+  const std::clock_t start = std::clock();
+  for (int i = 0; i < kCalls; ++i) body();
+  return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / kCalls;
+}
+
+void check(const PipelineOptions& options) {
+  const auto within = [](const char* name, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most) throw user_error("{} is {}; give {} to {}", name, value, least, most);
+  };
+  within("the batch", options.batch, 1, 1 << 20);
+  within("the number of stages", options.stages, 2, 1024);
+  within("the number of micro-batches", options.micro_batches, 1, options.batch);
+  within("the number of threads", options.threads, 1, 1024);
+  within("the number of rounds", options.rounds, 1, 1000);
+}
+
+}  // namespace
+
+PipelineFigures measure_pipeline(const PipelineOptions& options) {
+  check(options);
+  Workload workload = make_workload(options.workload);
+  workload.options.batch = options.batch;
+  const TrainingStep step = make_training_step(workload.model, workload.options);
+  const Cluster one = cluster_of(1, options.threads);
+  const Cluster all = cluster_of(options.stages, options.threads);
+  const StrategyOptions strategy{.micro_batches = options.micro_batches};
+
+  Session single(make_single()->rewrite(step, one), one, {.seed = 1});
+  Session pipeline(balanced_pipeline(step, all, strategy), all, {.seed = 1});
+  const Samples samples(workload, options.batch);
+  int64_t number = 0;
+  const auto stepper = [&](Session& session, int64_t size) {
+    return [&, size] {
+      BatchView view = samples.view();
+      view.size = size;
+      session.train(view, {.learning_rate = 1e-4F, .step = ++number, .epoch = 0});
+    };
+  };
+  const int64_t micro_batch = (options.batch + options.micro_batches - 1) / options.micro_batches;
+  const auto single_step = stepper(single, options.batch);
+  const auto small_step = stepper(single, micro_batch);
+  const auto pipeline_step = stepper(pipeline, options.batch);
+  PipelineFigures figures;
+  for (int round = 0; round < options.rounds; ++round) {
+    figures.single.milliseconds.push_back(time_calls(options.seconds, single_step).median());
+    figures.micro_batch.milliseconds.push_back(time_calls(options.seconds / 4, small_step).median());
+    figures.pipeline.milliseconds.push_back(time_calls(options.seconds, pipeline_step).median());
+  }
+  figures.bubble = *pipeline.bubble();
+  figures.single_processor_ms = processor_ms(single_step);
+  figures.pipeline_processor_ms = processor_ms(pipeline_step);
+  for (const OperationCost& cost : measure_costs(step, one.devices.front(), options.micro_batches)) {
+    figures.batch_operations_ms += 1e3 * cost.batch;
+    figures.micro_batch_operations_ms += 1e3 * cost.micro_batches;
+  }
+  figures.cuts = cut_text(pipeline.program());
+  return figures;
+}
+
+}  // namespace telar::bench
