@@ -213,7 +213,7 @@ class Callbacks {
       }
     }
     const std::string model = w_.text(*fit_.model);
-    const std::string backend = w_.keras_module("backend");
+    const std::string backend = w_.keras_module("backend", fit_.call);
     return w_.dialect.module() + ".callbacks.LearningRateWarmupCallback(initial_lr=float(" + backend +
            ".get_value(" + model + ".optimizer.learning_rate)), warmup_epochs=" + std::to_string(epochs) +
            ", momentum_correction=False)";

@@ -170,19 +170,20 @@ class Follower {
   std::vector<const Node*> met_;
 };
 
-std::string sharing_function(KerasWeaving& w) {
+std::string sharing_function(KerasWeaving& w, const Node* at) {
   std::string name = w.names.fresh("shard");
-  const std::string tf = w.tensorflow();
+  const std::string tf = w.tensorflow(at);
   const std::string& hvd = w.dialect.module();
-  w.dialect.function({"def " + name + "(dataset):",
-                      "    # As many samples for every process: those that do not divide are left out.",
-                      "    samples = int(dataset.cardinality())",
-                      "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
-                      "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
-                          ".int64), lambda count, *sample: count + 1))",
-                      "    if samples != " + tf + ".data.INFINITE_CARDINALITY:",
-                      "        dataset = dataset.take(samples // " + hvd + ".size() * " + hvd + ".size())",
-                      "    return dataset.shard(" + hvd + ".size(), " + hvd + ".rank())"});
+  w.dialect.function(
+      {"def " + name + "(dataset):",
+       "    # As many samples for every process: those that do not divide are left out.",
+       "    samples = int(dataset.cardinality())", "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
+       "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
+           ".int64), lambda count, *sample: count + 1))",
+       "    if samples != " + tf + ".data.INFINITE_CARDINALITY:",
+       "        dataset = dataset.take(samples // " + hvd + ".size() * " + hvd + ".size())",
+       "    return dataset.shard(" + hvd + ".size(), " + hvd + ".rank())"},
+      at);
   return name;
 }
 
@@ -247,7 +248,7 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
     }
   }
   w.dialect.use(whole);
-  w.edits.insert(whole->begin, sharing_function(w) + "(");
+  w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
   w.edits.explain(whole->line, "the dataset is shared out", why);
   if (shuffles(w, whole)) w.draws_alike = true;

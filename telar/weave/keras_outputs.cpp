@@ -50,8 +50,8 @@ void write_saves(KerasWeaving& w) {
     if (!method && !by_name) continue;
     const Node* path = w.names.argument(call, "filepath", by_name ? 1 : 0);
     if (path == nullptr || !is_inside(path, call)) continue;
-    const std::string os = w.dialect.module_name("os");
-    const std::string tempfile = w.dialect.module_name("tempfile");
+    const std::string os = w.dialect.module_name("os", call);
+    const std::string tempfile = w.dialect.module_name("tempfile", call);
     const std::string text = w.text(*path);
     w.edits.replace(*path, text + " if " + w.dialect.is_first(call) + " else " + os + ".path.join(" +
                                tempfile + ".mkdtemp(), " + os + ".path.basename(" + text + "))");
@@ -70,7 +70,7 @@ void write_keras_outputs(KerasWeaving& w) {
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::return_) ||
                        call->parent->is(Kind::with_item);
     if (!whole) w.refuse(call, "keep the writer in a variable, so that one process alone can have one");
-    w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow() +
+    w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow(call) +
                                   ".summary.create_noop_writer()");
     w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");
   }

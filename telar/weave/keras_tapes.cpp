@@ -31,7 +31,8 @@ class Tapes {
       if (loop.trains) write_loop(loop);
       add_loop(loops, loop);
     }
-    TorchWeaving sums{w_.names, loops, w_.edits, w_.dialect, w_.tensorflow()};
+    TorchWeaving sums{w_.names, loops, w_.edits, w_.dialect,
+                      [this](const Node* at) { return w_.tensorflow(at); }};
     check_control_flow(sums);
     write_metrics(sums);
   }
@@ -86,7 +87,7 @@ class Tapes {
     std::string module = w_.dialect.module();
     if (!w_.program.fits.empty()) {
       module = w_.names.fresh("hvd_tf");
-      w_.dialect.import("import horovod.tensorflow as " + module);
+      w_.dialect.import("import horovod.tensorflow as " + module, tape.with);
     }
     w_.dialect.use(tape.with);
     w_.edits.after(*tape.with, {name + " = " + module + ".DistributedGradientTape(" + name + ")"});
@@ -169,7 +170,10 @@ class Tapes {
       const int place = w_.names.place(at);
       if (place < 0) break;
       const Node* scope = w_.names.scope(place);
-      if (scope->is(Kind::module) || scope == function_of(loop.loop)) return w_.text(*at);
+      const bool here =
+          scope->is(Kind::module) ? w_.names.means_the_same(at, loop.loop) : scope == function_of(loop.loop);
+      if (here) return w_.text(*at);
+      if (scope->is(Kind::module)) break;
       if (scope->is(Kind::class_def) && class_of(loop.loop) != nullptr && class_of(at) == class_of(loop.loop))
         return w_.text(*at);
       const Node* given = nullptr;
@@ -201,7 +205,8 @@ class Tapes {
     const std::string name = w_.names.fresh("sum_metric");
     const std::string& hvd = w_.dialect.module();
     w_.dialect.function({"def " + name + "(metric):", "    for variable in metric.variables:",
-                         "        variable.assign(" + hvd + ".allreduce(variable, op=" + hvd + ".Sum))"});
+                         "        variable.assign(" + hvd + ".allreduce(variable, op=" + hvd + ".Sum))"},
+                        loop.loop);
     std::vector<std::string> text;
     text.reserve(metrics.size());
     for (const std::string& metric : metrics) text.push_back(name + "(" + metric + ")");

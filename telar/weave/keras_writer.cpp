@@ -7,24 +7,24 @@
 
 namespace telar::weave {
 
-std::string KerasWeaving::tensorflow() const {
+std::string KerasWeaving::tensorflow(const Node* at) const {
   for (const auto& [module, statement] : names.imports()) {
-    if (!statement->is(Kind::import) || statement->parent != names.tree().root()) continue;
+    if (!statement->is(Kind::import) || statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
       if (alias->text == "tensorflow") return alias->as_name.empty() ? alias->text : alias->as_name;
       // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
     }
   }
-  if (names.is_used("tf")) return dialect.module_name("tensorflow");
-  dialect.import("import tensorflow as tf");
+  if (names.is_used_in(module_of(at), "tf")) return dialect.module_name("tensorflow", at);
+  dialect.import("import tensorflow as tf", at);
   return "tf";
 }
 
-std::string KerasWeaving::keras_module(const std::string& part) const {
+std::string KerasWeaving::keras_module(const std::string& part, const Node* at) const {
   // What is imported already under a name of its own.
   for (const auto& [module, statement] : names.imports()) {
-    if (statement->parent != names.tree().root()) continue;
+    if (statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
       const std::string whole =
           statement->is(Kind::import) ? alias->text : statement->text + "." + alias->text;
@@ -39,9 +39,9 @@ std::string KerasWeaving::keras_module(const std::string& part) const {
     }
   }
   if (program.standalone) {
-    dialect.import("from keras import " + part);
+    dialect.import("from keras import " + part, at);
   } else {
-    dialect.import("from tensorflow.keras import " + part);
+    dialect.import("from tensorflow.keras import " + part, at);
   }
   return part;
 }
@@ -104,11 +104,11 @@ void write_seeds(KerasWeaving& w) {
     w.dialect.at_start({line});
     w.edits.explain(at, line, "what decides which samples a process gets must agree in all processes");
   };
-  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow() + ".random.set_seed(0)", 1);
+  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(w.dialect.script()) + ".random.set_seed(0)", 0);
   if (drawn_numpy != nullptr && !numpy_seed)
-    agree(w.dialect.module_name("numpy") + ".random.seed(0)", drawn_numpy->line);
+    agree(w.dialect.module_name("numpy", w.dialect.script()) + ".random.seed(0)", drawn_numpy->line);
   if (drawn_python != nullptr && !python_seed)
-    agree(w.dialect.module_name("random") + ".seed(0)", drawn_python->line);
+    agree(w.dialect.module_name("random", w.dialect.script()) + ".seed(0)", drawn_python->line);
 }
 
 bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }
@@ -117,25 +117,27 @@ void write_start(KerasWeaving& w) {
   Dialect& dialect = w.dialect;
   const std::string& module = dialect.module();
   if (dialect.is_tf_distribute()) {
-    const std::string tf = w.tensorflow();
-    const std::string os = dialect.module_name("os");
-    dialect.write({module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
+    const std::string tf = w.tensorflow(dialect.script());
+    const std::string os = dialect.module_name("os", dialect.script());
+    dialect.write("",
+                  {module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
                        os + ".environ else " + tf + ".distribute.MirroredStrategy()",
                    w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
                        ".cluster_resolver.task_id == 0"},
                   {});
-    w.edits.explain(1, module + " = …",
+    w.edits.explain(0, module + " = …",
                     "all GPUs of this host, or, where TF_CONFIG names a cluster, of all its workers");
     return;
   }
+  std::string import;
   if (w.program.fits.empty()) {
-    dialect.import("import horovod.tensorflow as " + module);
+    import = "import horovod.tensorflow as " + module;
   } else {
-    dialect.import(std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") +
-                   "keras as " + module);
+    import =
+        std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") + "keras as " + module;
   }
-  w.edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
-  dialect.write({module + ".init()"}, {});
+  w.edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
+  dialect.write(import, {module + ".init()"}, {});
 }
 
 }  // namespace
@@ -144,8 +146,10 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
   Dialect dialect(names, edits, choices);
   KerasWeaving weaving{names, program, edits, dialect};
   const std::string& hvd = dialect.module();
-  dialect.set_barrier(program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow() + ".constant(0.0))"
-                                           : hvd + ".allreduce(0.0, name=\"barrier\")");
+  dialect.set_barrier([&](const Node* at) {
+    return program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow(at) + ".constant(0.0))"
+                                : hvd + ".allreduce(0.0, name=\"barrier\")";
+  });
   write_keras_devices(weaving);
   write_keras_fits(weaving);
   if (has_steps_of_own(weaving)) write_keras_tapes(weaving);

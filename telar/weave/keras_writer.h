@@ -29,10 +29,10 @@ struct KerasWeaving {
   bool shares_samples() const { return !dialect.choices().divide_epochs; }
   /// Steps of the optimizer are fewer than the script counts: by the number of processes.
   bool has_fewer_steps() const { return grows(); }
-  /// What the script calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
-  std::string keras_module(const std::string& part) const;
+  /// What the file that `at` is in calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
+  std::string keras_module(const std::string& part, const Node* at) const;
   /// What it calls tensorflow.
-  std::string tensorflow() const;
+  std::string tensorflow(const Node* at) const;
 };
 
 /// Writes the parallel form of a Keras program for Horovod or tf.distribute. Throws Refusal.

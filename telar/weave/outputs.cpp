@@ -90,7 +90,7 @@ class Outputs {
     if (logs_) {
       dialect_.at_start({"if " + dialect_.is_other(nullptr_place()) + ":",
                          "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
-      edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0",
+      edits_.explain(0, "logging.disable(logging.INFO) on every rank but 0",
                      "one process reports; warnings come from all");
     }
   }
@@ -202,7 +202,8 @@ class Outputs {
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
-                       "        print(*values, **options)"});
+                       "        print(*values, **options)"},
+                      call);
     edits_.replace(*call->child("func"), name);
     edits_.explain(call->line, "print becomes " + name,
                    "every process computes what is printed, one prints it");
@@ -240,8 +241,8 @@ class Outputs {
 
   void null_device(const Node* call, const Node* path) {
     some_call_ = call;
-    edits_.insert(path->end,
-                  " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os") + ".devnull");
+    edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os", call) +
+                                 ".devnull");
     edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
                    "the other ranks write the same into the null device");
   }
@@ -283,7 +284,7 @@ class Outputs {
   void visit_log(const Node* call, const std::string& callee) {
     some_call_ = call;
     logs_ = true;
-    logging_ = dialect_.module_name("logging");
+    logging_ = dialect_.module_name("logging", dialect_.script());
     const Node* path = callee == "logging.FileHandler"   ? names_.argument(call, "filename", 0)
                        : callee == "logging.basicConfig" ? names_.argument(call, "filename", -1)
                                                          : nullptr;

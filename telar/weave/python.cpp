@@ -126,10 +126,26 @@ bool is_utf8(std::string name) {
   return name == "utf-8" || name == "utf8" || name == "utf-8-sig" || name.starts_with("utf-8-");
 }
 
+bool is_a(PyObject* object, std::string_view kind) {
+  const std::string_view full = Py_TYPE(object)->tp_name;
+  return full.substr(full.rfind('.') + 1) == kind;
+}
+
+/// `if __name__ == "__main__":`
+bool is_main_guard(PyObject* statement) {
+  if (!is_a(statement, "If")) return false;
+  const Ref test(PyObject_GetAttrString(statement, "test"));
+  if (!test || !is_a(test.get(), "Compare")) return false;
+  const Ref left(PyObject_GetAttrString(test.get(), "left"));
+  return left && is_a(left.get(), "Name") && attribute_text(left.get(), "id") == "__name__";
+}
+
 /// Copies a tree of Python's into ours.
 class Copy {
  public:
-  explicit Copy(Tree& tree) : tree_(tree) {}
+  /// `first_line`: of the file within the tree. Of a file that is imported what it does as a script is left out.
+  Copy(Tree& tree, int first_line, bool is_imported)
+      : tree_(tree), lines_before_(first_line - 1), is_imported_(is_imported) {}
 
   Node* node(PyObject* object, bool inside_fstring) {
     const Shape& shape = shape_of(Py_TYPE(object));
@@ -175,9 +191,9 @@ class Copy {
   void place(PyObject* object, Node& copy) const {
     if (PyObject_HasAttrString(object, "lineno") == 0) return;
     const auto number = [&](const char* name) { return static_cast<int>(attribute_number(object, name)); };
-    copy.line = number("lineno");
+    copy.line = lines_before_ + number("lineno");
     copy.begin = tree_.offset(copy.line, number("col_offset"));
-    copy.end = tree_.offset(number("end_lineno"), number("end_col_offset"));
+    copy.end = tree_.offset(lines_before_ + number("end_lineno"), number("end_col_offset"));
   }
 
   void add(Node& copy, std::string_view name, PyObject* value) {
@@ -202,7 +218,11 @@ class Copy {
       for (Py_ssize_t i = 0; i < size; ++i) copy.global_names.push_back(text_of(PyList_GetItem(values, i)));
       return;
     }
-    for (Py_ssize_t i = 0; i < size; ++i) attach(copy, name, PyList_GetItem(values, i));
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      PyObject* value = PyList_GetItem(values, i);
+      if (is_imported_ && copy.is(Kind::module) && is_main_guard(value)) continue;
+      attach(copy, name, value);
+    }
   }
 
   void attach(Node& copy, std::string_view name, PyObject* value) {
@@ -228,6 +248,8 @@ class Copy {
   }
 
   Tree& tree_;
+  int lines_before_;
+  bool is_imported_;
   std::unordered_map<PyTypeObject*, Shape> shapes_;
 };
 
@@ -305,11 +327,17 @@ Ref syntax(const std::string& file, const std::string& text) {
 
 }  // namespace
 
-Tree parse(const std::string& file, const std::string& text) {
-  const Ref module = syntax(file, text);
-  Tree tree(file, text);
-  tree.set_root(Copy(tree).node(module.get(), false));
-  tree.root()->end = text.size();
+Tree parse(std::vector<SourceFile> files) {
+  std::vector<Ref> modules;
+  modules.reserve(files.size());
+  for (const SourceFile& file : files) modules.push_back(syntax(file.name, file.text));
+  Tree tree(std::move(files));
+  for (size_t i = 0; i < modules.size(); ++i) {
+    Part& part = tree.parts()[i];
+    part.root = Copy(tree, part.first_line, i + 1 < modules.size()).node(modules[i].get(), false);
+    part.root->begin = part.begin;
+    part.root->end = part.end;
+  }
   return tree;
 }
 

@@ -57,14 +57,18 @@ void add(std::vector<const Node*>& found, const std::vector<const Node*>& more) 
 std::string Names::qualified(const Node* expression) const {
   const Deeper deeper(depth_);
   if (expression == nullptr || deeper.too_deep()) return {};
-  if (expression->is(Kind::attribute)) {
+  const bool of_module = expression->is(Kind::attribute) && modules_.size() > 1 &&
+                         !module_path(expression->child("value")).empty();
+  if (expression->is(Kind::attribute) && !of_module) {
     const std::string base = qualified(expression->child("value"));
     return base.empty() ? std::string() : canonical(base + "." + expression->text);
   }
-  if (!expression->is(Kind::name)) return {};
+  if (!expression->is(Kind::name) && !of_module) return {};
   const int where = place(expression);
+  if (where < 0 && of_module) return {};
   if (where < 0) {
-    for (const std::string& module : star_imports_) {
+    for (const auto& [importer, module] : star_imports_) {
+      if (importer != module_of(expression)) continue;
       if (module.starts_with("torch") || module.find("keras") != std::string::npos) {
         const bool builtin = expression->text == "print" || expression->text == "open" ||
                              expression->text == "enumerate" || expression->text == "len" ||
@@ -75,6 +79,7 @@ std::string Names::qualified(const Node* expression) const {
     return expression->text;
   }
   const Place& held = places_[static_cast<size_t>(where)];
+  if (!held.module.empty()) return {};
   if (!held.imported.empty()) return canonical(held.imported);
   if (held.values.size() != 1 || held.values[0].part >= 0 || held.values[0].element) return {};
   const Node* value = held.values[0].node;
@@ -169,7 +174,9 @@ bool Names::derives(const Node* class_def, const std::vector<std::string_view>& 
 const Node* Names::definition(const Node* expression) const {
   const Deeper deeper(depth_);
   if (expression == nullptr || deeper.too_deep()) return nullptr;
-  if (expression->is(Kind::attribute)) {
+  const bool of_module = expression->is(Kind::attribute) && modules_.size() > 1 &&
+                         !module_path(expression->child("value")).empty();
+  if (expression->is(Kind::attribute) && !of_module) {
     if (const Node* owner = owner_class(expression->child("value"))) return method(owner, expression->text);
     const Node* receiver = expression->child("value");
     if (receiver->is(Kind::call) && qualified(receiver->child("func")) == "super") {
@@ -182,7 +189,7 @@ const Node* Names::definition(const Node* expression) const {
     }
     return nullptr;
   }
-  if (!expression->is(Kind::name)) return nullptr;
+  if (!expression->is(Kind::name) && !expression->is(Kind::alias) && !of_module) return nullptr;
   const int where = place(expression);
   if (where < 0) return nullptr;
   constexpr int kDefinition = -3;  // no part of a tuple
@@ -191,7 +198,8 @@ const Node* Names::definition(const Node* expression) const {
     for (const Value& value : values(where)) {
       if (value.node->is_function() || value.node->is(Kind::class_def)) {
         add(definitions, {value.node});
-      } else if (value.node->is(Kind::name) && value.part < 0 && !value.element) {
+      } else if ((value.node->is(Kind::name) || value.node->is(Kind::alias)) && value.part < 0 &&
+                 !value.element) {
         if (const Node* other = definition(value.node)) add(definitions, {other});
       }
     }
@@ -237,9 +245,12 @@ const Node* Names::owner_class(const Node* expression) const {
     std::vector<const Node*> found;
     for (const Node* origin : origins(expression)) {
       const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
-      // Classes are called by their names; an attribute that is called is a method.
-      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name))
-        candidate = definition(origin->child("func"));
+      // Classes are called by their names; an attribute that is called is a method, unless it is one of a module.
+      const Node* function = origin->is(Kind::call) ? origin->child("func") : nullptr;
+      if (function != nullptr &&
+          (function->is(Kind::name) || (function->is(Kind::attribute) && modules_.size() > 1 &&
+                                        !module_path(function->child("value")).empty())))
+        candidate = definition(function);
       if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
     }
     return found;
@@ -312,6 +323,7 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
   if (deeper.too_deep()) cut_ = true;
   if (expression == nullptr || deeper.too_deep()) return found;
   switch (expression->kind) {
+    case Kind::alias:
     case Kind::name:
     case Kind::attribute:
     case Kind::subscript: {

@@ -106,9 +106,10 @@ class Epochs {
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (loop.loader->is(Kind::call))
       w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
-    const auto lines_for = [&](const std::string& of, const std::string& epoch) {
+    const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
+      w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", before);
       return std::vector<std::string>{"if isinstance(" + of + ".sampler, DistributedSampler):", "    " + set};
     };
     const Node* at = loop.loop;
@@ -123,13 +124,13 @@ class Epochs {
         if (epoch.empty()) continue;
         const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {
-          insert(at, lines_for(loader, inner));
+          insert(at, lines_for(loader, inner, at));
           return;
         }
         // The function does not know the epoch; its caller does, if it knows the loader.
         const std::string outer = handed_up(nodes, step, loop.loader);
         if (outer.empty()) break;
-        insert(statement_of(nodes[step]), lines_for(outer, epoch));
+        insert(statement_of(nodes[step]), lines_for(outer, epoch, nodes[step]));
         return;
       }
     }
@@ -172,7 +173,10 @@ class Epochs {
       if (place < 0) return {};
       if (!w_.names.is_parameter(place)) {
         // A global, or an attribute of the same object.
-        if (w_.names.scope(place)->is(Kind::module)) continue;
+        if (w_.names.scope(place)->is(Kind::module)) {
+          if (!w_.names.means_the_same(expression, nodes[i])) return {};
+          continue;
+        }
         if (!w_.names.scope(place)->is(Kind::class_def) || class_of(nodes[i]) != class_of(nodes[0]))
           return {};
         continue;
@@ -219,7 +223,7 @@ class Epochs {
     const auto agree = [&](const Node* drawn, bool seeded, const std::string& module,
                            const std::string& function) {
       if (drawn == nullptr || seeded) return;
-      start.push_back(w_.dialect.module_name(module) + function);
+      start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
       w_.edits.explain(
           drawn->line, start.back(),
           "what is drawn before training, such as a split of the data, must agree in all processes");
@@ -241,14 +245,14 @@ class Epochs {
           std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end())
         continue;
       differ_before_.push_back(outer);
-      const std::string torch = w_.dialect.module_name("torch");
+      const std::string torch = w_.dialect.module_name("torch", outer);
       std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " +
                                        w_.dialect.rank(outer) + ")"};
       if (numpy_seed)
-        text.push_back(w_.dialect.module_name("numpy") + ".random.seed(" + torch +
+        text.push_back(w_.dialect.module_name("numpy", outer) + ".random.seed(" + torch +
                        ".initial_seed() % 2**32)");
       if (python_seed)
-        text.push_back(w_.dialect.module_name("random") + ".seed(" + torch + ".initial_seed())");
+        text.push_back(w_.dialect.module_name("random", outer) + ".seed(" + torch + ".initial_seed())");
       w_.edits.before(*outer, text);
       w_.edits.explain(outer->line, text[0],
                        "dropout, noise and augmentation must differ between the processes");

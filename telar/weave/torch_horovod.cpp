@@ -104,9 +104,10 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer) {
     });
     const bool constant = count != nullptr && count->is(Kind::constant);
     const int place = count == nullptr ? -1 : w.names.place(count);
-    const bool visible = place >= 0 && (w.names.scope(place)->is(Kind::module) ||
-                                        w.names.scope(place) == function_of(optimizer.call) ||
-                                        class_of(optimizer.call) == class_of(call));
+    const bool visible =
+        place >= 0 &&
+        ((w.names.scope(place)->is(Kind::module) && w.names.means_the_same(count, optimizer.call)) ||
+         w.names.scope(place) == function_of(optimizer.call) || class_of(optimizer.call) == class_of(call));
     if (!constant && !visible) {
       w.refuse(call,
                "after how many batches the optimizer steps is not known where it is made; write it as (i + "

@@ -71,7 +71,7 @@ class Loaders {
 
   std::string sampler(const Node* call, const std::string& of, const std::string& options) {
     const bool horovod = w_.dialect.is_horovod();
-    w_.dialect.import("from torch.utils.data.distributed import DistributedSampler");
+    w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", call);
     w_.dialect.use(call);
     const std::string group =
         horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call)
@@ -132,10 +132,10 @@ class Loaders {
     } else if (callee == "torch.utils.data.SubsetRandomSampler") {
       const Node* indices = w_.names.argument(made, "indices", 0);
       if (!is_plain(indices)) w_.refuse(made, "keep the indices in a variable first");
-      if (function_of(made) != function_of(call))
+      if (function_of(made) != function_of(call) || module_of(made) != module_of(call))
         w_.refuse(made, "make the sampler where its loader is made");
       const Node* dataset = w_.names.argument(call, "dataset", 0);
-      w_.dialect.import("from torch.utils.data import Subset");
+      w_.dialect.import("from torch.utils.data import Subset", call);
       w_.edits.replace(*dataset, "Subset(" + w_.text(*dataset) + ", " + w_.text(*indices) + ")");
       w_.edits.replace(*made, sampler(made, w_.text(*indices), ""));
     } else if (callee == "torch.utils.data.WeightedRandomSampler") {
@@ -145,7 +145,7 @@ class Loaders {
         w_.refuse(made, "remove its generator: each process needs one of its own");
       }
       w_.edits.replace(*count, divided(w_.names.tree(), *count, w_.dialect.size(made)));
-      const std::string torch = w_.dialect.module_name("torch");
+      const std::string torch = w_.dialect.module_name("torch", made);
       w_.edits.add_argument(*made,
                             "generator=" + torch + ".Generator().manual_seed(" + w_.dialect.rank(made) + ")");
     } else {

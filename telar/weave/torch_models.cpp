@@ -93,7 +93,7 @@ class Wrapping {
     }
     wrapped.before = place_for(wrapped, statement_of(at));
     write_data_parallel(wrapped);
-    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel");
+    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
     w_.dialect.use(wrapped.before);
     const std::string options = forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "";
     w_.edits.before(*wrapped.before,
@@ -117,6 +117,8 @@ class Wrapping {
         if (mention->store) assigned.push_back(mention);
       }
       if (assigned.empty()) w_.refuse(statement, "make the model in a variable before its optimizer");
+      if (module_of(assigned.back()) != module_of(statement))
+        w_.refuse(statement, "make the model, or its optimizer, in a function of the same file");
       const auto& block = block_of(statement_of(assigned.back()));
       for (size_t i = 0; i + 1 < block.size(); ++i) {
         if (block[i] == statement_of(assigned.back())) return block[i + 1];

@@ -11,8 +11,8 @@ struct TorchWeaving {
   const TorchProgram& program;
   Edits& edits;
   Dialect& dialect;
-  /// What the script calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
-  std::string tensorflow = {};
+  /// What the file that a node is in calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
+  std::function<std::string(const Node*)> tensorflow = {};
   bool gpu = false;  ///< uses_gpu(names)
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
