@@ -240,7 +240,10 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
 /// What the script's first import needs stands before it.
 void Dialect::write_first(size_t first_use, const std::vector<std::string>& top) {
   for (const Node* statement : script()->list("body")) {
-    if (statement->begin == first_use && is_import(*statement)) return edits_.before(*statement, top);
+    if (statement->begin != first_use || !is_import(*statement)) continue;
+    std::vector<std::string> text = top;
+    text.emplace_back();
+    return edits_.before(*statement, text);
   }
   throw Refusal{names_.tree().main().first_line, "the imports",
                 "put the imports at the top of the file, before the first statement that does something"};

@@ -143,8 +143,11 @@ void Names::collect_bindings() {
         names_in_[module_of(&node)].insert(node.text);
         if (node.store) bind(&node, node.text);
         break;
-      case Kind::arg:
       case Kind::function_def:
+        has_call_methods_ = has_call_methods_ || node.text == "__call__";
+        bind(&node, node.text);
+        break;
+      case Kind::arg:
       case Kind::async_function_def:
       case Kind::class_def: bind(&node, node.text); break;
       case Kind::except_handler:

@@ -50,7 +50,7 @@ class Names {
   std::string callee(const Node* call) const;
   /// The function or class of this file that an expression stands for; null when none or not one alone.
   const Node* definition(const Node* expression) const;
-  /// The function (for a class its __init__) that a call runs.
+  /// The function (for a class its __init__, for an object its __call__) that a call runs.
   const Node* called_function(const Node* call) const;
   /// A method of a class or of its bases in this file.
   const Node* method(const Node* class_def, std::string_view name) const;
@@ -129,6 +129,7 @@ class Names {
   std::unordered_map<const Node*, std::unordered_set<std::string>> bound_;
   std::unordered_map<const Node*, std::unordered_set<std::string>> global_;
   std::vector<const Node*> calls_;
+  bool has_call_methods_ = false;  ///< a class of the program defines __call__
   std::vector<std::pair<std::string, const Node*>> imports_;
   std::unordered_map<const Node*, std::unordered_set<std::string>> names_in_;  // by module
   std::vector<std::pair<const Node*, std::string>> star_imports_;              // by module

@@ -209,8 +209,13 @@ const Node* Names::definition(const Node* expression) const {
 }
 
 const Node* Names::called_function(const Node* call) const {
-  const Node* found = definition(call->child("func"));
+  const Node* function = call->child("func");
+  const Node* found = definition(function);
   if (found != nullptr && found->is(Kind::class_def)) return method(found, "__init__");
+  // An object of a class that can be called.
+  if (found == nullptr && has_call_methods_ && (function->is(Kind::name) || function->is(Kind::attribute))) {
+    if (const Node* owner = owner_class(function)) return method(owner, "__call__");
+  }
   return found;
 }
 

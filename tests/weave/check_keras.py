@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from woven import name_of, options_of, text_complaints, weave
+
 WORLD = 2
 
 
@@ -111,6 +113,7 @@ def run(script, folder, alone, target):
     os.chdir(folder + "/files")
     models, optimizers = watch(alone, target)
     sys.argv = [script]
+    sys.path.insert(0, os.path.dirname(script))
     out = io.StringIO()
     sys.stdout = out
     try:
@@ -183,10 +186,8 @@ def check(telar, script, folder, target):
 
     with open(script) as file:
         source = file.read()
-    woven = os.path.join(folder, "woven_" + os.path.basename(script))
-    options = re.findall(r"^# weave with: (.*)$", source, re.M)
-    command = [telar, "weave", "--target", target] + " ".join(options).split()
-    answer = subprocess.run(command + [script, "-o", woven], capture_output=True, text=True)
+    asked = [telar, "weave", "--target", target] + options_of(source)
+    answer, woven = weave(asked, script, folder)
     if answer.returncode == 3 and "# only horovod" in source and target != "horovod":
         return []
     if answer.returncode != 0:
@@ -228,6 +229,7 @@ def check(telar, script, folder, target):
         text = file.read()
     if "# other output:" not in source and "# not equal:" not in source and not same_text(text, outputs[0]):
         complaints.append("prints %r, the original %r" % (outputs[0], text))
+    complaints += text_complaints(telar, asked, script, woven, folder)
     if files(alone) != files(ranks[0]):
         complaints.append("writes %s, the original %s" % (sorted(files(ranks[0])), sorted(files(alone))))
     return complaints
@@ -250,7 +252,7 @@ def main():
             complaints = check(telar, script, folder, target)
             if complaints and os.environ.get("KEEP"):
                 shutil.copytree(folder, os.environ["KEEP"], dirs_exist_ok=True)
-        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, os.path.basename(script)), flush=True)
+        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, name_of(script)), flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)

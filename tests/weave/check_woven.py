@@ -3,6 +3,8 @@
 
     check_woven.py [--target ddp|horovod] TELAR SCRIPT.py...
 
+A script in a folder of `projects/` is the one that runs that project, all of which is woven.
+
 What is checked, by instruments inside the running programs:
   * the ranks start with equal weights and end with equal ones;
   * their samples are disjoint and together complete but for the sampler's padding;
@@ -15,6 +17,7 @@ A script says in a comment what cannot be equal: `# not equal: reason` (batch no
 import builtins
 import io
 import os
+import pickle
 import random
 import re
 import runpy
@@ -31,6 +34,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
+
+from woven import name_of, options_of, text_complaints, weave
 
 WORLD = 2
 real_save = torch.save
@@ -193,6 +198,7 @@ def run(script, arguments, replay):
     numpy.random.seed(0)
     random.seed(0)
     sys.argv = [script] + arguments
+    sys.path.insert(0, os.path.dirname(script))
     out = io.StringIO()
     sys.stdout = out
     try:
@@ -247,7 +253,7 @@ def form(thing):
 def form_of_file(path):
     try:
         return form(torch.load(path))
-    except AttributeError as missing:  # a whole model: its class, which is not here, is what it names
+    except (AttributeError, ModuleNotFoundError, pickle.UnpicklingError) as missing:  # a whole model: its class, which is not here, is what it names
         return str(missing)
 
 
@@ -299,10 +305,8 @@ def inside(woven, where, results):
 def check(telar, script, folder, target):
     """The complaints about one script."""
     source = real_open(script).read()
-    name = os.path.basename(script)
-    woven = os.path.join(folder, "woven_" + name)
-    asked = [telar, "weave", "--target", target] + " ".join(re.findall(r"^# weave with: (.*)$", source, re.M)).split()
-    answer = subprocess.run(asked + [script, "-o", woven], capture_output=True, text=True)
+    asked = [telar, "weave", "--target", target] + options_of(source)
+    answer, woven = weave(asked, script, folder)
     if target == "horovod" and answer.returncode == 3 and "--target ddp" in answer.stderr:
         return []
     if answer.returncode != 0:
@@ -361,13 +365,7 @@ def check(telar, script, folder, target):
             forms = [form_of_file(os.path.join(where[which], path)) for which in ("original", "woven")]
             if forms[0] != forms[1]:
                 complaints.append(f"{path} has another form than the original's: {forms[1]}")
-    if subprocess.run([telar, "weave", woven], capture_output=True, text=True).stdout != real_open(woven).read():
-        complaints.append("weaving twice changes the script")
-    diff = subprocess.run(asked + ["--diff", script], capture_output=True, text=True).stdout
-    patched = os.path.join(folder, "patched.py")
-    subprocess.run(["patch", "--silent", "-o", patched, script], input=diff, text=True, check=False)
-    if real_open(patched, newline="").read() != real_open(woven, newline="").read():
-        complaints.append("--diff applied to the script is not the woven script")
+    complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
 
 
@@ -384,7 +382,7 @@ def main():
         begin = time.time()
         with tempfile.TemporaryDirectory() as folder:
             complaints = check(telar, script, folder, target)
-        print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {os.path.basename(script)}", flush=True)
+        print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {name_of(script)}", flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
