@@ -82,8 +82,15 @@ std::string Dialect::module_name(const std::string& qualified, const Node* at) {
   for (const Node* statement : module_of(at)->list("body")) {
     if (!statement->is(Kind::import)) continue;
     for (const Node* alias : statement->list("names")) {
-      if (alias->text == qualified && !alias->as_name.empty()) return alias->as_name;
-      if (alias->text == qualified && qualified.find('.') == std::string::npos) return qualified;
+      if (alias->text != qualified) continue;
+      if (!alias->as_name.empty()) {
+        rely_on(statement, "import " + qualified + " as " + alias->as_name, at);
+        return alias->as_name;
+      }
+      if (qualified.find('.') == std::string::npos) {
+        rely_on(statement, "import " + qualified, at);
+        return qualified;
+      }
     }
   }
   if (names_.is_used_in(module_of(at), qualified) && qualified.find('.') == std::string::npos) {
@@ -93,6 +100,10 @@ std::string Dialect::module_name(const std::string& qualified, const Node* at) {
   }
   import("import " + qualified, at);
   return qualified;
+}
+
+void Dialect::rely_on(const Node* statement, const std::string& line, const Node* at) {
+  if (module_of(at) == script()) relied_on_.emplace_back(statement, line);
 }
 
 void Dialect::function(const std::vector<std::string>& text, const Node* at) {
@@ -219,6 +230,10 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   std::vector<std::string> begin = start;
   begin.insert(begin.end(), start_.begin(), start_.end());
   const bool in_guard = guard != nullptr && first_use == std::string::npos;
+  // Imports behind the first that already needs the processes.
+  for (const auto& [statement, line] : relied_on_) {
+    if (statement->begin > first_use && first_use != std::string::npos) import(line, script());
+  }
   const Needed& needed = needed_in(script());
   std::vector<std::string> top = top_of(needed);
   if (!in_guard) {

@@ -51,6 +51,8 @@ class Dialect {
   void import(const std::string& line, const Node* at) { needed_in(at).imports.insert(line); }
   /// Imports a module under its own name unless that file has it, and returns what it is called there.
   std::string module_name(const std::string& qualified, const Node* at);
+  /// Notes that what is written relies on an import of the script's own, which must then stand before it.
+  void rely_on(const Node* statement, const std::string& line, const Node* at);
   void function(const std::vector<std::string>& lines, const Node* at);
   void at_start(const std::vector<std::string>& lines);
   void use(const Node* at) { uses_.push_back(at); }
@@ -85,6 +87,7 @@ class Dialect {
   std::function<std::string(const Node*)> barrier_;
   std::map<const Node*, Needed> needed_;  // by module
   std::vector<std::string> start_;
+  std::vector<std::pair<const Node*, std::string>> relied_on_;
   std::vector<const Node*> uses_;
 };
 

@@ -196,6 +196,12 @@ void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
     if (size == nullptr || !is_inside(size, call))
       w.refuse(call, "give batch() its size itself, so that it can be changed");
     if (!w.shared.insert(size).second) continue;
+    const bool by_hand = multiply && w.program.fits.empty();
+    if (by_hand && w.names.argument(call, "drop_remainder", 1) == nullptr) {
+      w.edits.add_argument(*call, "drop_remainder=True");
+      w.edits.explain(call->line, "drop_remainder=True",
+                      "of a smaller last batch some replicas would have no part");
+    }
     w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
                                     : divided(w.names.tree(), *size, w.dialect.size(size)));
     w.edits.explain(
@@ -229,6 +235,9 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   divide_batches(w, source.batches);
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
+    if (source.batches.empty() && w.program.fits.empty())
+      w.refuse(expression, "batch it where it can be seen, so that each replica can have as many samples");
+    if (shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return;
   }

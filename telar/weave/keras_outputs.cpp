@@ -36,7 +36,12 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasLoop& loop : w.program.loops) {
     if (loop.trains && is_inside(call, loop.loop)) return true;
   }
-  return call->child("func")->is(Kind::attribute) && call->child("func")->text == "apply_gradients";
+  const Node* function = call->child("func");
+  // A metric that the replicas feed is read by all workers together.
+  if (w.dialect.is_tf_distribute() && w.program.fits.empty() && function->is(Kind::attribute) &&
+      function->text == "result")
+    return true;
+  return is_apply(call);
 }
 
 /// tf.distribute: every worker must save, since variables are gathered for it, but one into the place that is meant.
@@ -89,7 +94,7 @@ void write_keras_outputs(KerasWeaving& w) {
         const Node* function = call->child("func");
         return distribute && function->is(Kind::attribute) &&
                (function->text == "save" || function->text == "save_weights" ||
-                function->text == "save_model");
+                function->text == "save_model" || function->text == "write");
       });
 }
 

@@ -11,7 +11,11 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
   for (const auto& [module, statement] : names.imports()) {
     if (!statement->is(Kind::import) || statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
-      if (alias->text == "tensorflow") return alias->as_name.empty() ? alias->text : alias->as_name;
+      if (alias->text == "tensorflow") {
+        const std::string as = alias->as_name.empty() ? "" : " as " + alias->as_name;
+        dialect.rely_on(statement, "import tensorflow" + as, at);
+        return alias->as_name.empty() ? alias->text : alias->as_name;
+      }
       // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
     }
@@ -75,7 +79,6 @@ void write_downloads(KerasWeaving& w) {
 
 /// Which samples a process gets is drawn, so all processes must draw alike.
 void write_seeds(KerasWeaving& w) {
-  if (!w.dialect.is_horovod()) return;
   bool tensorflow_seed = false;
   bool numpy_seed = false;
   bool python_seed = false;
@@ -152,7 +155,9 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
   });
   write_keras_devices(weaving);
   write_keras_fits(weaving);
-  if (has_steps_of_own(weaving)) write_keras_tapes(weaving);
+  if (has_steps_of_own(weaving)) {
+    dialect.is_tf_distribute() ? write_keras_replicas(weaving) : write_keras_tapes(weaving);
+  }
   write_keras_optimizers(weaving);
   write_downloads(weaving);
   write_seeds(weaving);

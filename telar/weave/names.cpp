@@ -7,6 +7,7 @@ namespace telar::weave {
 
 namespace {
 
+constexpr int kUnknown = -2;  // in name_places_
 constexpr int kDeepest = 60;  // of chains of variables, calls and returns that are followed
 
 bool makes_scope(const Node& node) {
@@ -67,6 +68,7 @@ Names::Names(const Tree& tree) : tree_(tree) {
   for (const Part& part : tree.parts()) modules_[part.path] = part.root;
   collect_bindings();
   link_imports();
+  name_places_.assign(tree.nodes().size(), kUnknown);
   bind_assignments();
   // Arguments reach parameters only once it is known whose method a call runs, which arguments may tell.
   for (int round = 0; round < 4; ++round) {
@@ -322,7 +324,11 @@ void Names::collect_mentions() {
 
 int Names::place(const Node* expression) const {
   if (expression == nullptr) return -1;
-  if (expression->is(Kind::name)) return resolve(expression, expression->text);
+  if (expression->is(Kind::name)) {
+    int& known = name_places_[expression->number];
+    if (known == kUnknown) known = resolve(expression, expression->text);
+    return known;
+  }
   if (expression->is(Kind::arg)) return place_of(scope_of(expression), expression->text);
   if (expression->is(Kind::alias)) {
     const auto found = alias_places_.find(expression);

@@ -47,7 +47,7 @@ class Names {
   /// that nothing binds is itself ("print"). Empty when the expression is something else.
   std::string qualified(const Node* expression) const;
   /// The same for what a call calls, seen through functools.partial and variables.
-  std::string callee(const Node* call) const;
+  const std::string& callee(const Node* call) const;
   /// The function or class of this file that an expression stands for; null when none or not one alone.
   const Node* definition(const Node* expression) const;
   /// The function (for a class its __init__, for an object its __call__) that a call runs.
@@ -122,6 +122,7 @@ class Names {
   std::vector<const Node*> return_origins(const Node* function, int part) const;
   void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
   const Node* partial_of(const Node* call) const;
+  std::string find_callee(const Node* call) const;
 
   const Tree& tree_;
   std::vector<Place> places_;
@@ -150,6 +151,8 @@ class Names {
   mutable std::set<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;
+  mutable std::vector<int> name_places_;  ///< by the number of a node: what a name resolves to
+  mutable std::unordered_map<const Node*, std::string> callees_;
 };
 
 /// `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`, and Keras by any name is `keras.…`.

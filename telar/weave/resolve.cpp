@@ -94,7 +94,13 @@ const Node* Names::partial_of(const Node* call) const {
   return qualified(held[0].node->child("func")) == "functools.partial" ? held[0].node : nullptr;
 }
 
-std::string Names::callee(const Node* call) const {
+const std::string& Names::callee(const Node* call) const {
+  const auto [at, is_new] = callees_.try_emplace(call);
+  if (is_new) at->second = find_callee(call);
+  return at->second;
+}
+
+std::string Names::find_callee(const Node* call) const {
   if (const Node* partial = partial_of(call)) {
     const auto& arguments = partial->list("args");
     return arguments.empty() ? std::string() : qualified(arguments[0]);

@@ -147,7 +147,9 @@ std::string Tree::place(int line) const {
 int Tree::line_within(int line) const { return line - part_at(line_begin(line)).first_line + 1; }
 
 Node* Tree::add(Kind kind) {
+  const auto number = static_cast<uint32_t>(nodes_.size());
   Node& node = nodes_.emplace_back();
+  node.number = number;
   node.kind = kind;
   return &node;
 }

@@ -101,6 +101,7 @@ struct Node {
   Literal literal = Literal::none;
   bool store = false;           ///< of a name, attribute or subscript: it is assigned or deleted here
   bool inside_fstring = false;  ///< its span is not to be trusted (before Python 3.12)
+  uint32_t number = 0;          ///< among the nodes of its tree
   int line = 0;                 ///< 1 is the first; 0 for parts without a place
   int level = 0;                ///< of `from ..x import y`: how many dots
   size_t begin = 0;

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs Keras scripts with one process and woven with two under Horovod (or tf.distribute), and compares.
 
-    check_keras.py [--target horovod|tf-distribute] TELAR SCRIPT.py...
+    check_keras.py [--target horovod|tf-distribute|tf-workers] TELAR SCRIPT.py...
+
+tf-distribute runs a MirroredStrategy on two logical devices of one process, tf-workers a MultiWorkerMirroredStrategy in two
+processes that find each other by TF_CONFIG.
 
 It is run by the python of an environment that has TensorFlow, and for Horovod that too (scripts/weave-e2e makes them).
 What is checked, by instruments inside the running programs:
@@ -15,10 +18,12 @@ A script says in a comment what cannot be equal: `# not equal: reason` (dropout,
 `# other output: reason`.
 """
 import io
+import json
 import os
 import re
 import runpy
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -162,15 +167,35 @@ def files(folder):
     return found
 
 
+def free_ports():
+    probes = [socket.socket() for _ in range(WORLD)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
 def start(script, folder, alone, target, log):
-    me = [sys.executable, os.path.abspath(__file__), "--inside"]
+    command = [sys.executable, os.path.abspath(__file__), "--inside", script, folder, "alone" if alone else "together", target]
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="-1")
-    command = me + [script, folder, "alone" if alone else "together", target]
+    environments = [environment]
     if not alone and target == "horovod":
         runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD)] + command
+    if not alone and target == "tf-workers":
+        workers = ["127.0.0.1:%d" % port for port in free_ports()]
+        environments = [dict(environment, TF_CONFIG=json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}))
+                        for index in range(WORLD)]
     with open(log, "w") as file:
-        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=environment, timeout=240).returncode
+        started = [subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=one) for one in environments]
+        try:
+            codes = [one.wait(timeout=240) for one in started]
+        finally:
+            for one in started:
+                one.kill()
+    return max(codes, key=abs)
 
 
 def tail(log):
@@ -186,15 +211,16 @@ def check(telar, script, folder, target):
 
     with open(script) as file:
         source = file.read()
-    asked = [telar, "weave", "--target", target] + options_of(source)
+    asked = [telar, "weave", "--target", "tf-distribute" if target == "tf-workers" else target] + options_of(source)
     answer, woven = weave(asked, script, folder)
-    if answer.returncode == 3 and "# only horovod" in source and target != "horovod":
-        return []
+    golden = os.path.join(os.path.dirname(os.path.abspath(script)), "golden", "tf-distribute", os.path.basename(script) + ".refused")
+    if target != "horovod" and (answer.returncode == 2 or (answer.returncode == 3 and os.path.exists(golden))):
+        return None
     if answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
     complaints = []
     together = os.path.join(folder, "together")
-    ranks = [together + "0", together + "1"] if target == "horovod" else [together + "0"]
+    ranks = [together + "0", together + "1"] if target != "tf-distribute" else [together + "0"]
     log = os.path.join(folder, "log")
     try:
         if start(woven, together, False, target, log) != 0:
@@ -238,25 +264,31 @@ def check(telar, script, folder, target):
 def main():
     if sys.argv[1] == "--inside":
         script, folder, how, target = sys.argv[2:6]
-        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", "0")
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", str(cluster.get("task", {}).get("index", 0)))
         return run(script, folder + rank, how == "alone", target)
     target = "horovod"
     if sys.argv[1] == "--target":
         target = sys.argv[2]
         del sys.argv[1:3]
     telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    failed = 0
+    failed = refused = 0
     for script in scripts:
         begin = time.time()
         with tempfile.TemporaryDirectory() as folder:
             complaints = check(telar, script, folder, target)
             if complaints and os.environ.get("KEEP"):
                 shutil.copytree(folder, os.environ["KEEP"], dirs_exist_ok=True)
+        if complaints is None:
+            refused += 1
+            print("refused         %s" % name_of(script), flush=True)
+            continue
         print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, name_of(script)), flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
-    print("%d of %d scripts are right" % (len(scripts) - failed, len(scripts)))
+    count = len(scripts) - refused
+    print("%d of %d scripts are right%s" % (count - failed, count, ", %d are refused" % refused if refused else ""))
     return sys.exit(failed > 0)
 
 
