@@ -69,9 +69,7 @@ class Fits {
     for (const Node* given : call->list("keywords")) check_spread(call, given);
     write_data(call);
     write_epochs(call);
-    if (!w_.dialect.is_tf_distribute()) {
-      write_verbose(call, position_of(call, "verbose"));
-    }
+    write_verbose(call, position_of(call, "verbose"));
     write_keras_callbacks(w_, fit);
   }
 
@@ -311,7 +309,6 @@ class Fits {
                 "this is the dataset of the training, of which each process has its share; give the "
                 "evaluation a dataset of its own");
     }
-    if (w_.dialect.is_tf_distribute()) return;
     const std::string& method = call->child("func")->text;
     if (method.ends_with("_generator")) return;
     write_verbose(call, method == "evaluate" ? 3 : 2);

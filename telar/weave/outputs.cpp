@@ -115,6 +115,9 @@ class Outputs {
     const std::string callee = names_.callee(call);
     const Node* function = call->child("func");
     if (callee == "open" || callee == "io.open" || callee == "gzip.open") return visit_open(call);
+    if (callee.empty() && function->is(Kind::attribute) && function->text == "open" &&
+        names_.definition(function) == nullptr)
+      return visit_path(call);
     if (is_bar(callee)) return visit_bar(call);
     if (is_board(callee)) return visit_board(call);
     if (callee == "wandb.init") return visit_wandb(call);
@@ -237,6 +240,21 @@ class Outputs {
     const Node* path = names_.argument(call, "file", 0);
     if (path == nullptr) return;
     null_device(call, path);
+  }
+
+  /// `path.open("w")` of a pathlib.Path.
+  void visit_path(const Node* call) {
+    const Node* mode = names_.argument(call, "mode", 0);
+    if (mode == nullptr || !mode->is_string() || mode->text.find_first_of("wax+") == std::string::npos)
+      return;
+    some_call_ = call;
+    const Node* path = call->child("func")->child("value");
+    edits_.insert(path->begin, "(");
+    edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " +
+                                 dialect_.module_name("pathlib", call) + ".Path(" +
+                                 dialect_.module_name("os", call) + ".devnull))");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
+                   "the other ranks write the same into the null device");
   }
 
   void null_device(const Node* call, const Node* path) {

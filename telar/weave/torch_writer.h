@@ -35,6 +35,11 @@ void write_rates(TorchWeaving& weaving);               // learning rates and sch
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
 
+/// Whether a node is run where gradients are computed: in a training loop or a function that one calls, and not under no_grad.
+bool computes_gradients(const TorchWeaving& weaving, const Node* node);
+/// Refuses a method of a wrapped model that applies layers around the wrapper's forward: it would train without averaging.
+void check_method(const TorchWeaving& weaving, const Node* attribute);
+
 /// Whether the script may put anything on a GPU.
 bool uses_gpu(const Names& names);
 

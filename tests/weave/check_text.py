@@ -39,7 +39,9 @@ def check(telar, script, target, folder):
             text = file.read()
         ast.parse(text)
     complaints = []
-    corpus = os.path.dirname(os.path.dirname(script)) if is_project(script) else os.path.dirname(script)
+    corpus = os.path.dirname(script)
+    if is_project(script):
+        corpus = os.path.dirname(os.path.dirname(corpus))
     golden = os.path.join(corpus, "golden", target, name_of(script) + ending)
     if os.environ.get("UPDATE"):
         os.makedirs(os.path.dirname(golden), exist_ok=True)

@@ -16,6 +16,7 @@ A script says in a comment what cannot be equal: `# not equal: reason` (batch no
 and what weave refuses for Horovod: `# not for horovod: reason`.
 """
 import builtins
+import importlib
 import io
 import os
 import pickle
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 from collections import defaultdict
 
 import numpy
@@ -50,6 +52,7 @@ class Record:
         self.loaders = []
         self.batches = defaultdict(list)  # number of the loader -> its batches
         self.indices = []  # (number of samples, indices) for each pass of a sampler
+        self.streams = []  # the samples of each pass over a stream's share
         self.started_equal = []
         self.optimizers = []
         self.writes = []
@@ -98,7 +101,8 @@ def watch(record, replay):
             for batches in zip(*replay[number][mine]):
                 yield joined(list(batches))
             return
-        shared = isinstance(self.sampler, DistributedSampler)
+        stream = type(self.dataset).__name__ == "EveryNth"
+        shared = isinstance(self.sampler, DistributedSampler) or stream
         seen = []
         if shared:
             record.batches[number].append(seen)
@@ -106,6 +110,8 @@ def watch(record, replay):
             if shared:
                 seen.append(copied(batch))
             yield batch
+        if stream:
+            record.streams.append([tuple(row) for batch in seen for row in batch[0].tolist()])
 
     def loader_length(self):
         number = record.number(self)
@@ -192,8 +198,43 @@ def in_process(result, work):
     os._exit(code)
 
 
+def stand_in(name, **members):
+    """A module that scripts import and this machine lacks: it writes files, which is what is watched."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        module = types.ModuleType(name)
+        vars(module).update(members)
+        sys.modules[name] = module
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+
+
+def stand_ins():
+    def write(path, text):
+        with open(path, "w") as file:
+            file.write(text)
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            os.makedirs(folder, exist_ok=True)
+            self.path = os.path.join(folder, "events")
+
+        def add_scalar(self, name, value, step):
+            write(self.path, f"{name} {value} {step}")
+
+        def close(self):
+            pass
+
+    stand_in("torch.utils.tensorboard", SummaryWriter=SummaryWriter)
+    stand_in("matplotlib", use=lambda backend: None)
+    stand_in("matplotlib.pyplot", plot=lambda *values: None, savefig=lambda path: write(path, "plot"))
+
+
 def run(script, arguments, replay):
     record = Record()
+    stand_ins()
     watch(record, replay)
     torch.manual_seed(0)
     numpy.random.seed(0)
@@ -210,6 +251,7 @@ def run(script, arguments, replay):
         "out": out.getvalue(),
         "batches": dict(record.batches),
         "indices": record.indices,
+        "streams": record.streams,
         "started_equal": record.started_equal,
         "parameters": record.parameters(),
         "writes": record.writes,
@@ -330,6 +372,10 @@ def check(telar, script, folder, target):
         padding = -size % WORLD
         if set(one) | set(other) != set(range(size)) or len(one) + len(other) != size + padding:
             complaints.append("the samples of the ranks are not disjoint and complete")
+            break
+    for one, other in zip(*(result["streams"] for result in ranks)):
+        if len(one) != len(other) or set(one) & set(other):
+            complaints.append("the samples of a stream that the ranks read are not disjoint and equally many")
             break
     if ranks[1]["out"]:
         complaints.append(f"rank 1 prints {ranks[1]['out'][:80]!r}")

@@ -14,8 +14,8 @@ net = Net()
 optimizer = tf.keras.optimizers.Adam(0.01)
 step = Step(net, optimizer)
 for epoch in range(3):
-    figures.loss.reset_states()
+    figures.loss.reset_state()
     for features, targets in dataset:
         figures.loss(step(features, targets))
     figures.show(epoch)
-net.save_weights("net.h5")
+net.save_weights("net.weights.h5")
