@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 
-from woven import name_of, options_of, text_complaints, weave
+from woven import golden, name_of, options_of, text_complaints, weave
 
 WORLD = 2
 
@@ -218,8 +218,8 @@ def check(telar, script, folder, target):
         source = file.read()
     asked = [telar, "weave", "--target", "tf-distribute" if target == "tf-workers" else target] + options_of(source)
     answer, woven = weave(asked, script, folder)
-    golden = os.path.join(os.path.dirname(os.path.abspath(script)), "golden", "tf-distribute", os.path.basename(script) + ".refused")
-    if target != "horovod" and (answer.returncode == 2 or (answer.returncode == 3 and os.path.exists(golden))):
+    expected = os.path.exists(golden(script, "tf-distribute", ".refused"))
+    if target != "horovod" and (answer.returncode == 2 or (answer.returncode == 3 and expected)):
         return None
     if answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]

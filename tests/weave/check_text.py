@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from woven import is_project, name_of, options_of, text_complaints, weave
+from woven import golden, is_project, name_of, options_of, text_complaints, weave
 
 TARGETS = ("ddp", "horovod", "tf-distribute")
 
@@ -39,18 +39,15 @@ def check(telar, script, target, folder):
             text = file.read()
         ast.parse(text)
     complaints = []
-    corpus = os.path.dirname(script)
-    if is_project(script):
-        corpus = os.path.dirname(os.path.dirname(corpus))
-    golden = os.path.join(corpus, "golden", target, name_of(script) + ending)
+    expected = golden(script, target, ending)
     if os.environ.get("UPDATE"):
-        os.makedirs(os.path.dirname(golden), exist_ok=True)
-        with open(golden, "w", newline="") as file:
+        os.makedirs(os.path.dirname(expected), exist_ok=True)
+        with open(expected, "w", newline="") as file:
             file.write(text)
-    if not os.path.exists(golden):
-        complaints.append("there is no " + golden)
-    elif open(golden, newline="").read() != text:
-        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % golden)
+    if not os.path.exists(expected):
+        complaints.append("there is no " + expected)
+    elif open(expected, newline="").read() != text:
+        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % expected)
     if answer.returncode == 0:
         complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints

@@ -15,6 +15,14 @@ def name_of(script):
     return os.path.basename(os.path.dirname(os.path.abspath(script))) if is_project(script) else os.path.basename(script)
 
 
+def golden(script, target, ending):
+    """Where the text that is expected of a weaving lies: beside the scripts of its corpus."""
+    corpus = os.path.dirname(os.path.abspath(script))
+    if is_project(script):
+        corpus = os.path.dirname(os.path.dirname(corpus))
+    return os.path.join(corpus, "golden", target, name_of(script) + ending)
+
+
 def weave(asked, script, folder):
     """Weaves with the command `asked`; gives its answer and the path of the woven script."""
     script = os.path.abspath(script)
