@@ -132,11 +132,27 @@ bool Dialect::runs_on_import(const Node* node) const {
          (guard == nullptr || !is_inside(node, guard));
 }
 
+bool Dialect::are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds) {
+  bool all = draws.empty() || !seeds.empty();
+  for (const Node* draw : draws) {
+    const bool seeded = std::any_of(seeds.begin(), seeds.end(), [&](const Node* seed) {
+      return !runs_on_import(draw) || (runs_on_import(seed) && seed->begin < draw->begin);
+    });
+    if (seeded) continue;
+    all = false;
+    if (module_of(draw) != script() && runs_on_import(draw)) early_.push_back(draw);
+  }
+  return all;
+}
+
 /// Where statements of a module itself (not those in functions) first need the target's module.
 size_t Dialect::first_use_of_module(const Node* module) const {
   size_t first = std::string::npos;
   for (const Node* use : uses_) {
     if (module_of(use) == module && runs_on_import(use)) first = std::min(first, statement_of(use)->begin);
+  }
+  for (const Node* draw : early_) {
+    if (module_of(draw) == module) first = std::min(first, statement_of(draw)->begin);
   }
   // Functions with uses that the module's own statements call.
   for (const Node* call : names_.calls()) {

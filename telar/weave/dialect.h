@@ -56,6 +56,9 @@ class Dialect {
   void function(const std::vector<std::string>& lines, const Node* at);
   void at_start(const std::vector<std::string>& lines);
   void use(const Node* at) { uses_.push_back(at); }
+  /// Numbers that are drawn (`draws`) when modules are imported and in the script, and the calls that seed them: whether all are
+  /// drawn behind a seed. If not, what stands at the start comes before the imports of the files that draw.
+  bool are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds);
   /// The module that is run: for what belongs to the program as a whole.
   const Node* script() const { return names_.tree().root(); }
 
@@ -89,6 +92,7 @@ class Dialect {
   std::vector<std::string> start_;
   std::vector<std::pair<const Node*, std::string>> relied_on_;
   std::vector<const Node*> uses_;
+  std::vector<const Node*> early_;  ///< what runs when a file is imported and relies on the start
 };
 
 /// `x * factor` for the text of an expression.

@@ -80,38 +80,39 @@ void write_downloads(KerasWeaving& w) {
 /// Which samples a process gets is drawn, so all processes must draw alike.
 void write_seeds(KerasWeaving& w) {
   bool tensorflow_seed = false;
-  bool numpy_seed = false;
-  bool python_seed = false;
-  const Node* drawn_numpy = nullptr;
-  const Node* drawn_python = nullptr;
+  std::vector<const Node*> numpy_seeds;
+  std::vector<const Node*> python_seeds;
+  std::vector<const Node*> drawn_numpy;
+  std::vector<const Node*> drawn_python;
   for (const Node* call : w.names.calls()) {
-    const std::string callee = w.names.callee(call);
+    const std::string& callee = w.names.callee(call);
     const bool all = callee == "keras.utils.set_random_seed";
     tensorflow_seed = tensorflow_seed || all || callee == "tensorflow.random.set_seed" ||
                       callee.ends_with(".set_random_seed");
-    numpy_seed = numpy_seed || all || callee == "numpy.random.seed";
-    python_seed = python_seed || all || callee == "random.seed";
+    if (all || callee == "numpy.random.seed") numpy_seeds.push_back(call);
+    if (all || callee == "random.seed") python_seeds.push_back(call);
     if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
         callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
-      drawn_numpy = call;
+      drawn_numpy.push_back(call);
     if (callee == "sklearn.model_selection.train_test_split" &&
         w.names.keyword(call, "random_state") == nullptr)
-      drawn_numpy = call;
+      drawn_numpy.push_back(call);
     if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
       w.refuse(call, "each process would draw other numbers; give it a seed");
     }
     if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-      drawn_python = call;
+      drawn_python.push_back(call);
   }
   const auto agree = [&](const std::string& line, int at) {
     w.dialect.at_start({line});
     w.edits.explain(at, line, "what decides which samples a process gets must agree in all processes");
   };
-  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(w.dialect.script()) + ".random.set_seed(0)", 0);
-  if (drawn_numpy != nullptr && !numpy_seed)
-    agree(w.dialect.module_name("numpy", w.dialect.script()) + ".random.seed(0)", drawn_numpy->line);
-  if (drawn_python != nullptr && !python_seed)
-    agree(w.dialect.module_name("random", w.dialect.script()) + ".seed(0)", drawn_python->line);
+  const Node* script = w.dialect.script();
+  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
+  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
+    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
+  if (!w.dialect.are_seeded(drawn_python, python_seeds))
+    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
 }
 
 bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }

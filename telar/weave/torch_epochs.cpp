@@ -193,46 +193,49 @@ class Epochs {
 
   /// All processes start from one random state, so that splits and weights agree; while training each has its own.
   void write_seeds() {
-    bool torch_seed = false;
-    bool numpy_seed = false;
-    bool python_seed = false;
-    const Node* drawn_torch = nullptr;
-    const Node* drawn_numpy = nullptr;
-    const Node* drawn_python = nullptr;
+    std::vector<const Node*> torch_seeds;
+    std::vector<const Node*> numpy_seeds;
+    std::vector<const Node*> python_seeds;
+    std::vector<const Node*> drawn_torch;
+    std::vector<const Node*> drawn_numpy;
+    std::vector<const Node*> drawn_python;
     for (const Node* call : w_.names.calls()) {
-      const std::string callee = w_.names.callee(call);
-      torch_seed = torch_seed || callee == "torch.manual_seed" || callee == "torch.random.manual_seed";
-      numpy_seed = numpy_seed || callee == "numpy.random.seed";
-      python_seed = python_seed || callee == "random.seed";
+      const std::string& callee = w_.names.callee(call);
+      if (callee == "torch.manual_seed" || callee == "torch.random.manual_seed") torch_seeds.push_back(call);
+      if (callee == "numpy.random.seed") numpy_seeds.push_back(call);
+      if (callee == "random.seed") python_seeds.push_back(call);
       if (in_training(call)) continue;
       const bool own_state =
           w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
       if (own_state) continue;
       if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
           callee.starts_with("torch.normal"))
-        drawn_torch = call;
+        drawn_torch.push_back(call);
       if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
            callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
           callee == "sklearn.model_selection.train_test_split") {
-        drawn_numpy = call;
+        drawn_numpy.push_back(call);
       }
       if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-        drawn_python = call;
+        drawn_python.push_back(call);
     }
+    const bool torch_seed = !torch_seeds.empty();
+    const bool numpy_seed = !numpy_seeds.empty();
+    const bool python_seed = !python_seeds.empty();
     std::vector<std::string> start;
-    const auto agree = [&](const Node* drawn, bool seeded, const std::string& module,
-                           const std::string& function) {
-      if (drawn == nullptr || seeded) return;
+    const auto agree = [&](const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds,
+                           const std::string& module, const std::string& function) {
+      if (w_.dialect.are_seeded(draws, seeds)) return;
       start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
       w_.edits.explain(
-          drawn->line, start.back(),
+          draws.back()->line, start.back(),
           "what is drawn before training, such as a split of the data, must agree in all processes");
     };
-    agree(drawn_torch, torch_seed, "torch", ".manual_seed(0)");
-    agree(drawn_numpy, numpy_seed, "numpy", ".random.seed(0)");
-    agree(drawn_python, python_seed, "random", ".seed(0)");
+    agree(drawn_torch, torch_seeds, "torch", ".manual_seed(0)");
+    agree(drawn_numpy, numpy_seeds, "numpy", ".random.seed(0)");
+    agree(drawn_python, python_seeds, "random", ".seed(0)");
     w_.dialect.at_start(start);
-    if (!torch_seed && drawn_torch == nullptr) return;
+    if (!torch_seed && drawn_torch.empty()) return;
     for (const TorchLoop& loop : w_.program.loops) {
       if (!loop.trains) continue;
       const auto way = way_out(w_.names, loop.loop);

@@ -33,6 +33,7 @@ import time
 from woven import golden, name_of, options_of, text_complaints, weave
 
 WORLD = 2
+SECONDS = 900  # for one program; one that hangs takes so long
 
 
 # Inside the programs.
@@ -192,7 +193,7 @@ def start(script, folder, alone, target, log):
     with open(log, "w") as file:
         started = [subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=one) for one in environments]
         try:
-            codes = [one.wait(timeout=240) for one in started]
+            codes = [one.wait(timeout=SECONDS) for one in started]
         finally:
             for one in started:
                 one.kill()

@@ -41,6 +41,7 @@ from torch.utils.data.distributed import DistributedSampler
 from woven import name_of, options_of, text_complaints, weave
 
 WORLD = 2
+SECONDS = 300  # for one program; one that hangs takes so long
 real_save = torch.save
 real_open = builtins.open
 
@@ -323,14 +324,14 @@ def with_ddp(woven, where, results):
             return run(woven, [], None)
         return work
 
-    return wait([in_process(results[number], rank(number)) for number in range(WORLD)], 60)
+    return wait([in_process(results[number], rank(number)) for number in range(WORLD)], SECONDS)
 
 
 def with_horovod(woven, where, results):
     runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
     command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD), sys.executable, os.path.abspath(__file__),
                "--inside", woven, where] + results
-    answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120)
+    answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
     if answer.returncode != 0:
         print("\n".join(line for line in answer.stderr.splitlines() if "]<stderr>:" in line)[-1500:], file=sys.stderr)
     return answer.returncode == 0
@@ -393,7 +394,7 @@ def check(telar, script, folder, target):
         return run(os.path.abspath(script), [], replay)
 
     script = os.path.abspath(script)
-    if not wait([in_process(one_result, original)], 60):
+    if not wait([in_process(one_result, original)], SECONDS):
         return complaints + ["the original script fails or does not end"]
     single = torch.load(one_result)
     if replay:
