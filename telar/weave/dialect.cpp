@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "telar/weave/torch_program.h"
+
 namespace telar::weave {
 
 namespace {

@@ -388,19 +388,4 @@ bool Names::is_parameter(int place) const {
   return false;
 }
 
-bool Names::is_used(std::string_view name) const {
-  return std::any_of(names_in_.begin(), names_in_.end(),
-                     [&](const auto& one) { return one.second.contains(std::string(name)); });
-}
-
-bool Names::is_used_in(const Node* module, std::string_view name) const {
-  const auto found = names_in_.find(module);
-  return found != names_in_.end() && found->second.contains(std::string(name));
-}
-
-std::string Names::fresh(std::string name) const {
-  while (is_used(name)) name += "_";
-  return name;
-}
-
 }  // namespace telar::weave

@@ -1,4 +1,4 @@
-// Names that one file of a program imports of another.
+// The names of a program's files, and those that one imports of another.
 #include <algorithm>
 
 #include "telar/weave/names.h"
@@ -130,6 +130,21 @@ std::vector<const Node*> Names::imported_modules(const Node* statement) const {
     }
   }
   return found;
+}
+
+bool Names::is_used(std::string_view name) const {
+  return std::any_of(names_in_.begin(), names_in_.end(),
+                     [&](const auto& one) { return one.second.contains(std::string(name)); });
+}
+
+bool Names::is_used_in(const Node* module, std::string_view name) const {
+  const auto found = names_in_.find(module);
+  return found != names_in_.end() && found->second.contains(std::string(name));
+}
+
+std::string Names::fresh(std::string name) const {
+  while (is_used(name)) name += "_";
+  return name;
 }
 
 }  // namespace telar::weave

@@ -78,6 +78,18 @@ TEST_F(WeaveProject, AsksForTheProjectWhenAScriptAloneImportsFilesBesideIt) {
   EXPECT_TRUE(says(alone.err, "--project"));
 }
 
+TEST_F(WeaveProject, SeedsBeforeTheImportOfAFileThatDraws) {
+  std::string script = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
+  script.replace(script.find("torch.manual_seed(0)\n"), 21, "from noise import shift\n");
+  write_text(folder_ / "project/alone.py", script);
+  write_text(folder_ / "project/noise.py", "import torch\n\nshift = torch.randn(8)\n");
+  EXPECT_EQ(telar("weave --project project alone.py -o out").code, 0);
+  const std::string woven = text("out/alone.py");
+  EXPECT_TRUE(says(woven, "torch.manual_seed(0)\n"));
+  EXPECT_LT(woven.find("torch.manual_seed(0)\n"), woven.find("from noise import shift"));
+  EXPECT_EQ(text("out/noise.py"), text("project/noise.py"));
+}
+
 TEST_F(WeaveProject, DescribesWhereEachPartStands) {
   const auto program = nlohmann::json::parse(telar("weave --describe --project project train.py").out);
   EXPECT_EQ(program.at("optimizers").at(0).at("file"), "project/vision/optimizers.py");
