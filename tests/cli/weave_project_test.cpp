@@ -94,7 +94,10 @@ TEST_F(WeaveProject, DescribesWhereEachPartStands) {
   const auto program = nlohmann::json::parse(telar("weave --describe --project project train.py").out);
   EXPECT_EQ(program.at("optimizers").at(0).at("file"), "project/vision/optimizers.py");
   EXPECT_EQ(program.at("optimizers").at(0).at("line"), 7);
-  EXPECT_EQ(program.at("loops").at(0).at("file"), "project/vision/engine.py");
+  EXPECT_EQ(program.at("loops").at(0).at("file"), "project/vision/metrics.py");
+  EXPECT_EQ(program.at("loops").at(0).at("does"), "evaluation");
+  EXPECT_EQ(program.at("loops").at(1).at("file"), "project/vision/engine.py");
+  EXPECT_EQ(program.at("loops").at(1).at("line"), 21);
 }
 
 TEST_F(WeaveProject, ReportsASyntaxErrorOfAnImportedFile) {

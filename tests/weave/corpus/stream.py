@@ -35,7 +35,7 @@ torch.manual_seed(0)
 loader = DataLoader(Readings(0, 97), batch_size=8)
 test_loader = DataLoader(Readings(97, 120), batch_size=8)
 model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
-if hasattr(torch, "compile"):
+if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 1):  # under Python 3.11
     model = torch.compile(model, backend="eager")
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 writer = SummaryWriter("runs")
