@@ -97,7 +97,7 @@ TEST_F(WeaveProject, DescribesWhereEachPartStands) {
   EXPECT_EQ(program.at("loops").at(0).at("file"), "project/vision/metrics.py");
   EXPECT_EQ(program.at("loops").at(0).at("does"), "evaluation");
   EXPECT_EQ(program.at("loops").at(1).at("file"), "project/vision/engine.py");
-  EXPECT_EQ(program.at("loops").at(1).at("line"), 21);
+  EXPECT_EQ(program.at("loops").at(1).at("line"), 19);
 }
 
 TEST_F(WeaveProject, ReportsASyntaxErrorOfAnImportedFile) {
