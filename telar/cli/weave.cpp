@@ -107,6 +107,7 @@ weave::Reply ask(const WeaveArguments& arguments) {
   request.divide_epochs = arguments.epochs == "divide";
   request.warmup_epochs = arguments.warmup;
   request.describe = arguments.describe;
+  request.diff = arguments.diff;
   request.colour = ::isatty(STDOUT_FILENO) == 1;
   weave::Reply reply;
   load()(request, reply);

@@ -21,7 +21,8 @@ struct Request {
   bool divide_epochs = false;  ///< all samples in each process, epochs divided (Keras with Horovod)
   int warmup_epochs = 0;       ///< over which the learning rate grows (Keras with Horovod)
   bool describe = false;       ///< the program as JSON instead of the woven file
-  bool colour = false;
+  bool diff = false;           ///< asked for
+  bool colour = false;         ///< of the diff
 };
 
 /// A file of a project that was changed.

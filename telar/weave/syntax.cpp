@@ -94,7 +94,9 @@ Node* Node::child(std::string_view name) const {
 
 const std::vector<Node*>& Node::list(std::string_view name) const {
   for (const Field& field : fields) {
-    if (field.name == name) return field.nodes;
+    // Few names share length and first letter, and this is asked a million times.
+    if (field.name.size() == name.size() && field.name[0] == name[0] && field.name == name)
+      return field.nodes;
   }
   return kNone;
 }

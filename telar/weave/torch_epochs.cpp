@@ -204,20 +204,18 @@ class Epochs {
       if (callee == "torch.manual_seed" || callee == "torch.random.manual_seed") torch_seeds.push_back(call);
       if (callee == "numpy.random.seed") numpy_seeds.push_back(call);
       if (callee == "random.seed") python_seeds.push_back(call);
-      if (in_training(call)) continue;
+      const bool of_torch = callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
+                            callee.starts_with("torch.normal");
+      const bool of_numpy = (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+                             callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
+                            callee == "sklearn.model_selection.train_test_split";
+      const bool of_python =
+          callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random";
+      if ((!of_torch && !of_numpy && !of_python) || in_training(call)) continue;
       const bool own_state =
           w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
       if (own_state) continue;
-      if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
-          callee.starts_with("torch.normal"))
-        drawn_torch.push_back(call);
-      if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
-           callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
-          callee == "sklearn.model_selection.train_test_split") {
-        drawn_numpy.push_back(call);
-      }
-      if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-        drawn_python.push_back(call);
+      (of_torch ? drawn_torch : of_numpy ? drawn_numpy : drawn_python).push_back(call);
     }
     const bool torch_seed = !torch_seeds.empty();
     const bool numpy_seed = !numpy_seeds.empty();

@@ -128,7 +128,7 @@ void write(const Names& names, Framework framework, const Request& request,
                       error.what());
     }
     reply.files.push_back({file.path, encode(file.name, {woven[i], file.source.encoding, file.source.mark})});
-    reply.diff += unified_diff(file.path, file.bytes, reply.files.back().bytes);
+    if (request.diff) reply.diff += unified_diff(file.path, file.bytes, reply.files.back().bytes);
   }
   reply.bytes = reply.files.empty() ? request.bytes : reply.files.back().bytes;
   if (request.colour) reply.diff = coloured(reply.diff);
