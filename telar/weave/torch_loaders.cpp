@@ -81,8 +81,7 @@ class Loaders {
     const std::string name = w_.names.fresh("EveryNth");
     const std::string torch = w_.dialect.module_name("torch", call);
     std::vector<std::string> text = {"class " + name + "(" + torch + ".utils.data.IterableDataset):",
-                                     "    # Every process takes other samples, and as many as the others: "
-                                     "those that do not divide are left out.",
+                                     "    # As many samples for every process: the rest is left out.",
                                      "",
                                      "    def __init__(self, whole):",
                                      "        self.whole, self.rank, self.size = whole, " +
