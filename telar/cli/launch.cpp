@@ -1,11 +1,15 @@
 #include "telar/cli/launch.h"
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -36,30 +40,107 @@ class TemporaryScript {
   fs::path path_;
 };
 
-}  // namespace
-
-int launch(const std::string& script, const std::string& woven, const std::string& target, int processes,
-           const std::vector<std::string>& arguments) {
-  const TemporaryScript file(script, woven);
-  const std::string count = std::to_string(processes);
-  std::vector<std::string> words = {"python3",          "-m", "torch.distributed.run", "--standalone",
-                                    "--nproc_per_node", count};
-  if (target == "horovod") words = {"horovodrun", "-np", count, "python3"};
-  words.push_back(file.path().string());
-  words.insert(words.end(), arguments.begin(), arguments.end());
+pid_t start(std::vector<std::string> words, const std::string& variable = {}) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  std::string own = variable;
+  std::vector<char*> environment;
+  for (char** one = ::environ; *one != nullptr; ++one) environment.push_back(*one);
+  if (!own.empty()) environment.insert(environment.begin(), own.data());
+  environment.push_back(nullptr);
   pid_t child = 0;
-  const int failure = ::posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), ::environ);
+  const int failure =
+      ::posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environment.data());
   if (failure != 0) {
     throw user_error("{} cannot be started ({}); install it, or start the woven script yourself (--output)",
                      words[0],
                      std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): one thread
   }
+  return child;
+}
+
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+/// Ports of this host that are free now, all different.
+std::vector<int> free_ports(int count) {
+  std::vector<int> sockets;
+  std::vector<int> ports;
+  for (int i = 0; i < count; ++i) {
+    sockets.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(sockets.back(), any, size) != 0 || ::getsockname(sockets.back(), any, &size) != 0)
+      throw run_error("no free port is left on this host");
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int socket : sockets) ::close(socket);
+  return ports;
+}
+
+/// tf.distribute's workers: as many processes, each told who all of them are.
+int launch_workers(const std::vector<std::string>& words, int processes) {
+  std::string workers;
+  for (const int port : free_ports(processes))
+    workers += fmt::format("{}\"127.0.0.1:{}\"", workers.empty() ? "" : ", ", port);
+  std::vector<pid_t> running;
+  for (int worker = 0; worker < processes; ++worker) {
+    running.push_back(start(
+        words, fmt::format("TF_CONFIG={{\"cluster\": {{\"worker\": [{}]}}, \"task\": {{\"type\": \"worker\", "
+                           "\"index\": {}}}}}",
+                           workers, worker)));
+  }
+  int code = 0;
+  while (!running.empty()) {
+    int status = 0;
+    const pid_t ended = ::waitpid(-1, &status, 0);
+    if (ended < 0) break;
+    std::erase(running, ended);
+    if (code != 0 || code_of(status) == 0) continue;
+    // The others would wait for it.
+    code = code_of(status);
+    for (const pid_t other : running) ::kill(other, SIGTERM);
+  }
+  return code;
+}
+
+}  // namespace
+
+int launch(const Launch& what) {
+  const std::string count = std::to_string(what.processes);
+  std::vector<std::string> words = {"python3"};
+  if (what.target == "horovod") words = {"horovodrun", "-np", count, "python3"};
+  if (what.target == "ddp") {
+    // PyTorch 1.13 under Python 3.11 fails on its own defaults of the last two, whose enumeration has lost its zero; given for a
+    // process that there is none of they change nothing.
+    const std::string none = count + ":1";
+    words = {"python3",
+             "-m",
+             "torch.distributed.run",
+             "--standalone",
+             "--nproc_per_node",
+             count,
+             "--tee",
+             none,
+             "--redirects",
+             none};
+  }
+  words.push_back(what.script.string());
+  words.insert(words.end(), what.arguments.begin(), what.arguments.end());
+  if (what.target == "tf-distribute" && what.processes > 1) return launch_workers(words, what.processes);
   int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ::waitpid(start(words), &status, 0);
+  return code_of(status);
+}
+
+int launch_beside(const Launch& what, const std::string& woven) {
+  const TemporaryScript file(what.script, woven);
+  Launch own = what;
+  own.script = file.path();
+  return launch(own);
 }
 
 }  // namespace telar::cli

@@ -1,13 +1,26 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace telar::cli {
 
-/// Writes a woven script beside the one that it was made of (its imports and data paths stay right), starts it with the
-/// launcher of its target, and removes it again. Returns the launcher's exit code.
-int launch(const std::string& script, const std::string& woven, const std::string& target, int processes,
-           const std::vector<std::string>& arguments);
+/// What `telar weave --run` starts: a woven script by its target's launcher.
+struct Launch {
+  std::filesystem::path script;
+  std::string target;  ///< ddp, horovod, tf-distribute
+  int processes = 1;
+  std::vector<std::string> arguments;  ///< the script's own
+};
+
+/// Starts it: by PyTorch's launcher, by horovodrun, or, since tf.distribute has none, as so many processes that find each other
+/// by TF_CONFIG on this host. Returns the exit code, of several processes that of the first that failed. Throws Error (user)
+/// when the launcher is not there.
+int launch(const Launch& what);
+
+/// Writes a woven script beside the one that it was made of (its imports and data paths stay right), starts it, and removes it
+/// again. `what.script` is the original.
+int launch_beside(const Launch& what, const std::string& woven);
 
 }  // namespace telar::cli

@@ -8,6 +8,7 @@
 
 #include "telar/cli/launch.h"
 #include "telar/cli/verbs.h"
+#include "telar/cli/weave_project.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/weave/request.h"
@@ -22,6 +23,7 @@ constexpr int kNotUnderstood = 3;
 
 struct WeaveArguments {
   std::string file;
+  std::string project;
   std::string output;
   std::string target;
   std::string global_batch = "grow";
@@ -56,13 +58,10 @@ weave::Entry load() {
       reason);
 }
 
-std::string bytes_of(const WeaveArguments& arguments) {
-  if (arguments.from_input) return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (!fs::is_regular_file(arguments.file)) throw user_error("there is no file {}", arguments.file);
-  std::ifstream stream(arguments.file, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  if (!stream) throw user_error("{} cannot be read", arguments.file);
-  return bytes;
+std::string bytes_of(const std::string& file) {
+  std::optional<std::string> bytes = bytes_of_file(file);
+  if (!bytes) throw user_error("there is no file {}", file);
+  return *bytes;
 }
 
 void check_arguments(const WeaveArguments& arguments) {
@@ -72,6 +71,12 @@ void check_arguments(const WeaveArguments& arguments) {
   if (arguments.from_input && (arguments.in_place || arguments.run)) {
     throw user_error("--stdin has no file that --in-place could change or --run could start");
   }
+  if (arguments.from_input && !arguments.project.empty())
+    throw user_error("of a project give the script that is run, not --stdin");
+  const bool shows =
+      arguments.diff || arguments.explain || arguments.check || arguments.describe || arguments.run;
+  if (!arguments.project.empty() && arguments.output.empty() && !arguments.in_place && !shows)
+    throw user_error("a woven project has several files; say where to with --output FOLDER or --in-place");
   if (!arguments.output.empty() && arguments.in_place)
     throw user_error("give --output or --in-place, not both");
   std::error_code ignored;
@@ -84,28 +89,61 @@ void check_arguments(const WeaveArguments& arguments) {
 
 weave::Reply ask(const WeaveArguments& arguments) {
   weave::Request request;
-  request.file = arguments.from_input ? "<stdin>" : arguments.file;
-  request.bytes = bytes_of(arguments);
+  request.project = arguments.project;
+  request.is_project = !arguments.project.empty();
+  request.file = arguments.from_input ? "<stdin>"
+                 : request.is_project ? path_within(arguments.project, arguments.file)
+                                      : arguments.file;
+  if (!arguments.from_input) {
+    const fs::path folder =
+        request.is_project ? fs::path(arguments.project) : fs::path(arguments.file).parent_path();
+    request.read = [folder](const std::string& path) { return bytes_of_file(folder / path); };
+    request.bytes = bytes_of(request.is_project ? (folder / request.file).string() : arguments.file);
+  } else {
+    request.bytes = {std::istreambuf_iterator<char>(std::cin), {}};
+  }
   request.target = arguments.target;
   request.keep_global_batch = arguments.global_batch == "keep";
   request.divide_epochs = arguments.epochs == "divide";
   request.warmup_epochs = arguments.warmup;
   request.describe = arguments.describe;
+  request.diff = arguments.diff;
   request.colour = ::isatty(STDOUT_FILENO) == 1;
   weave::Reply reply;
   load()(request, reply);
   return reply;
 }
 
+void write_woven_project(const WeaveArguments& arguments, const weave::Reply& reply) {
+  if (!arguments.output.empty()) write_project(arguments.project, arguments.output, reply.files);
+  if (!arguments.in_place) return;
+  for (const weave::WovenFile& file : reply.files)
+    write_file(fs::path(arguments.project) / file.path, file.bytes);
+}
+
 /// One of: the answer of --check, the diff, the explanation; otherwise the woven file.
 void answer(const WeaveArguments& arguments, const weave::Reply& reply) {
   if (arguments.diff) std::cout << reply.diff;
   if (arguments.explain) std::cout << reply.explanation;
+  if (!arguments.project.empty()) return write_woven_project(arguments, reply);
   const bool writes = !arguments.output.empty() || arguments.in_place;
   if (!arguments.output.empty()) write_file(arguments.output, reply.bytes);
   if (arguments.in_place && reply.kind == weave::Reply::Kind::woven) write_file(arguments.file, reply.bytes);
   if (!writes && !arguments.diff && !arguments.explain) std::cout << reply.bytes;
   std::cout << std::flush;
+}
+
+int run_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
+  Launch launched{arguments.file, reply.target, arguments.processes, arguments.script_arguments};
+  if (arguments.project.empty()) return launch_beside(launched, reply.bytes);
+  const TemporaryProject project(arguments.project, reply.files);
+  launched.script = project.folder() / path_within(arguments.project, arguments.file);
+  const int code = launch(launched);
+  if (project.keeps_files()) {
+    std::cerr << "files that the program wrote beside its own are kept in " << project.folder().string()
+              << std::endl;
+  }
+  return code;
 }
 
 int weave_script(const WeaveArguments& arguments) {
@@ -126,8 +164,7 @@ int weave_script(const WeaveArguments& arguments) {
     }
     return 0;
   }
-  if (arguments.run)
-    return launch(arguments.file, reply.bytes, reply.target, arguments.processes, arguments.script_arguments);
+  if (arguments.run) return run_woven(arguments, reply);
   answer(arguments, reply);
   return 0;
 }
@@ -141,8 +178,12 @@ void add_weave(CLI::App& app, Action& action) {
   verb->add_option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
   verb->add_option("ARGUMENTS", arguments->script_arguments,
                    "With --run, behind --: the script's own arguments");
-  verb->add_option("-o,--output", arguments->output,
-                   "Write the woven script to this file; without it, to standard output");
+  verb->add_option(
+      "--project", arguments->project,
+      "The folder of the script's project: the files of it that the script imports are woven too");
+  verb->add_option(
+      "-o,--output", arguments->output,
+      "Write the woven script to this file, or the project to this folder; without it, to standard output");
   verb->add_option("--target", arguments->target,
                    "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it "
                    "ddp for PyTorch "
@@ -175,6 +216,7 @@ void add_weave(CLI::App& app, Action& action) {
       "  telar weave train.py -o train_parallel.py && torchrun --nproc_per_node 4 train_parallel.py\n"
       "  telar weave --diff train.py --target horovod\n"
       "  telar weave --run -n 4 train.py -- --epochs 3\n"
+      "  telar weave --project . train.py -o ../parallel\n"
       "Exit codes: 0 done, 2 a mistake in what was given, 3 something in the script is not understood.");
   verb->callback([arguments, &action] { action = [arguments] { return weave_script(*arguments); }; });
 }

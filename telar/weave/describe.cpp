@@ -30,11 +30,18 @@ Json value_of(const Names& names, const Node* node, int depth = 4) {
   return text_of(names, node);
 }
 
+/// The line of a node in its file; of a program of several files which file that is.
+void put_place(Json& json, const Names& names, const Node* node) {
+  const Tree& tree = names.tree();
+  if (tree.parts().size() > 1) json["file"] = tree.part_at(node->begin).name;
+  json["line"] = tree.line_within(node->line);
+}
+
 Json call_of(const Names& names, const Node* call) {
   Json json;
   const std::string callee = names.callee(call);
   json["kind"] = callee.empty() ? text_of(names, call->child("func")) : callee;
-  json["line"] = call->line;
+  put_place(json, names, call);
   Json arguments = Json::array();
   for (const Node* given : call->list("args")) arguments.push_back(value_of(names, given));
   Json options = Json::object();
@@ -51,7 +58,7 @@ Json part_of(const Names& names, const Node* node) {
   if (node->is(Kind::call)) return call_of(names, node);
   Json json;
   json["kind"] = value_of(names, node);
-  json["line"] = node->line;
+  put_place(json, names, node);
   return json;
 }
 
@@ -80,7 +87,7 @@ Json model_of(const Names& names, const Program::Model& model) {
     // Keras: layers that are added one by one, and those of the functional interface around it.
     if (made["layers"].empty() && names.callee(origin).starts_with("keras.")) {
       const Node* around = function_of(origin);
-      made["layers"] = layers_of(names, around != nullptr ? around : names.tree().root());
+      made["layers"] = layers_of(names, around != nullptr ? around : module_of(origin));
     }
     json["made"].push_back(made);
   }
@@ -91,7 +98,7 @@ Json model_of(const Names& names, const Program::Model& model) {
 
 std::string describe(const Names& names, const Program& program) {
   Json json;
-  json["file"] = names.tree().file();
+  json["file"] = names.tree().main().name;
   json["framework"] = program.framework;
   for (const char* part :
        {"models", "losses", "optimizers", "schedules", "data", "loops", "callbacks", "outputs"})
@@ -109,16 +116,20 @@ std::string describe(const Names& names, const Program& program) {
     json["data"].push_back(one);
   }
   for (const Program::Loop& loop : program.loops) {
-    json["loops"].push_back({{"line", loop.at->line},
-                             {"over", loop.over == nullptr ? Json() : Json(text_of(names, loop.over))},
-                             {"does", loop.trains ? "training" : "evaluation"}});
+    Json one;
+    put_place(one, names, loop.at);
+    one["over"] = loop.over == nullptr ? Json() : Json(text_of(names, loop.over));
+    one["does"] = loop.trains ? "training" : "evaluation";
+    json["loops"].push_back(one);
   }
   for (const Node* loss : program.losses) json["losses"].push_back(part_of(names, loss));
   for (const Node* callback : program.callbacks) json["callbacks"].push_back(call_of(names, callback));
   for (const Node* output : program.outputs) {
     const std::string callee = names.callee(output);
-    json["outputs"].push_back(
-        {{"kind", callee.empty() ? text_of(names, output->child("func")) : callee}, {"line", output->line}});
+    Json one;
+    one["kind"] = callee.empty() ? text_of(names, output->child("func")) : callee;
+    put_place(one, names, output);
+    json["outputs"].push_back(one);
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "telar/weave/torch_program.h"
+
 namespace telar::weave {
 
 namespace {
@@ -69,34 +71,46 @@ std::string Dialect::size(const Node* at) {
 
 std::string Dialect::local_rank(const Node* at) {
   use(at);
-  return is_horovod() ? module_ + ".local_rank()" : "int(" + module_name("os") + ".environ[\"LOCAL_RANK\"])";
+  return is_horovod() ? module_ + ".local_rank()"
+                      : "int(" + module_name("os", at) + ".environ[\"LOCAL_RANK\"])";
 }
 
 std::string Dialect::barrier(const Node* at) {
   use(at);
-  return barrier_.empty() ? module_ + ".barrier()" : barrier_;
+  return barrier_ ? barrier_(at) : module_ + ".barrier()";
 }
 
-std::string Dialect::module_name(const std::string& qualified) {
-  const Node* root = names_.tree().root();
-  for (const Node* statement : root->list("body")) {
+std::string Dialect::module_name(const std::string& qualified, const Node* at) {
+  for (const Node* statement : module_of(at)->list("body")) {
     if (!statement->is(Kind::import)) continue;
     for (const Node* alias : statement->list("names")) {
-      if (alias->text == qualified && !alias->as_name.empty()) return alias->as_name;
-      if (alias->text == qualified && qualified.find('.') == std::string::npos) return qualified;
+      if (alias->text != qualified) continue;
+      if (!alias->as_name.empty()) {
+        rely_on(statement, "import " + qualified + " as " + alias->as_name, at);
+        return alias->as_name;
+      }
+      if (qualified.find('.') == std::string::npos) {
+        rely_on(statement, "import " + qualified, at);
+        return qualified;
+      }
     }
   }
-  if (names_.is_used(qualified) && qualified.find('.') == std::string::npos) {
+  if (names_.is_used_in(module_of(at), qualified) && qualified.find('.') == std::string::npos) {
     std::string other = names_.fresh(qualified + "_");
-    import("import " + qualified + " as " + other);
+    import("import " + qualified + " as " + other, at);
     return other;
   }
-  import("import " + qualified);
+  import("import " + qualified, at);
   return qualified;
 }
 
-void Dialect::function(const std::vector<std::string>& text) {
-  if (std::find(functions_.begin(), functions_.end(), text) == functions_.end()) functions_.push_back(text);
+void Dialect::rely_on(const Node* statement, const std::string& line, const Node* at) {
+  if (module_of(at) == script()) relied_on_.emplace_back(statement, line);
+}
+
+void Dialect::function(const std::vector<std::string>& text, const Node* at) {
+  auto& functions = needed_in(at).functions;
+  if (std::find(functions.begin(), functions.end(), text) == functions.end()) functions.push_back(text);
 }
 
 void Dialect::at_start(const std::vector<std::string>& text) {
@@ -105,7 +119,7 @@ void Dialect::at_start(const std::vector<std::string>& text) {
 
 /// `if __name__ == "__main__":` with a block of its own.
 const Node* Dialect::main_guard() const {
-  for (const Node* statement : names_.tree().root()->list("body")) {
+  for (const Node* statement : script()->list("body")) {
     if (!statement->is(Kind::if_) || !statement->child("test")->is(Kind::compare)) continue;
     const Node* left = statement->child("test")->child("left");
     if (!left->is(Kind::name) || left->text != "__name__" || !statement->list("orelse").empty()) continue;
@@ -114,28 +128,69 @@ const Node* Dialect::main_guard() const {
   return nullptr;
 }
 
-/// Where statements of the module itself (not those in functions) first need the target's module.
-size_t Dialect::first_use_of_module() const {
-  size_t first = std::string::npos;
+bool Dialect::runs_on_import(const Node* node) const {
   const Node* guard = main_guard();
-  const auto runs_on_import = [&](const Node* node) {
-    return function_of(node) == nullptr && class_of(node) == nullptr &&
-           (guard == nullptr || !is_inside(node, guard));
-  };
+  return function_of(node) == nullptr && class_of(node) == nullptr &&
+         (guard == nullptr || !is_inside(node, guard));
+}
+
+bool Dialect::are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds) {
+  bool all = draws.empty() || !seeds.empty();
+  for (const Node* draw : draws) {
+    const bool seeded = std::any_of(seeds.begin(), seeds.end(), [&](const Node* seed) {
+      return !runs_on_import(draw) || (runs_on_import(seed) && seed->begin < draw->begin);
+    });
+    if (seeded) continue;
+    all = false;
+    if (module_of(draw) != script() && runs_on_import(draw)) early_.push_back(draw);
+  }
+  return all;
+}
+
+/// Where statements of a module itself (not those in functions) first need the target's module.
+size_t Dialect::first_use_of_module(const Node* module) const {
+  size_t first = std::string::npos;
   for (const Node* use : uses_) {
-    if (runs_on_import(use)) first = std::min(first, statement_of(use)->begin);
+    if (module_of(use) == module && runs_on_import(use)) first = std::min(first, statement_of(use)->begin);
+  }
+  for (const Node* draw : early_) {
+    if (module_of(draw) == module) first = std::min(first, statement_of(draw)->begin);
   }
   // Functions with uses that the module's own statements call.
   for (const Node* call : names_.calls()) {
-    if (!runs_on_import(call) || names_.called_function(call) == nullptr) continue;
+    if (module_of(call) != module || !runs_on_import(call) || names_.called_function(call) == nullptr)
+      continue;
     first = std::min(first, statement_of(call)->begin);
   }
   return first;
 }
 
-const Node* Dialect::last_import(size_t before) const {
+/// Of the script's imports the first that runs a file which needs the processes to have found each other.
+size_t Dialect::first_import_with_use() const {
+  std::set<const Node*> running;
+  for (const Part& part : names_.tree().parts()) {
+    if (part.root != script() && first_use_of_module(part.root) != std::string::npos)
+      running.insert(part.root);
+  }
+  size_t first = std::string::npos;
+  if (running.empty()) return first;
+  // Files stand behind those that they import.
+  for (const auto& [name, statement] : names_.imports()) {
+    const auto loaded = names_.imported_modules(statement);
+    if (std::none_of(loaded.begin(), loaded.end(), [&](const Node* one) { return running.contains(one); }))
+      continue;
+    if (module_of(statement) != script()) {
+      running.insert(module_of(statement));
+    } else if (runs_on_import(statement)) {
+      first = std::min(first, statement->begin);
+    }
+  }
+  return first;
+}
+
+const Node* Dialect::last_import(const Node* module, size_t before) const {
   const Node* last = nullptr;
-  for (const Node* statement : names_.tree().root()->list("body")) {
+  for (const Node* statement : module->list("body")) {
     if (statement->begin >= before) break;
     bool only_imports = is_import(*statement);
     if (statement->is(Kind::try_) || statement->is(Kind::if_)) {
@@ -146,36 +201,85 @@ const Node* Dialect::last_import(size_t before) const {
   return last;
 }
 
-void Dialect::write(const std::vector<std::string>& start, const std::vector<std::string>& finish) {
-  const Node* guard = main_guard();
-  const size_t first_use = first_use_of_module();
-  const Node* anchor = last_import(first_use);
-  if (anchor == nullptr) {
-    throw Refusal{1, "the imports",
-                  "put the imports at the top of the file, before the first statement that does something"};
-  }
-  std::vector<std::string> begin = start;
-  begin.insert(begin.end(), start_.begin(), start_.end());
-  const bool in_guard = guard != nullptr && first_use == std::string::npos;
-
-  std::vector<std::string> top(imports_.begin(), imports_.end());
+std::vector<std::string> Dialect::top_of(const Needed& needed) const {
+  std::vector<std::string> top(needed.imports.begin(), needed.imports.end());
   // `import x` before `from x import y`, each sorted, as the set has them by accident of the alphabet.
   std::stable_partition(top.begin(), top.end(),
                         [](const std::string& line) { return line.starts_with("import "); });
-  for (const auto& text : functions_) {
+  for (const auto& text : needed.functions) {
     top.insert(top.end(), {"", ""});
     top.insert(top.end(), text.begin(), text.end());
   }
+  return top;
+}
+
+/// A file that the script imports gets what its edits need, behind its own imports or before its first statement.
+void Dialect::write_imported(const Node* module, const Needed& needed) {
+  const std::vector<std::string> top = top_of(needed);
+  if (const Node* anchor = last_import(module, first_use_of_module(module)))
+    return edits_.after(*anchor, top);
+  for (const Node* statement : module->list("body")) {
+    const bool is_docstring = statement->is(Kind::expr) && statement->child("value")->is_string();
+    if (is_docstring) continue;
+    std::vector<std::string> text = top;
+    text.insert(text.end(), 2, "");
+    return edits_.before(*statement, text);
+  }
+}
+
+void Dialect::write(const std::string& import_line, const std::vector<std::string>& start,
+                    const std::vector<std::string>& finish) {
+  for (const Node* use : uses_) {
+    if (import_line.empty() && module_of(use) != script()) {
+      throw Refusal{
+          statement_of(use)->line, std::string(names_.tree().text(*statement_of(use))),
+          "this must know of the strategy, which the script makes; of several files only the script is woven "
+          "for tf.distribute: --target horovod"};
+    }
+    if (!import_line.empty()) import(import_line, use);
+  }
+  if (!import_line.empty()) import(import_line, script());
+  for (const auto& [module, needed] : needed_) {
+    if (module != script()) write_imported(module, needed);
+  }
+  const Node* guard = main_guard();
+  const size_t first_use = std::min(first_use_of_module(script()), first_import_with_use());
+  const Node* anchor = last_import(script(), first_use);
+  std::vector<std::string> begin = start;
+  begin.insert(begin.end(), start_.begin(), start_.end());
+  const bool in_guard = guard != nullptr && first_use == std::string::npos;
+  // Imports behind the first that already needs the processes.
+  for (const auto& [statement, line] : relied_on_) {
+    if (statement->begin > first_use && first_use != std::string::npos) import(line, script());
+  }
+  const Needed& needed = needed_in(script());
+  std::vector<std::string> top = top_of(needed);
   if (!in_guard) {
-    top.insert(top.end(), functions_.empty() ? 1 : 2, "");
+    top.insert(top.end(), needed.functions.empty() ? 1 : 2, "");
     top.insert(top.end(), begin.begin(), begin.end());
   }
-  edits_.after(*anchor, top);
+  if (anchor != nullptr) {
+    edits_.after(*anchor, top);
+  } else {
+    write_first(first_use, top);
+  }
   if (in_guard) edits_.before(*guard->list("body").front(), begin);
   if (finish.empty()) return;
-  const Node* last = in_guard ? guard->list("body").back() : names_.tree().root()->list("body").back();
+  const Node* last = in_guard ? guard->list("body").back() : script()->list("body").back();
   if (!in_guard && guard == last) last = guard->list("body").back();
   edits_.after(*last, finish);
+}
+
+/// What the script's first import needs stands before it.
+void Dialect::write_first(size_t first_use, const std::vector<std::string>& top) {
+  for (const Node* statement : script()->list("body")) {
+    if (statement->begin != first_use || !is_import(*statement)) continue;
+    std::vector<std::string> text = top;
+    text.emplace_back();
+    return edits_.before(*statement, text);
+  }
+  throw Refusal{names_.tree().main().first_line, "the imports",
+                "put the imports at the top of the file, before the first statement that does something"};
 }
 
 }  // namespace telar::weave

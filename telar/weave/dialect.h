@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +35,7 @@ class Dialect {
   bool is_horovod() const { return choices_.target == Target::horovod; }
   bool is_tf_distribute() const { return choices_.target == Target::tf_distribute; }
   /// What waits for all processes, where the target's module has no barrier().
-  void set_barrier(std::string text) { barrier_ = std::move(text); }
+  void set_barrier(std::function<std::string(const Node*)> text) { barrier_ = std::move(text); }
   /// `dist.get_rank()`; `at`: the node whose edit uses it, which decides where initialising must happen.
   std::string rank(const Node* at);
   std::string size(const Node* at);
@@ -45,32 +47,52 @@ class Dialect {
   /// The name of the target's module in the woven file: `dist`, `hvd`.
   const std::string& module() const { return module_; }
 
-  /// Asks for an import line, a function, or a statement right after initialising (each once).
-  void import(const std::string& line) { imports_.insert(line); }
-  /// Imports a module under its own name unless the file has it, and returns what it is called there.
-  std::string module_name(const std::string& qualified);
-  void function(const std::vector<std::string>& lines);
+  /// Asks for an import line or a function (each once) in the file that `at` is in, or a statement right after initialising.
+  void import(const std::string& line, const Node* at) { needed_in(at).imports.insert(line); }
+  /// Imports a module under its own name unless that file has it, and returns what it is called there.
+  std::string module_name(const std::string& qualified, const Node* at);
+  /// Notes that what is written relies on an import of the script's own, which must then stand before it.
+  void rely_on(const Node* statement, const std::string& line, const Node* at);
+  void function(const std::vector<std::string>& lines, const Node* at);
   void at_start(const std::vector<std::string>& lines);
-  bool is_used() const { return !uses_.empty(); }
   void use(const Node* at) { uses_.push_back(at); }
+  /// Numbers that are drawn (`draws`) when modules are imported and in the script, and the calls that seed them: whether all are
+  /// drawn behind a seed. If not, what stands at the start comes before the imports of the files that draw.
+  bool are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds);
+  /// The module that is run: for what belongs to the program as a whole.
+  const Node* script() const { return names_.tree().root(); }
 
-  /// Writes imports, functions, initialisation (`start` lines first) and the end into the file.
-  void write(const std::vector<std::string>& start, const std::vector<std::string>& finish);
+  /// Writes imports and functions into the files that need them, `import_line` for the target's module among them (empty: it
+  /// has none, and only the script can be woven), and into the
+  /// script initialisation (`start` lines first) and the end.
+  void write(const std::string& import_line, const std::vector<std::string>& start,
+             const std::vector<std::string>& finish);
 
  private:
-  const Node* last_import(size_t before) const;
+  struct Needed {
+    std::set<std::string> imports;
+    std::vector<std::vector<std::string>> functions;
+  };
+  Needed& needed_in(const Node* at) { return needed_[module_of(at)]; }
+  const Node* last_import(const Node* module, size_t before) const;
   const Node* main_guard() const;
-  size_t first_use_of_module() const;
+  bool runs_on_import(const Node* node) const;
+  size_t first_use_of_module(const Node* module) const;
+  size_t first_import_with_use() const;
+  std::vector<std::string> top_of(const Needed& needed) const;
+  void write_imported(const Node* module, const Needed& needed);
+  void write_first(size_t first_use, const std::vector<std::string>& top);
 
   const Names& names_;
   Edits& edits_;
   Choices choices_;
   std::string module_;
-  std::string barrier_;
-  std::set<std::string> imports_;
-  std::vector<std::vector<std::string>> functions_;
+  std::function<std::string(const Node*)> barrier_;
+  std::map<const Node*, Needed> needed_;  // by module
   std::vector<std::string> start_;
+  std::vector<std::pair<const Node*, std::string>> relied_on_;
   std::vector<const Node*> uses_;
+  std::vector<const Node*> early_;  ///< what runs when a file is imported and relies on the start
 };
 
 /// `x * factor` for the text of an expression.

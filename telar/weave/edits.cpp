@@ -38,7 +38,7 @@ void Edits::before(const Node& statement, const std::vector<std::string>& lines)
   const size_t begin = statement_begin(statement);
   const std::string indent = tree_.indent_at(begin);
   std::string text;
-  for (const std::string& line : lines) text += (line.empty() ? "" : indent + line) + tree_.newline();
+  for (const std::string& line : lines) text += (line.empty() ? "" : indent + line) + tree_.newline(begin);
   insert(tree_.line_begin(tree_.line_of(begin)), text);
 }
 
@@ -52,10 +52,11 @@ void Edits::after(const Node& statement, const std::vector<std::string>& lines) 
   const std::string& source = tree_.source();
   const bool ends = next > 0 && next <= source.size() &&
                     (source[next - 1] == '\n' || source[next - 1] == '\r') && next > statement.end;
-  std::string text = ends ? "" : tree_.newline();
+  const std::string& newline = tree_.newline(statement.begin);
+  std::string text = ends ? "" : newline;
   for (size_t i = 0; i < lines.size(); ++i) {
     text += lines[i].empty() ? "" : indent + lines[i];
-    if (ends || i + 1 < lines.size()) text += tree_.newline();
+    if (ends || i + 1 < lines.size()) text += newline;
   }
   insert(ends ? next : source.size(), text);
 }
@@ -134,7 +135,7 @@ std::string Edits::step_of(const Node& statement) const {
     const std::string outer = tree_.indent_at(statement_begin(*around));
     if (outer.size() < own.size()) return own.substr(outer.size());
   }
-  for (const Node* other : tree_.root()->list("body")) {
+  for (const Node* other : module_of(&statement)->list("body")) {
     for (const Node* inner : other->list("body")) {
       std::string indent = tree_.indent_at(inner->begin);
       if (!indent.empty() && inner->line != other->line) return indent;
@@ -193,7 +194,8 @@ void Edits::apply_guards() {
     const std::string step = step_of(statement);
     if (!follows || header != guarded.header) {
       const std::string indent = tree_.indent_at(statement.begin);
-      insert(tree_.line_begin(tree_.line_of(statement.begin)), indent + guarded.header + tree_.newline());
+      insert(tree_.line_begin(tree_.line_of(statement.begin)),
+             indent + guarded.header + tree_.newline(statement.begin));
     } else {
       // Comments between the two move with them.
       for (int line = tree_.line_of(previous->end) + 1; line < tree_.line_of(statement.begin); ++line) {
@@ -208,25 +210,31 @@ void Edits::apply_guards() {
   guards_.clear();
 }
 
-std::string Edits::apply() {
+std::vector<std::string> Edits::apply() {
   apply_guards();
   std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
   const std::string& source = tree_.source();
-  std::string text;
-  size_t at = 0;
-  for (const Change& change : changes_) {
-    if (change.begin < at) {
-      throw Refusal{tree_.line_of(change.begin), source.substr(change.begin, change.end - change.begin),
-                    "two changes meet here; write this in several statements"};
+  std::vector<std::string> texts;
+  auto change = changes_.begin();
+  for (const Part& part : tree_.parts()) {
+    std::string text;
+    size_t at = part.begin;
+    for (; change != changes_.end() && change->begin <= part.end; ++change) {
+      if (change->begin < at) {
+        throw Refusal{tree_.line_of(change->begin), source.substr(change->begin, change->end - change->begin),
+                      "two changes meet here; write this in several statements"};
+      }
+      text.append(source, at, change->begin - at);
+      text += change->text;
+      at = change->end;
     }
-    text.append(source, at, change.begin - at);
-    text += change.text;
-    at = change.end;
+    text.append(source, at, part.end - at);
+    if (part.ends_open) text.resize(text.size() - part.newline.size());
+    texts.push_back(std::move(text));
   }
-  text.append(source, at, source.size() - at);
-  return text;
+  return texts;
 }
 
 }  // namespace telar::weave

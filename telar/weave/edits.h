@@ -10,14 +10,14 @@ namespace telar::weave {
 
 /// Something that weave does not understand: where, what stands there, and what the person must decide.
 struct Refusal {
-  int line = 0;
+  int line = 0;  ///< of the tree
   std::string construct;
   std::string decision;
 };
 
 /// One change, for --explain.
 struct Explanation {
-  int line = 0;
+  int line = 0;  ///< of the tree
   std::string what;
   std::string why;
 };
@@ -46,12 +46,13 @@ class Edits {
   /// Removes a statement with its line; `pass` stays when it is alone in its block.
   void remove(const Node& statement);
 
+  /// `line` 0: what is done to the program as a whole.
   void explain(int line, std::string what, std::string why);
   const std::vector<Explanation>& explanations() const { return explanations_; }
   bool empty() const { return changes_.empty() && guards_.empty(); }
 
-  /// The text with every edit in it.
-  std::string apply();
+  /// The texts of the tree's files with every edit in them.
+  std::vector<std::string> apply();
 
  private:
   struct Change {

@@ -83,22 +83,35 @@ class Callbacks {
     return found;
   }
 
+  /// The variables that a list of callbacks is kept in: where fit() gets it, and where it was made.
+  std::vector<int> places_of(const Node* given) const {
+    std::vector<int> found;
+    if (given->is(Kind::name) || given->is(Kind::attribute)) found.push_back(w_.names.place(given));
+    for (const Node* origin : w_.names.origins(given)) {
+      if (!origin->parent->is(Kind::assign)) continue;
+      const int place = w_.names.place(origin->parent->list("targets")[0]);
+      if (std::find(found.begin(), found.end(), place) == found.end()) found.push_back(place);
+    }
+    return found;
+  }
+
   /// callbacks.append(…), callbacks += […].
   void write_appended(const Node* given) {
-    if (!given->is(Kind::name) && !given->is(Kind::attribute)) return;
-    for (const Node* mention : w_.names.mentions(w_.names.place(given))) {
-      const Node* parent = mention->parent;
-      if (parent->is(Kind::attribute) && parent->parent->is(Kind::call) && parent->role == "func") {
-        if (parent->text == "append" && parent->parent->list("args").size() == 1)
-          write_appended_one(parent->parent, parent->parent->list("args")[0]);
-        if (parent->text == "extend" && parent->parent->list("args").size() == 1) {
-          for (const Node* one : elements(parent->parent->list("args")[0])) write_callback(one);
-        }
+    for (const int place : places_of(given)) {
+      for (const Node* mention : w_.names.mentions(place)) {
+        const Node* method = mention->parent;
+        const bool called =
+            method->is(Kind::attribute) && method->parent->is(Kind::call) && method->role == "func";
+        if (!called || method->parent->list("args").size() != 1) continue;
+        const Node* added = method->parent->list("args")[0];
+        if (method->text == "append") write_appended_one(method->parent, added);
+        if (method->text != "extend") continue;
+        for (const Node* one : elements(added)) write_callback(one);
       }
-    }
-    for (const Value& value : w_.names.values(w_.names.place(given))) {
-      if (!value.augmented) continue;
-      for (const Node* one : elements(value.node)) write_callback(one);
+      for (const Value& value : w_.names.values(place)) {
+        if (!value.augmented) continue;
+        for (const Node* one : elements(value.node)) write_callback(one);
+      }
     }
   }
 
@@ -213,7 +226,7 @@ class Callbacks {
       }
     }
     const std::string model = w_.text(*fit_.model);
-    const std::string backend = w_.keras_module("backend");
+    const std::string backend = w_.keras_module("backend", fit_.call);
     return w_.dialect.module() + ".callbacks.LearningRateWarmupCallback(initial_lr=float(" + backend +
            ".get_value(" + model + ".optimizer.learning_rate)), warmup_epochs=" + std::to_string(epochs) +
            ", momentum_correction=False)";

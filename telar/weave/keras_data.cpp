@@ -170,19 +170,20 @@ class Follower {
   std::vector<const Node*> met_;
 };
 
-std::string sharing_function(KerasWeaving& w) {
+std::string sharing_function(KerasWeaving& w, const Node* at) {
   std::string name = w.names.fresh("shard");
-  const std::string tf = w.tensorflow();
+  const std::string tf = w.tensorflow(at);
   const std::string& hvd = w.dialect.module();
-  w.dialect.function({"def " + name + "(dataset):",
-                      "    # As many samples for every process: those that do not divide are left out.",
-                      "    samples = int(dataset.cardinality())",
-                      "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
-                      "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
-                          ".int64), lambda count, *sample: count + 1))",
-                      "    if samples != " + tf + ".data.INFINITE_CARDINALITY:",
-                      "        dataset = dataset.take(samples // " + hvd + ".size() * " + hvd + ".size())",
-                      "    return dataset.shard(" + hvd + ".size(), " + hvd + ".rank())"});
+  w.dialect.function(
+      {"def " + name + "(dataset):",
+       "    # As many samples for every process: those that do not divide are left out.",
+       "    samples = int(dataset.cardinality())", "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
+       "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
+           ".int64), lambda count, *sample: count + 1))",
+       "    if samples != " + tf + ".data.INFINITE_CARDINALITY:",
+       "        dataset = dataset.take(samples // " + hvd + ".size() * " + hvd + ".size())",
+       "    return dataset.shard(" + hvd + ".size(), " + hvd + ".rank())"},
+      at);
   return name;
 }
 
@@ -195,6 +196,12 @@ void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
     if (size == nullptr || !is_inside(size, call))
       w.refuse(call, "give batch() its size itself, so that it can be changed");
     if (!w.shared.insert(size).second) continue;
+    const bool by_hand = multiply && w.program.fits.empty();
+    if (by_hand && w.names.argument(call, "drop_remainder", 1) == nullptr) {
+      w.edits.add_argument(*call, "drop_remainder=True");
+      w.edits.explain(call->line, "drop_remainder=True",
+                      "of a smaller last batch some replicas would have no part");
+    }
     w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
                                     : divided(w.names.tree(), *size, w.dialect.size(size)));
     w.edits.explain(
@@ -228,6 +235,9 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   divide_batches(w, source.batches);
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
+    if (source.batches.empty() && w.program.fits.empty())
+      w.refuse(expression, "batch it where it can be seen, so that each replica can have as many samples");
+    if (shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return;
   }
@@ -247,7 +257,7 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
     }
   }
   w.dialect.use(whole);
-  w.edits.insert(whole->begin, sharing_function(w) + "(");
+  w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
   w.edits.explain(whole->line, "the dataset is shared out", why);
   if (shuffles(w, whole)) w.draws_alike = true;

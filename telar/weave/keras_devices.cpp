@@ -75,7 +75,7 @@ void write_keras_devices(KerasWeaving& w) {
   }
   if (!w.dialect.is_horovod()) return;
   if (w.program.sessions && write_sessions(w)) return;
-  const std::string tf = w.tensorflow();
+  const std::string tf = w.tensorflow(w.dialect.script());
   const std::string local = w.dialect.module() + ".local_rank()";
   if (w.program.sessions) {
     const std::string config = w.names.fresh("config");
@@ -83,7 +83,7 @@ void write_keras_devices(KerasWeaving& w) {
         {config + " = " + tf + ".compat.v1.ConfigProto()", config + ".gpu_options.allow_growth = True",
          config + ".gpu_options.visible_device_list = str(" + local + ")",
          tf + ".compat.v1.keras.backend.set_session(" + tf + ".compat.v1.Session(config=" + config + "))"});
-    w.edits.explain(1, config + ".gpu_options.visible_device_list = str(" + local + ")",
+    w.edits.explain(0, config + ".gpu_options.visible_device_list = str(" + local + ")",
                     "each process has its own GPU");
     return;
   }
@@ -93,7 +93,7 @@ void write_keras_devices(KerasWeaving& w) {
       {gpus + " = " + tf + ".config.list_physical_devices(\"GPU\")", "for " + gpu + " in " + gpus + ":",
        "    " + tf + ".config.experimental.set_memory_growth(" + gpu + ", True)", "if " + gpus + ":",
        "    " + tf + ".config.set_visible_devices(" + gpus + "[" + local + "], \"GPU\")"});
-  w.edits.explain(1, tf + ".config.set_visible_devices(" + gpus + "[" + local + "], \"GPU\")",
+  w.edits.explain(0, tf + ".config.set_visible_devices(" + gpus + "[" + local + "], \"GPU\")",
                   "each process has its own GPU");
 }
 

@@ -69,9 +69,7 @@ class Fits {
     for (const Node* given : call->list("keywords")) check_spread(call, given);
     write_data(call);
     write_epochs(call);
-    if (!w_.dialect.is_tf_distribute()) {
-      write_verbose(call, position_of(call, "verbose"));
-    }
+    write_verbose(call, position_of(call, "verbose"));
     write_keras_callbacks(w_, fit);
   }
 
@@ -132,17 +130,18 @@ class Fits {
                   "write this list or dictionary of inputs into fit() itself, so that each array can be "
                   "shared out");
     }
-    w_.edits.insert(value->begin, function() + "(");
+    w_.edits.insert(value->begin, function(value) + "(");
     w_.edits.insert(value->end, ")");
   }
 
-  std::string function() {
+  std::string function(const Node* at) {
     std::string name = w_.names.fresh("share");
     const std::string& hvd = w_.dialect.module();
     w_.dialect.function({"def " + name + "(values):",
                          "    # As many samples for every process: those that do not divide are left out.",
                          "    whole = len(values) // " + hvd + ".size() * " + hvd + ".size()",
-                         "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"});
+                         "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"},
+                        at);
     return name;
   }
 
@@ -210,13 +209,14 @@ class Fits {
     if (!w_.shares_samples()) return true;
     const std::string name = w_.names.fresh("SharedSequence");
     const std::string& hvd = w_.dialect.module();
-    w_.dialect.function({"class " + name + "(" + base_of(own) + "):",
+    w_.dialect.function({"class " + name + "(" + base_of(own, call) + "):",
                          "    # Every process takes other batches, and as many as the others.", "",
                          "    def __init__(self, whole):", "        self.whole = whole", "",
                          "    def __len__(self):", "        return len(self.whole) // " + hvd + ".size()", "",
                          "    def __getitem__(self, index):",
                          "        return self.whole[index * " + hvd + ".size() + " + hvd + ".rank()]", "",
-                         "    def on_epoch_end(self):", "        self.whole.on_epoch_end()"});
+                         "    def on_epoch_end(self):", "        self.whole.on_epoch_end()"},
+                        call);
     w_.edits.insert(x->begin, name + "(");
     w_.edits.insert(x->end, ")");
     w_.edits.explain(call->line, "the batches of the Sequence are shared out", kShare);
@@ -224,11 +224,12 @@ class Fits {
     return true;
   }
 
-  std::string base_of(const Node* own) const {
+  std::string base_of(const Node* own, const Node* at) const {
     const std::string text = w_.text(*own->list("bases").front());
-    return w_.names.definition(own->list("bases").front()) == nullptr
+    const bool here = module_of(own) == module_of(at);
+    return here && w_.names.definition(own->list("bases").front()) == nullptr
                ? text
-               : w_.keras_module("utils") + ".Sequence";
+               : w_.keras_module("utils", at) + ".Sequence";
   }
 
   /// A Python generator: each process takes every n-th of its batches.
@@ -247,7 +248,7 @@ class Fits {
     if (is_none(argument(call, "steps_per_epoch")))
       w_.refuse(call, "say steps_per_epoch, since the generator cannot be asked how many batches it has");
     if (!w_.shares_samples()) return true;
-    const std::string module = w_.dialect.module_name("itertools");
+    const std::string module = w_.dialect.module_name("itertools", call);
     const std::string& hvd = w_.dialect.module();
     w_.edits.insert(x->begin, module + ".islice(");
     w_.edits.insert(x->end, ", " + hvd + ".rank(), None, " + hvd + ".size())");
@@ -268,7 +269,7 @@ class Fits {
         w_.refuse(call, "it trains for one epoch, which cannot be divided; weave with --epochs keep");
       if (!w_.shared.insert(epochs).second) return;
       if (!is_inside(epochs, call)) w_.refuse(call, "give fit() its epochs itself");
-      const std::string math = w_.dialect.module_name("math");
+      const std::string math = w_.dialect.module_name("math", call);
       w_.edits.replace(*epochs, math + ".ceil(" + quotient(*epochs) + ")");
       w_.edits.explain(call->line, "epochs ÷ number of processes",
                        "each process sees all samples, so together they see them as often");
@@ -308,7 +309,6 @@ class Fits {
                 "this is the dataset of the training, of which each process has its share; give the "
                 "evaluation a dataset of its own");
     }
-    if (w_.dialect.is_tf_distribute()) return;
     const std::string& method = call->child("func")->text;
     if (method.ends_with("_generator")) return;
     write_verbose(call, method == "evaluate" ? 3 : 2);

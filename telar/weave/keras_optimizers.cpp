@@ -133,7 +133,8 @@ class Optimizers {
   std::string made(const std::string& name, const std::string& rate) const {
     const std::string scaled =
         w_.grows() ? rate + " * " + w_.dialect.size(w_.program.compiles[0].call) : rate;
-    return w_.keras_module("optimizers") + "." + name + "(learning_rate=" + scaled + ")";
+    return w_.keras_module("optimizers", w_.program.compiles[0].call) + "." + name +
+           "(learning_rate=" + scaled + ")";
   }
   std::string wrapped(const std::string& text, bool wraps) const {
     return wraps ? w_.dialect.module() + ".DistributedOptimizer(" + text + ")" : text;
@@ -293,7 +294,8 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
       return w.text(*one).find("register_keras_serializable") != std::string::npos;
     });
     if (!registered)
-      w.edits.before(*class_def, {"@" + w.keras_module("utils") + ".register_keras_serializable()"});
+      w.edits.before(*class_def,
+                     {"@" + w.keras_module("utils", class_def) + ".register_keras_serializable()"});
   }
   const std::string step = call->child("args")->list("args")[1]->text;
   if (w.has_fewer_steps()) {

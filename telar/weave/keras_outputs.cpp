@@ -36,7 +36,12 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasLoop& loop : w.program.loops) {
     if (loop.trains && is_inside(call, loop.loop)) return true;
   }
-  return call->child("func")->is(Kind::attribute) && call->child("func")->text == "apply_gradients";
+  const Node* function = call->child("func");
+  // A metric that the replicas feed is read by all workers together.
+  if (w.dialect.is_tf_distribute() && w.program.fits.empty() && function->is(Kind::attribute) &&
+      function->text == "result")
+    return true;
+  return is_apply(call);
 }
 
 /// tf.distribute: every worker must save, since variables are gathered for it, but one into the place that is meant.
@@ -50,8 +55,8 @@ void write_saves(KerasWeaving& w) {
     if (!method && !by_name) continue;
     const Node* path = w.names.argument(call, "filepath", by_name ? 1 : 0);
     if (path == nullptr || !is_inside(path, call)) continue;
-    const std::string os = w.dialect.module_name("os");
-    const std::string tempfile = w.dialect.module_name("tempfile");
+    const std::string os = w.dialect.module_name("os", call);
+    const std::string tempfile = w.dialect.module_name("tempfile", call);
     const std::string text = w.text(*path);
     w.edits.replace(*path, text + " if " + w.dialect.is_first(call) + " else " + os + ".path.join(" +
                                tempfile + ".mkdtemp(), " + os + ".path.basename(" + text + "))");
@@ -70,7 +75,7 @@ void write_keras_outputs(KerasWeaving& w) {
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::return_) ||
                        call->parent->is(Kind::with_item);
     if (!whole) w.refuse(call, "keep the writer in a variable, so that one process alone can have one");
-    w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow() +
+    w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow(call) +
                                   ".summary.create_noop_writer()");
     w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");
   }
@@ -89,7 +94,7 @@ void write_keras_outputs(KerasWeaving& w) {
         const Node* function = call->child("func");
         return distribute && function->is(Kind::attribute) &&
                (function->text == "save" || function->text == "save_weights" ||
-                function->text == "save_model");
+                function->text == "save_model" || function->text == "write");
       });
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 bool makes_variables(const KerasWeaving& w, const Node* call) {
   const std::string callee = w.names.callee(call);
+  // Those of an evaluation, which all workers make outside of the replicas, are each worker's own.
+  if (callee.starts_with("keras.metrics.") && w.program.fits.empty()) return counts_training(w, call);
   for (const std::string_view prefix :
        {"keras.layers.", "keras.models.", "keras.applications.", "keras.optimizers.", "keras.metrics.",
         "keras.Input", "keras.Model", "keras.Sequential"}) {
@@ -36,8 +38,8 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
 }
 
 bool is_fit(const KerasWeaving& w, const Node* call) {
-  return std::any_of(w.program.fits.begin(), w.program.fits.end(),
-                     [&](const KerasCall& fit) { return fit.call == call; });
+  return is_apply(call) || std::any_of(w.program.fits.begin(), w.program.fits.end(),
+                                       [&](const KerasCall& fit) { return fit.call == call; });
 }
 
 /// Guards the statements of a block that make variables; goes into those that also train.

@@ -8,17 +8,31 @@ namespace telar::weave {
 
 namespace {
 
+bool names_variables(const KerasWeaving& w, const Node* expression, int depth) {
+  bool found = false;
+  walk(*expression, [&](const Node& node) {
+    found = found || (node.is(Kind::attribute) &&
+                      (node.text == "trainable_variables" || node.text == "trainable_weights" ||
+                       node.text == "variables" || node.text == "weights"));
+    if (!found && node.is(Kind::name) && depth > 0) {
+      for (const Value& value : w.names.values(w.names.place(&node))) {
+        if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
+            names_variables(w, value.node, depth - 1))
+          found = true;
+      }
+    }
+    return !found;
+  });
+  return found;
+}
+
 class Tapes {
  public:
   explicit Tapes(KerasWeaving& weaving) : w_(weaving) {}
 
   void write() {
-    if (w_.dialect.is_tf_distribute()) {
-      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
-                "a step with a tape of its own is woven for Horovod: --target horovod");
-    }
     for (const KerasTape& tape : w_.program.tapes) {
-      if (trains(tape)) write_tape(tape);
+      if (trains(w_, tape)) write_tape(tape);
     }
     if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
@@ -31,62 +45,23 @@ class Tapes {
       if (loop.trains) write_loop(loop);
       add_loop(loops, loop);
     }
-    TorchWeaving sums{w_.names, loops, w_.edits, w_.dialect, w_.tensorflow()};
+    TorchWeaving sums{w_.names, loops, w_.edits, w_.dialect,
+                      [this](const Node* at) { return w_.tensorflow(at); }};
     check_control_flow(sums);
     write_metrics(sums);
   }
 
  private:
-  /// The expressions that a tape's gradients are taken with respect to, where they are applied.
-  std::vector<const Node*> gradients(const KerasTape& tape) const {
-    std::vector<const Node*> found;
-    const int place = w_.names.place(tape.variable);
-    for (const Node* call : w_.names.calls()) {
-      const Node* function = call->child("func");
-      if (function->is(Kind::attribute) && function->text == "gradient" &&
-          w_.names.place(function->child("value")) == place)
-        found.push_back(call);
-    }
-    return found;
-  }
-
-  /// Gradients with respect to inputs (a penalty, a saliency map) are each process's own.
-  bool trains(const KerasTape& tape) const {
-    for (const Node* call : gradients(tape)) {
-      const Node* sources = w_.names.argument(call, "sources", 1);
-      if (sources != nullptr && names_variables(sources, 4)) return true;
-    }
-    return false;
-  }
-
-  bool names_variables(const Node* expression, int depth) const {
-    bool found = false;
-    walk(*expression, [&](const Node& node) {
-      found = found || (node.is(Kind::attribute) &&
-                        (node.text == "trainable_variables" || node.text == "trainable_weights" ||
-                         node.text == "variables" || node.text == "weights"));
-      if (!found && node.is(Kind::name) && depth > 0) {
-        for (const Value& value : w_.names.values(w_.names.place(&node))) {
-          if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
-              names_variables(value.node, depth - 1))
-            found = true;
-        }
-      }
-      return !found;
-    });
-    return found;
-  }
-
   void write_tape(const KerasTape& tape) {
     const std::string name = w_.text(*tape.variable);
-    for (const Node* call : gradients(tape)) {
+    for (const Node* call : gradients_of(w_, tape)) {
       if (is_inside(call, tape.with) && !tape.persistent)
         w_.refuse(call, "take the gradients behind the `with` of the tape");
     }
     std::string module = w_.dialect.module();
     if (!w_.program.fits.empty()) {
       module = w_.names.fresh("hvd_tf");
-      w_.dialect.import("import horovod.tensorflow as " + module);
+      w_.dialect.import("import horovod.tensorflow as " + module, tape.with);
     }
     w_.dialect.use(tape.with);
     w_.edits.after(*tape.with, {name + " = " + module + ".DistributedGradientTape(" + name + ")"});
@@ -98,7 +73,7 @@ class Tapes {
     share_dataset(w_, loop.dataset);
     const Node* step = nullptr;
     for (const Node* statement : loop.loop->list("body")) {
-      const bool applies = reaches(w_.names, statement, [](const Node* call) { return is_apply(call); });
+      const bool applies = reaches(w_.names, statement, is_apply);
       if (applies && step != nullptr)
         w_.refuse(statement, "the step applies gradients in two statements; put both into one function");
       if (applies) step = statement;
@@ -130,11 +105,6 @@ class Tapes {
     write_counts(loop);
   }
 
-  static bool is_apply(const Node* call) {
-    const Node* function = call->child("func");
-    return function->is(Kind::attribute) && function->text == "apply_gradients";
-  }
-
   bool reached(const KerasLoop& loop, const Node* call) const {
     return is_inside(call, loop.loop) ||
            reaches(w_.names, loop.loop, [&](const Node* one) { return one == call; });
@@ -154,7 +124,7 @@ class Tapes {
       if (node.is(Kind::name) && depth > 0) {
         for (const Value& value : w_.names.values(w_.names.place(&node))) {
           if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
-              names_variables(value.node, 2) && value.node != sources)
+              names_variables(w_, value.node, 2) && value.node != sources)
             add_models(value.node, loop, models, depth - 1);
         }
       }
@@ -169,7 +139,10 @@ class Tapes {
       const int place = w_.names.place(at);
       if (place < 0) break;
       const Node* scope = w_.names.scope(place);
-      if (scope->is(Kind::module) || scope == function_of(loop.loop)) return w_.text(*at);
+      const bool here =
+          scope->is(Kind::module) ? w_.names.means_the_same(at, loop.loop) : scope == function_of(loop.loop);
+      if (here) return w_.text(*at);
+      if (scope->is(Kind::module)) break;
       if (scope->is(Kind::class_def) && class_of(loop.loop) != nullptr && class_of(at) == class_of(loop.loop))
         return w_.text(*at);
       const Node* given = nullptr;
@@ -188,12 +161,8 @@ class Tapes {
   void write_counts(const KerasLoop& loop) {
     std::vector<std::string> metrics;
     for (const Node* call : w_.names.calls()) {
-      const Node* function = call->child("func");
-      const Node* object = function->is(Kind::attribute) && function->text == "update_state"
-                               ? function->child("value")
-                               : function;
-      if (!object->is(Kind::name) && !object->is(Kind::attribute)) continue;
-      if (!is_metric(object) || !reached(loop, call)) continue;
+      const Node* object = fed_metric(w_, call);
+      if (object == nullptr || !reached(loop, call)) continue;
       check_reset(object, loop);
       add(metrics, visible(object, loop));
     }
@@ -201,24 +170,14 @@ class Tapes {
     const std::string name = w_.names.fresh("sum_metric");
     const std::string& hvd = w_.dialect.module();
     w_.dialect.function({"def " + name + "(metric):", "    for variable in metric.variables:",
-                         "        variable.assign(" + hvd + ".allreduce(variable, op=" + hvd + ".Sum))"});
+                         "        variable.assign(" + hvd + ".allreduce(variable, op=" + hvd + ".Sum))"},
+                        loop.loop);
     std::vector<std::string> text;
     text.reserve(metrics.size());
     for (const std::string& metric : metrics) text.push_back(name + "(" + metric + ")");
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, text[0],
                      "each process counted its own samples; the author's figure is that of all");
-  }
-
-  bool is_metric(const Node* object) const {
-    for (const Node* origin : w_.names.origins(object)) {
-      if (!origin->is(Kind::call)) continue;
-      const Node* own = w_.names.definition(origin->child("func"));
-      if (w_.names.callee(origin).starts_with("keras.metrics.") ||
-          (own != nullptr && own->is(Kind::class_def) && w_.names.derives(own, {"keras.metrics.Metric"})))
-        return true;
-    }
-    return false;
   }
 
   /// Counts of all processes must not be added up once more after the next epoch.
@@ -261,6 +220,46 @@ class Tapes {
 };
 
 }  // namespace
+
+std::vector<const Node*> gradients_of(const KerasWeaving& w, const KerasTape& tape) {
+  std::vector<const Node*> found;
+  const int place = w.names.place(tape.variable);
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    if (function->is(Kind::attribute) && function->text == "gradient" &&
+        w.names.place(function->child("value")) == place)
+      found.push_back(call);
+  }
+  return found;
+}
+
+bool trains(const KerasWeaving& w, const KerasTape& tape) {
+  const auto gradients = gradients_of(w, tape);
+  return std::any_of(gradients.begin(), gradients.end(), [&](const Node* call) {
+    const Node* sources = w.names.argument(call, "sources", 1);
+    return sources != nullptr && names_variables(w, sources, 4);
+  });
+}
+
+const Node* fed_metric(const KerasWeaving& w, const Node* call) {
+  const Node* function = call->child("func");
+  const bool updates = function->is(Kind::attribute) && function->text == "update_state";
+  const Node* object = updates ? function->child("value") : function;
+  if (!object->is(Kind::name) && !object->is(Kind::attribute)) return nullptr;
+  for (const Node* origin : w.names.origins(object)) {
+    if (!origin->is(Kind::call)) continue;
+    const Node* own = w.names.definition(origin->child("func"));
+    if (w.names.callee(origin).starts_with("keras.metrics.") ||
+        (own != nullptr && own->is(Kind::class_def) && w.names.derives(own, {"keras.metrics.Metric"})))
+      return object;
+  }
+  return nullptr;
+}
+
+bool is_apply(const Node* call) {
+  const Node* function = call->child("func");
+  return function->is(Kind::attribute) && function->text == "apply_gradients";
+}
 
 void write_keras_tapes(KerasWeaving& weaving) { Tapes(weaving).write(); }
 

@@ -7,24 +7,28 @@
 
 namespace telar::weave {
 
-std::string KerasWeaving::tensorflow() const {
+std::string KerasWeaving::tensorflow(const Node* at) const {
   for (const auto& [module, statement] : names.imports()) {
-    if (!statement->is(Kind::import) || statement->parent != names.tree().root()) continue;
+    if (!statement->is(Kind::import) || statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
-      if (alias->text == "tensorflow") return alias->as_name.empty() ? alias->text : alias->as_name;
+      if (alias->text == "tensorflow") {
+        const std::string as = alias->as_name.empty() ? "" : " as " + alias->as_name;
+        dialect.rely_on(statement, "import tensorflow" + as, at);
+        return alias->as_name.empty() ? alias->text : alias->as_name;
+      }
       // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
     }
   }
-  if (names.is_used("tf")) return dialect.module_name("tensorflow");
-  dialect.import("import tensorflow as tf");
+  if (names.is_used_in(module_of(at), "tf")) return dialect.module_name("tensorflow", at);
+  dialect.import("import tensorflow as tf", at);
   return "tf";
 }
 
-std::string KerasWeaving::keras_module(const std::string& part) const {
+std::string KerasWeaving::keras_module(const std::string& part, const Node* at) const {
   // What is imported already under a name of its own.
   for (const auto& [module, statement] : names.imports()) {
-    if (statement->parent != names.tree().root()) continue;
+    if (statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
       const std::string whole =
           statement->is(Kind::import) ? alias->text : statement->text + "." + alias->text;
@@ -39,9 +43,9 @@ std::string KerasWeaving::keras_module(const std::string& part) const {
     }
   }
   if (program.standalone) {
-    dialect.import("from keras import " + part);
+    dialect.import("from keras import " + part, at);
   } else {
-    dialect.import("from tensorflow.keras import " + part);
+    dialect.import("from tensorflow.keras import " + part, at);
   }
   return part;
 }
@@ -75,40 +79,40 @@ void write_downloads(KerasWeaving& w) {
 
 /// Which samples a process gets is drawn, so all processes must draw alike.
 void write_seeds(KerasWeaving& w) {
-  if (!w.dialect.is_horovod()) return;
   bool tensorflow_seed = false;
-  bool numpy_seed = false;
-  bool python_seed = false;
-  const Node* drawn_numpy = nullptr;
-  const Node* drawn_python = nullptr;
+  std::vector<const Node*> numpy_seeds;
+  std::vector<const Node*> python_seeds;
+  std::vector<const Node*> drawn_numpy;
+  std::vector<const Node*> drawn_python;
   for (const Node* call : w.names.calls()) {
-    const std::string callee = w.names.callee(call);
+    const std::string& callee = w.names.callee(call);
     const bool all = callee == "keras.utils.set_random_seed";
     tensorflow_seed = tensorflow_seed || all || callee == "tensorflow.random.set_seed" ||
                       callee.ends_with(".set_random_seed");
-    numpy_seed = numpy_seed || all || callee == "numpy.random.seed";
-    python_seed = python_seed || all || callee == "random.seed";
+    if (all || callee == "numpy.random.seed") numpy_seeds.push_back(call);
+    if (all || callee == "random.seed") python_seeds.push_back(call);
     if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
         callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
-      drawn_numpy = call;
+      drawn_numpy.push_back(call);
     if (callee == "sklearn.model_selection.train_test_split" &&
         w.names.keyword(call, "random_state") == nullptr)
-      drawn_numpy = call;
+      drawn_numpy.push_back(call);
     if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
       w.refuse(call, "each process would draw other numbers; give it a seed");
     }
     if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-      drawn_python = call;
+      drawn_python.push_back(call);
   }
   const auto agree = [&](const std::string& line, int at) {
     w.dialect.at_start({line});
     w.edits.explain(at, line, "what decides which samples a process gets must agree in all processes");
   };
-  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow() + ".random.set_seed(0)", 1);
-  if (drawn_numpy != nullptr && !numpy_seed)
-    agree(w.dialect.module_name("numpy") + ".random.seed(0)", drawn_numpy->line);
-  if (drawn_python != nullptr && !python_seed)
-    agree(w.dialect.module_name("random") + ".seed(0)", drawn_python->line);
+  const Node* script = w.dialect.script();
+  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
+  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
+    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
+  if (!w.dialect.are_seeded(drawn_python, python_seeds))
+    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
 }
 
 bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }
@@ -117,25 +121,27 @@ void write_start(KerasWeaving& w) {
   Dialect& dialect = w.dialect;
   const std::string& module = dialect.module();
   if (dialect.is_tf_distribute()) {
-    const std::string tf = w.tensorflow();
-    const std::string os = dialect.module_name("os");
-    dialect.write({module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
+    const std::string tf = w.tensorflow(dialect.script());
+    const std::string os = dialect.module_name("os", dialect.script());
+    dialect.write("",
+                  {module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
                        os + ".environ else " + tf + ".distribute.MirroredStrategy()",
                    w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
                        ".cluster_resolver.task_id == 0"},
                   {});
-    w.edits.explain(1, module + " = …",
+    w.edits.explain(0, module + " = …",
                     "all GPUs of this host, or, where TF_CONFIG names a cluster, of all its workers");
     return;
   }
+  std::string import;
   if (w.program.fits.empty()) {
-    dialect.import("import horovod.tensorflow as " + module);
+    import = "import horovod.tensorflow as " + module;
   } else {
-    dialect.import(std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") +
-                   "keras as " + module);
+    import =
+        std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") + "keras as " + module;
   }
-  w.edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
-  dialect.write({module + ".init()"}, {});
+  w.edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
+  dialect.write(import, {module + ".init()"}, {});
 }
 
 }  // namespace
@@ -144,11 +150,15 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
   Dialect dialect(names, edits, choices);
   KerasWeaving weaving{names, program, edits, dialect};
   const std::string& hvd = dialect.module();
-  dialect.set_barrier(program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow() + ".constant(0.0))"
-                                           : hvd + ".allreduce(0.0, name=\"barrier\")");
+  dialect.set_barrier([&](const Node* at) {
+    return program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow(at) + ".constant(0.0))"
+                                : hvd + ".allreduce(0.0, name=\"barrier\")";
+  });
   write_keras_devices(weaving);
   write_keras_fits(weaving);
-  if (has_steps_of_own(weaving)) write_keras_tapes(weaving);
+  if (has_steps_of_own(weaving)) {
+    dialect.is_tf_distribute() ? write_keras_replicas(weaving) : write_keras_tapes(weaving);
+  }
   write_keras_optimizers(weaving);
   write_downloads(weaving);
   write_seeds(weaving);

@@ -29,10 +29,10 @@ struct KerasWeaving {
   bool shares_samples() const { return !dialect.choices().divide_epochs; }
   /// Steps of the optimizer are fewer than the script counts: by the number of processes.
   bool has_fewer_steps() const { return grows(); }
-  /// What the script calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
-  std::string keras_module(const std::string& part) const;
+  /// What the file that `at` is in calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
+  std::string keras_module(const std::string& part, const Node* at) const;
   /// What it calls tensorflow.
-  std::string tensorflow() const;
+  std::string tensorflow(const Node* at) const;
 };
 
 /// Writes the parallel form of a Keras program for Horovod or tf.distribute. Throws Refusal.
@@ -42,9 +42,22 @@ void write_keras_devices(KerasWeaving& weaving);     // one GPU a process, in th
 void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
-void write_keras_tapes(KerasWeaving& weaving);    // loops with a GradientTape
-void write_keras_outputs(KerasWeaving& weaving);  // what models and checkpoints write
-void write_keras_scope(KerasWeaving& weaving);    // tf.distribute: variables are made under the strategy
+void write_keras_tapes(KerasWeaving& weaving);     // loops with a GradientTape, for Horovod
+void write_keras_replicas(KerasWeaving& weaving);  // the same for tf.distribute
+void write_keras_outputs(KerasWeaving& weaving);   // what models and checkpoints write
+void write_keras_scope(KerasWeaving& weaving);     // tf.distribute: variables are made under the strategy
+
+/// The calls that take a tape's gradients.
+std::vector<const Node*> gradients_of(const KerasWeaving& weaving, const KerasTape& tape);
+/// Whether they are those of a model's variables; gradients with respect to inputs (a penalty, a saliency map) are each
+/// process's own.
+bool trains(const KerasWeaving& weaving, const KerasTape& tape);
+/// `optimizer.apply_gradients(…)`
+bool is_apply(const Node* call);
+/// The object of keras.metrics that a call feeds, as in `metric(…)`, `metric.update_state(…)`; null when it feeds none.
+const Node* fed_metric(const KerasWeaving& weaving, const Node* call);
+/// Whether what made a metric is fed in a loop that trains.
+bool counts_training(const KerasWeaving& weaving, const Node* made);
 
 /// Shares out what a training takes its batches from, and with --global-batch keep divides its batches. Returns whether
 /// it is batched already, so that `fit` has no say in it.

@@ -7,6 +7,7 @@ namespace telar::weave {
 
 namespace {
 
+constexpr int kUnknown = -2;  // in name_places_
 constexpr int kDeepest = 60;  // of chains of variables, calls and returns that are followed
 
 bool makes_scope(const Node& node) {
@@ -64,7 +65,10 @@ std::string canonical(std::string name) {
 }
 
 Names::Names(const Tree& tree) : tree_(tree) {
+  for (const Part& part : tree.parts()) modules_[part.path] = part.root;
   collect_bindings();
+  link_imports();
+  name_places_.assign(tree.nodes().size(), kUnknown);
   bind_assignments();
   // Arguments reach parameters only once it is known whose method a call runs, which arguments may tell.
   for (int round = 0; round < 4; ++round) {
@@ -86,7 +90,7 @@ const Node* Names::scope_of(const Node* node) const {
     }
     if (makes_scope(*around) && !is_outside_of_its_function(*child)) return around;
   }
-  return tree_.root();
+  return module_of(node);
 }
 
 int Names::place_of(const Node* scope, const std::string& name) const {
@@ -105,42 +109,47 @@ int Names::resolve(const Node* at, const std::string& name) const {
   const Node* first = scope;
   while (scope != nullptr) {
     const auto globals = global_.find(scope);
-    if (globals != global_.end() && globals->second.contains(name)) return place_of(tree_.root(), name);
+    if (globals != global_.end() && globals->second.contains(name)) break;
     const auto bound = bound_.find(scope);
     const bool visible = scope == first || !scope->is(Kind::class_def);
     if (visible && bound != bound_.end() && bound->second.contains(name)) return place_of(scope, name);
     if (scope->is(Kind::module)) break;
     scope = scope_of(scope);
   }
-  return place_of(tree_.root(), name);
+  const int found = place_of(module_of(at), name);
+  return found >= 0 ? found : star_place(module_of(at), name);
 }
 
 void Names::collect_bindings() {
   const auto bind = [&](const Node* at, const std::string& name) {
     const Node* scope = scope_of(at);
     const auto globals = global_.find(scope);
-    if (globals != global_.end() && globals->second.contains(name)) scope = tree_.root();
+    if (globals != global_.end() && globals->second.contains(name)) scope = module_of(at);
+    ++times_bound_[{scope, name}];
     bound_[scope].insert(name);
     make_place(scope, name);
-    all_names_.insert(name);
+    names_in_[module_of(at)].insert(name);
   };
   for (const Node& node : tree_.nodes()) {
     if (node.is(Kind::global)) {
       for (const std::string& name : node.global_names) {
         global_[scope_of(&node)].insert(name);
-        bound_[tree_.root()].insert(name);
-        make_place(tree_.root(), name);
+        bound_[module_of(&node)].insert(name);
+        make_place(module_of(&node), name);
       }
     }
   }
   for (const Node& node : tree_.nodes()) {
     switch (node.kind) {
       case Kind::name:
-        all_names_.insert(node.text);
+        names_in_[module_of(&node)].insert(node.text);
         if (node.store) bind(&node, node.text);
         break;
-      case Kind::arg:
       case Kind::function_def:
+        has_call_methods_ = has_call_methods_ || node.text == "__call__";
+        bind(&node, node.text);
+        break;
+      case Kind::arg:
       case Kind::async_function_def:
       case Kind::class_def: bind(&node, node.text); break;
       case Kind::except_handler:
@@ -164,14 +173,15 @@ void Names::bind_import(const Node& statement) {
         from ? module + (module.ends_with('.') || module.empty() ? "" : ".") + alias->text : alias->text;
     imports_.emplace_back(from ? module : whole, &statement);
     if (from) imports_.emplace_back(whole, &statement);
+    if (bind_own_import(statement, alias, scope)) continue;
     if (alias->text == "*") {
-      star_imports_.push_back(module);
+      star_imports_.emplace_back(module_of(&statement), module);
       continue;
     }
     const std::string first = alias->text.substr(0, alias->text.find('.'));
     const std::string name = !alias->as_name.empty() ? alias->as_name : from ? alias->text : first;
     bound_[scope].insert(name);
-    all_names_.insert(name);
+    names_in_[module_of(&statement)].insert(name);
     Place& place = places_[static_cast<size_t>(make_place(scope, name))];
     place.imported = !alias->as_name.empty() || from ? whole : first;
   }
@@ -314,9 +324,25 @@ void Names::collect_mentions() {
 
 int Names::place(const Node* expression) const {
   if (expression == nullptr) return -1;
-  if (expression->is(Kind::name)) return resolve(expression, expression->text);
+  if (expression->is(Kind::name)) {
+    int& known = name_places_[expression->number];
+    if (known == kUnknown) known = resolve(expression, expression->text);
+    return known;
+  }
   if (expression->is(Kind::arg)) return place_of(scope_of(expression), expression->text);
+  if (expression->is(Kind::alias)) {
+    const auto found = alias_places_.find(expression);
+    return found == alias_places_.end() ? -1 : found->second;
+  }
   if (expression->is(Kind::attribute)) {
+    if (modules_.size() > 1) {
+      const std::string path = module_path(expression->child("value"));
+      const Node* module = path.empty() ? nullptr : own_module(path);
+      if (module != nullptr) {
+        const int found = place_of(module, expression->text);
+        return found >= 0 ? found : star_place(module, expression->text);
+      }
+    }
     const Node* owner = owner_class(expression->child("value"));
     return owner == nullptr ? -1 : place_of(root_class(owner), "." + expression->text);
   }
@@ -360,11 +386,6 @@ bool Names::is_parameter(int place) const {
     }
   }
   return false;
-}
-
-std::string Names::fresh(std::string name) const {
-  while (is_used(name)) name += "_";
-  return name;
 }
 
 }  // namespace telar::weave

@@ -23,9 +23,10 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// Who is called what in a file. A *place* is something that holds values: a variable of a scope, an attribute of a
+/// Who is called what in a program. A *place* is something that holds values: a variable of a scope, an attribute of a
 /// class's instances, an entry of a dictionary under a constant key. It is named by a number. Values are followed through
-/// assignments, calls, returns, instances and partial applications; a place can hold several.
+/// assignments, calls, returns, instances and partial applications; a place can hold several. What a file of the program imports
+/// of another one is that file's own place.
 class Names {
  public:
   explicit Names(const Tree& tree);
@@ -46,10 +47,10 @@ class Names {
   /// that nothing binds is itself ("print"). Empty when the expression is something else.
   std::string qualified(const Node* expression) const;
   /// The same for what a call calls, seen through functools.partial and variables.
-  std::string callee(const Node* call) const;
+  const std::string& callee(const Node* call) const;
   /// The function or class of this file that an expression stands for; null when none or not one alone.
   const Node* definition(const Node* expression) const;
-  /// The function (for a class its __init__) that a call runs.
+  /// The function (for a class its __init__, for an object its __call__) that a call runs.
   const Node* called_function(const Node* call) const;
   /// A method of a class or of its bases in this file.
   const Node* method(const Node* class_def, std::string_view name) const;
@@ -64,9 +65,14 @@ class Names {
   const std::vector<const Node*>& calls() const { return calls_; }
   /// Every import of the file: its qualified module name and statement.
   const std::vector<std::pair<std::string, const Node*>>& imports() const { return imports_; }
-  /// Whether any scope of the file binds or uses the name.
-  bool is_used(std::string_view name) const { return all_names_.contains(std::string(name)); }
-  /// `name` if nothing of the file is called so, else the name with underscores behind it.
+  /// Whether any scope of the program, or of one file's module, binds or uses the name.
+  bool is_used(std::string_view name) const;
+  bool is_used_in(const Node* module, std::string_view name) const;
+  /// Whether an expression written at another place would stand for the same: its variables are visible there.
+  bool means_the_same(const Node* expression, const Node* at) const;
+  /// The files of the program that an import statement loads, by their modules.
+  std::vector<const Node*> imported_modules(const Node* statement) const;
+  /// `name` if nothing of the program is called so, else the name with underscores behind it.
   std::string fresh(std::string name) const;
 
   /// The argument that a call gives to a parameter of this name or position; through partial applications. Null when
@@ -82,6 +88,14 @@ class Names {
     std::vector<Value> values;
     std::vector<const Node*> mentions;
     std::string imported;
+    std::string module;  ///< a module of the program: its path without ending
+  };
+  /// `from module import name`, of a file of the program; what it stands for is settled when all files are read.
+  struct Import {
+    const Node* alias = nullptr;
+    const Node* scope = nullptr;
+    std::string name;
+    const Node* module = nullptr;
   };
 
   int place_of(const Node* scope, const std::string& name) const;
@@ -92,6 +106,12 @@ class Names {
   const Node* root_class(const Node* class_def) const;
   void collect_bindings();
   void bind_import(const Node& statement);
+  bool bind_own_import(const Node& statement, const Node* alias, const Node* scope);
+  void link_imports();
+  const Node* own_module(const std::string& path) const;
+  bool is_own_module(const std::string& path) const;
+  std::string module_path(const Node* expression) const;
+  int star_place(const Node* module, const std::string& name) const;
   void bind_target(const Node* target, const Value& value);
   void bind_assignments();
   void bind_statement(const Node& node);
@@ -102,6 +122,7 @@ class Names {
   std::vector<const Node*> return_origins(const Node* function, int part) const;
   void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
   const Node* partial_of(const Node* call) const;
+  std::string find_callee(const Node* call) const;
 
   const Tree& tree_;
   std::vector<Place> places_;
@@ -109,9 +130,15 @@ class Names {
   std::unordered_map<const Node*, std::unordered_set<std::string>> bound_;
   std::unordered_map<const Node*, std::unordered_set<std::string>> global_;
   std::vector<const Node*> calls_;
+  bool has_call_methods_ = false;  ///< a class of the program defines __call__
   std::vector<std::pair<std::string, const Node*>> imports_;
-  std::unordered_set<std::string> all_names_;
-  std::vector<std::string> star_imports_;
+  std::unordered_map<const Node*, std::unordered_set<std::string>> names_in_;  // by module
+  std::vector<std::pair<const Node*, std::string>> star_imports_;              // by module
+  std::vector<std::pair<const Node*, const Node*>> own_star_imports_;  // importing and imported module
+  std::vector<Import> own_imports_;
+  std::map<std::pair<const Node*, std::string>, int> times_bound_;
+  std::unordered_map<const Node*, int> alias_places_;
+  std::map<std::string, const Node*> modules_;  // of the program, by the paths of their files
   std::unordered_map<const Node*, std::vector<const Node*>> callers_;
 
   /// A place (its number, odd) or a function (its address), and the part of a tuple that is asked for.
@@ -124,6 +151,8 @@ class Names {
   mutable std::set<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;
+  mutable std::vector<int> name_places_;  ///< by the number of a node: what a name resolves to
+  mutable std::unordered_map<const Node*, std::string> callees_;
 };
 
 /// `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`, and Keras by any name is `keras.…`.

@@ -90,7 +90,7 @@ class Outputs {
     if (logs_) {
       dialect_.at_start({"if " + dialect_.is_other(nullptr_place()) + ":",
                          "    " + logging_ + ".disable(" + logging_ + ".INFO)"});
-      edits_.explain(1, "logging.disable(logging.INFO) on every rank but 0",
+      edits_.explain(0, "logging.disable(logging.INFO) on every rank but 0",
                      "one process reports; warnings come from all");
     }
   }
@@ -115,6 +115,9 @@ class Outputs {
     const std::string callee = names_.callee(call);
     const Node* function = call->child("func");
     if (callee == "open" || callee == "io.open" || callee == "gzip.open") return visit_open(call);
+    if (callee.empty() && function->is(Kind::attribute) && function->text == "open" &&
+        names_.definition(function) == nullptr)
+      return visit_path(call);
     if (is_bar(callee)) return visit_bar(call);
     if (is_board(callee)) return visit_board(call);
     if (callee == "wandb.init") return visit_wandb(call);
@@ -202,7 +205,8 @@ class Outputs {
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
-                       "        print(*values, **options)"});
+                       "        print(*values, **options)"},
+                      call);
     edits_.replace(*call->child("func"), name);
     edits_.explain(call->line, "print becomes " + name,
                    "every process computes what is printed, one prints it");
@@ -238,10 +242,25 @@ class Outputs {
     null_device(call, path);
   }
 
+  /// `path.open("w")` of a pathlib.Path.
+  void visit_path(const Node* call) {
+    const Node* mode = names_.argument(call, "mode", 0);
+    if (mode == nullptr || !mode->is_string() || mode->text.find_first_of("wax+") == std::string::npos)
+      return;
+    some_call_ = call;
+    const Node* path = call->child("func")->child("value");
+    edits_.insert(path->begin, "(");
+    edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " +
+                                 dialect_.module_name("pathlib", call) + ".Path(" +
+                                 dialect_.module_name("os", call) + ".devnull))");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
+                   "the other ranks write the same into the null device");
+  }
+
   void null_device(const Node* call, const Node* path) {
     some_call_ = call;
-    edits_.insert(path->end,
-                  " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os") + ".devnull");
+    edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os", call) +
+                                 ".devnull");
     edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
                    "the other ranks write the same into the null device");
   }
@@ -283,7 +302,7 @@ class Outputs {
   void visit_log(const Node* call, const std::string& callee) {
     some_call_ = call;
     logs_ = true;
-    logging_ = dialect_.module_name("logging");
+    logging_ = dialect_.module_name("logging", dialect_.script());
     const Node* path = callee == "logging.FileHandler"   ? names_.argument(call, "filename", 0)
                        : callee == "logging.basicConfig" ? names_.argument(call, "filename", -1)
                                                          : nullptr;

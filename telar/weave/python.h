@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "telar/weave/syntax.h"
 
@@ -19,9 +20,9 @@ SourceText decode(const std::string& file, std::string_view bytes);
 /// The bytes of a file with this text. Throws Error (user) when the encoding lacks a character.
 std::string encode(const std::string& file, const SourceText& source);
 
-/// The syntax tree, by CPython's own parser. Throws Error (user) with Python's message, line and caret when the text
-/// is not a program of this Python.
-Tree parse(const std::string& file, const std::string& text);
+/// The syntax trees, by CPython's own parser, of a script and the files that it imports, the script last. Throws Error (user)
+/// with Python's message, line and caret when one is no program of this Python.
+Tree parse(std::vector<SourceFile> files);
 /// The same without making the tree: whether the text is a program.
 void check_syntax(const std::string& file, const std::string& text);
 

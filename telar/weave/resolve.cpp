@@ -57,14 +57,18 @@ void add(std::vector<const Node*>& found, const std::vector<const Node*>& more) 
 std::string Names::qualified(const Node* expression) const {
   const Deeper deeper(depth_);
   if (expression == nullptr || deeper.too_deep()) return {};
-  if (expression->is(Kind::attribute)) {
+  const bool of_module = expression->is(Kind::attribute) && modules_.size() > 1 &&
+                         !module_path(expression->child("value")).empty();
+  if (expression->is(Kind::attribute) && !of_module) {
     const std::string base = qualified(expression->child("value"));
     return base.empty() ? std::string() : canonical(base + "." + expression->text);
   }
-  if (!expression->is(Kind::name)) return {};
+  if (!expression->is(Kind::name) && !of_module) return {};
   const int where = place(expression);
+  if (where < 0 && of_module) return {};
   if (where < 0) {
-    for (const std::string& module : star_imports_) {
+    for (const auto& [importer, module] : star_imports_) {
+      if (importer != module_of(expression)) continue;
       if (module.starts_with("torch") || module.find("keras") != std::string::npos) {
         const bool builtin = expression->text == "print" || expression->text == "open" ||
                              expression->text == "enumerate" || expression->text == "len" ||
@@ -75,6 +79,7 @@ std::string Names::qualified(const Node* expression) const {
     return expression->text;
   }
   const Place& held = places_[static_cast<size_t>(where)];
+  if (!held.module.empty()) return {};
   if (!held.imported.empty()) return canonical(held.imported);
   if (held.values.size() != 1 || held.values[0].part >= 0 || held.values[0].element) return {};
   const Node* value = held.values[0].node;
@@ -89,7 +94,13 @@ const Node* Names::partial_of(const Node* call) const {
   return qualified(held[0].node->child("func")) == "functools.partial" ? held[0].node : nullptr;
 }
 
-std::string Names::callee(const Node* call) const {
+const std::string& Names::callee(const Node* call) const {
+  const auto [at, is_new] = callees_.try_emplace(call);
+  if (is_new) at->second = find_callee(call);
+  return at->second;
+}
+
+std::string Names::find_callee(const Node* call) const {
   if (const Node* partial = partial_of(call)) {
     const auto& arguments = partial->list("args");
     return arguments.empty() ? std::string() : qualified(arguments[0]);
@@ -169,7 +180,9 @@ bool Names::derives(const Node* class_def, const std::vector<std::string_view>& 
 const Node* Names::definition(const Node* expression) const {
   const Deeper deeper(depth_);
   if (expression == nullptr || deeper.too_deep()) return nullptr;
-  if (expression->is(Kind::attribute)) {
+  const bool of_module = expression->is(Kind::attribute) && modules_.size() > 1 &&
+                         !module_path(expression->child("value")).empty();
+  if (expression->is(Kind::attribute) && !of_module) {
     if (const Node* owner = owner_class(expression->child("value"))) return method(owner, expression->text);
     const Node* receiver = expression->child("value");
     if (receiver->is(Kind::call) && qualified(receiver->child("func")) == "super") {
@@ -182,7 +195,7 @@ const Node* Names::definition(const Node* expression) const {
     }
     return nullptr;
   }
-  if (!expression->is(Kind::name)) return nullptr;
+  if (!expression->is(Kind::name) && !expression->is(Kind::alias) && !of_module) return nullptr;
   const int where = place(expression);
   if (where < 0) return nullptr;
   constexpr int kDefinition = -3;  // no part of a tuple
@@ -191,7 +204,8 @@ const Node* Names::definition(const Node* expression) const {
     for (const Value& value : values(where)) {
       if (value.node->is_function() || value.node->is(Kind::class_def)) {
         add(definitions, {value.node});
-      } else if (value.node->is(Kind::name) && value.part < 0 && !value.element) {
+      } else if ((value.node->is(Kind::name) || value.node->is(Kind::alias)) && value.part < 0 &&
+                 !value.element) {
         if (const Node* other = definition(value.node)) add(definitions, {other});
       }
     }
@@ -201,8 +215,13 @@ const Node* Names::definition(const Node* expression) const {
 }
 
 const Node* Names::called_function(const Node* call) const {
-  const Node* found = definition(call->child("func"));
+  const Node* function = call->child("func");
+  const Node* found = definition(function);
   if (found != nullptr && found->is(Kind::class_def)) return method(found, "__init__");
+  // An object of a class that can be called.
+  if (found == nullptr && has_call_methods_ && (function->is(Kind::name) || function->is(Kind::attribute))) {
+    if (const Node* owner = owner_class(function)) return method(owner, "__call__");
+  }
   return found;
 }
 
@@ -237,9 +256,12 @@ const Node* Names::owner_class(const Node* expression) const {
     std::vector<const Node*> found;
     for (const Node* origin : origins(expression)) {
       const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
-      // Classes are called by their names; an attribute that is called is a method.
-      if (origin->is(Kind::call) && origin->child("func")->is(Kind::name))
-        candidate = definition(origin->child("func"));
+      // Classes are called by their names; an attribute that is called is a method, unless it is one of a module.
+      const Node* function = origin->is(Kind::call) ? origin->child("func") : nullptr;
+      if (function != nullptr &&
+          (function->is(Kind::name) || (function->is(Kind::attribute) && modules_.size() > 1 &&
+                                        !module_path(function->child("value")).empty())))
+        candidate = definition(function);
       if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
     }
     return found;
@@ -312,6 +334,7 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
   if (deeper.too_deep()) cut_ = true;
   if (expression == nullptr || deeper.too_deep()) return found;
   switch (expression->kind) {
+    case Kind::alias:
     case Kind::name:
     case Kind::attribute:
     case Kind::subscript: {

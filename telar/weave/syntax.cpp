@@ -94,26 +94,64 @@ Node* Node::child(std::string_view name) const {
 
 const std::vector<Node*>& Node::list(std::string_view name) const {
   for (const Field& field : fields) {
-    if (field.name == name) return field.nodes;
+    // Few names share length and first letter, and this is asked a million times.
+    if (field.name.size() == name.size() && field.name[0] == name[0] && field.name == name)
+      return field.nodes;
   }
   return kNone;
 }
 
-Tree::Tree(std::string file, std::string source) : file_(std::move(file)), source_(std::move(source)) {
-  line_begins_.push_back(0);
-  for (size_t at = 0; at < source_.size(); ++at) {
+Tree::Tree(std::vector<SourceFile> files) {
+  for (size_t i = 0; i < files.size(); ++i) add_part(std::move(files[i]), i + 1 == files.size());
+}
+
+/// Behind every file but the last stands an empty line of no file, so that what is added at the end of one is told apart from
+/// what is added at the beginning of the next.
+void Tree::add_part(SourceFile file, bool is_last) {
+  Part part;
+  part.name = std::move(file.name);
+  part.path = std::move(file.path);
+  part.begin = source_.size();
+  part.first_line = static_cast<int>(line_begins_.size()) + 1;
+  line_begins_.push_back(part.begin);
+  source_ += file.text;
+  for (size_t at = part.begin; at < source_.size(); ++at) {
     const bool carriage = source_[at] == '\r';
     if (!carriage && source_[at] != '\n') continue;
     const bool both = carriage && at + 1 < source_.size() && source_[at + 1] == '\n';
-    if (newline_.empty()) newline_ = both ? "\r\n" : carriage ? "\r" : "\n";
+    if (part.newline.empty()) part.newline = both ? "\r\n" : carriage ? "\r" : "\n";
     if (both) ++at;
     line_begins_.push_back(at + 1);
   }
-  if (newline_.empty()) newline_ = "\n";
+  if (part.newline.empty()) part.newline = "\n";
+  if (!is_last) {
+    part.ends_open = line_begins_.back() != source_.size() || file.text.empty();
+    if (part.ends_open) {
+      source_ += part.newline;
+      line_begins_.push_back(source_.size());
+    }
+    source_ += '\n';
+  }
+  part.end = is_last ? source_.size() : source_.size() - 1;
+  parts_.push_back(std::move(part));
 }
 
+const Part& Tree::part_at(size_t offset) const {
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), offset,
+                                      [](size_t at, const Part& part) { return at < part.begin; });
+  return after == parts_.begin() ? parts_.front() : *std::prev(after);
+}
+
+std::string Tree::place(int line) const {
+  return part_at(line_begin(line)).name + ":" + std::to_string(line_within(line));
+}
+
+int Tree::line_within(int line) const { return line - part_at(line_begin(line)).first_line + 1; }
+
 Node* Tree::add(Kind kind) {
+  const auto number = static_cast<uint32_t>(nodes_.size());
   Node& node = nodes_.emplace_back();
+  node.number = number;
   node.kind = kind;
   return &node;
 }
@@ -168,6 +206,11 @@ const Node* class_of(const Node* node) {
     if (around->is(Kind::class_def)) return around;
   }
   return nullptr;
+}
+
+const Node* module_of(const Node* node) {
+  while (node->parent != nullptr) node = node->parent;
+  return node;
 }
 
 const std::vector<Node*>& block_of(const Node* statement) {

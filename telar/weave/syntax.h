@@ -101,6 +101,7 @@ struct Node {
   Literal literal = Literal::none;
   bool store = false;           ///< of a name, attribute or subscript: it is assigned or deleted here
   bool inside_fstring = false;  ///< its span is not to be trusted (before Python 3.12)
+  uint32_t number = 0;          ///< among the nodes of its tree
   int line = 0;                 ///< 1 is the first; 0 for parts without a place
   int level = 0;                ///< of `from ..x import y`: how many dots
   size_t begin = 0;
@@ -124,10 +125,33 @@ struct Node {
   bool is_string() const { return literal == Literal::string; }
 };
 
-/// A file of Python: its text as UTF-8 and the tree over it. Moving it keeps the nodes where they are.
+/// A file of Python as it is handed to a tree: what it is called in messages, its path within its project (of a script alone
+/// the same), its text as UTF-8.
+struct SourceFile {
+  std::string name;
+  std::string path;
+  std::string text;
+};
+
+/// One file within the text of a tree.
+struct Part {
+  std::string name;
+  std::string path;
+  std::string newline;  ///< "\n", "\r\n" or "\r": how its first line ends
+  size_t begin = 0;
+  size_t end = 0;  ///< behind its last character; what follows belongs to no file
+  int first_line = 1;
+  bool ends_open = false;  ///< its last line had no end and was given one
+  Node* root = nullptr;    ///< its module
+};
+
+/// The files of a program of Python, the script that is run last: one text over all of them and the trees of their modules.
+/// Lines and offsets count through that text, so that every place has its own; `place` says which file's they are. A file
+/// stands behind those that it imports, so that of two statements of modules the earlier one runs first. Moving a tree keeps
+/// the nodes where they are.
 class Tree {
  public:
-  Tree(std::string file, std::string source);
+  explicit Tree(std::vector<SourceFile> files);
   Tree(Tree&&) = default;
   Tree& operator=(Tree&&) = default;
   Tree(const Tree&) = delete;
@@ -138,10 +162,14 @@ class Tree {
   /// One copy of each name of a field.
   std::string_view intern(std::string_view name);
 
-  const std::string& file() const { return file_; }
+  const std::vector<Part>& parts() const { return parts_; }
+  std::vector<Part>& parts() { return parts_; }
+  /// The file that an offset lies in, and the one that is run.
+  const Part& part_at(size_t offset) const;
+  const Part& main() const { return parts_.back(); }
   const std::string& source() const { return source_; }
-  Node* root() const { return root_; }
-  void set_root(Node* root) { root_ = root; }
+  /// The module that is run.
+  Node* root() const { return parts_.back().root; }
   const std::deque<Node>& nodes() const { return nodes_; }
   std::deque<Node>& nodes() { return nodes_; }
 
@@ -149,22 +177,25 @@ class Tree {
   size_t line_begin(int line) const;
   size_t offset(int line, int column) const;
   int line_of(size_t offset) const;
-  int lines() const { return static_cast<int>(line_begins_.size()); }
+  /// "train.py:12" of a line.
+  std::string place(int line) const;
+  /// The line within its own file.
+  int line_within(int line) const;
   /// The text that a node covers.
   std::string_view text(const Node& node) const;
   /// White space before the first character of the line that an offset lies in.
   std::string indent_at(size_t offset) const;
-  /// "\n", "\r\n" or "\r": how the first line ends.
-  const std::string& newline() const { return newline_; }
+  /// How lines end in the file that an offset lies in.
+  const std::string& newline(size_t offset) const { return part_at(offset).newline; }
 
  private:
-  std::string file_;
+  void add_part(SourceFile file, bool is_last);
+
   std::string source_;
-  std::string newline_;
+  std::vector<Part> parts_;
   std::vector<size_t> line_begins_;
   std::deque<Node> nodes_;
   std::deque<std::string> names_;
-  Node* root_ = nullptr;
 };
 
 /// Calls `visit(node)` for a node and everything below it, in the order of the source. `visit` returns whether to go
@@ -185,6 +216,8 @@ const Node* statement_of(const Node* node);
 const Node* function_of(const Node* node);
 /// The nearest class around a node, with nothing but functions and statements between.
 const Node* class_of(const Node* node);
+/// The module that a node stands in.
+const Node* module_of(const Node* node);
 /// The statements among which a statement stands (its parent's `body`, `orelse`, …).
 const std::vector<Node*>& block_of(const Node* statement);
 bool is_inside(const Node* node, const Node* ancestor);

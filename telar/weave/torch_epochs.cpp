@@ -106,9 +106,10 @@ class Epochs {
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (loop.loader->is(Kind::call))
       w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
-    const auto lines_for = [&](const std::string& of, const std::string& epoch) {
+    const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
+      w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", before);
       return std::vector<std::string>{"if isinstance(" + of + ".sampler, DistributedSampler):", "    " + set};
     };
     const Node* at = loop.loop;
@@ -123,13 +124,13 @@ class Epochs {
         if (epoch.empty()) continue;
         const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {
-          insert(at, lines_for(loader, inner));
+          insert(at, lines_for(loader, inner, at));
           return;
         }
         // The function does not know the epoch; its caller does, if it knows the loader.
         const std::string outer = handed_up(nodes, step, loop.loader);
         if (outer.empty()) break;
-        insert(statement_of(nodes[step]), lines_for(outer, epoch));
+        insert(statement_of(nodes[step]), lines_for(outer, epoch, nodes[step]));
         return;
       }
     }
@@ -172,7 +173,10 @@ class Epochs {
       if (place < 0) return {};
       if (!w_.names.is_parameter(place)) {
         // A global, or an attribute of the same object.
-        if (w_.names.scope(place)->is(Kind::module)) continue;
+        if (w_.names.scope(place)->is(Kind::module)) {
+          if (!w_.names.means_the_same(expression, nodes[i])) return {};
+          continue;
+        }
         if (!w_.names.scope(place)->is(Kind::class_def) || class_of(nodes[i]) != class_of(nodes[0]))
           return {};
         continue;
@@ -189,46 +193,47 @@ class Epochs {
 
   /// All processes start from one random state, so that splits and weights agree; while training each has its own.
   void write_seeds() {
-    bool torch_seed = false;
-    bool numpy_seed = false;
-    bool python_seed = false;
-    const Node* drawn_torch = nullptr;
-    const Node* drawn_numpy = nullptr;
-    const Node* drawn_python = nullptr;
+    std::vector<const Node*> torch_seeds;
+    std::vector<const Node*> numpy_seeds;
+    std::vector<const Node*> python_seeds;
+    std::vector<const Node*> drawn_torch;
+    std::vector<const Node*> drawn_numpy;
+    std::vector<const Node*> drawn_python;
     for (const Node* call : w_.names.calls()) {
-      const std::string callee = w_.names.callee(call);
-      torch_seed = torch_seed || callee == "torch.manual_seed" || callee == "torch.random.manual_seed";
-      numpy_seed = numpy_seed || callee == "numpy.random.seed";
-      python_seed = python_seed || callee == "random.seed";
-      if (in_training(call)) continue;
+      const std::string& callee = w_.names.callee(call);
+      if (callee == "torch.manual_seed" || callee == "torch.random.manual_seed") torch_seeds.push_back(call);
+      if (callee == "numpy.random.seed") numpy_seeds.push_back(call);
+      if (callee == "random.seed") python_seeds.push_back(call);
+      const bool of_torch = callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
+                            callee.starts_with("torch.normal");
+      const bool of_numpy = (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+                             callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
+                            callee == "sklearn.model_selection.train_test_split";
+      const bool of_python =
+          callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random";
+      if ((!of_torch && !of_numpy && !of_python) || in_training(call)) continue;
       const bool own_state =
           w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
       if (own_state) continue;
-      if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
-          callee.starts_with("torch.normal"))
-        drawn_torch = call;
-      if ((callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
-           callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
-          callee == "sklearn.model_selection.train_test_split") {
-        drawn_numpy = call;
-      }
-      if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-        drawn_python = call;
+      (of_torch ? drawn_torch : of_numpy ? drawn_numpy : drawn_python).push_back(call);
     }
+    const bool torch_seed = !torch_seeds.empty();
+    const bool numpy_seed = !numpy_seeds.empty();
+    const bool python_seed = !python_seeds.empty();
     std::vector<std::string> start;
-    const auto agree = [&](const Node* drawn, bool seeded, const std::string& module,
-                           const std::string& function) {
-      if (drawn == nullptr || seeded) return;
-      start.push_back(w_.dialect.module_name(module) + function);
+    const auto agree = [&](const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds,
+                           const std::string& module, const std::string& function) {
+      if (w_.dialect.are_seeded(draws, seeds)) return;
+      start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
       w_.edits.explain(
-          drawn->line, start.back(),
+          draws.back()->line, start.back(),
           "what is drawn before training, such as a split of the data, must agree in all processes");
     };
-    agree(drawn_torch, torch_seed, "torch", ".manual_seed(0)");
-    agree(drawn_numpy, numpy_seed, "numpy", ".random.seed(0)");
-    agree(drawn_python, python_seed, "random", ".seed(0)");
+    agree(drawn_torch, torch_seeds, "torch", ".manual_seed(0)");
+    agree(drawn_numpy, numpy_seeds, "numpy", ".random.seed(0)");
+    agree(drawn_python, python_seeds, "random", ".seed(0)");
     w_.dialect.at_start(start);
-    if (!torch_seed && drawn_torch == nullptr) return;
+    if (!torch_seed && drawn_torch.empty()) return;
     for (const TorchLoop& loop : w_.program.loops) {
       if (!loop.trains) continue;
       const auto way = way_out(w_.names, loop.loop);
@@ -241,14 +246,14 @@ class Epochs {
           std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end())
         continue;
       differ_before_.push_back(outer);
-      const std::string torch = w_.dialect.module_name("torch");
+      const std::string torch = w_.dialect.module_name("torch", outer);
       std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " +
                                        w_.dialect.rank(outer) + ")"};
       if (numpy_seed)
-        text.push_back(w_.dialect.module_name("numpy") + ".random.seed(" + torch +
+        text.push_back(w_.dialect.module_name("numpy", outer) + ".random.seed(" + torch +
                        ".initial_seed() % 2**32)");
       if (python_seed)
-        text.push_back(w_.dialect.module_name("random") + ".seed(" + torch + ".initial_seed())");
+        text.push_back(w_.dialect.module_name("random", outer) + ".seed(" + torch + ".initial_seed())");
       w_.edits.before(*outer, text);
       w_.edits.explain(outer->line, text[0],
                        "dropout, noise and augmentation must differ between the processes");

@@ -85,7 +85,7 @@ void write_data_parallel(TorchWeaving& w, const Node* call) {
 }
 
 /// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are averaged.
-std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer) {
+std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node* kept) {
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
     if (!function->is(Kind::attribute) || function->text != "step") continue;
@@ -104,9 +104,10 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer) {
     });
     const bool constant = count != nullptr && count->is(Kind::constant);
     const int place = count == nullptr ? -1 : w.names.place(count);
-    const bool visible = place >= 0 && (w.names.scope(place)->is(Kind::module) ||
-                                        w.names.scope(place) == function_of(optimizer.call) ||
-                                        class_of(optimizer.call) == class_of(call));
+    const bool visible =
+        place >= 0 && ((w.names.scope(place)->is(Kind::module) && w.names.means_the_same(count, kept)) ||
+                       (function_of(kept) != nullptr && w.names.scope(place) == function_of(kept)) ||
+                       (class_of(kept) != nullptr && class_of(kept) == class_of(call)));
     if (!constant && !visible) {
       w.refuse(call,
                "after how many batches the optimizer steps is not known where it is made; write it as (i + "
@@ -117,16 +118,40 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer) {
   return {};
 }
 
+/// The statement that puts an optimizer into a variable: where it is made, or where the one call of the function stands that
+/// returns it.
+const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
+  const Node* made = optimizer.call;
+  const Node* statement = statement_of(made);
+  if (statement->is(Kind::return_) && function_of(made) != nullptr) {
+    const auto callers = w.names.calls_of(function_of(made));
+    if (callers.size() == 1) made = callers[0];
+    statement = statement_of(made);
+  }
+  if (!statement->is(Kind::assign) || statement->child("value") != made)
+    w.refuse(optimizer.call, "keep the optimizer in a variable of its own");
+  return statement;
+}
+
+/// What a model that an optimizer was made for is called where the optimizer is kept.
+std::string visible_model(const TorchWeaving& w, const TorchModel& model, const TorchOptimizer& optimizer,
+                          const Node* statement) {
+  const Node* value = statement->child("value");
+  if (value == optimizer.call) return model.text;
+  for (const Value& given : w.names.values(model.place)) {
+    if (is_inside(given.node, value) && w.names.scope(model.place) == function_of(optimizer.call))
+      return w.text(*given.node);
+  }
+  w.refuse(optimizer.call, "make the optimizer where its model is made, or hand the model to this function");
+}
+
 }  // namespace
 
 void write_horovod(TorchWeaving& w) {
   const std::string hvd = w.dialect.module();
   std::set<int> places;
   for (const TorchOptimizer& optimizer : w.program.optimizers) {
-    const Node* statement = statement_of(optimizer.call);
-    if (!statement->is(Kind::assign) || statement->child("value") != optimizer.call) {
-      w.refuse(optimizer.call, "keep the optimizer in a variable of its own");
-    }
+    const Node* statement = kept_in(w, optimizer);
     const Node* target = statement->list("targets")[0];
     if (!places.empty() && !places.contains(w.names.place(target))) {
       w.refuse(optimizer.call, "several optimizers in one program are woven for DDP only: --target ddp");
@@ -137,15 +162,19 @@ void write_horovod(TorchWeaving& w) {
     const std::string name = w.text(*target);
     std::vector<std::string> text;
     for (const size_t model : optimizer.models) {
-      text.push_back(hvd + ".broadcast_parameters(" + w.program.models[model].text +
+      text.push_back(hvd + ".broadcast_parameters(" +
+                     visible_model(w, w.program.models[model], optimizer, statement) +
                      ".state_dict(), root_rank=0)");
     }
     text.push_back(hvd + ".broadcast_optimizer_state(" + name + ", root_rank=0)");
     const std::string named =
         optimizer.models.size() == 1
-            ? ", named_parameters=" + w.program.models[optimizer.models[0]].text + ".named_parameters()"
+            ? ", named_parameters=" +
+                  visible_model(w, w.program.models[optimizer.models[0]], optimizer, statement) +
+                  ".named_parameters()"
             : std::string();
-    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named + passes(w, optimizer) + ")");
+    text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named +
+                   passes(w, optimizer, statement) + ")");
     w.dialect.use(statement);
     w.edits.after(*statement, text);
     w.edits.explain(statement->line, text.back(),

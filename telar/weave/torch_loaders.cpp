@@ -43,15 +43,6 @@ class Loaders {
   std::string dataset_of(const Node* call) {
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     if (dataset == nullptr) w_.refuse(call, "hand it the dataset as its first argument");
-    for (const Node* origin : w_.names.origins(dataset)) {
-      const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
-      if (own != nullptr && own->is(Kind::class_def) &&
-          w_.names.derives(own, {"torch.utils.data.IterableDataset"})) {
-        w_.refuse(call,
-                  "an IterableDataset has no length to share out; decide in its __iter__ which samples each "
-                  "process gives");
-      }
-    }
     if (is_plain(dataset)) return w_.text(*dataset);
     const Node* statement = statement_of(call);
     if (!is_inside(dataset, call) ||
@@ -69,9 +60,66 @@ class Loaders {
     return name;
   }
 
+  /// An IterableDataset: each process takes every n-th of its samples.
+  bool write_stream(const Node* call) {
+    const Node* dataset = w_.names.argument(call, "dataset", 0);
+    const Node* own = nullptr;
+    bool other = false;
+    for (const Node* origin : dataset == nullptr ? std::vector<const Node*>() : w_.names.origins(dataset)) {
+      const Node* made = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
+      const bool iterable = made != nullptr && made->is(Kind::class_def) &&
+                            w_.names.derives(made, {"torch.utils.data.IterableDataset"});
+      if (iterable) own = made;
+      other = other || !iterable;
+    }
+    if (own == nullptr) return false;
+    if (other)
+      w_.refuse(call,
+                "it reads a dataset at one time and a stream at another; give each a loader of its own");
+    if (!is_inside(dataset, call)) w_.refuse(call, "hand it the dataset itself");
+    check_order(own);
+    const std::string name = w_.names.fresh("EveryNth");
+    const std::string torch = w_.dialect.module_name("torch", call);
+    std::vector<std::string> text = {"class " + name + "(" + torch + ".utils.data.IterableDataset):",
+                                     "    # As many samples for every process: the rest is left out.",
+                                     "",
+                                     "    def __init__(self, whole):",
+                                     "        self.whole, self.rank, self.size = whole, " +
+                                         w_.dialect.rank(call) + ", " + w_.dialect.size(call),
+                                     "",
+                                     "    def __iter__(self):",
+                                     "        for samples in zip(*[iter(self.whole)] * self.size):",
+                                     "            yield samples[self.rank]"};
+    if (w_.names.method(own, "__len__") != nullptr)
+      text.insert(text.end(), {"", "    def __len__(self):", "        return len(self.whole) // self.size"});
+    w_.dialect.function(text, call);
+    w_.edits.insert(dataset->begin, name + "(");
+    w_.edits.insert(dataset->end, ")");
+    w_.edits.explain(call->line, name + "(…)", kWhy);
+    return true;
+  }
+
+  /// All processes must read the stream in one order.
+  void check_order(const Node* own) const {
+    for (const Node* call : w_.names.calls()) {
+      if (!is_inside(call, own)) continue;
+      const std::string& callee = w_.names.callee(call);
+      const bool draws = callee.starts_with("random.") || callee.starts_with("numpy.random.") ||
+                         callee.starts_with("torch.rand") || callee.starts_with("torch.normal");
+      const bool seeded = (callee == "random.Random" || callee == "numpy.random.RandomState" ||
+                           callee == "numpy.random.default_rng") &&
+                          !call->list("args").empty();
+      if (draws && !seeded && w_.names.keyword(call, "generator") == nullptr)
+        w_.refuse(
+            call,
+            "each process would read the stream in another order; draw from a generator of its own with a "
+            "seed, as in random.Random(0)");
+    }
+  }
+
   std::string sampler(const Node* call, const std::string& of, const std::string& options) {
     const bool horovod = w_.dialect.is_horovod();
-    w_.dialect.import("from torch.utils.data.distributed import DistributedSampler");
+    w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", call);
     w_.dialect.use(call);
     const std::string group =
         horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call)
@@ -86,6 +134,7 @@ class Loaders {
           "how a batch_sampler is to be shared out is for its author to say; use batch_size and sampler");
     }
     write_batch(call);
+    if (write_stream(call)) return;
     const Node* given = w_.names.argument(call, "sampler", 3);
     if (given != nullptr && given->literal != Literal::null) return write_sampler(call, given);
     const Node* shuffle = w_.names.argument(call, "shuffle", 2);
@@ -132,10 +181,10 @@ class Loaders {
     } else if (callee == "torch.utils.data.SubsetRandomSampler") {
       const Node* indices = w_.names.argument(made, "indices", 0);
       if (!is_plain(indices)) w_.refuse(made, "keep the indices in a variable first");
-      if (function_of(made) != function_of(call))
+      if (function_of(made) != function_of(call) || module_of(made) != module_of(call))
         w_.refuse(made, "make the sampler where its loader is made");
       const Node* dataset = w_.names.argument(call, "dataset", 0);
-      w_.dialect.import("from torch.utils.data import Subset");
+      w_.dialect.import("from torch.utils.data import Subset", call);
       w_.edits.replace(*dataset, "Subset(" + w_.text(*dataset) + ", " + w_.text(*indices) + ")");
       w_.edits.replace(*made, sampler(made, w_.text(*indices), ""));
     } else if (callee == "torch.utils.data.WeightedRandomSampler") {
@@ -145,7 +194,7 @@ class Loaders {
         w_.refuse(made, "remove its generator: each process needs one of its own");
       }
       w_.edits.replace(*count, divided(w_.names.tree(), *count, w_.dialect.size(made)));
-      const std::string torch = w_.dialect.module_name("torch");
+      const std::string torch = w_.dialect.module_name("torch", made);
       w_.edits.add_argument(*made,
                             "generator=" + torch + ".Generator().manual_seed(" + w_.dialect.rank(made) + ")");
     } else {

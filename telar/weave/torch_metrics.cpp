@@ -110,7 +110,7 @@ class Metrics {
   std::vector<const Node*> mentions(const Sum& sum, const TorchLoop& loop) const {
     std::vector<const Node*> found;
     const Node* function = function_of(loop.loop);
-    const Node* within = function != nullptr ? function : tree_.root();
+    const Node* within = function != nullptr ? function : module_of(loop.loop);
     walk(*within, [&](const Node& node) {
       if (node.is(sum.target->kind) && w_.text(node) == sum.text) found.push_back(&node);
       return true;
@@ -152,6 +152,7 @@ class Metrics {
     w_.dialect.use(loop.loop);
     if (also_whole) {
       if (loop.loader->is(Kind::call)) w_.refuse(loop.loader, "keep the DataLoader in a variable");
+      w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", loop.loop);
       for (std::string& line : text) line.insert(0, "    ");
       text.insert(text.begin(), "if isinstance(" + w_.text(*loop.loader) + ".sampler, DistributedSampler):");
     }
@@ -181,8 +182,8 @@ class Metrics {
 
   std::string reduction(const Sum& sum, const TorchLoop& loop) {
     w_.dialect.use(loop.loop);
-    if (sum.is_list) return sum.text + " = " + gather() + "(" + sum.text + ")";
-    const std::string call = add_up() + "(" + sum.text + ")";
+    if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
+    const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call + (is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
   }
 
@@ -248,19 +249,20 @@ class Metrics {
     return found;
   }
 
-  std::string add_up() {
+  std::string add_up(const Node* at) {
     std::string name = w_.names.fresh("sum_over_ranks");
-    if (!w_.tensorflow.empty()) {
-      const std::string& tf = w_.tensorflow;
+    if (w_.tensorflow) {
+      const std::string tf = w_.tensorflow(at);
       const std::string& hvd = w_.dialect.module();
       w_.dialect.function({"def " + name + "(value):",
                            "    total = " + tf + ".convert_to_tensor(value, " + tf +
                                ".float64 if isinstance(value, float) else None)",
                            "    total = " + hvd + ".allreduce(total, op=" + hvd + ".Sum)",
-                           "    return total if " + tf + ".is_tensor(value) else total.numpy().item()"});
+                           "    return total if " + tf + ".is_tensor(value) else total.numpy().item()"},
+                          at);
       return name;
     }
-    const std::string torch = w_.dialect.module_name("torch");
+    const std::string torch = w_.dialect.module_name("torch", at);
     std::vector<std::string> text = {
         "def " + name + "(value):",
         "    total = value.detach().clone() if " + torch + ".is_tensor(value) else " + torch + ".tensor(",
@@ -274,22 +276,24 @@ class Metrics {
       text.push_back("    " + w_.dialect.module() + ".all_reduce(total)");
     }
     text.push_back("    return total.to(value) if " + torch + ".is_tensor(value) else total.item()");
-    w_.dialect.function(text);
+    w_.dialect.function(text, at);
     return name;
   }
 
-  std::string gather() {
+  std::string gather(const Node* at) {
     std::string name = w_.names.fresh("gather_over_ranks");
     const std::string module = w_.dialect.module();
     if (w_.dialect.is_horovod()) {
       w_.dialect.function(
           {"def " + name + "(values):",
-           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"});
+           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"},
+          at);
     } else {
       w_.dialect.function(
           {"def " + name + "(values):", "    parts = [None] * " + module + ".get_world_size()",
            "    " + module + ".all_gather_object(parts, list(values))",
-           "    return [value for part in parts for value in part]"});
+           "    return [value for part in parts for value in part]"},
+          at);
     }
     return name;
   }
@@ -303,7 +307,7 @@ class Metrics {
     walk(*closure, [&](const Node& node) {
       if (!node.is(Kind::return_) || node.child("value") == nullptr) return true;
       const Node* value = node.child("value");
-      w_.edits.replace(*value, add_up() + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
+      w_.edits.replace(*value, add_up(value) + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
       w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
                        "the optimizer decides by it, and must decide alike");
       return true;

@@ -18,33 +18,6 @@ const std::unordered_set<std::string_view>& same_on_wrapper() {
   return names;
 }
 
-/// Methods of torch.nn.Module that compute nothing of the forward pass.
-const std::unordered_set<std::string_view>& module_methods() {
-  static const std::unordered_set<std::string_view> names = {"state_dict",
-                                                             "load_state_dict",
-                                                             "named_parameters",
-                                                             "named_modules",
-                                                             "modules",
-                                                             "children",
-                                                             "named_children",
-                                                             "buffers",
-                                                             "named_buffers",
-                                                             "apply",
-                                                             "half",
-                                                             "float",
-                                                             "double",
-                                                             "bfloat16",
-                                                             "cpu",
-                                                             "type",
-                                                             "extra_repr",
-                                                             "register_forward_hook",
-                                                             "get_submodule",
-                                                             "get_parameter",
-                                                             "share_memory",
-                                                             "save_pretrained"};
-  return names;
-}
-
 struct Wrapped {
   const TorchModel* model = nullptr;
   const Node* before = nullptr;  // the statement that the wrapping stands before
@@ -93,7 +66,7 @@ class Wrapping {
     }
     wrapped.before = place_for(wrapped, statement_of(at));
     write_data_parallel(wrapped);
-    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel");
+    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
     w_.dialect.use(wrapped.before);
     const std::string options = forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "";
     w_.edits.before(*wrapped.before,
@@ -117,6 +90,8 @@ class Wrapping {
         if (mention->store) assigned.push_back(mention);
       }
       if (assigned.empty()) w_.refuse(statement, "make the model in a variable before its optimizer");
+      if (module_of(assigned.back()) != module_of(statement))
+        w_.refuse(statement, "make the model, or its optimizer, in a function of the same file");
       const auto& block = block_of(statement_of(assigned.back()));
       for (size_t i = 0; i + 1 < block.size(); ++i) {
         if (block[i] == statement_of(assigned.back())) return block[i + 1];
@@ -303,7 +278,7 @@ class Wrapping {
     const Node* parent = node->parent;
     if (parent->is(Kind::attribute) && node->role == "value") {
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
-      check_method(parent);
+      check_method(w_, parent);
       unwrap(node, "." + parent->text + " is the model's own");
       return;
     }
@@ -336,65 +311,6 @@ class Wrapping {
     w_.edits.explain(node->line, w_.text(*node) + ".module", why);
   }
 
-  bool in_training(const Node* node) const {
-    for (const Node* around = node; around != nullptr; around = around->parent) {
-      if (around->is(Kind::with)) {
-        for (const Node* item : around->list("items")) {
-          const Node* context = item->child("context_expr");
-          const std::string callee =
-              context->is(Kind::call) ? w_.names.qualified(context->child("func")) : "";
-          if (callee == "torch.no_grad" || callee == "torch.inference_mode") return false;
-        }
-      }
-      if (around->is_function()) {
-        for (const Node* decorator : around->list("decorator_list")) {
-          const Node* function = decorator->is(Kind::call) ? decorator->child("func") : decorator;
-          const std::string callee = w_.names.qualified(function);
-          if (callee == "torch.no_grad" || callee == "torch.inference_mode") return false;
-        }
-      }
-    }
-    for (const TorchLoop& loop : w_.program.loops) {
-      if (!loop.trains) continue;
-      if (is_inside(node, loop.loop)) return true;
-      const Node* function = function_of(node);
-      const Node* outer = function == nullptr ? nullptr : class_of(function);
-      if (function == nullptr || (outer != nullptr && w_.names.derives(outer, {"torch.nn.Module"}))) continue;
-      if (reaches(w_.names, loop.loop,
-                  [&](const Node* call) { return w_.names.called_function(call) == function; }))
-        return true;
-    }
-    return false;
-  }
-
-  /// A method that applies layers around the wrapper's forward would train without averaging.
-  void check_method(const Node* attribute) const {
-    const Node* call = attribute;
-    while (call->parent->is(Kind::attribute) && call->role == "value") call = call->parent;
-    if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text))
-      return;
-    if (!in_training(attribute)) return;
-    const Node* method = w_.names.definition(call);
-    bool applies_layers = method == nullptr;
-    if (method != nullptr) {
-      walk(*method, [&](const Node& node) {
-        if (!node.is(Kind::call)) return true;
-        const Node* function = node.child("func");
-        const bool of_self = function->is(Kind::name) && function->text == "self";
-        const bool layer = function->is(Kind::attribute) && function->child("value")->is(Kind::name) &&
-                           function->child("value")->text == "self" &&
-                           (w_.names.definition(function) == nullptr || function->text == "forward");
-        applies_layers = applies_layers || of_self || layer;
-        return true;
-      });
-    }
-    if (applies_layers) {
-      w_.refuse(
-          call->parent,
-          "gradients are averaged only for what goes through the model's forward(); call the model itself");
-    }
-  }
-
   /// A training step that applies the bare model would silently not be averaged.
   void check_forward(const Node* call) const {
     const Node* function = call->child("func");
@@ -402,7 +318,7 @@ class Wrapping {
       if (!applies(call, *root.model) || wrapped(function) != nullptr) continue;
       const Node* owner = class_of(call);
       if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) continue;
-      if (in_training(call)) {
+      if (computes_gradients(w_, call)) {
         w_.refuse(call,
                   "this applies the model by another way than the one that its optimizer was given; use one "
                   "variable for it");

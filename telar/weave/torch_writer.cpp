@@ -46,29 +46,30 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_reads(names, edits, dialect, calls("torch.save"), calls("torch.load"));
   write_outputs(names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); });
 
-  const std::string torch = dialect.module_name("torch");
+  const std::string torch = dialect.module_name("torch", dialect.script());
   const std::string& module = dialect.module();
+  std::string import;
   std::vector<std::string> start;
   std::vector<std::string> finish;
   if (dialect.is_horovod()) {
-    dialect.import("import horovod.torch as " + module);
+    import = "import horovod.torch as " + module;
     start = {module + ".init()", "if " + torch + ".cuda.is_available():",
              "    " + torch + ".cuda.set_device(" + module + ".local_rank())"};
-    edits.explain(1, module + ".init()", "Horovod starts; each process takes one GPU");
+    edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
   } else {
-    dialect.import("import torch.distributed as " + module);
+    import = "import torch.distributed as " + module;
     if (weaving.gpu) {
       start = {module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
                "if " + torch + ".cuda.is_available():",
-               "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os") +
+               "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os", dialect.script()) +
                    ".environ[\"LOCAL_RANK\"]))"};
     } else {
       start = {module + ".init_process_group(\"gloo\")"};
     }
     finish = {module + ".destroy_process_group()"};
-    edits.explain(1, start[0], "the processes that torchrun starts find each other; each takes one GPU");
+    edits.explain(0, start[0], "the processes that torchrun starts find each other; each takes one GPU");
   }
-  dialect.write(start, finish);
+  dialect.write(import, start, finish);
 }
 
 }  // namespace telar::weave

@@ -11,8 +11,8 @@ struct TorchWeaving {
   const TorchProgram& program;
   Edits& edits;
   Dialect& dialect;
-  /// What the script calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
-  std::string tensorflow = {};
+  /// What the file that a node is in calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
+  std::function<std::string(const Node*)> tensorflow = {};
   bool gpu = false;  ///< uses_gpu(names)
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
@@ -34,6 +34,11 @@ void write_epochs(TorchWeaving& weaving);              // set_epoch, seeds that 
 void write_rates(TorchWeaving& weaving);               // learning rates and schedules
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
+
+/// Whether a node is run where gradients are computed: in a training loop or a function that one calls, and not under no_grad.
+bool computes_gradients(const TorchWeaving& weaving, const Node* node);
+/// Refuses a method of a wrapped model that applies layers around the wrapper's forward: it would train without averaging.
+void check_method(const TorchWeaving& weaving, const Node* attribute);
 
 /// Whether the script may put anything on a GPU.
 bool uses_gpu(const Names& names);

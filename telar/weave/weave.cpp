@@ -8,6 +8,7 @@
 #include "telar/weave/diff.h"
 #include "telar/weave/keras_writer.h"
 #include "telar/weave/program.h"
+#include "telar/weave/project.h"
 #include "telar/weave/python.h"
 #include "telar/weave/torch_writer.h"
 
@@ -93,18 +94,19 @@ std::string first_line(const std::string& text) {
   return end == std::string::npos ? text : text.substr(0, end) + " …";
 }
 
-std::string explained(const std::string& file, Edits& edits) {
+std::string explained(const Tree& tree, const Edits& edits) {
   std::vector<Explanation> all = edits.explanations();
+  for (Explanation& one : all) one.line = one.line == 0 ? tree.main().first_line : one.line;
   std::stable_sort(all.begin(), all.end(),
                    [](const Explanation& a, const Explanation& b) { return a.line < b.line; });
   std::string text;
   for (const Explanation& one : all)
-    text += fmt::format("{}:{}: {}: {}\n", file, one.line, one.what, one.why);
+    text += fmt::format("{}: {}: {}\n", tree.place(one.line), one.what, one.why);
   return text;
 }
 
-void write(const Names& names, Framework framework, const Request& request, const SourceText& source,
-           Reply& reply) {
+void write(const Names& names, Framework framework, const Request& request,
+           const std::vector<ProjectFile>& files, Reply& reply) {
   Edits edits(names.tree());
   const Choices choices = choices_of(request, framework);
   reply.target = choices.target == Target::ddp       ? "ddp"
@@ -115,55 +117,113 @@ void write(const Names& names, Framework framework, const Request& request, cons
   } else {
     write_keras(names, read_keras(names), choices, edits);
   }
-  const std::string woven = edits.apply();
-  try {
-    check_syntax(request.file, woven);
-  } catch (const Error& error) {
-    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
-                    error.what());
+  const std::vector<std::string> woven = edits.apply();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const ProjectFile& file = files[i];
+    if (woven[i] == file.source.text) continue;
+    try {
+      check_syntax(file.name, woven[i]);
+    } catch (const Error& error) {
+      throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
+                      error.what());
+    }
+    reply.files.push_back({file.path, encode(file.name, {woven[i], file.source.encoding, file.source.mark})});
+    if (request.diff) reply.diff += unified_diff(file.path, file.bytes, reply.files.back().bytes);
   }
-  reply.bytes = encode(request.file, {woven, source.encoding, source.mark});
-  reply.diff = unified_diff(request.file, request.bytes, reply.bytes);
+  reply.bytes = reply.files.empty() ? request.bytes : reply.files.back().bytes;
   if (request.colour) reply.diff = coloured(reply.diff);
-  reply.explanation = explained(request.file, edits);
+  reply.explanation = explained(names.tree(), edits);
+}
+
+std::vector<ProjectFile> read_files(const Request& request) {
+  if (request.is_project) return load_project(request);
+  return {{request.file, request.file, request.bytes, decode(request.file, request.bytes)}};
+}
+
+/// A file beside a script that is woven alone, which the script imports: what it does would not be seen.
+const Node* imports_unread(const Names& names, const Request& request, std::string& file) {
+  if (request.is_project || !request.read) return nullptr;
+  for (const auto& [module, statement] : names.imports()) {
+    for (const std::string& path : module_paths("", "", module, 0)) {
+      file = module_file(path, [&](const std::string& one) { return request.read(one).has_value(); });
+      if (!file.empty()) return statement;
+    }
+  }
+  return nullptr;
+}
+
+/// Which of a project's files is loaded must be seen.
+void check_dynamic_imports(const Names& names) {
+  for (const Node* call : names.calls()) {
+    const std::string callee = names.callee(call);
+    if (callee != "importlib.import_module" && callee != "__import__") continue;
+    const Node* name = names.argument(call, "name", 0);
+    if (name != nullptr && name->is_string() && !name->text.starts_with('.')) {
+      const auto paths = module_paths("", names.tree().main().path, name->text, 0);
+      const bool ours = std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
+        return std::any_of(names.tree().parts().begin(), names.tree().parts().end(),
+                           [&](const Part& part) { return part.path.starts_with(path); });
+      });
+      if (!ours) continue;
+    }
+    throw Refusal{call->line, std::string(names.tree().text(*call)),
+                  "which file of the project this loads is not seen; load it by an import statement"};
+  }
 }
 
 }  // namespace
 
 Reply weave(const Request& request) {
   Reply reply;
-  const SourceText source = decode(request.file, request.bytes);
-  const Tree tree = parse(request.file, source.text);
+  const std::vector<ProjectFile> files = read_files(request);
+  std::vector<SourceFile> sources;
+  sources.reserve(files.size());
+  for (const ProjectFile& file : files) sources.push_back({file.name, file.path, file.source.text});
+  const Tree tree = parse(std::move(sources));
   const Names names(tree);
   const auto refused = [&](int line, const std::string& construct, const std::string& decision) {
     reply.kind = Reply::Kind::refused;
-    reply.message = fmt::format("{}:{}: {}: {}", request.file, line, first_line(construct), decision);
+    reply.message = fmt::format("{}: {}: {}", tree.place(line), first_line(construct), decision);
     return reply;
   };
   std::string by;
   if (const Node* parallel = parallel_already(names, by); parallel != nullptr) {
     reply.kind = Reply::Kind::already_parallel;
     reply.bytes = request.bytes;
-    reply.message = fmt::format("{}:{}: the script is parallel already ({}): left as it is", request.file,
-                                parallel->line, by);
+    reply.message =
+        fmt::format("{}: the script is parallel already ({}): left as it is", tree.place(parallel->line), by);
     return reply;
   }
+  std::string unread;
+  const Node* import = imports_unread(names, request, unread);
   const bool torch = trains_with_torch(names);
   if (!torch && !trains_with_keras(names)) {
-    return refused(1, "no training",
+    const std::string hint =
+        import == nullptr
+            ? ""
+            : fmt::format("; it imports {}, though: if that trains, give --project FOLDER", unread);
+    return refused(tree.main().first_line, "no training",
                    "this is no training script: it has neither an optimizer of torch.optim with a backward "
                    "pass nor a Keras "
-                   "model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied");
+                   "model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
+                       hint);
+  }
+  if (import != nullptr && !request.describe) {
+    return refused(import->line, std::string(tree.text(*import)),
+                   fmt::format("{} has not been read, and what it writes or trains would not be seen; give "
+                               "--project FOLDER to weave both",
+                               unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
   try {
+    if (request.is_project) check_dynamic_imports(names);
     if (request.describe) {
       reply.kind = Reply::Kind::described;
       reply.json = describe(
           names, torch ? program_of(names, read_torch(names)) : program_of(names, read_keras(names)));
       return reply;
     }
-    write(names, framework, request, source, reply);
+    write(names, framework, request, files, reply);
   } catch (const Refusal& refusal) {
     return refused(refusal.line, refusal.construct, refusal.decision);
   }

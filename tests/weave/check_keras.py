@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs Keras scripts with one process and woven with two under Horovod (or tf.distribute), and compares.
 
-    check_keras.py [--target horovod|tf-distribute] TELAR SCRIPT.py...
+    check_keras.py [--target horovod|tf-distribute|tf-workers] TELAR SCRIPT.py...
+
+tf-distribute runs a MirroredStrategy on two logical devices of one process, tf-workers a MultiWorkerMirroredStrategy in two
+processes that find each other by TF_CONFIG.
 
 It is run by the python of an environment that has TensorFlow, and for Horovod that too (scripts/weave-e2e makes them).
 What is checked, by instruments inside the running programs:
@@ -11,20 +14,26 @@ What is checked, by instruments inside the running programs:
     original's k-th batch is made;
   * it prints the same, and rank 1 nothing;
   * rank 1, in a folder of its own, writes no file; rank 0 writes those that the original writes.
-A script says in a comment what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
+A script says in a comment what it is written for (`# keras 2: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
 `# other output: reason`.
 """
+import importlib.metadata
 import io
+import json
 import os
 import re
 import runpy
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+from woven import golden, name_of, options_of, text_complaints, weave
+
 WORLD = 2
+SECONDS = 900  # for one program; one that hangs takes so long
 
 
 # Inside the programs.
@@ -111,6 +120,7 @@ def run(script, folder, alone, target):
     os.chdir(folder + "/files")
     models, optimizers = watch(alone, target)
     sys.argv = [script]
+    sys.path.insert(0, os.path.dirname(script))
     out = io.StringIO()
     sys.stdout = out
     try:
@@ -142,7 +152,7 @@ NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
 def same_text(one, other):
     """Equal words, and numbers that differ by what other orders of summation make."""
     # Progress bars have times in them.
-    one, other = (re.sub(r".*\x08.*\n?|.*\[=+\].*\n?|\d+/\d+ - .*\n?|\x1b\[[0-9;]*m", "", text) for text in (one, other))
+    one, other = (re.sub(r".*[\x08\u2501].*\n?|.*\[=+\].*\n?|\d+/\d+ - .*\n?|\x1b\[[0-9;]*m", "", text) for text in (one, other))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
@@ -159,15 +169,35 @@ def files(folder):
     return found
 
 
+def free_ports():
+    probes = [socket.socket() for _ in range(WORLD)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
 def start(script, folder, alone, target, log):
-    me = [sys.executable, os.path.abspath(__file__), "--inside"]
+    command = [sys.executable, os.path.abspath(__file__), "--inside", script, folder, "alone" if alone else "together", target]
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="-1")
-    command = me + [script, folder, "alone" if alone else "together", target]
+    environments = [environment]
     if not alone and target == "horovod":
         runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD)] + command
+    if not alone and target == "tf-workers":
+        workers = ["127.0.0.1:%d" % port for port in free_ports()]
+        environments = [dict(environment, TF_CONFIG=json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}))
+                        for index in range(WORLD)]
     with open(log, "w") as file:
-        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=environment, timeout=240).returncode
+        started = [subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=one) for one in environments]
+        try:
+            codes = [one.wait(timeout=SECONDS) for one in started]
+        finally:
+            for one in started:
+                one.kill()
+    return max(codes, key=abs)
 
 
 def tail(log):
@@ -178,22 +208,27 @@ def tail(log):
     return "\n           ".join(lines[-12:])
 
 
+def keras_version():
+    return int(importlib.metadata.version("keras").split(".")[0])
+
+
 def check(telar, script, folder, target):
     import numpy
 
     with open(script) as file:
         source = file.read()
-    woven = os.path.join(folder, "woven_" + os.path.basename(script))
-    options = re.findall(r"^# weave with: (.*)$", source, re.M)
-    command = [telar, "weave", "--target", target] + " ".join(options).split()
-    answer = subprocess.run(command + [script, "-o", woven], capture_output=True, text=True)
-    if answer.returncode == 3 and "# only horovod" in source and target != "horovod":
-        return []
+    asked = [telar, "weave", "--target", "tf-distribute" if target == "tf-workers" else target] + options_of(source)
+    answer, woven = weave(asked, script, folder)
+    expected = os.path.exists(golden(script, "tf-distribute", ".refused"))
+    if target != "horovod" and (answer.returncode == 2 or (answer.returncode == 3 and expected)):
+        return None
     if answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
+    if "# keras 2:" in source and keras_version() >= 3:
+        return None
     complaints = []
     together = os.path.join(folder, "together")
-    ranks = [together + "0", together + "1"] if target == "horovod" else [together + "0"]
+    ranks = [together + "0", together + "1"] if target != "tf-distribute" else [together + "0"]
     log = os.path.join(folder, "log")
     try:
         if start(woven, together, False, target, log) != 0:
@@ -228,6 +263,7 @@ def check(telar, script, folder, target):
         text = file.read()
     if "# other output:" not in source and "# not equal:" not in source and not same_text(text, outputs[0]):
         complaints.append("prints %r, the original %r" % (outputs[0], text))
+    complaints += text_complaints(telar, asked, script, woven, folder)
     if files(alone) != files(ranks[0]):
         complaints.append("writes %s, the original %s" % (sorted(files(ranks[0])), sorted(files(alone))))
     return complaints
@@ -236,25 +272,31 @@ def check(telar, script, folder, target):
 def main():
     if sys.argv[1] == "--inside":
         script, folder, how, target = sys.argv[2:6]
-        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", "0")
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", str(cluster.get("task", {}).get("index", 0)))
         return run(script, folder + rank, how == "alone", target)
     target = "horovod"
     if sys.argv[1] == "--target":
         target = sys.argv[2]
         del sys.argv[1:3]
     telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    failed = 0
+    failed = refused = 0
     for script in scripts:
         begin = time.time()
         with tempfile.TemporaryDirectory() as folder:
             complaints = check(telar, script, folder, target)
             if complaints and os.environ.get("KEEP"):
                 shutil.copytree(folder, os.environ["KEEP"], dirs_exist_ok=True)
-        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, os.path.basename(script)), flush=True)
+        if complaints is None:
+            refused += 1
+            print("refused         %s" % name_of(script), flush=True)
+            continue
+        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, name_of(script)), flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
-    print("%d of %d scripts are right" % (len(scripts) - failed, len(scripts)))
+    count = len(scripts) - refused
+    print("%d of %d scripts are right%s" % (count - failed, count, ", %d are refused or for another Keras" % refused if refused else ""))
     return sys.exit(failed > 0)
 
 

@@ -4,65 +4,57 @@
     check_text.py TELAR SCRIPT.py...
 
 For every target that a script can be woven for: the output parses; weaving it again changes nothing; --diff applied to the
-script gives it; and it is the text in golden/TARGET/SCRIPT.py beside
-the scripts. With UPDATE=1 in the environment these texts are written anew, to be read before they are committed.
+script gives it; and it is the text in golden/TARGET/SCRIPT.py beside the scripts, of a project (a script in a folder of
+projects/) its diff. With UPDATE=1 in the environment these texts are written anew, to be read before they are committed.
 """
 import ast
 import os
-import re
 import subprocess
 import sys
 import tempfile
 
+from woven import golden, is_project, name_of, options_of, text_complaints, weave
+
 TARGETS = ("ddp", "horovod", "tf-distribute")
-
-
-def telar_weave(telar, *arguments):
-    return subprocess.run([telar, "weave"] + list(arguments), capture_output=True, text=True)
 
 
 def check(telar, script, target, folder):
     with open(script, newline="") as file:
         source = file.read()
-    options = " ".join(re.findall(r"^# weave with: (.*)$", source, re.M)).split() + ["--target", target]
-    answer = telar_weave(telar, *options, script)
+    asked = [telar, "weave", "--target", target] + options_of(source)
+    answer, woven = weave(asked, script, folder)
     if answer.returncode == 2:  # the target is for another framework, or has no such option
         return None
+    ending = ""
     if answer.returncode == 3:
-        text = answer.stderr
-        text = text[text.index(os.path.basename(script)):]
-    elif answer.returncode == 0:
-        text = answer.stdout
-    else:
+        text = answer.stderr[answer.stderr.index(os.path.dirname(script)) + len(os.path.dirname(script)) + 1:]
+        ending = ".refused"
+    elif answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr)]
+    elif is_project(script):
+        text = subprocess.run(asked + ["--diff", "--project", os.path.dirname(script), script], capture_output=True, text=True).stdout
+        ending = ".diff"
+    else:
+        with open(woven, newline="") as file:
+            text = file.read()
+        ast.parse(text)
     complaints = []
-    golden = os.path.join(os.path.dirname(script), "golden", target, os.path.basename(script) + (".refused" if answer.returncode else ""))
+    expected = golden(script, target, ending)
     if os.environ.get("UPDATE"):
-        os.makedirs(os.path.dirname(golden), exist_ok=True)
-        with open(golden, "w", newline="") as file:
+        os.makedirs(os.path.dirname(expected), exist_ok=True)
+        with open(expected, "w", newline="") as file:
             file.write(text)
-    if not os.path.exists(golden):
-        complaints.append("there is no " + golden)
-    elif open(golden, newline="").read() != text:
-        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % golden)
-    if answer.returncode == 3:
-        return complaints
-    ast.parse(text)
-    woven = os.path.join(folder, "woven.py")
-    with open(woven, "w", newline="") as file:
-        file.write(text)
-    if telar_weave(telar, *options, woven).stdout != text:
-        complaints.append("weaving twice changes the script")
-    patched = os.path.join(folder, "patched.py")
-    diff = telar_weave(telar, *options, "--diff", script).stdout
-    subprocess.run(["patch", "--silent", "-o", patched, script], input=diff, text=True, check=False)
-    if open(patched, newline="").read() != text:
-        complaints.append("--diff applied to the script is not the woven script")
+    if not os.path.exists(expected):
+        complaints.append("there is no " + expected)
+    elif open(expected, newline="").read() != text:
+        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % expected)
+    if answer.returncode == 0:
+        complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
 
 
 def main():
-    telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    telar, scripts = os.path.abspath(sys.argv[1]), [os.path.abspath(one) for one in sys.argv[2:]]
     failed = 0
     count = 0
     for script in scripts:
@@ -74,7 +66,7 @@ def main():
             count += 1
             failed += bool(complaints)
             for complaint in complaints:
-                print("FAILED %s for %s: %s" % (os.path.basename(script), target, complaint))
+                print("FAILED %s for %s: %s" % (name_of(script), target, complaint))
     print("%d of %d texts are right" % (count - failed, count))
     sys.exit(failed > 0)
 

@@ -1,3 +1,4 @@
+# not for horovod: after how many batches the optimizer steps is an argument
 import argparse
 import os
 

@@ -1,6 +1,7 @@
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+# not for horovod: LBFGS
 torch.manual_seed(1)
 x = torch.rand(64, 2)
 y = x @ torch.tensor([[2.0], [-1.0]]) + 0.3

@@ -55,4 +55,4 @@ class Trainer:
 dataset = tf.data.Dataset.from_tensor_slices((real, noise)).shuffle(64).batch(BATCH)
 trainer = Trainer()
 trainer.train(dataset, 2)
-trainer.generator.save_weights("generator.h5")
+trainer.generator.save_weights("generator.weights.h5")

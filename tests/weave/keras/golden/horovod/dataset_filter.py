@@ -56,4 +56,4 @@ net.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning
 history = net.fit(train, epochs=3, verbose=2 if hvd.rank() == 0 else 0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()])
 if hvd.rank() == 0:
     print("loss", history.history["loss"][-1])
-    net.save_weights("net.h5")
+    net.save_weights("net.weights.h5")

@@ -88,4 +88,4 @@ dataset = shard(tf.data.Dataset.from_tensor_slices((real, noise))).shuffle(64).b
 trainer = Trainer()
 trainer.train(dataset, 2)
 if hvd.rank() == 0:
-    trainer.generator.save_weights("generator.h5")
+    trainer.generator.save_weights("generator.weights.h5")

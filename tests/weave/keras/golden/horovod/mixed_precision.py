@@ -1,4 +1,5 @@
 """Mixed precision by a policy; the functional interface with two inputs in a dictionary and sample weights."""
+# keras 2: LossScaleOptimizer of Keras 3.15 fails under tf.distribute (TypeError: Expected float32, but got out of type str)
 # not equal: half precision
 # other output: half precision
 import numpy as np

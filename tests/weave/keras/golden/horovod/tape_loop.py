@@ -66,9 +66,9 @@ def train_step(images, labels):
 
 
 for epoch in range(3):
-    train_loss.reset_states()
-    train_accuracy.reset_states()
-    test_accuracy.reset_states()
+    train_loss.reset_state()
+    train_accuracy.reset_state()
+    test_accuracy.reset_state()
     total = 0.0
     for step, (images, labels) in enumerate(train_ds):
         loss = train_step(images, labels)
@@ -91,4 +91,4 @@ for epoch in range(3):
         print(f"epoch {epoch} loss {train_loss.result():.4f} mean {total / len(train_ds):.4f} "
           f"accuracy {train_accuracy.result():.4f} test {test_accuracy.result():.4f}")
 if hvd.rank() == 0:
-    model.save_weights("weights.h5")
+    model.save_weights("last.weights.h5")

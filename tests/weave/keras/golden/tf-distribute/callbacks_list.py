@@ -47,10 +47,10 @@ def main():
     callbacks.append(Report())
     csv = CSVLogger("log.csv")
     callbacks += [csv]
-    model.fit(x, y, validation_split=0.2, epochs=args.epochs, callbacks=callbacks, verbose=2, batch_size=32 * strategy.num_replicas_in_sync)
+    model.fit(x, y, validation_split=0.2, epochs=args.epochs, callbacks=callbacks, verbose=2 if is_chief else 0, batch_size=32 * strategy.num_replicas_in_sync)
     with strategy.scope():
         model.load_weights("best.h5") if os.path.exists("best.h5") else None
-    predictions = model.predict(x[:4])
+    predictions = model.predict(x[:4], verbose=1 if is_chief else 0)
     if is_chief:
         print("predictions", predictions.shape)
 

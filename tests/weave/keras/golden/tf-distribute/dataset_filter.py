@@ -40,7 +40,7 @@ class Net(Model):
 with strategy.scope():
     net = Net(7)
     net.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=1e-2 * strategy.num_replicas_in_sync), loss="mse")
-history = net.fit(train, epochs=3, verbose=2)
+history = net.fit(train, epochs=3, verbose=2 if is_chief else 0)
 if is_chief:
     print("loss", history.history["loss"][-1])
-net.save_weights("net.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("net.h5")))
+net.save_weights("net.weights.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("net.weights.h5")))

@@ -26,7 +26,7 @@ with strategy.scope():
     model.compile(optimizer=tf.keras.optimizers.SGD(learning_rate=0.1 * strategy.num_replicas_in_sync),
                   loss="sparse_categorical_crossentropy",
                   metrics=["accuracy"])
-history = model.fit(x_train, y_train, batch_size=20 * strategy.num_replicas_in_sync, epochs=4, validation_data=(x_test, y_test))
+history = model.fit(x_train, y_train, batch_size=20 * strategy.num_replicas_in_sync, epochs=4, validation_data=(x_test, y_test), verbose=1 if is_chief else 0)
 if is_chief:
     print("history", [round(float(value), 4) for value in history.history["loss"]])
 

@@ -15,11 +15,11 @@ options = {"class_name": "SGD", "config": {"learning_rate": 0.02 * strategy.num_
 with strategy.scope():
     model = keras.Sequential([keras.layers.Dense(5, activation="relu", input_shape=(4,)), keras.layers.Dense(1)])
     model.compile(optimizer=keras.optimizers.get(options), loss="mse", metrics=[keras.metrics.MeanAbsoluteError()])
-checkpoint = keras.callbacks.ModelCheckpoint("weights.{epoch:02d}.h5", save_weights_only=True)
+checkpoint = keras.callbacks.ModelCheckpoint("{epoch:02d}.weights.h5", save_weights_only=True)
 model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, verbose=0, callbacks=[checkpoint])
 with strategy.scope():
-    if os.path.exists("weights.02.h5"):
-        model.load_weights("weights.02.h5")
+    if os.path.exists("02.weights.h5"):
+        model.load_weights("02.weights.h5")
 common = dict(batch_size=8, verbose=0)
 model.fit(x, y, initial_epoch=2, epochs=4, batch_size=8 * strategy.num_replicas_in_sync, verbose=0, callbacks=None)
 with open("result.txt" if is_chief else os.devnull, "w") as file:

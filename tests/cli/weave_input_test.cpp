@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+
+#ifdef TELAR_CORPUS
+namespace telar::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+testing::AssertionResult says(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// What people's files look like.
+class WeaveInput : public testing::Test {
+ protected:
+  CommandResult weave(const std::string& script, const std::string& arguments = "") const {
+    write_text(folder_ / "train.py", script);
+    return telar_in(folder_.path(), "weave " + arguments + " train.py");
+  }
+
+  std::string script_ = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
+  TempFolder folder_;
+};
+
+TEST_F(WeaveInput, IndentsWithTabsWhereTheScriptDoes) {
+  const CommandResult woven = weave(replaced(script_, "    ", "\t"));
+  EXPECT_EQ(woven.code, 0) << woven.err;
+  EXPECT_TRUE(says(woven.out, "\tif dist.get_rank() == 0:\n\t\tprint("));
+  EXPECT_TRUE(says(woven.out, "\n\ttrain_loader.sampler.set_epoch(epoch)\n"));
+}
+
+TEST_F(WeaveInput, TakesALastLineWithoutAnEnd) {
+  std::string open = script_;
+  while (open.ends_with('\n')) open.pop_back();
+  const CommandResult woven = weave(open);
+  EXPECT_EQ(woven.code, 0) << woven.err;
+  EXPECT_TRUE(woven.out.ends_with("dist.destroy_process_group()"));
+}
+
+TEST_F(WeaveInput, TakesAFileOfFiftyThousandLines) {
+  std::string text = script_.substr(0, script_.find("import torch"));
+  text += "import torch\n";
+  for (int i = 0; i < 12500; ++i) {
+    const std::string name = "table_" + std::to_string(i);
+    text += name + " = {\n    \"rate\": " + std::to_string(i) + ",\n    \"names\": [\"a\", 'b'],\n}\n";
+  }
+  text += script_.substr(script_.find("import torch") + 13);
+  EXPECT_GT(std::count(text.begin(), text.end(), '\n'), 50000);
+  const CommandResult woven = weave(text, "--diff");
+  EXPECT_EQ(woven.code, 0) << woven.err;
+  EXPECT_TRUE(says(woven.out, "+model = DistributedDataParallel(model)"));
+}
+
+TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
+  for (const std::string& text :
+       {std::string("print 'two'\n"), std::string("# \xff\n"), std::string("def f(:\n"),
+        std::string("# -*- coding: klingon -*-\n"), std::string("\tx = 1\n        y = 2\n")}) {
+    EXPECT_EQ(weave(text, "--in-place").code, 2) << text;
+    EXPECT_EQ(read_text(folder_ / "train.py"), text);
+  }
+}
+
+}  // namespace
+}  // namespace telar::test
+#endif

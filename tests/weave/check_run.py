@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Starts a script and a project by `telar weave --run` with two processes of PyTorch's own launcher.
+
+    check_run.py TELAR
+
+Each must end well and print once what rank 0 prints, and nothing that weave made may be left behind.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(telar, folder, arguments):
+    environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + ":" + os.environ["PATH"], OMP_NUM_THREADS="1", TMPDIR=folder + "/tmp")
+    os.makedirs(folder + "/tmp", exist_ok=True)
+    answer = subprocess.run([telar, "weave", "--run", "-n", "2"] + arguments, cwd=folder, env=environment, capture_output=True, text=True)
+    complaints = []
+    if answer.returncode != 0:
+        complaints.append("exit code %d: %s" % (answer.returncode, answer.stderr[-2000:]))
+    left = [name for name in os.listdir(folder + "/tmp") if name.startswith("telar")]
+    if left:
+        complaints.append("leaves %s" % left)
+    return answer.stdout, complaints
+
+
+def main():
+    telar = os.path.abspath(sys.argv[1])
+    complaints = []
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(HERE + "/corpus/mlp_basic.py", folder + "/train.py")
+        out, wrong = run(telar, folder, ["train.py"])
+        complaints += wrong
+        if len(out.splitlines()) != 9:
+            complaints.append("the script's four epochs print %r" % out)
+        left = sorted(os.listdir(folder))
+        if [name for name in left if "woven" in name]:
+            complaints.append("leaves %s" % left)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(HERE + "/corpus/projects/package", folder + "/project", ignore=shutil.ignore_patterns("__pycache__"))
+        out, wrong = run(telar, folder, ["--project", "project", "train.py", "--", "--epochs", "2"])
+        complaints += wrong
+        if len(out.splitlines()) != 2 or not os.path.exists(folder + "/best.pt"):
+            complaints.append("the project's two epochs print %r and write %s" % (out, sorted(os.listdir(folder))))
+    for complaint in complaints:
+        print("FAILED " + complaint)
+    sys.exit(len(complaints) > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+epochs, batch_size = 3, 16
+path = "flat.pt"

@@ -1,0 +1,6 @@
+EPOCHS = 3
+BATCH = 8
+WIDTH = 12
+SEED = 3
+RATE = 0.05
+PATH = "best.pt"
