@@ -36,11 +36,16 @@ double product_rate(DType dtype, int threads) {
   return best;
 }
 
+size_t last_level_bytes() {
+  size_t bytes = 0;
+  for (const CpuCache& cache : read_cpu().caches)
+    if (cache.level >= 3) bytes += cache.bytes * static_cast<size_t>(cache.count);
+  return bytes;
+}
+
 /// Of a copy between two pieces of memory, four times as large as the last-level caches together (and 64 MiB at least).
 double copy_rate() {
-  size_t cached = 0;
-  for (const CpuCache& cache : read_cpu().caches)
-    if (cache.level >= 3) cached += cache.bytes * static_cast<size_t>(cache.count);
+  const size_t cached = last_level_bytes();
   const auto floats =
       static_cast<int64_t>(std::clamp(4 * cached, size_t{64} << 20, size_t{1} << 30) / sizeof(float));
   Buffer memory(static_cast<size_t>(2 * floats) * sizeof(float));
@@ -90,8 +95,12 @@ std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
     const auto found = json.find(name);
     return found != json.end() && found->is_number() ? found->get<double>() : 0;
   };
-  const Limits limits{threads, number("f32_operations"), number("bf16_operations"), number("memory_bytes"),
-                      number("all_reduce_bytes")};
+  const Limits limits{threads,
+                      number("f32_operations"),
+                      number("bf16_operations"),
+                      number("memory_bytes"),
+                      number("all_reduce_bytes"),
+                      number("cache_bytes")};
   if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
     return std::nullopt;
   return limits;
@@ -100,13 +109,14 @@ std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
 }  // namespace
 
 double Limits::milliseconds(DType dtype, double work, double bytes) const {
-  return 1e3 * std::max(work / operations(dtype), bytes / memory_bytes);
+  return 1e3 * std::max(work / operations(dtype), bytes > cache_bytes ? bytes / memory_bytes : 0.0);
 }
 
 Limits measure_limits(int threads) {
-  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0};
+  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0, 0};
   limits.memory_bytes = copy_rate();
   limits.all_reduce_bytes = all_reduce_rate(threads);
+  limits.cache_bytes = static_cast<double>(last_level_bytes());
   return limits;
 }
 
@@ -128,7 +138,8 @@ void keep_limits(const Limits& limits) {
   kept[key_of(limits.threads)] = {{"f32_operations", limits.f32_operations},
                                   {"bf16_operations", limits.bf16_operations},
                                   {"memory_bytes", limits.memory_bytes},
-                                  {"all_reduce_bytes", limits.all_reduce_bytes}};
+                                  {"all_reduce_bytes", limits.all_reduce_bytes},
+                                  {"cache_bytes", limits.cache_bytes}};
   std::filesystem::create_directories(limits_file().parent_path());
   write_file(limits_file(), kept.dump(2) + "\n");
 }

@@ -15,9 +15,11 @@ struct Limits {
   double bf16_operations = 0;   ///< the same in bf16 with sums in f32
   double memory_bytes = 0;      ///< per second: read and written by a copy that no cache holds
   double all_reduce_bytes = 0;  ///< per second: gradients summed between that many threads; 0 with one
+  double cache_bytes =
+      0;  ///< of the last-level caches together: what repetitions find there comes from no memory
 
   double operations(DType dtype) const { return dtype == DType::bf16 ? bf16_operations : f32_operations; }
-  /// Milliseconds that work of so many operations and bytes takes at least.
+  /// Milliseconds that work of so many operations and bytes takes at least, repetition after repetition.
   double milliseconds(DType dtype, double operations, double bytes) const;
 };
 
