@@ -60,8 +60,8 @@ std::vector<double> repeat(const std::function<void()>& work) {
 }
 
 void print(const char* how, size_t bytes, const std::vector<double>& times) {
-  std::printf("{\"bytes\": %zu, \"over\": \"ps-lite, %s\", \"median\": %.9f, \"repetitions\": %zu}\n", bytes, how,
-              times[times.size() / 2], times.size());
+  std::printf("{\"bytes\": %zu, \"over\": \"ps-lite, %s\", \"median\": %.9f, \"repetitions\": %zu}\n", bytes,
+              how, times[times.size() / 2], times.size());
   std::fflush(stdout);
 }
 
