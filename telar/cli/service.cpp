@@ -32,6 +32,9 @@ Security security_of(const SecurityArguments& arguments) {
     return security;
   }
   std::ifstream file(arguments.token_file);
+  if (!file.is_open())
+    throw user_error("{}: the file with the token cannot be read; is it there, and may this user read it?",
+                     arguments.token_file);
   if (!std::getline(file, security.token) || security.token.empty())
     throw user_error("{}: there is no token in this file; it must be its first line", arguments.token_file);
   return security;

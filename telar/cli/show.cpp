@@ -79,13 +79,18 @@ std::string memory_text(const Program& program, const Job& job) {
   int64_t parameters = 0;
   for (const ParameterInfo& parameter : program.parameters) parameters += 4 * parameter.shape.elements();
   const auto slots = static_cast<int64_t>(state_slots(program.update).size());
-  const auto replicas = static_cast<int64_t>(program.workers.size());
+  const auto replicas = program.micro_batches > 0 ? 1 : static_cast<int64_t>(program.workers.size());
   const int64_t batch = job.training.batch;
-  const int64_t results = peak_result_bytes(program.gradient_graph().with_batch(batch));
+  const bool staged = program.micro_batches > 0;
+  const int64_t parts = staged ? program.micro_batches : 1;
+  int64_t results = 0;
+  for (size_t w = 0; w < (staged ? program.workers.size() : 1); ++w)
+    results += peak_result_bytes(program.workers[w].gradient.with_batch((batch + parts - 1) / parts));
   const auto bytes = [](int64_t count) { return bytes_text(static_cast<uint64_t>(count)); };
   return fmt::format(
-      "memory: parameters {}, gradients {}, optimizer state {}; values of a step at most {} (batch {})\n",
-      bytes(parameters), bytes(parameters * replicas), bytes(parameters * slots), bytes(results), batch);
+      "memory: parameters {}, gradients {}, optimizer state {}; values of a {} at most {} (batch {})\n",
+      bytes(parameters), bytes(parameters * replicas), bytes(parameters * slots),
+      staged ? "micro-batch" : "step", bytes(results), batch);
 }
 
 std::string placement_text(const Program& program) {
@@ -114,7 +119,8 @@ int show(const ShowArguments& arguments) {
     std::cout << to_dot(forward_graph(model, Mode::evaluation, 1));
     return 0;
   }
-  const Program program = job_program(job, spec);
+  const Program program =
+      job_program(job, spec, nullptr, arguments.graph ? Costs::measured : Costs::estimated);
   if (arguments.placement) {
     if (!program.servers) {
       throw user_error(
@@ -137,8 +143,10 @@ int show(const ShowArguments& arguments) {
                              job.strategy.workers, program.servers->servers.size());
     return 0;
   }
-  std::cout << fmt::format("strategy: {}, {} replica{}\n", program.strategy, program.workers.size(),
-                           program.workers.size() == 1 ? "" : "s");
+  const bool staged = program.micro_batches > 0;
+  std::cout << fmt::format("strategy: {}, {} {}{}{}\n", program.strategy, program.workers.size(),
+                           staged ? "stage" : "replica", program.workers.size() == 1 ? "" : "s",
+                           staged ? fmt::format(", {} micro-batches", program.micro_batches) : "");
   return 0;
 }
 

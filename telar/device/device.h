@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,9 @@ class HostOperations {
   virtual void poll() {}
 };
 
+/// Which part of a graph with a `pause` runs (telar/graph/ops/stage.h).
+enum class Phase : uint8_t { whole, before_pause, after_pause };
+
 /// The long-lived memory that a graph's parameters and buffers refer to.
 struct Bindings {
   std::byte* parameters = nullptr;  ///< arena
@@ -34,6 +38,10 @@ struct Bindings {
   std::span<float> metrics;         ///< in the order of CompileOptions::metrics
   std::span<std::byte>
       activations;  ///< at least Executable::activation_bytes; contexts that never run at once may share it
+  /// Executable::prepared_bytes of memory, which contexts of one executable share.
+  std::byte* prepared = nullptr;
+  /// Where this run's samples of each value lie that goes from graph to graph, by name; null when the graph has none.
+  const std::map<std::string, std::byte*>* delivered = nullptr;
 };
 
 /// Time that one operation took in the last profiled run.
@@ -49,11 +57,14 @@ class Context {
   virtual ~Context() = default;
   /// Where an input lies: contiguous, canonical, of the graph's type; read during the following runs.
   virtual void set_input(const std::string& name, const void* memory) = 0;
-  virtual void run(HostOperations& host) = 0;
+  virtual void run(HostOperations& host, Phase phase = Phase::whole) = 0;
+  /// Brings the parameters that this part reads in another layout into it, for every context of the executable: once after
+  /// each update, before the first run. Needed with CompileOptions::prepare_parameters.
+  virtual void prepare(Phase phase) = 0;
   /// Runs and looks at every result: the layer and operation in which a NaN or infinity is first seen.
-  virtual std::optional<std::string> find_non_finite(HostOperations& host) = 0;
+  virtual std::optional<std::string> find_non_finite(HostOperations& host, Phase phase = Phase::whole) = 0;
   /// Runs and times each operation.
-  virtual std::vector<OperationTime> profile(HostOperations& host) = 0;
+  virtual std::vector<OperationTime> profile(HostOperations& host, Phase phase = Phase::whole) = 0;
   /// The value of a graph output after run, in canonical layout, f32.
   virtual std::vector<float> output(const std::string& name) = 0;
 };
@@ -66,6 +77,10 @@ class Executable {
   virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
   /// Bytes of the memory plan: what each Context needs.
   virtual size_t activation_bytes() const = 0;
+  /// Bytes of parameters in other layouts, with CompileOptions::prepare_parameters.
+  virtual size_t prepared_bytes() const = 0;
+  /// The layouts of values that go from graph to graph and whose layout was left to this graph, for its batch.
+  virtual const std::map<std::string, TensorLayout>& delivered_layouts() const = 0;
   /// The layout given to the constructor of the arenas must agree with parameter_layouts.
   virtual std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const = 0;
 };
@@ -106,6 +121,10 @@ struct CompileOptions {
   Accumulation accumulation = Accumulation::overwrite;
   const ArenaLayout* parameters = nullptr;  ///< layouts agreed before; null lets the device choose
   std::vector<std::string> metrics;         ///< order of the metric span, names without "metric/"
+  /// A parameter that is read in another layout is brought into it by Context::prepare, not by each run.
+  bool prepare_parameters = false;
+  /// Layouts, for any batch, of values that go from graph to graph; one that is missing is chosen by the graph.
+  const std::map<std::string, TensorLayout>* delivered = nullptr;
 };
 
 /// A processor with its memory. Compile and run on the thread that will use the result: a CPU device gives its

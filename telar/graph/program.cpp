@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+
 namespace telar {
 
 std::string name_of(Action action) {
@@ -13,6 +15,9 @@ std::string name_of(Action action) {
     case Action::exchange_norm: return "exchange_norm";
     case Action::update_shard: return "update_shard";
     case Action::wait_for_all: return "wait_for_all";
+    case Action::forward: return "forward";
+    case Action::backward: return "backward";
+    case Action::weight_gradients: return "weight_gradients";
     case Action::push_gradient: return "push_gradient";
     case Action::push_difference: return "push_difference";
     case Action::pull: return "pull";
@@ -21,17 +26,23 @@ std::string name_of(Action action) {
 }
 
 std::string Program::str() const {
-  std::string text = fmt::format("program {} of {} workers\n", strategy, workers.size());
+  std::string text = fmt::format("program {} of {} workers", strategy, workers.size());
+  text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
   for (size_t b = 0; b < buckets.size(); ++b) {
     text += fmt::format("bucket {}: {}\n", b, fmt::join(buckets[b].parameters, ", "));
   }
   for (size_t w = 0; w < workers.size(); ++w) {
     std::vector<std::string> names;
+    std::map<Action, int> micro_batch;
     for (const auto& [action, every] : workers[w].schedule) {
       names.push_back(every == 1 ? name_of(action) : fmt::format("{} every {}", name_of(action), every));
+      if (action == Action::forward || action == Action::backward)
+        names.back() += fmt::format(" {}", micro_batch[action]++);
     }
     text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(names, ", "));
     text += workers[w].gradient.str();
+    if (!workers[w].weight_gradients.nodes().empty())
+      text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
   }
   text += "update\n" + update.str();
   if (!servers) return text;

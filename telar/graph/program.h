@@ -38,7 +38,11 @@ enum class Action : uint8_t {
   wait_for_all,      ///< until every member's shard is updated: the parameters are whole again
   push_gradient,     ///< sends the gradient sums since the last push to the servers
   push_difference,   ///< sends samples × (parameters as pulled last − parameters) to the servers
-  pull               ///< takes the parameters that the servers have
+  pull,              ///< takes the parameters that the servers have
+  // Of a pipeline's stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
+  forward,          ///< runs the gradient graph up to its `pause`, when its inputs have been delivered
+  backward,         ///< runs the gradient graph from its `pause` on
+  weight_gradients  ///< runs the graph of weight gradients over all micro-batches at once
 };
 
 /// An action of the schedule: done in every step, or in those whose number (from 1, since the worker began) `every` divides.
@@ -52,6 +56,7 @@ struct WorkerProgram {
   int device = 0;  ///< index into Cluster::devices
   Graph gradient;
   std::vector<ScheduledAction> schedule;
+  Graph weight_gradients;  ///< of a pipeline's stage: those that are computed once for the whole batch
 };
 
 /// What one parameter server holds, and its update of it: an update graph over the pieces, by their names.
@@ -81,6 +86,7 @@ struct Program {
   std::vector<ParameterInfo> parameters;  ///< in the order in which they lie in the arenas
   std::vector<std::string> metrics;
   std::optional<ServerSide> servers = std::nullopt;
+  int64_t micro_batches = 0;  ///< into which a pipeline cuts a batch; 0: its workers are replicas, not stages
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }

@@ -42,6 +42,7 @@ struct TrainingStep {
   Graph prediction;  ///< forward in evaluation mode; output "prediction" [N, …]: logits or values
   std::vector<ParameterInfo> parameters;
   std::vector<std::string> metrics;  ///< names without "metric/", loss first
+  size_t forward_nodes = 0;  ///< so many nodes of `gradient` come first and are forward, the rest is backward
 };
 
 }  // namespace telar

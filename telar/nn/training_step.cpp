@@ -159,6 +159,7 @@ TrainingStep make_training_step(const Model& model, const StepOptions& options) 
   if (wanted.empty()) throw user_error("model '{}' has no parameter to train", model.name);
 
   TrainingStep step;
+  step.forward_nodes = forward.graph.nodes().size();
   step.gradient = differentiate(forward.graph, loss_of(forward.graph), wanted);
   step.update = build_update(forward, gradients_in_order(step.gradient), options);
   step.evaluation = build_forward(model, options, Mode::evaluation, true).graph;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
@@ -30,14 +31,14 @@ Replica::Replica(const Program& program, const WorkerProgram& worker, std::uniqu
                  Group* group, const StoreAccess* store, uint64_t seed)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
+      device_(std::move(device)),
+      group_(group),
+      metrics_(program.metrics.size()),
+      random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0},
       evaluation_(fuse_activations(program.evaluation)),
       prediction_(fuse_activations(program.prediction)),
       schedule_(worker.schedule),
-      device_(std::move(device)),
-      group_(group),
-      store_(store),
-      metrics_(program.metrics.size()),
-      random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0} {}
+      store_(store) {}
 
 const Graph& Replica::graph_of(Purpose purpose) const {
   switch (purpose) {
@@ -55,9 +56,15 @@ std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_
 
 void Replica::attach(SharedState& state) {
   state_ = &state;
-  if (group_ == nullptr) own_gradients_ = Buffer(state.arena.bytes);
-  gradients_ = group_ == nullptr ? std::span(own_gradients_.data(), state.arena.bytes)
-                                 : group_->allocate(state.arena.bytes);
+  if (state.gradients.size() > 0) {
+    gradients_ = {state.gradients.data(), state.arena.bytes};
+  } else if (group_ != nullptr) {
+    gradients_ = group_->allocate(state.arena.bytes);
+  } else {
+    own_gradients_ = Buffer(state.arena.bytes);
+    gradients_ = {own_gradients_.data(), state.arena.bytes};
+  }
+  owned_ = find_owned_ranges();
   updater_ = device_->compile_update(program_.update, state.arena);
   if (store_ == nullptr) return;
   exchange_.emplace(*program_.servers, store_->servers, program_.parameters, state.arena, *device_);
@@ -146,23 +153,43 @@ void Replica::communicate_without_samples() {
   }
 }
 
-void Replica::compute_gradient(const BatchView& part, const StepInputs& inputs) {
-  if (part.size == 0) {
+void Replica::compute_gradient() {
+  if (part_.size == 0) {
     communicate_without_samples();
     return;
   }
-  Context& context = context_for(Purpose::gradient, part.size);
-  set_inputs(context, part, inputs.epoch);
+  Context& context = context_for(Purpose::gradient, part_.size);
+  set_inputs(context, part_, inputs_.epoch);
   context.run(*this);
 }
 
-template <typename Body>
-void Replica::for_each_owned_range(const Body& body) const {
+void Replica::begin_step(const BatchView& part, const StepInputs& inputs) {
+  part_ = part;
+  inputs_ = inputs;
+}
+
+void Replica::compute(Action action) {
+  if (action != Action::compute_gradient) {
+    throw run_error("a replica cannot do '{}', which is for a stage of a pipeline", name_of(action));
+  }
+  compute_gradient();
+}
+
+std::vector<std::pair<size_t, size_t>> Replica::find_owned_ranges() const {
+  std::vector<std::pair<size_t, size_t>> ranges;
   for (const auto& [begin, end] : state_->buckets) {
     const size_t count = (end - begin) / sizeof(float);
     const auto [from, to] = group_ == nullptr ? std::pair<size_t, size_t>{0, count} : group_->shard(count);
-    if (from < to) body(begin + from * sizeof(float), begin + to * sizeof(float));
+    if (from < to) ranges.emplace_back(begin + from * sizeof(float), begin + to * sizeof(float));
   }
+  return ranges;
+}
+
+double Replica::exchange_norm() {
+  double sum = 0;
+  for (const auto& [begin, end] : owned_) sum += updater_->sum_of_squares(update_bindings(), begin, end);
+  if (group_ != nullptr) communicating([&] { sum = group_->sum_over_shards(sum); });
+  return sum;
 }
 
 UpdateBindings Replica::update_bindings() const {
@@ -176,9 +203,8 @@ bool Replica::update(const StepInputs& inputs, int64_t global_samples, double su
   const UpdateScalars scalars{inputs.learning_rate, static_cast<float>(global_samples),
                               static_cast<float>(inputs.step)};
   bool finite = true;
-  for_each_owned_range([&](size_t begin, size_t end) {
+  for (const auto& [begin, end] : owned_)
     finite = updater_->apply(bindings, scalars, sum_of_squares, begin, end) && finite;
-  });
   return finite;
 }
 
@@ -251,15 +277,20 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
   const bool pull_is_due = std::any_of(
       schedule_.begin(), schedule_.end(),
       [&](const ScheduledAction& scheduled) { return scheduled.action == Action::pull && due(scheduled); });
+  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  begin_step(part, inputs);
   for (const ScheduledAction& scheduled : schedule_) {
     if (!due(scheduled)) continue;
     switch (scheduled.action) {
-      case Action::compute_gradient: {
+      case Action::compute_gradient:
+      case Action::forward:
+      case Action::backward:
+      case Action::weight_gradients: {
         const auto start = Clock::now();
-        std::fill(metrics_.begin(), metrics_.end(), 0.0F);
-        compute_gradient(part, inputs);
-        step.compute_seconds = seconds_since(start);
-        step.within_gradient_seconds = std::exchange(communication_seconds_, 0.0);
+        compute(scheduled.action);
+        step.computed = Clock::now();
+        step.compute_seconds += std::chrono::duration<double>(step.computed - start).count();
+        step.within_gradient_seconds += std::exchange(communication_seconds_, 0.0);
         if (store_ == nullptr) break;
         step.result.finite = std::isfinite(metrics_[0]);
         accrue(part.size);
@@ -270,21 +301,14 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
       case Action::exchange_metrics: communicating([this] { group_->all_reduce(metrics_); }); break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
-        for_each_owned_range([&](size_t begin, size_t end) {
-          sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
-        });
-        communicating([&] { sum_of_squares = group_->sum_over_shards(sum_of_squares); });
+        sum_of_squares = exchange_norm();
         summed = true;
         break;
       case Action::update_shard:
         // Every member sees the same summed loss, so all of them update or none does.
         step.result.finite = std::isfinite(metrics_[0]);
         if (!step.result.finite) break;
-        if (updater_->clips() && !summed) {
-          for_each_owned_range([&](size_t begin, size_t end) {
-            sum_of_squares += updater_->sum_of_squares(update_bindings(), begin, end);
-          });
-        }
+        if (updater_->clips() && !summed) sum_of_squares = exchange_norm();
         step.result.finite = update(inputs, global_samples, sum_of_squares);
         break;
       case Action::wait_for_all: communicating([this] { group_->barrier(); }); break;
@@ -299,6 +323,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         break;
     }
   }
+  step.compute_seconds -= std::exchange(waited_, 0.0);
   step.after_gradient_seconds = std::exchange(communication_seconds_, 0.0);
   step.result.metrics = take_metrics();
   return step;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,22 +9,13 @@
 #include "telar/core/buffer.h"
 #include "telar/device/device.h"
 #include "telar/runtime/session.h"
+#include "telar/runtime/shared_state.h"
 
 namespace telar {
 
-/// What all replicas of a process share: the state, and how it lies in memory.
-struct SharedState {
-  ArenaLayout arena;
-  Buffer parameters;
-  std::vector<std::string> slots;  ///< of optimizer state
-  std::vector<Buffer> states;      ///< one arena for each slot
-  /// Byte ranges of the program's buckets in the arenas; when it has none, one range of everything.
-  std::vector<std::pair<size_t, size_t>> buckets;
-};
-
 /// One worker of a program on its device: compiled graphs by batch size, its gradients and metrics, its member of the group.
 /// All methods are called on the replica's own thread.
-class Replica final : public HostOperations {
+class Replica : public HostOperations {
  public:
   /// `store`: of a program with parameter servers, else null.
   Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
@@ -32,28 +24,54 @@ class Replica final : public HostOperations {
   const Device& device() const { return *device_; }
 
   /// The layouts that this device's kernels want for the program's parameters at this batch size.
-  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch);
+  virtual std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch);
   void attach(SharedState& state);
 
   struct Step {
     StepResult result;
-    double compute_seconds = 0;          ///< of the gradient graph
-    double within_gradient_seconds = 0;  ///< of these, in the group
-    double after_gradient_seconds = 0;   ///< in the group, after it
+    double compute_seconds = 0;                      ///< of the graphs, without waiting for other stages
+    double within_gradient_seconds = 0;              ///< of these, in the group
+    double after_gradient_seconds = 0;               ///< in the group, after it
+    std::chrono::steady_clock::time_point computed;  ///< when the gradients were ready
   };
   Step train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
   void pull();
   StepResult flush(const StepInputs& inputs);
   std::vector<double> evaluate(const BatchView& part);
   std::vector<float> predict(const BatchView& part);
-  std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
-  std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
+  virtual std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
+  virtual std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 
   const std::byte* gradients() const { return gradients_.data(); }
-  size_t activation_bytes() const { return activations_.size(); }
+  /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after a step.
+  const std::vector<std::pair<size_t, size_t>>& owned_ranges() const { return owned_; }
+  virtual size_t activation_bytes() const { return activations_.size(); }
 
   void communicate(const Node& node, std::span<float> memory) override;
   void poll() override;
+
+ protected:
+  /// Before the actions of a step.
+  virtual void begin_step(const BatchView& part, const StepInputs& inputs);
+  /// An action that computes gradients. Adds to waited_ the seconds in which it waited for other workers.
+  virtual void compute(Action action);
+  /// Sum of the squares of all gradients, of all workers.
+  virtual double exchange_norm();
+  std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
+  UpdateBindings update_bindings() const;
+
+  const Program& program_;
+  Graph gradient_;
+  std::unique_ptr<Device> device_;
+  Group* group_;  ///< null for a worker alone
+  SharedState* state_ = nullptr;
+  std::unique_ptr<Updater> updater_;
+  std::span<std::byte> gradients_;  ///< as long as the arena of parameters
+  std::vector<float> metrics_;
+  std::vector<uint32_t> random_;  ///< seed low, seed high, epoch, 0
+  BatchView part_;                ///< of the step that runs
+  StepInputs inputs_;
+  double waited_ = 0;
 
  private:
   struct Compiled {
@@ -65,15 +83,12 @@ class Replica final : public HostOperations {
   const Graph& graph_of(Purpose purpose) const;
   Context& context_for(Purpose purpose, int64_t batch);
   void set_inputs(Context& context, const BatchView& part, uint32_t epoch);
-  void compute_gradient(const BatchView& part, const StepInputs& inputs);
+  void compute_gradient();
   void communicate_without_samples();
   /// False when a gradient was not finite.
   bool update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
   void accrue(int64_t samples);
   void push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result);
-  UpdateBindings update_bindings() const;
-  template <typename Body>
-  void for_each_owned_range(const Body& body) const;
   std::vector<double> take_metrics();
   void exchange(const Node& node, std::span<float> memory);
   void finish();
@@ -81,26 +96,18 @@ class Replica final : public HostOperations {
   template <typename Body>
   void communicating(const Body& body);
 
-  const Program& program_;
-  Graph gradient_;
   Graph evaluation_;
   Graph prediction_;
   std::vector<ScheduledAction> schedule_;
-  std::unique_ptr<Device> device_;
-  Group* group_;  ///< null for a worker alone
+  std::vector<std::pair<size_t, size_t>> owned_;
   const StoreAccess* store_;
   std::optional<ServerExchange> exchange_;
   int64_t steps_ = 0;  ///< since the worker began
   Buffer accrued_;     ///< gradients since the last push, when that is longer ago than one step
   int64_t pending_samples_ = 0;
   int64_t pending_batches_ = 0;
-  SharedState* state_ = nullptr;
-  std::unique_ptr<Updater> updater_;
   Buffer own_gradients_;  ///< of a worker alone
-  std::span<std::byte> gradients_;
   Buffer activations_;
-  std::vector<float> metrics_;
-  std::vector<uint32_t> random_;  ///< seed low, seed high, epoch, 0
   std::string first_non_finite_;
   double communication_seconds_ = 0;  ///< in the group, since the step began
   size_t started_ = 0;                ///< sums since the last finish()

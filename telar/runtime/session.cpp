@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 #include "telar/comm/thread_group.h"
 #include "telar/core/error.h"
 #include "telar/nn/initialise.h"
+#include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/shares.h"
@@ -19,7 +21,7 @@ namespace telar {
 
 namespace {
 
-std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster) {
+std::vector<double> starting_shares(const SessionOptions& options, const Cluster& cluster, bool by_threads) {
   if (!options.shares.empty()) {
     if (options.shares.size() != cluster.devices.size()) {
       throw user_error("{} shares for {} replicas; give one for each", options.shares.size(),
@@ -28,23 +30,13 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
     return options.shares;
   }
   std::vector<double> shares;
-  for (const DeviceSpec& device : cluster.devices)
-    shares.push_back(options.measured_shares ? device.threads : 1);
+  for (const DeviceSpec& device : cluster.devices) shares.push_back(by_threads ? device.threads : 1);
   return shares;
 }
 
 std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   if (spec.kind != "cpu") throw user_error("unknown device '{}'; this build has cpu", spec.kind);
   return make_cpu_device(spec.threads, spec.cores);
-}
-
-std::string text_of(const ArenaLayout& arena) {
-  std::string text;
-  for (const ArenaLayout::Slot& slot : arena.slots) {
-    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
-                        slot.layout.bytes, slot.layout.format);
-  }
-  return text;
 }
 
 CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
@@ -74,11 +66,13 @@ class Session::Impl {
   Impl(Program program, const Cluster& cluster, SessionOptions options)
       : program_(std::move(program)),
         options_(std::move(options)),
-        shares_(starting_shares(options_, cluster)),
+        shares_(starting_shares(options_, cluster, options_.measured_shares || staged())),
         team_(static_cast<int>(program_.workers.size())),
         threads_(static_cast<int>(program_.workers.size())),
-        x_bytes_(input_item_bytes(program_.gradient_graph(), "x")),
-        label_bytes_(input_item_bytes(program_.gradient_graph(), "label")) {
+        x_bytes_(input_item_bytes(program_.evaluation, "x")),
+        label_bytes_(input_item_bytes(program_.evaluation, "label")),
+        exchange_(program_.workers.size(), program_.parameters.size(), x_bytes_, label_bytes_),
+        bubble_(static_cast<int64_t>(program_.workers.size()), program_.micro_batches) {
     const bool alone = program_.workers.size() == 1;
     for (size_t w = 0; w < program_.workers.size(); ++w) {
       const WorkerProgram& worker = program_.workers[w];
@@ -87,14 +81,17 @@ class Session::Impl {
         joined_.push_back(options_.processes->join(*group));
         group = joined_.back().get();
       }
-      replicas_.push_back(std::make_unique<Replica>(
-          program_, worker, make_device(cluster.devices[static_cast<size_t>(worker.device)]), group,
-          options_.store, options_.seed));
+      auto device = make_device(cluster.devices[static_cast<size_t>(worker.device)]);
+      if (staged()) {
+        replicas_.push_back(std::make_unique<PipelineStage>(
+            program_, w, std::move(device), team_.member(static_cast<int>(w)), exchange_, options_.seed));
+      } else {
+        replicas_.push_back(std::make_unique<Replica>(program_, worker, std::move(device), group,
+                                                      options_.store, options_.seed));
+      }
     }
-    on_each([&](int rank) {
-      replica(rank).device().enter();
-      if (rank == 0) allocate();
-    });
+    on_each([&](int rank) { replica(rank).device().enter(); });
+    allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
     initialise();
   }
@@ -111,13 +108,15 @@ class Session::Impl {
   StepResult train(const BatchView& batch, const StepInputs& inputs) {
     const int64_t samples = inputs.samples > 0 ? inputs.samples : batch.size;
     if (samples < 1) throw run_error("a step needs at least 1 sample");
-    const auto parts = split(batch);
+    const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
+    const auto start = std::chrono::steady_clock::now();
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
     });
     if (options_.measured_shares) record_speed(parts, steps);
+    if (staged()) record_bubble(start, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
@@ -161,7 +160,7 @@ class Session::Impl {
         return fmt::format("parameter '{}' (an earlier update made it so)", parameter.name);
       }
     }
-    const auto parts = split(batch);
+    const auto parts = training_parts(batch);
     std::vector<std::string> found(replicas_.size());
     on_each([&](int rank) {
       found[static_cast<size_t>(rank)] =
@@ -175,66 +174,31 @@ class Session::Impl {
   }
 
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) {
-    const auto parts = split(batch);
-    std::vector<OperationTime> times;
+    const auto parts = training_parts(batch);
+    std::vector<std::vector<OperationTime>> times(replicas_.size());
     on_each([&](int rank) {
-      auto mine = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
-      if (rank == 0) times = std::move(mine);
+      times[static_cast<size_t>(rank)] = replica(rank).profile(parts[static_cast<size_t>(rank)], inputs);
     });
-    return times;
+    std::vector<OperationTime> all = times[0];
+    for (size_t s = 1; staged() && s < times.size(); ++s)
+      all.insert(all.end(), times[s].begin(), times[s].end());
+    return all;
   }
 
-  std::vector<std::string> state_names() const {
-    std::vector<std::string> names;
-    for (const ParameterInfo& parameter : program_.parameters) names.push_back(parameter.name);
-    for (const Value& value : program_.update.values()) {
-      if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/"))
-        names.push_back(value.name);
-    }
-    return names;
-  }
+  Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
 
-  /// The arena that holds a state tensor, and its place.
-  struct Place {
-    std::byte* memory;
-    const ArenaLayout::Slot* slot;
-  };
-  Place find(const std::string& name) const {
-    const size_t slash = name.find('/');
-    if (slash == std::string::npos) {
-      const ArenaLayout::Slot& slot = state_.arena.find(name);
-      return {const_cast<std::byte*>(state_.parameters.data()) + slot.offset, &slot};
-    }
-    const auto found = std::find(state_.slots.begin(), state_.slots.end(), name.substr(0, slash));
-    if (found == state_.slots.end()) throw run_error("there is no optimizer state '{}'", name);
-    const ArenaLayout::Slot& slot = state_.arena.find(name.substr(slash + 1));
-    const Buffer& arena = state_.states[static_cast<size_t>(found - state_.slots.begin())];
-    return {const_cast<std::byte*>(arena.data()) + slot.offset, &slot};
-  }
-
-  Shape shape(const std::string& name) const {
-    const std::string parameter = name.substr(name.find('/') == std::string::npos ? 0 : name.find('/') + 1);
-    for (const ParameterInfo& info : program_.parameters) {
-      if (info.name == parameter) return info.shape;
-    }
-    throw run_error("there is no parameter '{}'", parameter);
-  }
-
-  std::vector<float> read(const std::string& name) const { return canonical(find(name), shape(name)); }
+  std::vector<float> read(const std::string& name) const { return canonical(state_.find(name), shape(name)); }
 
   std::vector<float> read_gradient(const std::string& parameter) const {
     const ArenaLayout::Slot& slot = state_.arena.find(parameter);
-    // After an exchange each replica holds the sum of its shards alone: put them together.
+    // After a step each replica holds the sum of what it updates alone: put them together.
     Buffer whole(slot.layout.bytes);
-    for (size_t b = 0; b < state_.buckets.size(); ++b) {
-      const auto [begin, end] = state_.buckets[b];
-      for (size_t r = 0; r < replicas_.size(); ++r) {
-        auto [from, to] =
-            shard_of((end - begin) / sizeof(float), static_cast<int>(r), static_cast<int>(replicas_.size()));
-        from = std::max(begin + from * sizeof(float), slot.offset);
-        to = std::min(begin + to * sizeof(float), slot.offset + slot.layout.bytes);
+    for (const auto& replica : replicas_) {
+      for (const auto& [begin, end] : replica->owned_ranges()) {
+        const size_t from = std::max(begin, slot.offset);
+        const size_t to = std::min(end, slot.offset + slot.layout.bytes);
         if (from < to)
-          std::copy_n(replicas_[r]->gradients() + from, to - from, whole.data() + (from - slot.offset));
+          std::copy_n(replica->gradients() + from, to - from, whole.data() + (from - slot.offset));
       }
     }
     return canonical({whole.data(), &slot}, shape(parameter));
@@ -245,18 +209,23 @@ class Session::Impl {
       throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(),
                        values.size());
     }
-    const Place place = find(name);
-    on_first([&] { replicas_[0]->device().write(place.slot->layout, values, place.memory); });
+    const SharedState::Place place = state_.find(name);
+    on_first([&] {
+      replicas_[0]->device().write(place.slot->layout, values, const_cast<std::byte*>(place.memory));
+    });
   }
 
   SessionMemory memory() const {
     SessionMemory memory;
-    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + replicas_.size());
+    const size_t gradients = staged() ? 1 : replicas_.size();
+    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + gradients);
     for (const auto& replica : replicas_) memory.activation_bytes += replica->activation_bytes();
     return memory;
   }
 
   const Program& program() const { return program_; }
+  bool staged() const { return program_.micro_batches > 0; }
+  std::optional<Bubble> bubble() const { return staged() ? bubble_.bubble() : std::nullopt; }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
   std::vector<std::string> device_names() const {
@@ -270,9 +239,13 @@ class Session::Impl {
 
   void on_each(const std::function<void(int)>& work) {
     try {
-      threads_.run(work, [this](int rank) { team_.fail(rank); });
+      threads_.run(work, [this](int rank) {
+        team_.fail(rank);
+        exchange_.stop();
+      });
     } catch (...) {
       team_.reset();
+      exchange_.reset();
       throw;
     }
   }
@@ -283,39 +256,44 @@ class Session::Impl {
     });
   }
 
-  std::vector<float> canonical(const Place& place, const Shape& shape) const {
+  std::vector<float> canonical(const SharedState::Place& place, const Shape& shape) const {
     std::vector<float> values(static_cast<size_t>(shape.elements()));
     replicas_[0]->device().read(place.slot->layout, place.memory, values);
     return values;
   }
 
-  /// The first replica's device chooses the layouts; all take them.
-  void allocate() {
-    const int64_t batch =
-        options_.typical_batch > 0 ? options_.typical_batch : program_.gradient_graph().batch() / processes();
-    const auto parts = split_by_shares(std::max<int64_t>(1, batch), shares_.shares());
+  /// The layouts of the parameters by name, chosen by the first replica's device, whose choice all take; or by each stage for
+  /// its own.
+  std::map<std::string, TensorLayout> wanted_layouts() {
+    // A stage's gradient graph is of a micro-batch.
+    const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
+    const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / processes();
+    const int64_t batch = std::max<int64_t>(1, step);
+    const auto parts = split_by_shares(batch, shares_.shares());
+    std::vector<std::vector<std::pair<std::string, TensorLayout>>> wanted(replicas_.size());
+    on_each([&](int rank) {
+      if (staged()) {
+        wanted[static_cast<size_t>(rank)] = replica(rank).wanted_layouts(batch);
+      } else if (rank == 0) {
+        wanted[0] = replica(0).wanted_layouts(std::max<int64_t>(1, parts[0]));
+      }
+    });
     std::map<std::string, TensorLayout> layouts;
-    for (auto& [name, layout] : replicas_[0]->wanted_layouts(std::max<int64_t>(1, parts[0])))
-      layouts[name] = layout;
-    std::vector<std::pair<std::string, TensorLayout>> ordered;
-    for (const ParameterInfo& parameter : program_.parameters) {
-      ordered.emplace_back(parameter.name, layouts.at(parameter.name));
-    }
-    state_.arena = ArenaLayout::pack(ordered);
-    if (options_.processes != nullptr) {
-      options_.processes->require_same(
-          text_of(state_.arena),
-          "the layout of the parameters; hosts of one run need processors of one kind");
-    }
-    state_.parameters = Buffer(state_.arena.bytes);
-    state_.slots = state_slots(program_.update);
-    for (size_t i = 0; i < state_.slots.size(); ++i) state_.states.emplace_back(state_.arena.bytes);
-    for (const Bucket& bucket : program_.buckets) {
-      const ArenaLayout::Slot& first = state_.arena.find(bucket.parameters.front());
-      const ArenaLayout::Slot& last = state_.arena.find(bucket.parameters.back());
-      state_.buckets.emplace_back(first.offset, last.offset + align_up(last.layout.bytes));
-    }
-    if (state_.buckets.empty()) state_.buckets.emplace_back(0, state_.arena.bytes);
+    for (const auto& mine : wanted) layouts.insert(mine.begin(), mine.end());
+    return layouts;
+  }
+
+  void allocate() {
+    state_.allocate(program_, wanted_layouts());
+    if (options_.processes == nullptr) return;
+    options_.processes->require_same(
+        state_.layout_text(), "the layout of the parameters; hosts of one run need processors of one kind");
+  }
+
+  /// What each worker has of a training batch: a replica its part, a stage all of it.
+  std::vector<BatchView> training_parts(const BatchView& batch) const {
+    if (staged()) return std::vector<BatchView>(replicas_.size(), batch);
+    return split(batch);
   }
 
   std::vector<BatchView> split(const BatchView& batch) const {
@@ -331,6 +309,16 @@ class Session::Impl {
       begin += size;
     }
     return parts;
+  }
+
+  void record_bubble(std::chrono::steady_clock::time_point start, const std::vector<Replica::Step>& steps) {
+    auto end = start;
+    double busy = 0;
+    for (const Replica::Step& step : steps) {
+      end = std::max(end, step.computed);
+      busy += step.compute_seconds;
+    }
+    bubble_.record(end - start, busy);
   }
 
   void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps) {
@@ -350,6 +338,8 @@ class Session::Impl {
   ReplicaThreads threads_;
   size_t x_bytes_;
   size_t label_bytes_;
+  StageExchange exchange_;  ///< of a pipeline's stages
+  BubbleMeter bubble_;
   std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
@@ -368,8 +358,10 @@ StepResult Session::flush(const StepInputs& inputs) { return impl_->flush(inputs
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 std::vector<float> Session::predict(const BatchView& batch) { return impl_->predict(batch); }
 const std::vector<std::string>& Session::metric_names() const { return impl_->program().metrics; }
-std::vector<std::string> Session::state_names() const { return impl_->state_names(); }
-Shape Session::state_shape(const std::string& name) const { return impl_->shape(name); }
+std::vector<std::string> Session::state_names() const { return telar::state_names(impl_->program()); }
+Shape Session::state_shape(const std::string& name) const {
+  return telar::state_shape(impl_->program(), name);
+}
 std::vector<float> Session::read_state(const std::string& name) const { return impl_->read(name); }
 void Session::write_state(const std::string& name, std::span<const float> values) {
   impl_->write(name, values);
@@ -384,12 +376,15 @@ std::vector<OperationTime> Session::profile(const BatchView& batch, const StepIn
   return impl_->profile(batch, inputs);
 }
 int Session::replicas() const {
-  return static_cast<int>(impl_->program().workers.size()) * impl_->processes();
+  const auto workers = static_cast<int>(impl_->program().workers.size());
+  return impl_->staged() ? 1 : workers * impl_->processes();
 }
+const Program& Session::program() const { return impl_->program(); }
 std::string Session::strategy() const { return impl_->program().strategy; }
 std::vector<std::string> Session::device_names() const { return impl_->device_names(); }
 SessionMemory Session::memory() const { return impl_->memory(); }
 std::vector<double> Session::shares() const { return impl_->shares(); }
+std::optional<Bubble> Session::bubble() const { return impl_->bubble(); }
 
 Shape Session::prediction_shape() const {
   const Graph& graph = impl_->program().prediction;

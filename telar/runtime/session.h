@@ -10,6 +10,7 @@
 #include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/bubble.h"
 #include "telar/runtime/communication_time.h"
 #include "telar/runtime/server_exchange.h"
 
@@ -101,17 +102,20 @@ class Session {
   /// "layer 'conv2' (conv2d)".
   std::string find_non_finite(const BatchView& batch, const StepInputs& inputs);
 
-  /// Seconds of each operation of one training step on replica 0, in order; changes nothing but gradients.
+  /// Seconds of each operation of one training step on replica 0, or on all stages, in order; changes nothing but gradients.
   /// For benchmarks.
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
 
-  /// Of all processes.
+  /// Of all processes. The stages of a pipeline are one.
   int replicas() const;
   std::string strategy() const;
+  const Program& program() const;
   std::vector<std::string> device_names() const;
   SessionMemory memory() const;
   /// Relative shares of the replicas now.
   std::vector<double> shares() const;
+  /// Of a pipeline, over all steps but the first; none before.
+  std::optional<Bubble> bubble() const;
 
  private:
   class Impl;

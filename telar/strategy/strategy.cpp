@@ -6,7 +6,7 @@
 namespace telar {
 
 std::vector<std::string> strategy_names() {
-  std::vector<std::string> names = {"single", "mirrored"};
+  std::vector<std::string> names = {"single", "mirrored", "pipeline"};
   for (const std::string& name : server_strategy_names()) names.push_back(name);
   return names;
 }
@@ -18,6 +18,7 @@ std::vector<std::string> server_strategy_names() {
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const StrategyOptions& options) {
   if (name == "single") return make_single();
   if (name == "mirrored") return make_mirrored(options);
+  if (name == "pipeline") return make_pipeline(options);
   if (name == "async_sgd") return make_async_sgd(options);
   if (name == "downpour") return make_downpour(options);
   if (name == "sync_ps") return make_sync_ps(options);

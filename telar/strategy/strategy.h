@@ -24,13 +24,23 @@ enum class BatchNormMode : uint8_t {
   synchronised  ///< statistics of the whole batch: equal to one device
 };
 
+/// Seconds that the operations of one kind in one layer take in one step.
+struct OperationCost {
+  std::string scope;         ///< "layer1.0.conv1"
+  std::string op;            ///< "conv2d_backward_data"
+  double batch = 0;          ///< over the whole batch at once
+  double micro_batches = 0;  ///< over all micro-batches, one after the other
+};
+
 struct StrategyOptions {
   size_t bucket_bytes = size_t{4} << 20;  ///< gradients exchanged together, at least this many bytes
   BatchNormMode batch_norm = BatchNormMode::local;
-  Placer place = place_greedy;  ///< of variables on parameter servers
-  int64_t push_every = 1;       ///< steps; downpour's n_push
-  int64_t fetch_every = 1;      ///< steps; downpour's n_fetch
-  int64_t average_every = 10;   ///< steps; parameter_averaging's k
+  int64_t micro_batches = 0;         ///< of a pipeline; 0: four for each stage
+  std::vector<OperationCost> costs;  ///< by which a pipeline's stages are balanced; empty: estimated
+  Placer place = place_greedy;       ///< of variables on parameter servers
+  int64_t push_every = 1;            ///< steps; downpour's n_push
+  int64_t fetch_every = 1;           ///< steps; downpour's n_fetch
+  int64_t average_every = 10;        ///< steps; parameter_averaging's k
   double outer_learning_rate =
       1;  ///< of parameter_averaging's step towards the mean; 1 without momentum is the mean itself
   double outer_momentum = 0;
@@ -50,6 +60,15 @@ std::unique_ptr<Strategy> make_single();
 /// bucket by bucket while backward goes on; each replica updates its shard of the parameters, which all share.
 /// The mean is over all samples, hence exact for unequal and empty parts.
 std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options);
+
+/// Model parallelism in time: the layers are cut into stages, one for each device, and the batch into micro-batches, which
+/// follow each other through the stages, one forward, one backward (Narayanan et al., 2021). Gradients are summed over the
+/// micro-batches, and each stage updates an equal part of all parameters once in a step. The gradient is that of the whole batch, apart from
+/// batch normalisation, which has the statistics of each micro-batch; its running averages are those of mirrored with as many
+/// replicas as micro-batches.
+std::unique_ptr<Strategy> make_pipeline(const StrategyOptions& options);
+/// How many micro-batches these options mean.
+int64_t micro_batches_of(const StrategyOptions& options, int64_t stages);
 
 /// Asynchronous SGD on parameter servers: a worker computes the gradient g of a batch with the parameters that it has, the servers
 /// apply their optimizer to it as it comes, p ← update(p, ĝ), and the worker takes the result. Other workers' updates since its last

@@ -278,8 +278,8 @@ bool ClusterRun::epoch_finished() {
   return true;
 }
 
-void ClusterRun::drain() {
-  draining_since_ = Clock::now();
+void ClusterRun::drain(bool stopping) {
+  if (stopping) draining_since_ = Clock::now();
   coordinator_->drain();
 }
 

@@ -36,7 +36,7 @@ class ClusterRun final : public RemoteSteps {
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) override;
   std::vector<StepDone> wait() override;
   bool epoch_finished() override;
-  void drain() override;
+  void drain(bool stopping) override;
   int64_t steps_done() override;
   void fetch(Session& session) override;
 

@@ -104,10 +104,13 @@ struct StrategyJob {
   std::string name = "single";
   int64_t replicas = 2;
   std::string device = "cpu";
-  std::vector<int64_t> threads = {0};  ///< of each replica, or one number for all; 0: the cores divided
+  std::vector<int64_t> threads = {
+      0};  ///< of each replica or stage, or one number for all; 0: the cores divided
   SharesJob shares;
   std::string batch_norm = "local";
   double bucket_mb = 4;
+  int64_t stages = 2;         ///< of a pipeline
+  int64_t micro_batches = 0;  ///< 0: four for each stage
   // With parameter servers:
   int64_t workers = 2;
   int64_t servers = 1;

@@ -72,6 +72,7 @@ void check_training(const Job& job, const Where& where) {
 /// How many numbers strategy.threads may have.
 int64_t replicas_of(const StrategyJob& strategy) {
   if (strategy.name == "single") return 1;
+  if (strategy.name == "pipeline") return strategy.stages;
   return strategy.name == "mirrored" ? strategy.replicas : strategy.workers + strategy.backups;
 }
 
@@ -93,14 +94,15 @@ void check_servers(const Job& job, const Where& where) {
 
 void check_strategy(const StrategyJob& strategy, const Where& where) {
   const int64_t replicas = replicas_of(strategy);
+  const char* worker = strategy.name == "pipeline" ? "stage" : "replica";
   const auto given = static_cast<int64_t>(strategy.threads.size());
   if (given != 1 && given != replicas) {
-    throw user_error("{}: strategy.threads has {} numbers; there {} {} replica{}", where("strategy.threads"),
-                     given, replicas == 1 ? "is" : "are", replicas, replicas == 1 ? "" : "s");
+    throw user_error("{}: strategy.threads has {} numbers; there {} {} {}{}", where("strategy.threads"),
+                     given, replicas == 1 ? "is" : "are", replicas, worker, replicas == 1 ? "" : "s");
   }
   const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
   if (given > 1 && zeros > 0) {
-    throw user_error("{}: a replica with 0 threads; each needs at least 1", where("strategy.threads"));
+    throw user_error("{}: a {} with 0 threads; each needs at least 1", where("strategy.threads"), worker);
   }
   if (strategy.shares.mode != "list") return;
   const auto& weights = strategy.shares.weights;

@@ -12,19 +12,32 @@ std::vector<JobKey> strategy_keys() {
       job_key(
           kStrategy, [](auto& job) -> auto& { return job.strategy.name; }, {.choices = strategy_names()},
           "single: one device. mirrored: replicas, each with a part of every batch, that share their "
-          "gradients. With parameter servers (docs/strategies.md): sync_ps, async_sgd, downpour, "
+          "gradients. pipeline: the layers cut into stages, through which the parts of a batch follow each "
+          "other. With parameter servers (docs/strategies.md): sync_ps, async_sgd, downpour, "
           "parameter_averaging. `strategy: mirrored` is short for it."),
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.replicas", [](auto& job) -> auto& { return job.strategy.replicas; },
                {.least = 1, .most = 1024}, "How many, in each process.")),
+      when(kStrategy, {"pipeline"},
+           job_key(
+               "strategy.stages", [](auto& job) -> auto& { return job.strategy.stages; },
+               {.least = 1, .most = 1024},
+               "Into how many stages the layers are cut, so that the slowest is as fast as it can be by the "
+               "time that each operation took when it was measured.")),
+      when(kStrategy, {"pipeline"},
+           job_key(
+               "strategy.micro_batches", [](auto& job) -> auto& { return job.strategy.micro_batches; },
+               {.least = 0, .most = 65536},
+               "Into how many parts a batch is cut, which follow each other through the stages. 0: four for "
+               "each stage. Batch normalisation has the statistics of each part.")),
       job_key(
           "strategy.device", [](auto& job) -> auto& { return job.strategy.device; }, {.choices = {"cpu"}},
           "What the replicas run on. This version has cpu."),
       job_key(
           "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
           {.least = 0, .most = 4096},
-          "Of each replica; one number stands for all. 0: the cores of this machine (at most "
+          "Of each replica or stage; one number stands for all. 0: the cores of this machine (at most "
           "OMP_THREAD_LIMIT, where the environment sets it), divided."),
       when(kStrategy, {"mirrored"},
            job_key(

@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
+#include "telar/runtime/operation_costs.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_model.h"
@@ -111,7 +112,9 @@ int64_t job_parts(const Job& job) {
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
   // A worker with parameter servers is a process of its own, with one device.
-  const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : 1;
+  const int64_t replicas = job.strategy.name == "mirrored"   ? job.strategy.replicas
+                           : job.strategy.name == "pipeline" ? job.strategy.stages
+                                                             : 1;
   Cluster cluster;
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
@@ -124,11 +127,12 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   return cluster;
 }
 
-Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes) {
+Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes, Costs costs) {
   const StrategyJob& strategy = job.strategy;
   StrategyOptions options;
   options.bucket_bytes = static_cast<size_t>(strategy.bucket_mb * kMegabyte);
   options.batch_norm = strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised;
+  options.micro_batches = strategy.micro_batches;
   options.push_every = strategy.push_every;
   options.fetch_every = strategy.fetch_every;
   options.average_every = strategy.average_every;
@@ -141,7 +145,10 @@ Program job_program(const Job& job, const SampleSpec& spec, const Processes* pro
         placement_rules(strategy.place, static_cast<int>(strategy.servers), "strategy.place"), options.place);
   }
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
-  return make_strategy(job.strategy.name, options)->rewrite(step, job_cluster(job, processes));
+  const Cluster cluster = job_cluster(job, processes);
+  if (strategy.name == "pipeline" && strategy.stages > 1 && costs == Costs::measured)
+    return balanced_pipeline(step, cluster, options);
+  return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
 }
 
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes) {

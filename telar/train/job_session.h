@@ -21,8 +21,12 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
 /// together; null when this one is alone.
 Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 
+/// Whether the stages of a pipeline are balanced by times that are measured now, or by an estimate.
+enum class Costs : uint8_t { measured, estimated };
+
 /// The training step rewritten for the job's strategy and cluster.
-Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr);
+Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr,
+                    Costs costs = Costs::measured);
 /// The session that trains; with parameter servers the coordinator's, which evaluates, and holds what the servers hold.
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr);
 

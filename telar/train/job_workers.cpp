@@ -9,7 +9,7 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
-  // With parameter servers these are the parts of a batch: 1 when each worker's batch is an update of its own.
+  // The stages of a pipeline work on one batch, as one worker does. With parameter servers these are the parts of a batch: 1 when each worker's batch is an update of its own.
   const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : job_parts(job);
   return replicas * (processes == nullptr ? 1 : processes->size());
 }

@@ -63,7 +63,7 @@ std::vector<GraphNode> nodes_of(const Program& program) {
   for (size_t w = 0; w < program.workers.size(); ++w) {
     const std::string device = fmt::format("/job:worker/replica:{}/device:CPU:0", w);
     const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
-    for (GraphNode& node : graph_nodes(program.gradient_graph(), device, prefix, servers))
+    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
       nodes.push_back(std::move(node));
   }
   return nodes;
@@ -116,7 +116,7 @@ class Run {
     LogObserver log = make_log(folder, session, trainer.state(), resumed);
     CheckpointObserver checkpoints(
         folder.checkpoints(), session,
-        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep},
+        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep, cluster != nullptr},
         {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&] {
           if (cluster) cluster->fetch(session);
           log.sync();
@@ -228,6 +228,7 @@ class Run {
     options.loader_threads = static_cast<int>(job_.data.threads);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
+    options.pause_steps = job_.output.checkpoint_steps;
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     return options;
   }
@@ -273,7 +274,7 @@ class Run {
     if (job_.output.tensorboard) {
       tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
       if (resumed) tensorboard->add_resume(state.step);
-      tensorboard->add_graph(nodes_of(job_program(job_, data_.train->spec(), options_.processes)));
+      tensorboard->add_graph(nodes_of(session.program()));
       tensorboard->flush();
     }
     return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
@@ -297,6 +298,7 @@ class Run {
     summary.stopped_early = trainer.state().stopped_early;
     summary.strategy = session.strategy();
     summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
+    summary.bubble = session.bubble();
     summary.devices = session.device_names();
     summary.peak_memory_bytes = peak_memory_bytes();
     summary.parameter_bytes = session.memory().parameter_bytes;
@@ -328,7 +330,7 @@ void check_runs(Job job) {
   const auto known = spec_without_files(job.data);
   const SampleSpec spec =
       known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
-  job_program(job, spec);
+  job_program(job, spec, nullptr, Costs::estimated);
 }
 
 }  // namespace telar

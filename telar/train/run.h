@@ -34,6 +34,7 @@ struct RunSummary {
   bool stopped_early = false;
   std::string strategy;
   int replicas = 1;
+  std::optional<Bubble> bubble;  ///< of a pipeline
   std::vector<std::string> devices;
   uint64_t peak_memory_bytes = 0;
   uint64_t parameter_bytes = 0;

@@ -65,8 +65,10 @@ CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, 
 
 void CheckpointObserver::step_done(const StepReport& report, const TrainingState& state) {
   const bool due = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
-  if (due && !report.last_of_epoch) save(state);
+  if (due && !report.last_of_epoch && !policy_.at_pauses) save(state);
 }
+
+void CheckpointObserver::paused(const TrainingState& state) { save(state); }
 
 void CheckpointObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
   const bool by_epoch = policy_.every_epochs > 0 && (report.epoch + 1) % policy_.every_epochs == 0;

@@ -41,6 +41,7 @@ struct CheckpointPolicy {
   int64_t every_epochs = 1;  ///< 0: not at epochs
   int64_t every_steps = 0;   ///< 0: not at steps
   int64_t keep = 2;
+  bool at_pauses = false;  ///< within an epoch when the steps stand still, instead of every_steps
 };
 
 /// Writes checkpoints into a folder as training goes on.
@@ -52,6 +53,7 @@ class CheckpointObserver final : public TrainingObserver {
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
+  void paused(const TrainingState& state) override;
   /// Writes one for this state unless there is one.
   std::filesystem::path save(const TrainingState& state);
 

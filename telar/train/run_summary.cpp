@@ -38,6 +38,10 @@ std::string to_json(const RunSummary& summary) {
   json["strategy"] = summary.strategy;
   json["replicas"] = summary.replicas;
   json["devices"] = summary.devices;
+  if (summary.bubble) {
+    json["bubble_measured"] = summary.bubble->measured;
+    json["bubble_formula"] = summary.bubble->formula;
+  }
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["parameter_bytes"] = summary.parameter_bytes;
   json["activation_bytes"] = summary.activation_bytes;

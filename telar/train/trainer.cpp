@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
@@ -132,12 +133,37 @@ void Trainer::count(const Epoch& epoch, int64_t samples, const std::vector<doubl
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
-/// As run_epoch(), with steps that workers complete, not always in order. The seconds of a step are those since the one before.
+/// As run_epoch(), with steps that workers complete, not always in order. Where a checkpoint is wanted they stand still: what the
+/// workers had begun is done, so the state is that of a step boundary.
 bool Trainer::run_remote_epoch(Epoch& epoch) {
-  RemoteSteps& remote = *remote_;
   const int64_t before = state_.step - state_.step_in_epoch;
+  while (true) {
+    if (next_pause_ == 0) next_pause_ = after_pause();
+    const bool stopping = make_remote_steps(epoch, before);
+    remote_->fetch(session_);
+    state_.step_in_epoch = remote_->steps_done();
+    state_.step = before + state_.step_in_epoch;
+    const bool whole = state_.step_in_epoch == epoch.start.steps;
+    // After the last step the epoch is finished first; its own checkpoint is of the same step.
+    if (!whole && !stopping)
+      for (TrainingObserver* observer : epoch.observers) observer->paused(state_);
+    if (!whole || (options_.pause_steps > 0 && state_.step % options_.pause_steps == 0))
+      next_pause_ = after_pause();
+    if (whole || stopping) return whole;
+  }
+}
+
+int64_t Trainer::after_pause() const {
+  if (options_.pause_steps <= 0) return std::numeric_limits<int64_t>::max();
+  return (state_.step / options_.pause_steps + 1) * options_.pause_steps;
+}
+
+/// Until the epoch, or the next pause, or a stop; true for a stop. The seconds of a step are those since the one before.
+bool Trainer::make_remote_steps(const Epoch& epoch, int64_t before) {
+  RemoteSteps& remote = *remote_;
   remote.begin_epoch(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch, epoch.start.steps);
-  bool draining = false;
+  bool pausing = false;
+  bool stopping = false;
   auto start = Clock::now();
   for (bool more = true; more;) {
     more = !remote.epoch_finished();  // asked first: what is completed until then is in the following wait()
@@ -147,15 +173,15 @@ bool Trainer::run_remote_epoch(Epoch& epoch) {
       count(epoch, step.samples, step.metrics, learning_rate, seconds_since(start));
       start = Clock::now();
     }
-    if (!draining && epoch.stop_requested && epoch.stop_requested()) {
-      remote.drain();
-      draining = true;
+    if (!stopping && epoch.stop_requested && epoch.stop_requested()) {
+      remote.drain(true);
+      stopping = true;
+    } else if (!stopping && !pausing && state_.step >= next_pause_) {
+      remote.drain(false);
+      pausing = true;
     }
   }
-  remote.fetch(session_);
-  state_.step_in_epoch = remote.steps_done();
-  state_.step = before + state_.step_in_epoch;
-  return state_.step_in_epoch == epoch.start.steps;
+  return stopping;
 }
 
 EpochReport Trainer::finish_epoch(const Dataset* validation) {

@@ -29,8 +29,9 @@ class RemoteSteps {
   /// The steps that were completed since the last call; waits a little for the first.
   virtual std::vector<StepDone> wait() = 0;
   virtual bool epoch_finished() = 0;
-  /// Lets the workers finish what they have begun, and begin nothing.
-  virtual void drain() = 0;
+  /// Lets the workers finish what they have begun, and begin nothing. `stopping`: for good, so that workers who do not finish are not
+  /// waited for for ever.
+  virtual void drain(bool stopping) = 0;
   /// Steps of the epoch before which all are done.
   virtual int64_t steps_done() = 0;
   /// Brings the workers' state into the session.
@@ -48,6 +49,8 @@ struct TrainerOptions {
   int prefetch = 4;
   EarlyStopping early_stopping = {};
   Part part = {};  ///< of each batch that this process has
+  /// Steps that are made elsewhere stand still after about so many, so that a checkpoint can be of one moment; 0: never.
+  int64_t pause_steps = 0;
 };
 
 /// Why fit() returned.
@@ -90,6 +93,8 @@ class Trainer {
   struct Epoch;
   bool run_epoch(Epoch& epoch);
   bool run_remote_epoch(Epoch& epoch);
+  bool make_remote_steps(const Epoch& epoch, int64_t before);
+  int64_t after_pause() const;
   void count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
              double seconds);
   EpochReport finish_epoch(const Dataset* validation);
@@ -100,6 +105,7 @@ class Trainer {
   size_t deciding_metric_ = 0;
   TrainingState state_;
   RemoteSteps* remote_ = nullptr;  ///< null: the session makes the steps
+  int64_t next_pause_ = 0;         ///< the step at which they are to stand still; 0: not known yet
   std::vector<float> step_seconds_;
   std::vector<CommunicationTime> communication_;
 };

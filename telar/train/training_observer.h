@@ -38,6 +38,8 @@ class TrainingObserver {
   virtual void epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {}
   virtual void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) {}
   virtual void epoch_done(const EpochReport& /*report*/, const TrainingState& /*state*/) {}
+  /// Steps that are made elsewhere stand still, within an epoch: all before this state are done, none after it (TrainerOptions::pause_steps).
+  virtual void paused(const TrainingState& /*state*/) {}
 };
 
 }  // namespace telar

@@ -71,6 +71,9 @@ class Worker {
     while (membership_.wait_for_work()) work_on_epoch();
   }
 
+  /// What joining took before the work that it now waits for: the data opened, the graphs compiled.
+  void prepared(double seconds) { preparing_ = seconds; }
+
  private:
   struct Entry {
     uint64_t lease;
@@ -79,6 +82,7 @@ class Worker {
 
   /// Until there is nothing more to do now: at the end of an epoch, or while others finish theirs.
   void work_on_epoch() {
+    const auto start = Clock::now();
     session_->pull();
     parts_.clear();
     entries_.clear();
@@ -91,6 +95,7 @@ class Worker {
         loader_.extend();
       const Batch* batch = loader_.next();
       if (batch == nullptr) break;
+      if (preparing_) tell_prepared(seconds_since(start));
       train(*batch, entries_[next_++]);
     }
     if (!pending_.empty() && !membership_.lost())
@@ -112,6 +117,14 @@ class Worker {
       entries_.push_back({lease->id, step});
     }
     return true;
+  }
+
+  void tell_prepared(double seconds) {
+    if (options_.say)
+      options_.say(
+          fmt::format("has parameters and data, {:.2f} s after it joined (without the wait for work)",
+                      *preparing_ + seconds));
+    preparing_.reset();
   }
 
   StepInputs inputs_of(uint32_t epoch, int64_t step) const {
@@ -176,6 +189,7 @@ class Worker {
   size_t next_ = 0;             ///< the entry that the loader gives next
   std::optional<Lease> held_;   ///< of the next epoch
   std::vector<PartDone> pending_;
+  std::optional<double> preparing_;  ///< seconds; until it was told
 };
 
 }  // namespace
@@ -191,7 +205,10 @@ void work(const WorkOptions& options) {
                            .job = job});
     job = membership.job();
     if (options.say) options.say(fmt::format("joined {} as worker {}", options.coordinator, membership.id()));
-    Worker(options, membership).run();
+    const auto joined = Clock::now();
+    Worker worker(options, membership);
+    worker.prepared(seconds_since(joined));
+    worker.run();
     again = membership.lost();
     if (options.say) options.say(again ? "given up by the coordinator; joining again" : "the run is over");
   }

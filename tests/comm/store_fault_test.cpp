@@ -84,6 +84,25 @@ TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
   EXPECT_EQ(client->incoming()[0], 2);
 }
 
+TEST_F(StoreFaults, FromTheFirstWorkerOnThereIsASnapshotAndNoneOfHalfAStart) {
+  const auto server = serve("127.0.0.1:0", folder_);
+  const auto coordinator = attached(*server, kFloats, 0);
+  coordinator->write("", std::vector<float>(kFloats, 7));
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+  const auto worker = connect(*server, 1);
+  worker->attach();
+  push_once(*worker, 0);
+  worker->finish();
+  std::filesystem::copy(folder_, folder_.string() + "-killed");
+  const auto again = serve("127.0.0.1:0", folder_.string() + "-killed");
+  const auto other = connect(*again, 1);
+  other->attach();
+  std::vector<float> values(kFloats);
+  other->read("", values);
+  EXPECT_EQ(values, std::vector<float>(kFloats, 7));
+  std::filesystem::remove_all(folder_.string() + "-killed");
+}
+
 TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
   {
     const auto server = serve("127.0.0.1:0", folder_);

@@ -41,6 +41,7 @@ struct SessionSetup {
   int replicas = 1;
   int threads = 1;
   bool mirrored = false;
+  bool pipeline = false;  ///< with `replicas` stages
   StrategyOptions strategy = {};
   SessionOptions session = {.seed = 11};
 };
@@ -50,7 +51,8 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
   Cluster cluster;
   if (setup.session.processes != nullptr) cluster.processes = setup.session.processes->size();
   for (int r = 0; r < setup.replicas; ++r) cluster.devices.push_back({"cpu", setup.threads, {}});
-  const auto strategy = make_strategy(setup.mirrored ? "mirrored" : "single", setup.strategy);
+  const std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
+  const auto strategy = make_strategy(name, setup.strategy);
   return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,
                                    setup.session);
 }

@@ -5,9 +5,12 @@
 #include <thread>
 
 #include "io/temp_folder.h"
+#include "support/make_session.h"
 #include "support/sentences.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
+#include "telar/io/safetensors.h"
+#include "telar/train/checkpoint.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
@@ -107,6 +110,84 @@ TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
     EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
   ASSERT_FALSE(summary.test.empty());
   EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
+}
+
+/// The parameters after one step at this rate, one after the other.
+std::vector<float> parameters_after_a_step(double rate, std::vector<std::string> overrides, int servers,
+                                           int workers) {
+  const test::TempFolder folder;
+  overrides.push_back("data.samples=32");
+  overrides.push_back("training.epochs=1");
+  overrides.push_back("optimizer.learning_rate=" + std::to_string(rate));
+  std::string checkpoint;
+  if (servers > 0) {
+    checkpoint = Cluster(servers, workers).run(overrides, folder / "run").checkpoint;
+  } else {
+    overrides.push_back("output.folder=" + (folder / "run").string());
+    checkpoint = run_job(parse_job(kJob, "job.yaml", overrides), {}).checkpoint;
+  }
+  std::vector<float> all;
+  for (const NamedTensor& tensor : read_safetensors(fs::path(checkpoint) / "model.safetensors"))
+    all.insert(all.end(), tensor.data.begin(), tensor.data.end());
+  return all;
+}
+
+/// The gradient of a step of SGD: what its parameters differ by between two rates so large that rounding does not show.
+std::vector<float> gradient_of_a_step(const std::vector<std::string>& overrides, int servers, int workers) {
+  std::vector<float> gradient = parameters_after_a_step(1000, overrides, servers, workers);
+  const std::vector<float> further = parameters_after_a_step(3000, overrides, servers, workers);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = (gradient[i] - further[i]) / 2000;
+  return gradient;
+}
+
+TEST_P(ClusterEquality, TheGradientOfAStepIsThatOfOneProcess) {
+  const auto& [name, overrides, servers, workers] = GetParam();
+  const std::vector<float> expected = gradient_of_a_step({"strategy.threads=1"}, 0, 0);
+  const std::vector<float> gradient = gradient_of_a_step(overrides, servers, workers);
+  ASSERT_EQ(gradient.size(), expected.size());
+  EXPECT_LT(test::relative_l2(gradient, expected), 1e-6);
+}
+
+/// A copy of the run as it was after the first checkpoint within an epoch.
+fs::path as_after_first_checkpoint(const fs::path& run, const fs::path& copy) {
+  fs::copy(run, copy, fs::copy_options::recursive);
+  std::vector<fs::path> checkpoints = list_checkpoints(copy / "checkpoints");  // newest first
+  checkpoints.pop_back();
+  for (const fs::path& later : checkpoints) fs::remove_all(later);
+  return copy;
+}
+
+TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSkipsNothing) {
+  const test::TempFolder folder;
+  const std::string one_thread = "strategy.threads=1";
+  run_job(parse_job(kJob, "job.yaml", {one_thread, "output.folder=" + (folder / "single").string()}), {});
+  const std::vector<double> expected = losses_of(folder / "single");
+  for (const std::string strategy : {"sync_ps", "downpour"}) {
+    const std::vector<std::string> overrides = {"strategy.name=" + strategy, "strategy.workers=2",
+                                                "output.checkpoint_steps=7", "output.keep=100"};
+    const fs::path run = folder / strategy;
+    Cluster(2, 2).run(overrides, run);
+    const std::vector<fs::path> checkpoints = list_checkpoints(run / "checkpoints");
+    EXPECT_GE(checkpoints.size(), 5U) << "a lease has 8 steps, and a checkpoint waits for the end of two";
+    for (const fs::path& checkpoint : checkpoints) {
+      const TrainingState state = verify_checkpoint(checkpoint);
+      EXPECT_EQ(state.samples, 32 * state.step) << checkpoint;
+    }
+
+    const fs::path copy = as_after_first_checkpoint(run, folder / (strategy + "-resumed"));
+    const TrainingState from = verify_checkpoint(list_checkpoints(copy / "checkpoints").at(0));
+    EXPECT_GT(from.step_in_epoch, 0);
+    EXPECT_LT(from.step_in_epoch, 50);
+    RunOptions resume;
+    resume.resume = true;
+    const RunSummary summary = Cluster(2, 2).run(overrides, copy, resume);
+    EXPECT_EQ(summary.steps, 100);
+    const std::vector<double> losses = losses_of(copy);
+    ASSERT_EQ(losses.size(), 100U);
+    if (strategy != "sync_ps") continue;
+    for (size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
+  }
 }
 
 TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {

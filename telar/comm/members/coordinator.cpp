@@ -34,6 +34,16 @@ std::string printable(std::string text) {
   return text;
 }
 
+/// "10.0.0.7" of "ipv4:10.0.0.7:40112", "fd00::7" of "ipv6:[fd00::7]:40112" (the brackets as %5B, %5D); of this host itself: empty.
+std::string other_host(const std::string& peer) {
+  const size_t scheme = peer.find(':');
+  const size_t port = peer.rfind(':');
+  if (scheme == port) return {};
+  std::string host = peer.substr(scheme + 1, port - scheme - 1);
+  if (host.starts_with("%5B") && host.ends_with("%5D")) host = host.substr(3, host.size() - 6);
+  return Address{.host = host, .port = 0}.loopback() ? "" : host;
+}
+
 members::Told told(const Roll::Reply& reply) {
   members::Told told;
   if (std::holds_alternative<Roll::WorkThere>(reply)) {
@@ -197,6 +207,10 @@ void Coordinator::Impl::handle(const Visit::Tag& tag, bool ok) {
   if (tag.event == Visit::Event::read) {
     if (ok) {
       heard(visit);
+    } else if (visit.member == 0 && !visit.finishing_since() && !over_) {
+      refuse(visit, {grpc::StatusCode::INVALID_ARGUMENT,
+                     fmt::format("it ended before it said who it is, or said more than {} MB at once",
+                                 kMostBytes >> 20)});
     } else {
       gone(visit, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
     }
@@ -250,7 +264,10 @@ void Coordinator::Impl::hello(Visit& visit, const members::Hello& hello) {
     return refuse(visit,
                   {grpc::StatusCode::FAILED_PRECONDITION,
                    fmt::format("the job here is {}, no longer {}", options_.job, printable(hello.job()))});
-  visit.member = roll_.join(printable(hello.name().empty() ? visit.context().peer() : hello.name()));
+  const std::string peer = visit.context().peer();
+  std::string name = hello.name().empty() ? peer : hello.name();
+  if (const std::string host = other_host(peer); !host.empty()) name += fmt::format(" ({})", host);
+  visit.member = roll_.join(printable(name));
   members::Told told;
   members::Welcome& welcome = *told.mutable_welcome();
   welcome.set_id(visit.member);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
@@ -20,6 +21,9 @@ using namespace std::chrono_literals;
 std::chrono::nanoseconds seconds(double count) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(count));
 }
+
+/// Of a message. More than any frame has, so that one that is too large is mostly refused with a sentence, not by gRPC without a word.
+constexpr int kMostBytes = 4 * static_cast<int>(kLargestFrame);
 
 uint64_t random_id() {
   std::random_device device;
@@ -66,8 +70,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
           return exchange(context, stream);
         }),
-        builder_(options_.listen, options_.security, static_cast<int>(kLargestFrame),
-                 options_.keepalive_seconds) {
+        builder_(options_.listen, options_.security, kMostBytes, options_.keepalive_seconds) {
     builder_.grpc().RegisterService(this);
     builder_.grpc().RegisterService(&transfers_);
     take_up_snapshot();
@@ -105,10 +108,13 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   }
 
   /// A call that is refused is told here, too.
+  grpc::Status refuse(const std::string& peer, grpc::StatusCode code, const std::string& sentence) const {
+    say(fmt::format("{} was refused: {}.", peer, sentence));
+    return {code, sentence};
+  }
   grpc::Status refuse(const grpc::ServerContext& context, grpc::StatusCode code,
                       const std::string& sentence) const {
-    say(fmt::format("{} was refused: {}.", context.peer(), sentence));
-    return {code, sentence};
+    return refuse(context.peer(), code, sentence);
   }
   grpc::Status check(const grpc::ServerContext& context) const {
     const grpc::Status status = check_caller(context, options_.security);
@@ -177,13 +183,14 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(mutex_);
       if (!blocks_) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
     }
+    const std::string peer = context.peer();  // unknown once the stream was cancelled
     try {
       serve(context, stream);
       return grpc::Status::OK;
     } catch (const Error& error) {
-      return refuse(context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
+      return refuse(peer, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     } catch (const std::exception& error) {
-      return refuse(context, grpc::StatusCode::INTERNAL, error.what());
+      return refuse(peer, grpc::StatusCode::INTERNAL, error.what());
     }
   }
 
@@ -201,11 +208,14 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(peer->mutex);
       peer->stream = &context;
     }
+    if (member != 0) save_first();
     members_.arrived(member, first_round);
+    say(fmt::format("Member {} is connected from {}.", member, context.peer()));
     const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
       peer->stream = nullptr;
       members_.left(member);
+      say(fmt::format("The connection of member {} has ended.", member));
     }};
     std::shared_ptr<StoreMemory> memory;
     if (const std::string where = text_of(context, kMemoryKey); options_.shared_memory && !where.empty())
@@ -276,11 +286,24 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     for (size_t block = 0; block < blocks_->blocks(); ++block)
       for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
     saved_ = blocks_->updates();
+    begun_ = true;
     say(fmt::format("Goes on from the snapshot in {}: job {}.", options_.snapshots, identity_.job));
   }
 
+  /// A worker comes, so the coordinator has written all that is there at the start. From now on a server that dies has a snapshot to go
+  /// on from; an earlier one could be of half a start.
+  void save_first() {
+    const std::lock_guard lock(saving_);
+    if (!std::exchange(begun_, true)) save_now();
+  }
+
   void save() {
-    if (options_.snapshots.empty() || !blocks_ || blocks_->updates() == saved_) return;
+    const std::lock_guard lock(saving_);
+    if (begun_ && blocks_->updates() != saved_) save_now();
+  }
+
+  void save_now() {
+    if (options_.snapshots.empty()) return;
     try {
       const uint64_t updates = blocks_->updates();
       save_snapshot(options_.snapshots, identity_, *blocks_);
@@ -314,6 +337,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   StoreIdentity identity_;
   std::unique_ptr<StoreBlocks> blocks_;  ///< never changes once it is there
   std::vector<StoreSegment> at_start_;
+  std::mutex saving_;  ///< guards what follows
+  bool begun_ = false;
   uint64_t saved_ = 0;
   std::thread saver_;
   std::unique_ptr<grpc::Server> server_;

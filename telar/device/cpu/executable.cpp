@@ -50,6 +50,8 @@ CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
     outputs_.push_back({name, slot, graph_.value(value).type});
   }
   layouts_ = lowering.parameter_layouts();
+  delivered_layouts_ = lowering.delivered_layouts();
+  prepared_bytes_ = lowering.prepared_bytes();
   slots_ = lowering.take_slots();
   steps_ = lowering.take_steps();
   activation_bytes_ = plan_memory(slots_, steps_, kept);
@@ -85,16 +87,25 @@ class CpuContext final : public Context {
     }
   }
 
-  void run(HostOperations& host) override {
+  void run(HostOperations& host, Phase phase) override {
     for (size_t s = 0; s < bound_.size(); ++s) {
+      if (!runs_in(s, phase)) continue;
       run_step(s, host);
       host.poll();
     }
   }
 
-  std::optional<std::string> find_non_finite(HostOperations& host) override {
+  void prepare(Phase phase) override {
+    for (size_t s = 0; s < bound_.size(); ++s) {
+      const Step& step = executable_.steps_[s];
+      if (step.prepares && in_part(step, phase)) step.primitive.execute(stream_, bound_[s].arguments);
+    }
+  }
+
+  std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
     std::optional<std::string> found;  // the run goes on to its end: other members wait for what it exchanges
     for (size_t s = 0; s < bound_.size(); ++s) {
+      if (!runs_in(s, phase)) continue;
       run_step(s, host);
       if (found || !makes_non_finite(executable_.steps_[s])) continue;
       const Node& node = executable_.graph_.nodes()[static_cast<size_t>(executable_.steps_[s].node)];
@@ -104,9 +115,10 @@ class CpuContext final : public Context {
     return found;
   }
 
-  std::vector<OperationTime> profile(HostOperations& host) override {
+  std::vector<OperationTime> profile(HostOperations& host, Phase phase) override {
     std::vector<OperationTime> times;
     for (size_t s = 0; s < bound_.size(); ++s) {
+      if (!runs_in(s, phase)) continue;
       const auto start = std::chrono::steady_clock::now();
       run_step(s, host);
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -147,6 +159,13 @@ class CpuContext final : public Context {
         if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
         return reinterpret_cast<std::byte*>(&bindings.metrics[static_cast<size_t>(found - names.begin())]);
       }
+      case Place::prepared: return bindings.prepared + slot.offset;
+      case Place::delivered: {
+        const auto found = bindings.delivered->find(slot.name);
+        if (found == bindings.delivered->end())
+          throw run_error("no memory was given for value '{}'", slot.name);
+        return found->second;
+      }
       case Place::input: return nullptr;
     }
     return nullptr;
@@ -175,6 +194,14 @@ class CpuContext final : public Context {
         bound.host_memory = {static_cast<float*>(bound.pointers[0]), slot.bytes / sizeof(float)};
       }
     }
+  }
+
+  static bool in_part(const Step& step, Phase phase) {
+    return phase == Phase::whole || step.after_pause == (phase == Phase::after_pause);
+  }
+  bool runs_in(size_t s, Phase phase) const {
+    const Step& step = executable_.steps_[s];
+    return !step.prepares && in_part(step, phase);
   }
 
   void run_step(size_t s, HostOperations& host) {

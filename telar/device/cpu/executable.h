@@ -14,6 +14,8 @@ class CpuExecutable final : public Executable {
     return layouts_;
   }
   size_t activation_bytes() const override { return activation_bytes_; }
+  size_t prepared_bytes() const override { return prepared_bytes_; }
+  const std::map<std::string, TensorLayout>& delivered_layouts() const override { return delivered_layouts_; }
   std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
 
  private:
@@ -30,7 +32,9 @@ class CpuExecutable final : public Executable {
   std::vector<std::pair<std::string, TensorLayout>> layouts_;
   std::vector<std::string> metrics_;
   std::vector<Output> outputs_;
+  std::map<std::string, TensorLayout> delivered_layouts_;
   size_t activation_bytes_ = 0;
+  size_t prepared_bytes_ = 0;
 };
 
 }  // namespace telar::cpu

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/graph/ops/stage.h"
 
 namespace telar::cpu {
 
@@ -39,9 +41,14 @@ Lowering::Lowering(const Graph& graph, const CompileOptions& options)
       if (options.parameters != nullptr) {
         fix_layout(id, native_desc(options.parameters->find(value.name).layout));
       }
+    } else if (value.kind == ValueKind::input && is_delivered(value.name)) {
+      if (options.delivered != nullptr && options.delivered->contains(value.name)) slot(id);
     } else if (value.kind == ValueKind::input) {
       lies_[id] = add_slot(plain(value.type.dtype, value.type.shape), Place::input, value.name);
     }
+  }
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name() == "deliver") deliveries_[node.inputs[0]] = node.attributes.text("name");
   }
   declare_unread_parameters();
 }
@@ -113,6 +120,11 @@ SlotId Lowering::slot(ValueId value) { return slot(value, desc(value)); }
 
 SlotId Lowering::slot(ValueId value, const Desc& wanted) {
   if (is_parameter(value) && parameters_.at(graph_.value(value).name).open) fix_layout(value, wanted);
+  const Value& asked = graph_.value(value);
+  if (asked.kind == ValueKind::input &&
+      !lies_.contains(value)) {  // from another graph: the first reader's layout
+    lies_[value] = add_slot(delivery_desc(value, asked.name, wanted), Place::delivered, asked.name);
+  }
   const auto found = lies_.find(value);
   if (found != lies_.end() && desc_of(found->second) == wanted) return found->second;
   for (const SlotId copy : copies_[value]) {
@@ -127,11 +139,45 @@ SlotId Lowering::slot(ValueId value, const Desc& wanted) {
     throw run_error("operation '{}' reads a value that no operation has made",
                     graph_.nodes()[static_cast<size_t>(node_)].op->name());
   }
+  const bool prepares =
+      options_.prepare_parameters && slots_[static_cast<size_t>(from)].place == Place::parameter;
   const SlotId copy = add_slot(wanted, Place::activation);
   copies_[value].push_back(copy);
   holds_[copy].push_back(value);
   reorder(from, copy);
+  if (prepares) prepare_with_last_step();
   return copy;
+}
+
+void Lowering::prepare_with_last_step() {
+  Step& step = steps_.back();
+  step.prepares = true;
+  for (const auto& [argument, id] : step.arguments) {
+    Slot& slot = slots_[static_cast<size_t>(id)];
+    if (argument == DNNL_ARG_FROM) continue;
+    slot.place = Place::prepared;  // its scratchpad, too: this step runs at another time than its neighbours
+    slot.offset = prepared_bytes_;
+    prepared_bytes_ += align_up(slot.bytes);
+  }
+}
+
+Desc Lowering::delivery_desc(ValueId value, const std::string& name, const Desc& natural) {
+  const TensorType& tensor = type(value);
+  if (options_.delivered != nullptr) {
+    const auto agreed = options_.delivered->find(name);
+    if (agreed != options_.delivered->end()) return for_batch(native_desc(agreed->second), tensor.shape[0]);
+  }
+  const Desc chosen = batch_is_outermost(natural) ? natural : plain(tensor.dtype, tensor.shape);
+  delivered_layouts_[name] = make_layout(chosen);
+  return chosen;
+}
+
+void Lowering::deliver(ValueId value, const std::string& name) {
+  const SlotId from = slot(value);
+  if (slots_[static_cast<size_t>(from)].place == Place::delivered &&
+      slots_[static_cast<size_t>(from)].name == name)
+    return;
+  reorder(from, add_slot(delivery_desc(value, name, Desc(desc_of(from))), Place::delivered, name));
 }
 
 std::optional<ValueId> Lowering::direct_target(ValueId result) const {
@@ -158,6 +204,10 @@ SlotId Lowering::define(ValueId result, const Desc& layout) {
       return gradient;
     }
   }
+  const auto delivery = deliveries_.find(result);
+  if (delivery != deliveries_.end() && delivery_desc(result, delivery->second, layout) == layout) {
+    return lies_[result] = add_slot(layout, Place::delivered, delivery->second);
+  }
   const SlotId made = add_slot(layout, Place::activation);
   lies_[result] = made;
   holds_[made].push_back(result);
@@ -177,7 +227,8 @@ void Lowering::define_alias(ValueId result, SlotId source, const Desc& layout) {
 }
 
 void Lowering::define_in_place(ValueId result, ValueId source, const Desc& layout) {
-  if (!direct_target(result) && dies_here(source) && desc(source) == layout) {
+  if (!direct_target(result) && !deliveries_.contains(result) && dies_here(source) &&
+      desc(source) == layout) {
     define_alias(result, lies_.at(source), layout);
   } else {
     define(result, layout);
@@ -224,6 +275,7 @@ SlotId Lowering::metric_slot(ValueId buffer) {
 void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad) {
   Step step;
   step.node = node_;
+  step.after_pause = paused_;
   step.primitive = primitive;
   if (scratchpad.get_size() > 0) arguments.emplace_back(DNNL_ARG_SCRATCHPAD, temporary(scratchpad));
   std::erase_if(arguments, [](const auto& argument) { return argument.second < 0; });
@@ -235,6 +287,7 @@ void Lowering::function(const std::vector<SlotId>& reads, const std::vector<Slot
                         Function function) {
   Step step;
   step.node = node_;
+  step.after_pause = paused_;
   step.function = std::move(function);
   step.slots = reads;
   step.reads = reads.size();
@@ -245,6 +298,7 @@ void Lowering::function(const std::vector<SlotId>& reads, const std::vector<Slot
 void Lowering::host(SlotId slot) {
   Step step;
   step.node = node_;
+  step.after_pause = paused_;
   step.host = true;
   if (slot >= 0) step.slots.push_back(slot);
   steps_.push_back(std::move(step));

@@ -18,14 +18,14 @@ namespace telar::cpu {
 using SlotId = int;
 
 /// Where a slot's memory comes from when an executable is bound.
-enum class Place : uint8_t { activation, parameter, gradient, metric, input };
+enum class Place : uint8_t { activation, parameter, gradient, metric, input, prepared, delivered };
 
 struct Slot {
   Desc desc;
   size_t bytes = 0;
   Place place = Place::activation;
   std::string name;      ///< of the parameter (also for its gradient), metric or input
-  size_t offset = 0;     ///< activation: in the memory plan, filled by plan_memory
+  size_t offset = 0;     ///< activation: in the memory plan, filled by plan_memory; prepared: in that memory
   SlotId alias_of = -1;  ///< another description of that slot's memory
   size_t shift = 0;      ///< bytes from the beginning of its memory: a part of what it is an alias of
 };
@@ -55,6 +55,8 @@ struct Step {
   std::vector<SlotId> slots;  ///< of a function or a host call: reads first, then writes
   size_t reads = 0;           ///< how many of `slots` are reads; the rest are written
   bool host = false;
+  bool prepares = false;     ///< belongs to Context::prepare
+  bool after_pause = false;  ///< Phase::after_pause
 };
 
 /// Turns the nodes of a graph, one after the other, into steps. Kernels (kernels/*.cpp) are functions
@@ -123,6 +125,9 @@ class Lowering {
   /// Adds a call of the host for this node, on `slot` (or none: −1), in place.
   void host(SlotId slot);
   void reorder(SlotId from, SlotId to);
+  /// Leaves the value in the memory that goes by this name.
+  void deliver(ValueId value, const std::string& name);
+  void pause() { paused_ = true; }
 
   const std::vector<Slot>& slots() const { return slots_; }
   const Desc& desc_of(SlotId slot) const { return slots_[static_cast<size_t>(slot)].desc; }
@@ -132,6 +137,8 @@ class Lowering {
   std::vector<Slot> take_slots() { return std::move(slots_); }
   std::vector<Step> take_steps() { return std::move(steps_); }
   std::vector<std::pair<std::string, TensorLayout>> parameter_layouts() const;
+  const std::map<std::string, TensorLayout>& delivered_layouts() const { return delivered_layouts_; }
+  size_t prepared_bytes() const { return prepared_bytes_; }
   SlotId output_slot(ValueId value) { return slot(value); }
 
  private:
@@ -142,6 +149,9 @@ class Lowering {
   };
 
   void add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad);
+  void prepare_with_last_step();
+  /// The layout in which a value goes from graph to graph: as agreed, or else `natural` where the batch is outermost in it.
+  Desc delivery_desc(ValueId value, const std::string& name, const Desc& natural);
   /// Running statistics: the gradient graph leaves their sums but does not read them. They lie plain.
   void declare_unread_parameters();
   SlotId root_of(SlotId slot) const;
@@ -165,6 +175,10 @@ class Lowering {
   std::map<ValueId, ValueId> converted_;
   std::map<ValueId, std::vector<SlotId>> attached_;
   std::map<ValueId, bool> direct_;
+  std::map<ValueId, std::string> deliveries_;  // values that a `deliver` reads, and their names
+  std::map<std::string, TensorLayout> delivered_layouts_;
+  size_t prepared_bytes_ = 0;
+  bool paused_ = false;
 };
 
 /// The description inside a TensorLayout of the CPU device, and a layout from a description.

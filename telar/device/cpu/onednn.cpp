@@ -51,6 +51,21 @@ Desc like(const Desc& desc, DType dtype, const Shape& shape) {
   return plain(dtype, shape);
 }
 
+bool batch_is_outermost(const Desc& desc) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  const auto* blocked_end = blocking.inner_idxs + blocking.inner_nblks;
+  const auto item = static_cast<size_t>(blocking.strides[0]) * dnnl::memory::data_type_size(desc.data_type());
+  return std::find(blocking.inner_idxs, blocked_end, 0) == blocked_end &&
+         desc.get_size() == static_cast<size_t>(desc.data.dims[0]) * item;
+}
+
+Desc for_batch(const Desc& desc, int64_t batch) {
+  Desc changed = desc;
+  changed.data.dims[0] = batch;
+  changed.data.padded_dims[0] = batch;
+  return changed;
+}
+
 Desc bytes_desc(size_t bytes) { return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a}; }
 
 std::string format_name(const Desc& desc) {

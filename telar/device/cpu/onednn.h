@@ -24,6 +24,10 @@ Desc any(DType dtype, const Shape& shape);
 Desc with_type(const Desc& desc, DType dtype);
 /// A tensor of another shape stored in the same manner (plain, channels last, blocked channels) as `desc`.
 Desc like(const Desc& desc, DType dtype, const Shape& shape);
+/// True when axis 0 is outermost and dense, so that some samples of a batch are a piece of its memory.
+bool batch_is_outermost(const Desc& desc);
+/// The same layout for another extent of axis 0, which must be outermost.
+Desc for_batch(const Desc& desc, int64_t batch);
 /// Raw memory.
 Desc bytes_desc(size_t bytes);
 /// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "telar/core/buffer.h"
+#include "telar/device/device.h"
+
+namespace telar::bench {
+
+/// A graph without parameters on a device of its own, its inputs filled with normal numbers. Belongs to the thread that makes it.
+class GraphRun {
+ public:
+  GraphRun(const Graph& graph, int threads);
+  void run();
+  /// The value of an output after run().
+  std::vector<float> output(const std::string& name) { return context_->output(name); }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Executable> executable_;
+  Buffer activations_;
+  std::map<std::string, Buffer> inputs_;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace telar::bench

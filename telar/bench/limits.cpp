@@ -1,0 +1,146 @@
+#include "telar/bench/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "telar/bench/crew.h"
+#include "telar/bench/graph_run.h"
+#include "telar/bench/products.h"
+#include "telar/bench/timing.h"
+#include "telar/core/buffer.h"
+#include "telar/device/cpu/onednn.h"
+#include "telar/device/cpu/parallel.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/hardware.h"
+
+namespace telar::bench {
+
+namespace {
+
+constexpr double kSeconds = 0.5;  // of each figure
+
+/// The fastest of several sizes: neither so small that starting counts, nor so large that memory does.
+double product_rate(DType dtype, int threads) {
+  constexpr std::array<int64_t, 4> kSides{768, 1024, 1536, 2048};
+  double best = 0;
+  for (const int64_t side : kSides) {
+    GraphRun run(matmul_graph(side, dtype), threads);
+    const auto n = static_cast<double>(side);
+    best = std::max(best, 2e3 * n * n * n / time_calls(kSeconds, [&] { run.run(); }).min());
+  }
+  return best;
+}
+
+/// Of a copy between two pieces of memory, four times as large as the last-level caches together (and 64 MiB at least).
+double copy_rate() {
+  size_t cached = 0;
+  for (const CpuCache& cache : read_cpu().caches)
+    if (cache.level >= 3) cached += cache.bytes * static_cast<size_t>(cache.count);
+  const auto floats =
+      static_cast<int64_t>(std::clamp(4 * cached, size_t{64} << 20, size_t{1} << 30) / sizeof(float));
+  Buffer memory(static_cast<size_t>(2 * floats) * sizeof(float));
+  float* to = memory.as<float>().data();
+  const float* from = to + floats;
+  const double ms = time_calls(kSeconds, [&] {
+                      cpu::parallel_for(floats, 8192, [&](int64_t begin, int64_t end) {
+                        std::copy(from + begin, from + end, to + begin);
+                      });
+                    }).min();
+  return 2e3 * static_cast<double>(memory.size()) / 2 / ms;
+}
+
+/// Bytes of gradients that each of so many threads gets summed in a second.
+double all_reduce_rate(int threads) {
+  if (threads < 2) return 0;
+  constexpr size_t kBytes = size_t{64} << 20;
+  Crew crew(threads);
+  std::vector<std::span<std::byte>> gradients;
+  for (int t = 0; t < threads; ++t) gradients.push_back(crew.member(t).allocate(kBytes));
+  const auto mine = [&](const Group& group) {
+    const std::span<std::byte> memory = gradients[static_cast<size_t>(group.rank())];
+    return std::span<float>{reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
+  };
+  const Times times = crew.time(
+      kSeconds, [&](const Group& group) { std::ranges::fill(mine(group), 1.0F); },
+      [&](Group& group) { group.all_reduce(mine(group)); });
+  return 1e3 * static_cast<double>(kBytes) / times.min();
+}
+
+/// What the limits depend on.
+std::string key_of(int threads) {
+  const dnnl_version_t* onednn = dnnl_version();
+  return fmt::format("{}, {} threads, oneDNN {}.{}.{}", read_cpu().model, threads, onednn->major,
+                     onednn->minor, onednn->patch);
+}
+
+/// What was kept; empty when there is nothing that can be read.
+nlohmann::json read_kept() {
+  std::ifstream file(limits_file());
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
+  const auto number = [&](const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  const Limits limits{threads, number("f32_operations"), number("bf16_operations"), number("memory_bytes"),
+                      number("all_reduce_bytes")};
+  if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
+    return std::nullopt;
+  return limits;
+}
+
+}  // namespace
+
+double Limits::milliseconds(DType dtype, double work, double bytes) const {
+  return 1e3 * std::max(work / operations(dtype), bytes / memory_bytes);
+}
+
+Limits measure_limits(int threads) {
+  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0};
+  limits.memory_bytes = copy_rate();
+  limits.all_reduce_bytes = all_reduce_rate(threads);
+  return limits;
+}
+
+Limits known_limits(int threads) {
+  const nlohmann::json kept = read_kept();
+  if (const auto found = kept.find(key_of(threads)); found != kept.end() && found->is_object())
+    if (const auto limits = limits_of(*found, threads)) return *limits;
+  return renewed_limits(threads);
+}
+
+Limits renewed_limits(int threads) {
+  const Limits limits = measure_limits(threads);
+  keep_limits(limits);
+  return limits;
+}
+
+void keep_limits(const Limits& limits) {
+  nlohmann::json kept = read_kept();
+  kept[key_of(limits.threads)] = {{"f32_operations", limits.f32_operations},
+                                  {"bf16_operations", limits.bf16_operations},
+                                  {"memory_bytes", limits.memory_bytes},
+                                  {"all_reduce_bytes", limits.all_reduce_bytes}};
+  std::filesystem::create_directories(limits_file().parent_path());
+  write_file(limits_file(), kept.dump(2) + "\n");
+}
+
+std::filesystem::path limits_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "telar/limits.json";
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path base = home != nullptr && *home != '\0'
+                                         ? std::filesystem::path(home) / ".cache"
+                                         : std::filesystem::temp_directory_path();
+  return base / "telar/limits.json";
+}
+
+}  // namespace telar::bench

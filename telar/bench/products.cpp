@@ -1,0 +1,205 @@
+#include "telar/bench/products.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "telar/bench/graph_run.h"
+#include "telar/bench/limits.h"
+#include "telar/core/error.h"
+#include "telar/graph/ops/conv2d.h"
+#include "telar/graph/ops/matmul.h"
+#include "telar/graph/ops/reduce.h"
+#include "telar/observe/activity.h"
+#include "telar/observe/energy.h"
+#include "telar/observe/process.h"
+
+namespace telar::bench {
+
+namespace {
+
+constexpr int64_t kImage = 128;
+constexpr int64_t kChannels = 3;
+constexpr int64_t kFilters = 32;
+constexpr int64_t kFilter = 8;
+
+/// A sweep's graph of one size, and what it costs.
+struct Work {
+  Graph graph;
+  double operations;
+  double bytes;
+};
+
+Work matmul_work(int64_t side, DType dtype) {
+  const auto n = static_cast<double>(side);
+  return {matmul_graph(side, dtype), 2 * n * n * n, 3 * n * n * static_cast<double>(size_of(dtype))};
+}
+
+Work conv_work(int64_t images, DType dtype) {
+  const auto count = static_cast<double>(images);
+  const double side = kImage - kFilter + 1;
+  const double outputs = count * kFilters * side * side;
+  const double inputs = count * kChannels * kImage * kImage;
+  const double multiply_adds = outputs * kChannels * kFilter * kFilter;
+  // The result is written once, and read once for the sum.
+  return {conv_graph(images, dtype), 2 * multiply_adds + outputs,
+          (inputs + 2 * outputs) * static_cast<double>(size_of(dtype))};
+}
+
+struct Place {
+  int threads = 0;
+  std::string impossible;
+};
+
+Place place_of(const std::string& device) {
+  if (device == "cpu") return {available_threads(), {}};
+  if (device == "gpu" || device.starts_with("cuda")) return {0, "this build computes on processors alone"};
+  int threads = 0;
+  const std::string number = device.starts_with("cpu:") ? device.substr(4) : "";
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), threads);
+  if (number.empty() || error != std::errc() || end != number.data() + number.size() || threads < 1)
+    throw user_error("there is no device '{}'; a device is cpu (all threads), cpu:N (N threads) or gpu",
+                     device);
+  if (threads > available_threads())
+    return {0, fmt::format("this process may use {} threads", available_threads())};
+  return {threads, {}};
+}
+
+/// After a first call, which compiles kernels, and a warm-up of a tenth of a second: at least so many calls, and a second.
+Times time_repetitions(int repetitions, GraphRun& run) {
+  constexpr double kWarmUp = 0.1;
+  constexpr double kSeconds = 1;
+  const auto call = [&] {
+    return time_calls(
+               1, [] {}, [&] { run.run(); })
+               .milliseconds.front() /
+           1e3;
+  };
+  for (double total = call(); total < kWarmUp;) total += call();
+  Times times;
+  for (double total = 0; times.milliseconds.size() < static_cast<size_t>(repetitions) || total < kSeconds;) {
+    const double seconds = call();
+    total += seconds;
+    times.milliseconds.push_back(1e3 * seconds);
+  }
+  return times;
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepOptions& options, Work (*work)(int64_t, DType)) : options_(options), work_(work) {
+    if (options.repetitions < 1) throw user_error("{} repetitions; give at least 1", options.repetitions);
+    for (const int64_t size : options.sizes)
+      if (size < 1 || size > 100'000) throw user_error("the size {}; give sizes from 1 to 100000", size);
+    for (const std::string& device : options.devices) place_of(device);  // throws before anything is measured
+  }
+
+  void fill(Result& result) {
+    const OthersActivity others;
+    for (const DType dtype : options_.precisions) {
+      for (const int64_t size : options_.sizes) {
+        for (const std::string& device : options_.devices) {
+          if (options_.stop_requested && options_.stop_requested()) {
+            result.remarks.push_back("Stopped before its end: the rows that were measured until then.");
+            finish(result, others);
+            return;
+          }
+          if (options_.say) options_.say(fmt::format("{} {} {}", size, name_of(dtype), device));
+          result.rows.push_back(row(size, dtype, device));
+        }
+      }
+    }
+    finish(result, others);
+  }
+
+ private:
+  static constexpr double kSuspect = 1.03;
+
+  void finish(Result& result, const OthersActivity& others) const {
+    result.others = others.processors();
+    result.energy_source = energy_.source();
+    if (!energy_.missing().empty())
+      result.remarks.push_back("Energy was not measured: " + energy_.missing() + ".");
+    result.environment = read_environment();
+  }
+
+  const Limits& limits(int threads) {
+    const auto known = limits_.find(threads);
+    if (known != limits_.end()) return known->second;
+    return limits_.emplace(threads, known_limits(threads)).first->second;
+  }
+
+  ResultRow row(int64_t size, DType dtype, const std::string& device) {
+    ResultRow row{{std::to_string(size), name_of(dtype), device}, std::nullopt, {}};
+    const Place place = place_of(device);
+    if (place.threads == 0) {
+      row.impossible = place.impossible;
+      return row;
+    }
+    const Work work = work_(size, dtype);
+    GraphRun run(work.graph, place.threads);
+    Measured measured{{}, work.operations, work.bytes, 0, false, std::nullopt};
+    const auto measure = [&] {
+      const std::optional<double> before = energy_.joules();
+      measured.times = time_repetitions(options_.repetitions, run);
+      if (before)
+        measured.joules =
+            (*energy_.joules() - *before) / static_cast<double>(measured.times.milliseconds.size());
+      measured.limit_ms = limits(place.threads).milliseconds(dtype, work.operations, work.bytes);
+    };
+    measure();
+    if (measured.of_limit() > kSuspect) {
+      limits_.insert_or_assign(place.threads, renewed_limits(place.threads));
+      measure();
+      measured.suspect = measured.of_limit() > kSuspect;
+    }
+    row.measured = measured;
+    return row;
+  }
+
+  static std::string name_of(DType dtype) { return dtype == DType::bf16 ? "bf16" : "f32"; }
+
+  const SweepOptions& options_;
+  Work (*work_)(int64_t, DType);
+  EnergyMeter energy_;
+  std::map<int, Limits> limits_;  // by threads
+};
+
+}  // namespace
+
+Graph matmul_graph(int64_t side, DType dtype) {
+  GraphBuilder builder;
+  const TensorType type{dtype, Shape({side, side})};
+  builder.output("y", matmul(builder, builder.input("a", type, false), builder.input("b", type, false)));
+  return builder.build();
+}
+
+Graph conv_graph(int64_t images, DType dtype) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {dtype, Shape({images, kChannels, kImage, kImage})}, true);
+  const ValueId w = builder.input("w", {dtype, Shape({kFilters, kChannels, kFilter, kFilter})}, false);
+  builder.output("y", reduce_sum(builder, conv2d(builder, x, w, kNoValue, {}), {}));
+  return builder.build();
+}
+
+Result measure_matmul(const SweepOptions& options) {
+  Result result{"matmul", "Products of square matrices", {"side", "precision", "device"}, {}, {}, 0, {}, {}};
+  Sweep(options, matmul_work).fill(result);
+  return result;
+}
+
+Result measure_conv(const SweepOptions& options) {
+  Result result{"conv",
+                "Convolutions of images of 128×128×3 with 32 filters of 8×8, then the sum",
+                {"images", "precision", "device"},
+                {},
+                {},
+                0,
+                {},
+                {}};
+  Sweep(options, conv_work).fill(result);
+  return result;
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,128 @@
+#include "telar/bench/result.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "telar/bench/commit.h"
+#include "telar/device/cpu/onednn.h"
+#include "telar/observe/hardware.h"
+#include "telar/observe/process.h"
+#include "telar/observe/sysfs.h"
+
+namespace telar::bench {
+
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::string text(32, '\0');
+  text.resize(std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts));
+  return text;
+}
+
+std::string caches_text(const CpuInfo& cpu) {
+  std::string text;
+  for (const CpuCache& cache : cpu.caches) {
+    text += fmt::format("{}{} × {} level {} {}", text.empty() ? "" : ", ", cache.count,
+                        bytes_text(cache.bytes), cache.level, cache.type);
+  }
+  return text.empty() ? "unknown" : text;
+}
+
+nlohmann::ordered_json json_of(const ResultRow& row, const std::vector<std::string>& settings) {
+  nlohmann::ordered_json json;
+  for (size_t i = 0; i < settings.size(); ++i) json[settings[i]] = row.setting[i];
+  if (!row.measured) {
+    json["impossible"] = row.impossible;
+    return json;
+  }
+  const Measured& measured = *row.measured;
+  json["median_ms"] = measured.times.median();
+  json["min_ms"] = measured.times.min();
+  json["max_ms"] = measured.times.max();
+  json["repetitions"] = measured.times.milliseconds.size();
+  json["operations"] = measured.operations;
+  json["bytes"] = measured.bytes;
+  json["operations_per_second"] = measured.operations_per_second();
+  if (measured.limit_ms > 0) {
+    json["limit_ms"] = measured.limit_ms;
+    json["of_limit"] = measured.of_limit();
+    json["suspect"] = measured.suspect;
+  }
+  if (measured.joules) json["joules"] = *measured.joules;
+  return json;
+}
+
+/// A field of RFC 4180: quoted when it must be.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+Environment read_environment() {
+  const CpuInfo cpu = read_cpu();
+  const std::string governor = read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  const dnnl_version_t* onednn = dnnl_version();
+  return {{{"date", utc_now()},
+           {"host", host_name()},
+           {"processor", cpu.model},
+           {"cores", fmt::format("{} in {} packages, {} threads", cpu.cores, cpu.packages, cpu.threads)},
+           {"threads_of_this_process", std::to_string(available_threads())},
+           {"caches", caches_text(cpu)},
+           {"features", fmt::format("{}", fmt::join(cpu.features, " "))},
+           {"frequency_governor", governor.empty() ? "unknown" : governor},
+           {"memory", bytes_text(read_memory().total)},
+           {"telar", kCommit},
+           {"compiler", __VERSION__},
+           {"oneDNN", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)}}};
+}
+
+bool was_busy(const Result& result) {
+  constexpr double kQuiet = 0.1;  // of one processor: what a system does in the background
+  return result.others > kQuiet;
+}
+
+std::string json_text(const Result& result) {
+  nlohmann::ordered_json json = {{"experiment", result.experiment}, {"title", result.title}};
+  for (const auto& [name, value] : result.environment.entries) json["environment"][name] = value;
+  json["processors_kept_busy_by_others"] = result.others;
+  json["energy_source"] =
+      result.energy_source.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.energy_source);
+  json["remarks"] = result.remarks;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const ResultRow& row : result.rows) json["rows"].push_back(json_of(row, result.settings));
+  return json.dump(2) + "\n";
+}
+
+std::string csv_text(const Result& result) {
+  std::string text;
+  for (const std::string& setting : result.settings) text += csv_field(setting) + ",";
+  text +=
+      "median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,limit_ms,of_limit,suspect,"
+      "joules,"
+      "impossible\r\n";
+  for (const ResultRow& row : result.rows) {
+    for (const std::string& setting : row.setting) text += csv_field(setting) + ",";
+    if (!row.measured) {
+      text += ",,,,,,,,,,," + csv_field(row.impossible) + "\r\n";
+      continue;
+    }
+    const Measured& m = *row.measured;
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},\r\n", m.times.median(), m.times.min(), m.times.max(),
+                    m.times.milliseconds.size(), m.operations, m.bytes, m.operations_per_second(), m.limit_ms,
+                    m.of_limit(), m.suspect, m.joules ? fmt::format("{}", *m.joules) : "");
+  }
+  return text;
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/bench/timing.h"
+
+namespace telar::bench {
+
+/// Something that was timed, how much work it is, and what it cannot go below.
+struct Measured {
+  Times times;
+  double operations = 0;  ///< floating-point operations of one repetition; a multiply-add is two
+  double bytes = 0;       ///< that it must at least read and write
+  double limit_ms = 0;    ///< 0: none known
+  /// Faster than its limit by more than 3 %, and again when both were measured a second time: one of the two is wrong.
+  bool suspect = false;
+  std::optional<double> joules;  ///< of the whole machine, for one repetition; none where nothing can be read
+
+  double operations_per_second() const { return 1e3 * operations / times.median(); }
+  double of_limit() const { return limit_ms / times.median(); }
+};
+
+/// A row of a sweep: measured, or impossible here.
+struct ResultRow {
+  std::vector<std::string> setting;  ///< "2000", "f32", "cpu:1"
+  std::optional<Measured> measured;
+  std::string impossible;  ///< why, when nothing was measured
+};
+
+/// What the figures of a result depend on beside the program.
+struct Environment {
+  std::vector<std::pair<std::string, std::string>> entries;  ///< "processor" and "AMD EPYC", …
+};
+
+/// Of this machine, this build and this moment.
+Environment read_environment();
+
+/// What an experiment found.
+struct Result {
+  std::string experiment;             ///< "matmul"
+  std::string title;                  ///< a line for people
+  std::vector<std::string> settings;  ///< names of the settings: "side", "precision", "device"
+  std::vector<ResultRow> rows;
+  std::string energy_source;         ///< empty: not measured
+  double others = 0;                 ///< processors that others kept busy meanwhile, on average
+  std::vector<std::string> remarks;  ///< sentences
+  Environment environment;
+};
+
+/// True when others kept so much of the machine busy that the figures are in doubt.
+bool was_busy(const Result& result);
+
+/// As one JSON object, with every figure and its unit in the name.
+std::string json_text(const Result& result);
+/// As CSV (RFC 4180): a line of names, then one for each row.
+std::string csv_text(const Result& result);
+
+}  // namespace telar::bench

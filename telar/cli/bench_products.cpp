@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "telar/bench/limits.h"
+#include "telar/bench/products.h"
+#include "telar/cli/bench.h"
+#include "telar/cli/result_text.h"
+#include "telar/cli/table.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/process.h"
+#include "telar/observe/stop_request.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct ProductArguments {
+  bench::SweepOptions options;
+  std::vector<std::string> precisions{"f32"};
+  std::string json;
+  std::string csv;
+};
+
+using Measure = bench::Result (*)(const bench::SweepOptions&);
+
+int run(ProductArguments arguments, Measure measure) {
+  const StopRequest stop;
+  bench::SweepOptions& options = arguments.options;
+  options.precisions.clear();
+  for (const std::string& name : arguments.precisions)
+    options.precisions.push_back(name == "bf16" ? DType::bf16 : DType::f32);
+  options.stop_requested = [&stop] { return stop.requested(); };
+  options.say = [](const std::string& text) { std::cerr << "measuring " << text << " …\n"; };
+  const bench::Result result = measure(options);
+  std::cout << result_text(result) << std::flush;
+  if (!arguments.json.empty()) write_file(arguments.json, json_text(result));
+  if (!arguments.csv.empty()) write_file(arguments.csv, csv_text(result));
+  return stop.requested() ? 128 + stop.signal_number() : 0;
+}
+
+void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& arguments) {
+  verb.add_option("--devices", arguments->options.devices,
+                  "Side by side: cpu (all threads), cpu:N (N threads), gpu (cpu)")
+      ->delimiter(',');
+  verb.add_option("--precision", arguments->precisions, "f32, bf16, or both: f32,bf16 (f32)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--reps", arguments->options.repetitions,
+                  "At least so many repetitions of each, and more until a second is over (10)")
+      ->check(CLI::Range(1, 1'000'000));
+  verb.add_option("--json", arguments->json, "Write the figures to this file");
+  verb.add_option("--csv", arguments->csv, "Write them to this file as a table");
+}
+
+constexpr const char* kAbout =
+    "A row's limit is the larger of its operations over the fastest product that this machine was seen to "
+    "make, and its\n"
+    "bytes over its memory's bandwidth (telar bench limits). Ctrl-C ends the sweep after the row that is "
+    "measured now.";
+
+int limits_of_machine() {
+  std::vector<std::vector<std::string>> rows = {
+      {"threads", "product f32", "product bf16", "memory, read and written", "all-reduce, gradients"}};
+  const int all = available_threads();
+  for (const int threads : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
+    std::cerr << "measuring with " << threads << (threads == 1 ? " thread …\n" : " threads …\n");
+    const bench::Limits limits = bench::renewed_limits(threads);
+    rows.push_back({std::to_string(threads), scaled(limits.f32_operations, "FLOP/s"),
+                    scaled(limits.bf16_operations, "FLOP/s"), scaled(limits.memory_bytes, "B/s"),
+                    threads > 1 ? scaled(limits.all_reduce_bytes, "B/s") : "—"});
+  }
+  std::cout << table_text(rows, 0) << "\nKept in " << bench::limits_file().string() << ".\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_matmul(CLI::App& bench, Action& action) {
+  auto arguments = std::make_shared<ProductArguments>();
+  arguments->options.sizes = {50, 100, 500, 1000, 2000, 5000, 7000, 10000};
+  arguments->options.devices = {"cpu"};
+  CLI::App* verb = bench.add_subcommand("matmul", "Products of square matrices");
+  verb->add_option("--sizes", arguments->options.sizes,
+                   "Sides of the matrices (50,100,500,1000,2000,5000,7000,10000)")
+      ->delimiter(',');
+  add_sweep(*verb, arguments);
+  verb->footer(
+      std::string(
+          "Examples:\n  telar bench matmul\n  telar bench matmul --sizes 1000,2000 --devices cpu:1,cpu "
+          "--precision f32,bf16 --json matmul.json\n") +
+      kAbout);
+  verb->callback(
+      [arguments, &action] { action = [arguments] { return run(*arguments, bench::measure_matmul); }; });
+}
+
+void add_bench_conv(CLI::App& bench, Action& action) {
+  auto arguments = std::make_shared<ProductArguments>();
+  arguments->options.sizes = {20, 40, 60, 80, 100, 200};
+  arguments->options.devices = {"cpu"};
+  CLI::App* verb =
+      bench.add_subcommand("conv", "Convolutions of 128×128×3 images with 32 filters of 8×8, then the sum");
+  verb->add_option("--images", arguments->options.sizes, "Numbers of images (20,40,60,80,100,200)")
+      ->delimiter(',');
+  add_sweep(*verb, arguments);
+  verb->footer(std::string("Example:\n  telar bench conv --images 20,100 --devices cpu:1,cpu\n") + kAbout);
+  verb->callback(
+      [arguments, &action] { action = [arguments] { return run(*arguments, bench::measure_conv); }; });
+}
+
+void add_bench_limits(CLI::App& bench, Action& action) {
+  CLI::App* verb = bench.add_subcommand("limits", "What this machine can do: products, memory, all-reduce");
+  verb->footer(
+      "The figures are kept, and the other experiments show theirs beside them. They are the best of several "
+      "runs; let nothing\n"
+      "else run meanwhile.");
+  verb->callback([&action] { action = limits_of_machine; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,88 @@
+#include "telar/observe/energy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+
+#include "telar/observe/sysfs.h"
+
+namespace telar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<uint64_t> read_counter(const fs::path& path) {
+  std::ifstream stream(path);
+  uint64_t value = 0;
+  if (stream >> value) return value;
+  return std::nullopt;
+}
+
+}  // namespace
+
+EnergyMeter::EnergyMeter(const fs::path& root) {
+  find_rapl(root / "sys/class/powercap");
+  if (!counters_.empty()) {
+    source_ = fmt::format("RAPL ({})", fmt::join(names_, ", "));
+    return;
+  }
+  find_hwmon(root / "sys/class/hwmon");
+  if (!counters_.empty()) {
+    source_ = fmt::format("hwmon amd_energy ({})", fmt::join(names_, ", "));
+  } else if (missing_.empty()) {
+    missing_ =
+        "this machine shows no energy counter (RAPL in /sys/class/powercap, amd_energy in /sys/class/hwmon)";
+  }
+}
+
+/// Packages, and the memory where it is a counter beside them. (The core and uncore within a package are part of it, "psys" is all of
+/// the machine with them, and "intel-rapl-mmio" counts packages a second time.)
+void EnergyMeter::find_rapl(const fs::path& powercap) {
+  for (const fs::path& zone : list_folder(powercap)) {
+    const std::string folder = zone.filename().string();
+    const std::string name = read_line(zone / "name");
+    if (!folder.starts_with("intel-rapl:")) continue;
+    if (!name.starts_with("package-") && name != "dram") continue;
+    const auto range = read_counter(zone / "max_energy_range_uj");
+    add(zone / "energy_uj", range.value_or(0), name);
+  }
+}
+
+void EnergyMeter::find_hwmon(const fs::path& hwmon) {
+  for (const fs::path& device : list_folder(hwmon)) {
+    if (read_line(device / "name") != "amd_energy") continue;
+    for (const fs::path& file : list_folder(device)) {
+      const std::string name = file.filename().string();
+      if (!name.starts_with("energy") || !name.ends_with("_input")) continue;
+      const std::string label = read_line(device / (name.substr(0, name.find('_')) + "_label"));
+      if (label.starts_with("Esocket")) add(file, 0, label);
+    }
+  }
+}
+
+void EnergyMeter::add(const fs::path& file, uint64_t range, const std::string& name) {
+  const auto value = read_counter(file);
+  if (!value) {
+    missing_ = fmt::format("{} is there, but this user may not read it", file.string());
+    return;
+  }
+  counters_.push_back({file, range, *value});
+  names_.push_back(name);
+}
+
+std::optional<double> EnergyMeter::joules() {
+  if (counters_.empty()) return std::nullopt;
+  for (Counter& counter : counters_) {
+    const auto now = read_counter(counter.file);
+    if (!now) continue;  // its part comes with the next reading
+    uint64_t used = *now - counter.last;
+    if (*now < counter.last && counter.range > 0) used = counter.range - counter.last + *now;
+    microjoules_ += static_cast<double>(used);
+    counter.last = *now;
+  }
+  return microjoules_ / 1e6;
+}
+
+}  // namespace telar

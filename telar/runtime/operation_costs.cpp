@@ -1,0 +1,144 @@
+#include "telar/runtime/operation_costs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "telar/core/random.h"
+#include "telar/runtime/session.h"
+
+namespace telar {
+
+namespace {
+
+constexpr uint64_t kSeed = 7;
+const std::string kReorder = " (reorder)";
+
+/// Samples of the step's types: noise, and 0 for what is an integer (a class, a token).
+struct RandomBatch {
+  RandomBatch(const Graph& gradient, int64_t size) : samples(static_cast<size_t>(size)) {
+    std::iota(samples.begin(), samples.end(), 0);
+    x = values_of(gradient, "x", size);
+    label = values_of(gradient, "label", size);
+  }
+  BatchView view() const {
+    return {static_cast<int64_t>(samples.size()), x.data(), label.data(), samples.data()};
+  }
+
+  static std::vector<float> values_of(const Graph& graph, const std::string& input, int64_t size) {
+    const TensorType& type = graph.value(graph.find(ValueKind::input, input)).type;
+    std::vector<float> values(static_cast<size_t>(size * type.shape.elements_per_item()),
+                              0.0F);  // i32 0, too
+    RandomSequence random(kSeed, 1);
+    for (float& value : values) value = type.dtype == DType::f32 ? random.normal() : value;
+    return values;
+  }
+
+  std::vector<float> x;
+  std::vector<float> label;
+  std::vector<int32_t> samples;
+};
+
+/// Layer and operation.
+using Key = std::pair<std::string, std::string>;
+
+/// Seconds by layer and operation, the least of several runs; what reorders cost beside it under the operation's name
+/// with " (reorder)".
+std::map<Key, double> profile(Session& session, const Graph& gradient, int64_t batch) {
+  constexpr int kRuns = 4;  // the first of which compiles
+  const RandomBatch samples(gradient, batch);
+  std::map<Key, double> least;
+  for (int run = 0; run < kRuns; ++run) {
+    std::map<Key, double> seconds;
+    for (const OperationTime& time : session.profile(samples.view(), {.learning_rate = 0, .step = 1}))
+      seconds[{time.scope, time.op}] += time.seconds;
+    for (const auto& [key, time] : seconds) {
+      const auto [known, fresh] = least.emplace(key, time);
+      if (!fresh) known->second = std::min(known->second, time);
+    }
+  }
+  return least;
+}
+
+bool is_reorder(const Key& key) { return key.second.ends_with(kReorder); }
+
+/// The entry of an operation, or of the operation for which a reorder is done; made when there is none.
+OperationCost& cost_of(std::map<Key, OperationCost>& costs, const Key& key) {
+  const std::string op = key.second.substr(0, key.second.find(kReorder));
+  return costs.emplace(Key{key.first, op}, OperationCost{key.first, op}).first->second;
+}
+
+std::vector<OperationCost> listed(const std::map<Key, OperationCost>& costs) {
+  std::vector<OperationCost> all;
+  for (const auto& entry : costs) all.push_back(entry.second);
+  return all;
+}
+
+struct Trial {
+  std::vector<OperationCost> costs;  ///< in the stages, whether for each micro-batch or once
+  double step = 0;                   ///< seconds, the least of several
+};
+
+/// Trains random samples with this pipeline for some steps.
+Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& cluster) {
+  constexpr int kSteps = 5;
+  Session session(pipeline, cluster, {.seed = kSeed});
+  std::map<Key, OperationCost> costs;
+  for (const auto& [key, seconds] : profile(session, step.gradient, step.gradient.batch())) {
+    OperationCost& cost = cost_of(costs, key);
+    cost.batch += seconds;
+    cost.micro_batches += seconds;
+  }
+  Trial trial{listed(costs), std::numeric_limits<double>::infinity()};
+  const RandomBatch samples(step.gradient, step.gradient.batch());
+  for (int64_t s = 1; s <= kSteps; ++s) {
+    const auto start = std::chrono::steady_clock::now();
+    session.train(samples.view(), {.learning_rate = 0, .step = s});
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    trial.step = std::min(trial.step, seconds.count());
+  }
+  return trial;
+}
+
+}  // namespace
+
+std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceSpec& device,
+                                         int64_t micro_batches) {
+  const int64_t batch = step.gradient.batch();
+  const int64_t micro_batch = (batch + micro_batches - 1) / micro_batches;
+  const Cluster cluster{{device}};
+  Session session(make_single()->rewrite(step, cluster), cluster, {.seed = kSeed});
+  std::map<Key, OperationCost> costs;
+  for (const auto& [key, seconds] : profile(session, step.gradient, batch))
+    cost_of(costs, key).batch += seconds;
+  for (const auto& [key, seconds] : profile(session, step.gradient, micro_batch)) {
+    // Weights are brought into another layout once in a step.
+    cost_of(costs, key).micro_batches +=
+        is_reorder(key) ? seconds : seconds * static_cast<double>(micro_batches);
+  }
+  return listed(costs);
+}
+
+Program balanced_pipeline(const TrainingStep& step, const Cluster& cluster, StrategyOptions options) {
+  constexpr int kRounds = 3;
+  const auto stages = static_cast<int64_t>(cluster.devices.size());
+  options.costs = measure_costs(step, cluster.devices.front(), micro_batches_of(options, stages));
+  Program best;
+  double shortest = std::numeric_limits<double>::infinity();
+  std::set<std::string> tried;
+  for (int round = 0; round < kRounds; ++round) {
+    Program program = make_pipeline(options)->rewrite(step, cluster);
+    if (!tried.insert(program.str()).second) break;
+    Trial trial = try_out(program, step, cluster);
+    options.costs = std::move(trial.costs);
+    if (trial.step >= shortest) continue;
+    shortest = trial.step;
+    best = std::move(program);
+  }
+  return best;
+}
+
+}  // namespace telar

@@ -1,0 +1,79 @@
+#include "telar/runtime/stage_exchange.h"
+
+namespace telar {
+
+namespace {
+
+void pause_thread() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void Progress::advance() {
+  // Once stopped it stays so.
+  int64_t done = done_.load(std::memory_order_relaxed);
+  while (done != kStopped && !done_.compare_exchange_weak(done, done + 1, std::memory_order_acq_rel)) {
+  }
+  done_.notify_all();
+}
+
+bool Progress::wait_for(int64_t count) const {
+  constexpr int kSpins = 20000;  // some 0.2 ms: as long as a sleeping thread may take to wake up
+  for (int spins = 0; spins < kSpins; ++spins) {
+    const int64_t done = this->count();
+    if (done == kStopped) return false;
+    if (done >= count) return true;
+    pause_thread();
+  }
+  while (true) {
+    const int64_t done = this->count();
+    if (done == kStopped) return false;
+    if (done >= count) return true;
+    done_.wait(done, std::memory_order_acquire);
+  }
+}
+
+void Progress::stop() {
+  done_.store(kStopped, std::memory_order_release);
+  done_.notify_all();
+}
+
+bool StageExchange::reserve(int64_t samples) {
+  bool known = samples <= samples_;
+  for (const auto& [name, layout] : layouts) known = known && offsets_.contains(name);
+  if (known) return false;
+  samples_ = std::max(samples, samples_);
+  size_t bytes = 0;
+  for (const auto& [name, layout] : layouts) {
+    offsets_[name] = bytes;
+    bytes += align_up(sample_bytes(layout) * static_cast<size_t>(samples_));
+  }
+  memory_ = Buffer(0);
+  memory_ = Buffer(bytes);
+  ++generation_;
+  return true;
+}
+
+std::map<std::string, std::byte*> StageExchange::addresses(int64_t first) {
+  std::map<std::string, std::byte*> addresses;
+  for (const auto& [name, layout] : layouts) {
+    addresses[name] = memory_.data() + offsets_.at(name) + sample_bytes(layout) * static_cast<size_t>(first);
+  }
+  return addresses;
+}
+
+void StageExchange::stop() {
+  for (Progress& progress : forward) progress.stop();
+  for (Progress& progress : backward) progress.stop();
+}
+
+void StageExchange::reset() {
+  ++resets_;
+  for (Progress& progress : forward) progress.reset();
+  for (Progress& progress : backward) progress.reset();
+}
+
+}  // namespace telar

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <limits>
+
+#include "telar/core/error.h"
+#include "telar/strategy/buckets.h"
+#include "telar/strategy/stage_cuts.h"
+#include "telar/strategy/stage_graphs.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar {
+
+namespace {
+
+/// Chooses the cuts for which a simulated step is shortest: from an even split each cut is moved to its best place, in turn,
+/// until none moves. (With two stages that is every place.)
+class CutSearch {
+ public:
+  CutSearch(const TrainingStep& step, const StageCuts& cuts, const std::vector<bool>& left,
+            const std::vector<double>& seconds, const Cluster& cluster, int64_t micro_batches)
+      : step_(step), cuts_(cuts), left_(left), seconds_(seconds), micro_batches_(micro_batches) {
+    for (const DeviceSpec& device : cluster.devices) threads_.push_back(device.threads);
+    for (const size_t place : cuts.places()) crossing_.push_back(cuts.crossing_bytes(place));
+  }
+
+  std::vector<size_t> best() const {
+    const std::vector<size_t>& places = cuts_.places();
+    const size_t cuts = threads_.size() - 1;
+    std::vector<size_t> chosen;  // indices of places
+    for (size_t c = 0; c < cuts; ++c) chosen.push_back((c + 1) * places.size() / (cuts + 1));
+    double shortest = step_seconds(chosen);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t c = 0; c < cuts; ++c) {
+        const size_t begin = c == 0 ? 0 : chosen[c - 1] + 1;
+        const size_t end = c + 1 == cuts ? places.size() : chosen[c + 1];
+        for (size_t place = begin; place < end; ++place) {
+          std::vector<size_t> other = chosen;
+          other[c] = place;
+          const double seconds = step_seconds(other);
+          if (seconds >= shortest) continue;
+          shortest = seconds;
+          chosen = other;
+          moved = true;
+        }
+      }
+    }
+    return places_of(chosen);
+  }
+
+ private:
+  std::vector<size_t> places_of(const std::vector<size_t>& chosen) const {
+    std::vector<size_t> places;
+    for (const size_t index : chosen) places.push_back(cuts_.places()[index]);
+    return places;
+  }
+
+  double step_seconds(const std::vector<size_t>& chosen) const {
+    constexpr double kBytesPerSecond =
+        1e10;  // a value is read from another core's cache, or written through to memory
+    std::vector<StageSeconds> stages(threads_.size());
+    const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
+    const auto micro_batches = static_cast<double>(micro_batches_);
+    for (size_t n = 0; n < stage_of_node.size(); ++n) {
+      if (stage_of_node[n] < 0) continue;
+      StageSeconds& stage = stages[static_cast<size_t>(stage_of_node[n])];
+      if (left_[n]) {
+        stage.weight_gradients += seconds_[n];
+      } else {
+        (n < step_.forward_nodes ? stage.forward : stage.backward) += seconds_[n] / micro_batches;
+      }
+    }
+    for (size_t c = 0; c < chosen.size(); ++c) {
+      const double seconds = crossing_[chosen[c]] / micro_batches / kBytesPerSecond / 2;
+      stages[c + 1].forward += seconds;
+      stages[c].backward += seconds;
+    }
+    for (size_t s = 0; s < stages.size(); ++s) {
+      stages[s].forward /= threads_[s];
+      stages[s].backward /= threads_[s];
+      stages[s].weight_gradients /= threads_[s];
+    }
+    return simulate_step(stages, micro_batches_);
+  }
+
+  const TrainingStep& step_;
+  const StageCuts& cuts_;
+  const std::vector<bool>& left_;
+  const std::vector<double>& seconds_;
+  int64_t micro_batches_;
+  std::vector<int> threads_;
+  std::vector<double> crossing_;  // bytes, of each place
+};
+
+class Pipeline final : public Strategy {
+ public:
+  explicit Pipeline(const StrategyOptions& options) : options_(options) {}
+  std::string name() const override { return "pipeline"; }
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster) const override {
+    check(cluster);
+    const auto stages = static_cast<int>(cluster.devices.size());
+    const int64_t micro_batches = micro_batches_of(options_, stages);
+    const StageCuts cuts(step);
+    if (cuts.places().size() + 1 < cluster.devices.size()) {
+      throw user_error(
+          "this model can be cut at {} places, so that it has at most {} stages, not {}; lower "
+          "strategy.stages",
+          cuts.places().size(), cuts.places().size() + 1, stages);
+    }
+    const int64_t batch = step.gradient.batch();
+    const Graph micro = step.gradient.with_batch((batch + micro_batches - 1) / micro_batches);
+    const std::vector<bool> left = left_for_the_end(step, cuts, micro);
+    const std::vector<double> seconds = node_seconds(step.gradient, options_.costs, left);
+    const CutSearch search(step, cuts, left, seconds, cluster, micro_batches);
+    const auto graphs = make_stage_graphs(step, cuts.stages(search.best()), stages, left, micro);
+
+    Program program{
+        name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
+    program.micro_batches = micro_batches;
+    for (int s = 0; s < stages; ++s) {
+      const StageGraphs& mine = graphs[static_cast<size_t>(s)];
+      const std::vector<Action> actions = one_forward_one_backward(s, stages, micro_batches);
+      WorkerProgram worker{s, mine.micro_batch, {actions.begin(), actions.end()}, mine.weight_gradients};
+      for (const Action action : {Action::weight_gradients, Action::exchange_metrics, Action::exchange_norm,
+                                  Action::update_shard, Action::wait_for_all}) {
+        worker.schedule.push_back(action);
+      }
+      program.workers.push_back(std::move(worker));
+    }
+    return program;
+  }
+
+ private:
+  static void check(const Cluster& cluster) {
+    if (cluster.devices.empty()) throw user_error("strategy 'pipeline' needs at least 1 stage");
+    if (cluster.processes != 1) {
+      throw user_error("strategy 'pipeline' has its stages in one process, not {}; choose 'mirrored'",
+                       cluster.processes);
+    }
+  }
+
+  StrategyOptions options_;
+};
+
+}  // namespace
+
+int64_t micro_batches_of(const StrategyOptions& options, int64_t stages) {
+  return options.micro_batches > 0 ? options.micro_batches : 4 * stages;
+}
+
+std::unique_ptr<Strategy> make_pipeline(const StrategyOptions& options) {
+  return std::make_unique<Pipeline>(options);
+}
+
+}  // namespace telar

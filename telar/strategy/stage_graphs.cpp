@@ -1,0 +1,149 @@
+#include "telar/strategy/stage_graphs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "telar/graph/ops/stage.h"
+#include "telar/graph/rewrite.h"
+
+namespace telar {
+
+namespace {
+
+const std::string kGradientPrefix = "gradient/";
+
+bool adds_a_gradient(const Graph& graph, const Node& node) {
+  return node.op->name() == "accumulate" && node.inputs.size() == 2 &&
+         graph.value(node.inputs[0]).name.starts_with(kGradientPrefix);
+}
+
+std::string name_of_value(ValueId id) { return fmt::format("%{}", id); }
+
+/// Copies nodes of one graph into the graph of a stage. What another graph makes becomes an input.
+class StageBuilder {
+ public:
+  /// `free`: the nodes that belong to no stage and are copied where they are read.
+  StageBuilder(const Graph& graph, const std::vector<bool>& free)
+      : graph_(graph), free_(free), remap_(graph.values().size()) {}
+
+  void add(size_t n, const std::vector<bool>& delivered) {
+    const Node& node = graph_.nodes()[n];
+    for (const ValueId id : node.inputs) bring(id);
+    if (adds_a_gradient(graph_, node)) declare_parameter(graph_.value(node.inputs[0]).name);
+    builder_.set_scope(node.scope);
+    copy_node(builder_, node, remap_);
+    for (const ValueId id : node.outputs) {
+      if (delivered[static_cast<size_t>(id)]) deliver(builder_, remap_(id), name_of_value(id));
+    }
+  }
+
+  void halt() {
+    builder_.set_scope("");
+    pause(builder_);
+  }
+
+  Graph build() {
+    builder_.set_scope("");
+    return builder_.build();
+  }
+
+ private:
+  /// A gradient lies as its parameter does, so that the graph must know the parameter.
+  void declare_parameter(const std::string& buffer) {
+    const std::string name = buffer.substr(kGradientPrefix.size());
+    if (graph_.has(ValueKind::parameter, name)) bring(graph_.find(ValueKind::parameter, name));
+  }
+
+  void bring(ValueId id) {
+    if (id == kNoValue || remap_(id) != kNoValue) return;
+    const Value& value = graph_.value(id);
+    switch (value.kind) {
+      case ValueKind::input: remap_.set(id, builder_.input(value.name, value.type, value.batched)); return;
+      case ValueKind::parameter: remap_.set(id, builder_.parameter(value.name, value.type)); return;
+      case ValueKind::buffer: remap_.set(id, builder_.buffer(value.name, value.type)); return;
+      case ValueKind::result: break;
+    }
+    if (free_[static_cast<size_t>(value.node)]) {
+      const Node& node = graph_.nodes()[static_cast<size_t>(value.node)];
+      for (const ValueId input : node.inputs) bring(input);
+      builder_.set_scope(node.scope);
+      copy_node(builder_, node, remap_);
+      return;
+    }
+    remap_.set(id, builder_.input(name_of_value(id), value.type, true));
+  }
+
+  const Graph& graph_;
+  const std::vector<bool>& free_;
+  Remap remap_;
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+std::vector<bool> left_for_the_end(const TrainingStep& step, const StageCuts& cuts, const Graph& micro) {
+  const Graph& graph = step.gradient;
+  const auto uses = graph.uses();
+  std::vector<bool> left(graph.nodes().size(), false);
+  for (size_t n = step.forward_nodes; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    if (node.op->has_effect() || node.inputs.empty()) continue;
+    const auto is_operand = [&](ValueId id) {
+      return id != kNoValue && cuts.batched(id) && graph.value(id).type.dtype != DType::opaque;
+    };
+    const auto is_gradient = [&](ValueId id) {
+      const auto& readers = uses[static_cast<size_t>(id)];
+      return !cuts.batched(id) && !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int r) {
+        return adds_a_gradient(graph, graph.nodes()[static_cast<size_t>(r)]);
+      });
+    };
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), is_operand) ||
+        !std::all_of(node.outputs.begin(), node.outputs.end(), is_gradient)) {
+      continue;
+    }
+    const auto elements = [&](const std::vector<ValueId>& values) {
+      int64_t sum = 0;
+      for (const ValueId id : values) sum += micro.value(id).type.shape.elements();
+      return sum;
+    };
+    if (4 * elements(node.outputs) <= elements(node.inputs)) continue;
+    left[n] = true;
+    for (const ValueId id : node.outputs) {
+      for (const int reader : uses[static_cast<size_t>(id)]) left[static_cast<size_t>(reader)] = true;
+    }
+  }
+  return left;
+}
+
+std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::vector<int>& stage_of_node,
+                                           int stages, const std::vector<bool>& left, const Graph& micro) {
+  const size_t count = stage_of_node.size();
+  std::vector<bool> free(count);
+  for (size_t n = 0; n < count; ++n) free[n] = stage_of_node[n] < 0;
+  // Graphs are numbered: stage s over micro-batches is s, its weight gradients are `stages` + s.
+  const auto graph_of = [&](size_t n) { return stage_of_node[n] + (left[n] ? stages : 0); };
+  std::vector<bool> delivered(micro.values().size(), false);
+  for (size_t n = 0; n < count; ++n) {
+    if (free[n]) continue;
+    for (const ValueId id : micro.nodes()[n].inputs) {
+      if (id == kNoValue || micro.value(id).kind != ValueKind::result) continue;
+      const auto made = static_cast<size_t>(micro.value(id).node);
+      if (!free[made] && graph_of(made) != graph_of(n)) delivered[static_cast<size_t>(id)] = true;
+    }
+  }
+  std::vector<StageGraphs> graphs;
+  for (int s = 0; s < stages; ++s) {
+    StageBuilder over_micro_batch(micro, free);
+    StageBuilder over_batch(step.gradient, free);
+    for (size_t n = 0; n < count; ++n) {
+      if (n == step.forward_nodes) over_micro_batch.halt();
+      if (stage_of_node[n] != s) continue;
+      (left[n] ? over_batch : over_micro_batch).add(n, delivered);
+    }
+    graphs.push_back({over_micro_batch.build(), over_batch.build()});
+  }
+  return graphs;
+}
+
+}  // namespace telar

@@ -1,0 +1,119 @@
+#include "telar/bench/products.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+#include "telar/bench/graph_run.h"
+#include "telar/bench/limits.h"
+
+namespace telar::bench {
+namespace {
+
+/// Limits of a machine that is far faster than any, so that nothing is suspect, and nothing needs measuring.
+class Products : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("XDG_CACHE_HOME", cache_.path().c_str(), 1);
+    keep_limits({1, 1e15, 1e15, 1e15, 0});
+  }
+  void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
+  test::TempFolder cache_;
+};
+
+SweepOptions sweep(std::vector<int64_t> sizes) {
+  SweepOptions options;
+  options.sizes = std::move(sizes);
+  options.devices = {"cpu:1"};
+  options.repetitions = 1;
+  return options;
+}
+
+TEST_F(Products, ARowHasItsOperationsAndBytes) {
+  const Result result = measure_matmul(sweep({32}));
+  ASSERT_EQ(result.rows.size(), 1U);
+  EXPECT_EQ(result.rows[0].setting, (std::vector<std::string>{"32", "f32", "cpu:1"}));
+  const Measured& measured = *result.rows[0].measured;
+  EXPECT_EQ(measured.operations, 2.0 * 32 * 32 * 32);
+  EXPECT_EQ(measured.bytes, 3.0 * 32 * 32 * 4);
+  EXPECT_GT(measured.limit_ms, 0);
+  EXPECT_GE(measured.times.max(), measured.times.median());
+  EXPECT_GE(measured.times.median(), measured.times.min());
+}
+
+TEST_F(Products, TheConvolutionIsSummedUp) {
+  GraphRun run(conv_graph(2, DType::f32), 1);
+  run.run();
+  EXPECT_EQ(run.output("y").size(), 1U);
+}
+
+TEST_F(Products, AnImpossibleDeviceIsARowThatSaysWhyAndTheRestStillRun) {
+  SweepOptions options = sweep({16});
+  options.devices = {"gpu", "cpu:1"};
+  const Result result = measure_matmul(options);
+  ASSERT_EQ(result.rows.size(), 2U);
+  EXPECT_FALSE(result.rows[0].measured);
+  EXPECT_NE(result.rows[0].impossible, "");
+  EXPECT_TRUE(result.rows[1].measured);
+}
+
+TEST_F(Products, AnInterruptedSweepKeepsItsRows) {
+  SweepOptions options = sweep({8, 16, 24});
+  int asked = 0;
+  options.stop_requested = [&] { return ++asked > 1; };
+  const Result result = measure_matmul(options);
+  EXPECT_EQ(result.rows.size(), 1U);
+  EXPECT_EQ(result.environment.entries.empty(), false);
+}
+
+TEST_F(Products, WhatCannotBeMeasuredIsSaidAtOnce) {
+  test::expect_error([] { measure_matmul(sweep({0})); }, {"size 0"});
+  SweepOptions options = sweep({8});
+  options.devices = {"cpu:1", "tpu"};
+  test::expect_error([&] { measure_matmul(options); }, {"'tpu'", "cpu:N"});
+}
+
+TEST_F(Products, WhatIsFasterThanItsLimitIsMeasuredAgainWithTheLimit) {
+  keep_limits({1, 1, 1, 1, 0});
+  const Result result = measure_matmul(sweep({64}));
+  EXPECT_GT(known_limits(1).f32_operations, 1e6) << "the limits of a broken machine were kept";
+  EXPECT_FALSE(result.rows[0].measured->suspect);
+}
+
+TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
+  EXPECT_EQ(known_limits(1).f32_operations, 1e15);
+  test::write_text(limits_file(), "{ not JSON");
+  const Limits measured = known_limits(1);
+  EXPECT_GT(measured.f32_operations, 0);
+  EXPECT_LT(measured.f32_operations, 1e15);
+  EXPECT_GT(measured.memory_bytes, 0);
+  EXPECT_EQ(measured.all_reduce_bytes, 0);
+  EXPECT_EQ(known_limits(1).f32_operations, measured.f32_operations);
+}
+
+TEST(BenchResult, AsJsonAndCsv) {
+  Result result{"matmul", "Products", {"side", "device"}, {}, "RAPL (package-0)", 0.5, {"A remark."}, {}};
+  result.environment.entries = {{"processor", "A \"fast\" one"}};
+  result.rows.push_back({{"32", "cpu"}, Measured{{{2, 1, 3}}, 4e6, 100, 1.5, false, 0.25}, {}});
+  result.rows.push_back({{"32", "gpu"}, std::nullopt, "none, here"});
+  const auto json = nlohmann::json::parse(json_text(result));
+  EXPECT_EQ(json["environment"]["processor"], "A \"fast\" one");
+  EXPECT_EQ(json["rows"][0]["median_ms"], 2);
+  EXPECT_EQ(json["rows"][0]["operations_per_second"], 2e9);
+  EXPECT_EQ(json["rows"][0]["of_limit"], 0.75);
+  EXPECT_EQ(json["rows"][0]["joules"], 0.25);
+  EXPECT_EQ(json["rows"][1]["impossible"], "none, here");
+  EXPECT_TRUE(was_busy(result));
+  EXPECT_EQ(csv_text(result),
+            "side,device,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,limit_ms,"
+            "of_limit,"
+            "suspect,joules,impossible\r\n"
+            "32,cpu,2,1,3,3,4000000,100,2000000000,1.5,0.75,false,0.25,\r\n"
+            "32,gpu,,,,,,,,,,,,\"none, here\"\r\n");
+}
+
+}  // namespace
+}  // namespace telar::bench

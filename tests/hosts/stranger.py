@@ -1,0 +1,118 @@
+"""One who speaks to coordinators and parameter servers by hand, as no telar would: HTTP/2 and gRPC's framing, written out.
+
+    answer = Stranger("127.0.0.1:7000", TOKEN).call(COORDINATOR, [b"garbage"])      # gRPC's status, e.g. 3 (INVALID_ARGUMENT); None: cut off
+"""
+
+import random
+import socket
+import struct
+
+COORDINATOR = "/telar.members.Members/Work"
+SERVER = "/telar.store.Transfers/Exchange"
+VERSION = "1"
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8  # kinds of frames: RFC 9113, section 6
+END_STREAM, END_HEADERS, ACK = 1, 4, 1
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+LARGEST = 16384  # of a frame, before anything else was agreed
+WINDOW = 65535  # how much may be sent, before anything else was agreed
+INITIAL_WINDOW_SIZE = 4  # a setting
+
+
+def send_bytes(address, data):
+    """No HTTP/2 at all."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(data)
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def text(value):
+    """A string of HPACK (RFC 7541, section 5.2), not compressed."""
+    data = value.encode()
+    if len(data) < 127:
+        return bytes([len(data)]) + data
+    rest, out = len(data) - 127, bytearray([127])
+    while rest >= 128:
+        out.append(rest % 128 + 128)
+        rest //= 128
+    return bytes(out) + bytes([rest]) + data
+
+
+def message(data):
+    """With gRPC's prefix."""
+    return struct.pack(">BI", 0, len(data)) + data
+
+
+class Stranger:
+    def __init__(self, address, token, version=VERSION, metadata=None):
+        self.address = address
+        self.metadata = {"telar-token": token, "telar-protocol": version, **(metadata or {})}
+
+    @staticmethod
+    def member_of(job):
+        """What opens a stream to a parameter server, beside token and version."""
+        return {"telar-job": job, "telar-member": "4000", "telar-client": str(random.getrandbits(40)), "telar-round": "0"}
+
+    def call(self, path, messages=(), seconds=10):
+        """Sends the messages, as message() makes them; waits for the end of the call."""
+        headers = {":method": "POST", ":scheme": "http", ":path": path, ":authority": self.address,
+                   "content-type": "application/grpc", "te": "trailers", **self.metadata}
+        block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
+        host, port = self.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+            connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, block))
+            self.rest = b""
+            self.window = [WINDOW, WINDOW]  # of the connection, of the stream
+            self.status = None
+            self.over = False
+            try:
+                self.take(connection)  # the settings
+                for data in messages:
+                    for begin in range(0, len(data), LARGEST):
+                        self.send(connection, data[begin:begin + LARGEST])
+                while not self.over:
+                    self.take(connection)
+            except TimeoutError as late:
+                raise TimeoutError(f"{self.address} does not end the call") from late
+            except OSError:
+                pass
+            return self.status
+
+    def send(self, connection, chunk):
+        while min(self.window) < len(chunk) and not self.over:
+            self.take(connection)
+        if self.over:
+            return
+        self.window = [left - len(chunk) for left in self.window]
+        connection.sendall(frame(DATA, 0, 1, chunk))
+
+    def take(self, connection):
+        """Deals with the next frame that comes."""
+        while len(self.rest) < 9 or len(self.rest) < 9 + int.from_bytes(self.rest[:3], "big"):
+            more = connection.recv(1 << 16)
+            if not more:
+                raise ConnectionError("the connection has ended")
+            self.rest += more
+        length, kind, flags, stream = int.from_bytes(self.rest[:3], "big"), self.rest[3], self.rest[4], self.rest[8]
+        payload, self.rest = self.rest[9:9 + length], self.rest[9 + length:]
+        if kind == SETTINGS and not flags & ACK:
+            for at in range(0, length, 6):
+                setting, value = struct.unpack(">HI", payload[at:at + 6])
+                if setting == INITIAL_WINDOW_SIZE:
+                    self.window[1] += value - WINDOW
+            connection.sendall(frame(SETTINGS, ACK, 0))
+        elif kind == PING and not flags & ACK:
+            connection.sendall(frame(PING, ACK, 0, payload))
+        elif kind == WINDOW_UPDATE:
+            self.window[stream] += int.from_bytes(payload, "big")
+        elif kind in (GOAWAY, RST_STREAM):
+            self.over = True
+        elif kind == HEADERS and flags & END_STREAM:
+            self.over = True
+            name = payload.find(b"grpc-status")
+            size = payload[name + 11] if name >= 0 else 0
+            self.status = int(payload[name + 12:name + 12 + size]) if size else None

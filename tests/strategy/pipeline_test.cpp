@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "support/sentences.h"
+#include "telar/nn/training_step.h"
+#include "telar/nn/zoo.h"
+#include "telar/strategy/stage_cuts.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar {
+namespace {
+
+TrainingStep step_of(const Model& model, int64_t batch, Precision precision = Precision::f32) {
+  return make_training_step(model, {.batch = batch, .optimizer = SgdOptions{}, .precision = precision});
+}
+
+Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{6, 5}}}, {4}, 3); }
+Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }
+
+Program rewrite(const TrainingStep& step, int stages, const StrategyOptions& options,
+                const std::vector<int>& threads = {}) {
+  Cluster cluster;
+  for (int s = 0; s < stages; ++s)
+    cluster.devices.push_back({"cpu", threads.empty() ? 1 : threads[static_cast<size_t>(s)], {}});
+  return make_pipeline(options)->rewrite(step, cluster);
+}
+
+bool has_node(const Graph& graph, const std::string& op, const std::string& scope) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [&](const Node& node) { return node.op->name() == op && node.scope == scope; });
+}
+
+TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
+  const Program program =
+      rewrite(step_of(small_mlp(), 8), 2,
+              {.micro_batches = 4, .costs = {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}}});
+  EXPECT_EQ(program.str().substr(0, program.str().find("update\n")),
+            R"text(program pipeline of 2 workers, 4 micro-batches
+worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
+input %0 x: f32 [2, 4]
+parameter %1 fc1.weight: f32 [6, 4]
+parameter %2 fc1.bias: f32 [6]
+input %5 %28: f32 [2, 6]
+%3 = linear(%0, %1, %2) : f32 [2, 6]  # fc1
+%4 = relu(%3) : f32 [2, 6]
+deliver(%4) {name=%4}
+pause()
+%6 = relu_backward(%5, %4) : f32 [2, 6]
+deliver(%6) {name=%31}
+worker 0, weight gradients
+input %0 x: f32 [8, 4]
+input %1 %31: f32 [8, 6]
+buffer %4 gradient/fc1.weight: f32 [6, 4]
+parameter %5 fc1.weight: f32 [6, 4]
+buffer %6 gradient/fc1.bias: f32 [6]
+parameter %7 fc1.bias: f32 [6]
+%2, %3 = linear_backward_weights(%0, %1) {bias=true} : f32 [6, 4], f32 [6]  # fc1
+accumulate(%4, %2)  # fc1
+accumulate(%6, %3)  # fc1
+worker 1 on device 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
+input %0 %4: f32 [2, 6]
+parameter %1 fc2.weight: f32 [5, 6]
+parameter %2 fc2.bias: f32 [5]
+parameter %5 fc3.weight: f32 [3, 5]
+parameter %6 fc3.bias: f32 [3]
+input %8 label: i32 [2]
+buffer %11 metric/loss: f32 [1]
+buffer %13 metric/accuracy: f32 [1]
+%3 = linear(%0, %1, %2) : f32 [2, 5]  # fc2
+%4 = relu(%3) : f32 [2, 5]
+deliver(%4) {name=%8}
+%7 = linear(%4, %5, %6) : f32 [2, 3]  # fc3
+%9, %10 = cross_entropy(%7, %8) {label_smoothing=0} : f32 [1], f32 [2, 3]  # loss
+accumulate(%11, %9)  # loss
+%12 = top_k_correct(%7, %8) {k=1} : f32 [1]  # accuracy
+accumulate(%13, %12)  # accuracy
+pause()
+%14 = constant() {shape=[1], value=1} : f32 [1]  # loss
+%15 = cross_entropy_backward(%10, %8, %14) {label_smoothing=0} : f32 [2, 3]  # loss
+deliver(%15) {name=%19}  # loss
+%16 = linear_backward_data(%15, %5) : f32 [2, 5]  # fc3
+%17 = relu_backward(%16, %4) : f32 [2, 5]
+deliver(%17) {name=%25}
+%18 = linear_backward_data(%17, %1) : f32 [2, 6]  # fc2
+deliver(%18) {name=%28}  # fc2
+worker 1, weight gradients
+input %0 %8: f32 [8, 5]
+input %1 %19: f32 [8, 3]
+buffer %4 gradient/fc3.weight: f32 [3, 5]
+parameter %5 fc3.weight: f32 [3, 5]
+buffer %6 gradient/fc3.bias: f32 [3]
+parameter %7 fc3.bias: f32 [3]
+input %8 %4: f32 [8, 6]
+input %9 %25: f32 [8, 5]
+buffer %12 gradient/fc2.weight: f32 [5, 6]
+parameter %13 fc2.weight: f32 [5, 6]
+buffer %14 gradient/fc2.bias: f32 [5]
+parameter %15 fc2.bias: f32 [5]
+%2, %3 = linear_backward_weights(%0, %1) {bias=true} : f32 [3, 5], f32 [3]  # fc3
+accumulate(%4, %2)  # fc3
+accumulate(%6, %3)  # fc3
+%10, %11 = linear_backward_weights(%8, %9) {bias=true} : f32 [5, 6], f32 [5]  # fc2
+accumulate(%12, %10)  # fc2
+accumulate(%14, %11)  # fc2
+)text");
+}
+
+TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
+  using enum Action;
+  EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, forward,
+                                                                    backward, backward, backward, backward}));
+  EXPECT_EQ(one_forward_one_backward(1, 3, 4), (std::vector<Action>{forward, forward, forward, backward,
+                                                                    forward, backward, backward, backward}));
+  EXPECT_EQ(one_forward_one_backward(2, 3, 2), (std::vector<Action>{forward, backward, forward, backward}));
+  EXPECT_EQ(one_forward_one_backward(0, 4, 1), (std::vector<Action>{forward, backward}));
+}
+
+TEST(PipelineStrategy, AStepOfEqualStagesHasTheBubbleOfTheFormula) {
+  for (const int64_t stages : {1, 2, 3, 4}) {
+    for (const int64_t micro_batches : {1, 4, 8}) {
+      const std::vector<StageSeconds> equal(static_cast<size_t>(stages), {1, 2, 0});
+      EXPECT_DOUBLE_EQ(simulate_step(equal, micro_batches),
+                       3.0 * static_cast<double>(micro_batches + stages - 1));
+    }
+  }
+  // The last stage's weight gradients go on while the first ends its backward.
+  EXPECT_DOUBLE_EQ(simulate_step({{1, 2, 0}, {1, 2, 2}}, 4), 15);
+}
+
+std::string first_layer(const Program& program, size_t stage) {
+  return program.workers[stage].gradient.nodes().front().scope;
+}
+
+TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
+  const TrainingStep step = step_of(resnet(), 8);
+  const auto cut_for = [&](const std::string& slow) {
+    StrategyOptions options{.micro_batches = 4};
+    for (const char* layer :
+         {"conv1", "layer1.0.conv1", "layer2.0.conv1", "layer3.0.conv1", "layer4.0.conv1"}) {
+      options.costs.push_back({layer, "conv2d", 1, layer == slow ? 8.0 : 1.0});
+    }
+    return first_layer(rewrite(step, 2, options), 1);
+  };
+  EXPECT_TRUE(cut_for("layer4.0.conv1") > "layer3.0.conv1") << cut_for("layer4.0.conv1");
+  EXPECT_TRUE(cut_for("conv1") < "layer1.0.conv2") << cut_for("conv1");
+}
+
+TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
+  const TrainingStep step = step_of(resnet(), 8);
+  const auto nodes = [&](const std::vector<int>& threads) {
+    return rewrite(step, 2, {.micro_batches = 4}, threads).workers[0].gradient.nodes().size();
+  };
+  EXPECT_GT(nodes({3, 1}), nodes({1, 1}));
+  EXPECT_LT(nodes({1, 3}), nodes({1, 1}));
+}
+
+/// Every effect of the step stands in one stage exactly, and what one graph takes in another hands out.
+TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const TrainingStep step = step_of(resnet(), 8, precision);
+    for (const int stages : {1, 2, 3, 5}) {
+      const Program program = rewrite(step, stages, {.micro_batches = 4});
+      std::multiset<std::string> filled;
+      std::set<std::string> handed_out;
+      std::set<std::string> taken_in;
+      for (const WorkerProgram& worker : program.workers) {
+        for (const Graph* graph : {&worker.gradient, &worker.weight_gradients}) {
+          for (const Node& node : graph->nodes()) {
+            if (node.op->name() == "accumulate") filled.insert(graph->value(node.inputs[0]).name);
+            if (node.op->name() == "deliver") handed_out.insert(node.attributes.text("name"));
+          }
+          for (const Value& value : graph->values()) {
+            if (value.kind == ValueKind::input && value.name.starts_with('%')) taken_in.insert(value.name);
+          }
+        }
+      }
+      std::multiset<std::string> buffers;
+      for (const Node& node : step.gradient.nodes()) {
+        if (node.op->name() == "accumulate") buffers.insert(step.gradient.value(node.inputs[0]).name);
+      }
+      EXPECT_EQ(filled, buffers) << stages << " stages";
+      EXPECT_EQ(handed_out, taken_in) << stages << " stages";
+    }
+  }
+}
+
+TEST(PipelineStrategy, HeavyWeightsWaitForTheEndLightOnesDoNot) {
+  const Program program = rewrite(step_of(resnet(), 32), 1, {.micro_batches = 4});
+  const WorkerProgram& worker = program.workers[0];
+  EXPECT_TRUE(has_node(worker.weight_gradients, "conv2d_backward_weights", "layer4.1.conv2"));
+  EXPECT_FALSE(has_node(worker.gradient, "conv2d_backward_weights", "layer4.1.conv2"));
+  EXPECT_TRUE(has_node(worker.gradient, "conv2d_backward_weights", "conv1"));
+  EXPECT_EQ(worker.weight_gradients.batch(), 32);
+  EXPECT_EQ(worker.gradient.batch(), 8);
+}
+
+TEST(PipelineStrategy, NoActivationIsPartedFromItsLayer) {
+  for (const int stages : {2, 3, 4, 5}) {
+    const Program program = rewrite(step_of(resnet(), 8), stages, {.micro_batches = 4});
+    for (const WorkerProgram& worker : program.workers)
+      EXPECT_NE(worker.gradient.nodes().front().op->name(), "relu");
+  }
+}
+
+TEST(PipelineStrategy, MoreStagesThanPlacesToCutAreRefused) {
+  test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, {}); },
+                     {"can be cut at", "40", "strategy.stages"});
+  Cluster cluster{{{"cpu", 1, {}}}, 2};
+  test::expect_error([&] { make_pipeline({})->rewrite(step_of(small_mlp(), 8), cluster); },
+                     {"one process, not 2"});
+}
+
+}  // namespace
+}  // namespace telar
