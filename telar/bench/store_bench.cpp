@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,14 +49,20 @@ double median_of(const std::function<void()>& work) {
   return times[times.size() / 2];
 }
 
+/// Plain SGD; with slots, each keeps a sum, so that its memory is in use.
 class SumUpdate : public StoreUpdate {
  public:
+  explicit SumUpdate(size_t slots) {
+    for (size_t i = 0; i < slots; ++i) slots_.push_back(fmt::format("state{}", i));
+  }
   const std::vector<std::string>& slots() const override { return slots_; }
   bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
              const StoreScalars& scalars) const override {
     float* parameters = memory.parameters + begin;
     const float rate = scalars.learning_rate / scalars.samples;
     for (size_t i = 0; i < end - begin; ++i) parameters[i] -= rate * gradient[i];
+    for (float* state : memory.states)
+      for (size_t i = 0; i < end - begin; ++i) state[begin + i] += gradient[i];
     return true;
   }
 
@@ -89,6 +96,14 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   const std::string& line() const { return line_; }
+  /// Bytes: the largest size in memory so far.
+  double largest_size() const {
+    std::ifstream status(fmt::format("/proc/{}/status", id_));
+    const std::string key = "VmHWM:";
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with(key)) return std::stod(line.substr(key.size())) * 1024;
+    throw run_error("/proc does not tell the size of process {}.", id_);
+  }
 
  private:
   pid_t id_ = -1;
@@ -99,9 +114,11 @@ void tell(int descriptor, const std::string& line) {
   if (write(descriptor, (line + "\n").c_str(), line.size() + 1) < 0) _exit(1);
 }
 
-void serve(int descriptor) {
+void serve(int descriptor, size_t slots) {
   StoreServerOptions options;
-  options.make_update = [](const std::string&, const StoreLayout&) { return std::make_unique<SumUpdate>(); };
+  options.make_update = [slots](const std::string&, const StoreLayout&) {
+    return std::make_unique<SumUpdate>(slots);
+  };
   const StoreServer server(options);
   tell(descriptor, server.address());
   pause();
@@ -198,6 +215,48 @@ void measure_loopback(StoreBench& bench) {
   close(connection);
 }
 
+constexpr size_t kMemoryBytes = size_t{40} << 20;
+constexpr size_t kTinyBytes = 64;
+
+/// A server of a little and one of much, with the same optimizer.
+struct MemoryServers {
+  explicit MemoryServers(size_t count)
+      : slots(count),
+        tiny([count](int descriptor) { serve(descriptor, count); }),
+        large([count](int descriptor) { serve(descriptor, count); }) {}
+  size_t slots;
+  Child tiny;
+  Child large;
+};
+
+void push_from_four(const std::string& address, size_t bytes) {
+  StoreClient({.address = address, .job = "bench"})
+      .create(StoreLayout::of({{.name = "bench", .floats = bytes / sizeof(float)}}), "");
+  std::vector<std::jthread> threads;
+  for (const uint32_t member : {1U, 2U, 3U, 4U})
+    threads.emplace_back([=] {
+      StoreClient client({.address = address, .job = "bench", .member = member, .shared_memory = false});
+      client.attach();
+      StoreExchange exchange{
+          .begin = 0, .end = client.outgoing().size(), .learning_rate = 1e-3F, .samples = 1};
+      for (int64_t number = -9; number <= 10; ++number) {
+        if (number > 0) exchange.round = StoreRound{.number = number, .members = {1, 2, 3, 4}};
+        client.start(exchange);
+        client.finish();
+      }
+    });
+}
+
+StoreMemoryFigure measure_memory(const MemoryServers& servers) {
+  push_from_four(servers.tiny.line(), kTinyBytes);
+  push_from_four(servers.large.line(), kMemoryBytes);
+  const size_t arenas = (1 + servers.slots) * kMemoryBytes;
+  return {.slots = servers.slots,
+          .arenas = arenas,
+          .beside = servers.large.largest_size() - servers.tiny.largest_size() - static_cast<double>(arenas),
+          .allowed = 2 * kMemoryBytes};
+}
+
 double measure_copy() {
   constexpr size_t kBytes = size_t{40} << 20;
   std::vector<char> from(kBytes, 1);
@@ -209,7 +268,9 @@ double measure_copy() {
 
 StoreBench bench_store(const std::vector<size_t>& bytes) {
   StoreBench bench;
-  const Child server(serve);
+  const Child server([](int descriptor) { serve(descriptor, 0); });
+  const MemoryServers sgd(0);
+  const MemoryServers adam(2);
   if (server.line().empty()) throw run_error("The parameter server of the measurement did not come up.");
   measure_loopback(bench);
   bench.copy_bytes_per_second = measure_copy();
@@ -218,6 +279,7 @@ StoreBench bench_store(const std::vector<size_t>& bytes) {
   creator.create(StoreLayout::of({{.name = "bench", .floats = largest / sizeof(float)}}), "");
   for (const bool shared : {false, true})
     for (const size_t count : bytes) bench.timings.push_back(measure(server.line(), count, shared));
+  for (const MemoryServers* servers : {&sgd, &adam}) bench.memory.push_back(measure_memory(*servers));
   return bench;
 }
 

@@ -16,8 +16,18 @@ struct StoreTiming {
   double bytes_per_second() const { return 2 * static_cast<double>(bytes) / median; }  ///< both ways
 };
 
+/// A server of 40 MiB of parameters to which four members of another process pushed over gRPC, as the updates came and in rounds.
+struct StoreMemoryFigure {
+  size_t slots = 0;   ///< arenas of optimizer state beside the parameters: 0 for SGD, 2 for Adam
+  size_t arenas = 0;  ///< bytes of parameters and state
+  double beside =
+      0;  ///< bytes of the process's largest size beyond these and beyond that of a server of 64 bytes
+  size_t allowed = 0;  ///< twice the largest bucket
+};
+
 struct StoreBench {
   std::vector<StoreTiming> timings;
+  std::vector<StoreMemoryFigure> memory;
   double copy_bytes_per_second = 0;  ///< limit of shared memory: memcpy by one thread, read + written
   double loopback_bytes_per_second =
       0;  ///< limit of gRPC: both ways at once through one TCP connection over the loopback

@@ -1,11 +1,11 @@
 #include "telar/comm/grpc_security.h"
 
 #include <grpc/support/log.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,11 +20,20 @@ namespace {
 constexpr char kTokenKey[] = "telar-token";
 constexpr char kVersionKey[] = "telar-protocol";
 
-/// gRPC prints what it also returns; the library never prints. Whoever sets GRPC_VERBOSITY wants to see it.
-void keep_grpc_quiet() {
+/// gRPC receives into blocks of 8 and 64 KB that it gets from malloc and gives back message by message. As it comes, glibc returns memory
+/// to the system whenever 128 KB are free, and every page is then faulted in and zeroed again: that was half of the time of a
+/// push and pull. These are the values that glibc itself goes up to once a program has freed a block of 32 MB.
+constexpr int kTrimThreshold = 64 << 20;
+constexpr int kMmapThreshold = 32 << 20;
+
+/// Once in a process.
+void prepare_grpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // gRPC prints what it also returns; the library never prints. Whoever sets GRPC_VERBOSITY wants to see it.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+    mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
+    mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
   });
 }
 
@@ -70,22 +79,23 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& se
       {.pem_root_certs = pems.ca, .pem_private_key = pems.key, .pem_cert_chain = pems.cert});
 }
 
-/// For streams of messages of 1 MB: whole messages in a frame of HTTP/2, and room for some on the way, instead of frames of 16 KB.
-constexpr std::array<std::pair<const char*, int>, 3> kLargeTransfers{
-    {{GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 2 << 20},
-     {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20},
-     {GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20}}};
-
-/// A host that is gone without a word (power, a cut cable, a pod that moved) is found out: asked after 10 s of silence, given up after 10
-/// more. Without this a stream that waits for an answer would wait for TCP, a quarter of an hour.
-constexpr int kKeepAlive = 10'000;  // milliseconds
-constexpr std::array<std::pair<const char*, int>, 5> kAliveness{
-    {{GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAlive},
-     {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAlive},
-     {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
-     {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
-     // Of the server, which else takes such questions for an attack.
-     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000}}};
+/// What both sides of a connection set; `set` takes a name and a number.
+template <typename Set>
+void set_arguments(double keepalive_seconds, const Set& set) {
+  // Left on, gRPC estimates bandwidth × delay and opens its windows for that: a server with four members that pushed 40 MB each held 415 MB
+  // instead of 124. The window is what a network with a delay can keep on the way of one stream.
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
+  // A host that is gone without a word (power, a cut cable, a pod that moved) is found out. Without this a stream that waits for an answer
+  // would wait for TCP, a quarter of an hour.
+  const int milliseconds = static_cast<int>(keepalive_seconds * 1e3);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A server that is asked more often than it likes would end the connection.
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+}
 
 /// Why the system does not let us listen there; gRPC does not tell.
 std::string why_not(const Address& address) {
@@ -125,16 +135,16 @@ std::string_view value_of(const grpc::ServerContextBase& context, const char* ke
 }  // namespace
 
 SecureServerBuilder::SecureServerBuilder(const std::string& address, const Security& security,
-                                         int max_message_bytes)
+                                         int max_message_bytes, double keepalive_seconds)
     : address_(Address::parse(address)) {
-  keep_grpc_quiet();
+  prepare_grpc();
   check_listening(address, security);
   builder_.SetMaxReceiveMessageSize(max_message_bytes);
   builder_.SetMaxSendMessageSize(max_message_bytes);
   // Two servers on one port would share its connections; the second is to fail.
   builder_.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  for (const auto& [name, value] : kLargeTransfers) builder_.AddChannelArgument(name, value);
-  for (const auto& [name, value] : kAliveness) builder_.AddChannelArgument(name, value);
+  set_arguments(keepalive_seconds,
+                [&](const char* name, int value) { builder_.AddChannelArgument(name, value); });
   builder_.AddListeningPort(address_.text(), server_credentials(security), &port_);
 }
 
@@ -150,8 +160,8 @@ std::string SecureServerBuilder::address() const {
 }
 
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
-                                              int max_message_bytes) {
-  keep_grpc_quiet();
+                                              int max_message_bytes, double keepalive_seconds) {
+  prepare_grpc();
   check_connecting(address, security);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(max_message_bytes);
@@ -163,8 +173,7 @@ std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const 
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   // A proxy for the web (http_proxy) is not meant for the processes of a job.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  for (const auto& [name, value] : kLargeTransfers) arguments.SetInt(name, value);
-  for (const auto& [name, value] : kAliveness) arguments.SetInt(name, value);
+  set_arguments(keepalive_seconds, [&](const char* name, int value) { arguments.SetInt(name, value); });
   // A server that was started again elsewhere has its name, and another address.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
   return grpc::CreateCustomChannel(Address::parse(address).text(), channel_credentials(security), arguments);

@@ -13,11 +13,16 @@
 
 namespace telar {
 
+/// How often a connection is asked whether its other side is still there, when nothing comes from it, and how long an answer may take: a
+/// host that vanished without a word is noticed within twice so long. Longer than a process may be kept from running on a busy machine.
+inline constexpr double kKeepaliveSeconds = 10;
+
 /// A server that listens at `address` as `security` says. Add services (and completion queues) to the builder, then start().
 class SecureServerBuilder {
  public:
   /// Throws Error (user): an address that cannot be used or is not safe, certificates that cannot be read.
-  SecureServerBuilder(const std::string& address, const Security& security, int max_message_bytes);
+  SecureServerBuilder(const std::string& address, const Security& security, int max_message_bytes,
+                      double keepalive_seconds = kKeepaliveSeconds);
 
   grpc::ServerBuilder& grpc() { return builder_; }
   /// Throws Error (user), with the system's reason, when one cannot listen there.
@@ -34,7 +39,8 @@ class SecureServerBuilder {
 /// A connection of its own (not shared with other channels of this process), that is made again when it breaks: 0.1 s later, then
 /// at most every second. Throws Error (user): an address that cannot be used, certificates that cannot be read.
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
-                                              int max_message_bytes);
+                                              int max_message_bytes,
+                                              double keepalive_seconds = kKeepaliveSeconds);
 
 /// Client: what every call carries (token, version of the protocol).
 void introduce(grpc::ClientContext& context, const Security& security);

@@ -143,6 +143,7 @@ bool StoreBlocks::acquire_sum(StoreSum& sum) {
   --free_sums_;
   if (unused_.empty()) {
     sum.floats = Buffer(kBlockFloats * sizeof(float));
+    account_.add(sum.floats.size());
   } else {
     sum.floats = std::move(unused_.back());
     unused_.pop_back();

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "telar/comm/store/store_account.h"
 #include "telar/comm/store/store_frame.h"
 #include "telar/comm/store/store_members.h"
 #include "telar/comm/store/store_update.h"
@@ -111,6 +112,8 @@ class StoreBlocks {
   /// The opposite, before anybody else knows these blocks. False when the segments do not make up the block.
   bool restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats);
   uint64_t updates() const { return updates_; }
+  /// What these blocks and the sessions on them hold beside the arenas.
+  StoreAccount& account() { return account_; }
 
   /// Ends all waiting, now and later.
   void stop();
@@ -131,6 +134,7 @@ class StoreBlocks {
   StoreLayout layout_;
   std::unique_ptr<StoreUpdate> update_;
   StoreMembers& members_;
+  StoreAccount account_;
   std::vector<Buffer> arenas_;
   StoreUpdate::Memory memory_;
   std::vector<std::unique_ptr<Block>> blocks_;

@@ -22,7 +22,8 @@ class StoreClient::Impl {
   explicit Impl(StoreClientOptions options)
       : options_(std::move(options)),
         who_(fmt::format("The parameter server {}", options_.address)),
-        channel_(secure_channel(options_.address, options_.security, kLargestMessage)),
+        channel_(
+            secure_channel(options_.address, options_.security, kLargestMessage, options_.keepalive_seconds)),
         stub_(store::ParameterStore::NewStub(channel_)) {}
 
   bool create(const StoreLayout& layout, const std::string& description) {

@@ -41,10 +41,11 @@ struct StoreReport {
 struct StoreClientOptions {
   std::string address;
   Security security;
-  std::string job;               ///< id of the run; a server refuses another than that it was created for
-  uint32_t member = 0;           ///< given by the coordinator, whose own is 0
-  bool shared_memory = true;     ///< where server and client are on one host
-  double patience_seconds = 60;  ///< how long a server may be away (it is restarted) before that is an error
+  std::string job;                ///< id of the run; a server refuses another than that it was created for
+  uint32_t member = 0;            ///< given by the coordinator, whose own is 0
+  bool shared_memory = true;      ///< where server and client are on one host
+  double keepalive_seconds = 10;  ///< a server that is silent for twice so long is taken for lost
+  double patience_seconds = 60;   ///< how long a server may be away (it is restarted) before that is an error
   std::function<void(const std::string&)>
       say;               ///< told of connections lost and found, from any thread; may be empty
   std::stop_token stop;  ///< ends all waiting with an Error (run)

@@ -70,7 +70,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
           return exchange(context, stream);
         }),
-        builder_(options_.listen, options_.security, kMostBytes) {
+        builder_(options_.listen, options_.security, kMostBytes, options_.keepalive_seconds) {
     builder_.grpc().RegisterService(this);
     builder_.grpc().RegisterService(&transfers_);
     take_up_snapshot();
@@ -94,6 +94,13 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   Impl& operator=(const Impl&) = delete;
 
   std::string address() const { return builder_.address(); }
+
+  Memory memory() {
+    const std::lock_guard lock(mutex_);
+    if (!blocks_) return {};
+    return {.arenas = blocks_->arenas() * identity_.layout.floats * sizeof(float),
+            .most_beside = blocks_->account().most()};
+  }
 
  private:
   void say(const std::string& sentence) const {
@@ -340,5 +347,6 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 StoreServer::StoreServer(StoreServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 StoreServer::~StoreServer() = default;
 std::string StoreServer::address() const { return impl_->address(); }
+StoreServer::Memory StoreServer::memory() const { return impl_->memory(); }
 
 }  // namespace telar

@@ -18,7 +18,8 @@ struct StoreServerOptions {
   double snapshot_seconds = 10;  ///< between two snapshots; what a crash can lose
   double round_seconds =
       5;  ///< a member that sends nothing for so long while others of its round wait is given up
-  bool shared_memory = true;  ///< offered to workers of this host
+  double keepalive_seconds = 10;  ///< a member whose host is silent for twice so long has left
+  bool shared_memory = true;      ///< offered to workers of this host
   StoreUpdateFactory make_update;
   std::function<void(const std::string&)> say;  ///< told what happens, from any thread; may be empty
 };
@@ -27,7 +28,8 @@ struct StoreServerOptions {
 /// first StoreClient::create decides for which job; others are refused. Started again on the same folder of snapshots it goes on
 /// from the last one.
 ///
-/// Its memory: parameters, optimizer state, and at most kOpenBytes for sums that are not complete.
+/// Its memory: parameters, optimizer state, at most kOpenBytes for sums that are not complete, and for each member 1 MB each of a
+/// push that was received, of an answer, and to gather floats in; beside it gRPC receives up to 4 MB for each member.
 class StoreServer {
  public:
   static constexpr size_t kOpenBytes = size_t{8} << 20;
@@ -41,6 +43,12 @@ class StoreServer {
 
   /// With the port that it got: "127.0.0.1:40123".
   std::string address() const;
+
+  struct Memory {
+    size_t arenas = 0;       ///< bytes of the parameters and the optimizer's state
+    size_t most_beside = 0;  ///< the most bytes so far of sums that were not complete and frames in hand
+  };
+  Memory memory() const;
 
  private:
   class Impl;

@@ -11,7 +11,8 @@ StoreSession::StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer
       peer_(peer),
       member_(member),
       cancelled_(std::move(cancelled)),
-      scratch_(kBlockFloats * sizeof(float)) {}
+      scratch_(kBlockFloats * sizeof(float)),
+      scratch_entry_(blocks.account(), scratch_.size()) {}
 
 StoreSession::Answer StoreSession::handle(const Frame& request) {
   const FrameHeader& header = request.header;

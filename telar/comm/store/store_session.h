@@ -35,6 +35,8 @@ class StoreSession {
   bool ready(const Answer& answer);
   /// Waits for what the answer tells of, and copies the floats to `out` (as many as the range has) when it has some. False: stopped.
   bool complete(Answer& answer, std::span<float> out);
+  /// Where who carries the frames enters what it holds of them.
+  StoreAccount& account() { return blocks_.account(); }
 
  private:
   void push(const Frame& request, Answer& answer);
@@ -45,6 +47,7 @@ class StoreSession {
   uint32_t member_;
   StoreBlocks::Cancelled cancelled_;
   Buffer scratch_;
+  StoreAccount::Entry scratch_entry_;
 };
 
 /// Serves the requests of a member that shares memory, one after the other, until cancelled() (asked every 50 ms).

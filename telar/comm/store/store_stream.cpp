@@ -76,6 +76,7 @@ class AnswerWriter {
     const bool floats = (answer.header.flags & kPull) != 0;
     OwnedFrame frame(answer.header, {},
                      floats ? (answer.header.end - answer.header.begin) * sizeof(float) : 0);
+    const StoreAccount::Entry held(session_.account(), sizeof(FrameHeader) + frame.payload.size());
     const std::span<float> out{reinterpret_cast<float*>(frame.payload.data()),
                                frame.payload.size() / sizeof(float)};
     if (!session_.complete(answer, out)) return false;
@@ -135,6 +136,7 @@ void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, Store
     grpc::ByteBuffer message;
     while (stream.Read(&message)) {
       const ReceivedFrame received(message);
+      const StoreAccount::Entry held(session.account(), received.bytes);
       if (!writer.add(session.handle(received.frame))) return;
       message.Clear();
     }

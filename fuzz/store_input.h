@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/comm/store/store_session.h"
+#include "telar/core/error.h"
+
+// What fuzz/store.cpp does with an input, apart from libFuzzer, so that a test can do the same with its corpus.
+
+namespace telar::fuzz {
+
+/// Adds a constant, and reads what it is given.
+class Nudge : public StoreUpdate {
+ public:
+  const std::vector<std::string>& slots() const override { return slots_; }
+  bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
+             const StoreScalars& scalars) const override {
+    for (size_t i = begin; i < end; ++i) {
+      memory.parameters[i] -= scalars.learning_rate * gradient[i - begin];
+      memory.states[0][i] += scalars.step;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::string> slots_{"steps"};
+};
+
+/// A parameter server of 64 floats.
+class Server {
+ public:
+  static constexpr size_t kFloats = 64;
+
+  Server()
+      : members_(std::chrono::seconds(5)),
+        blocks_(StoreLayout::of({{.name = "w", .floats = kFloats}}), std::make_unique<Nudge>(), members_,
+                2 * kBlockFloats * sizeof(float)),
+        // Who would have to wait is given one tick, and then ended.
+        session_(blocks_, members_, peer_, 1, [this] { return looks_++ > 0; }) {
+    members_.arrived(1, 0);
+  }
+
+  bool serve(const Frame& frame) {
+    looks_ = 0;
+    StoreSession::Answer answer = session_.handle(frame);
+    // An answer that waits for other members is another thread's.
+    return !session_.ready(answer) ||
+           session_.complete(answer, std::span(out_).first(frame.header.end - frame.header.begin));
+  }
+
+ private:
+  StoreMembers members_;
+  StoreBlocks blocks_;
+  StorePeer peer_;
+  int looks_ = 0;
+  StoreSession session_;
+  std::vector<float> out_ = std::vector<float>(kFloats);
+};
+
+/// A server gets the frames of one member, who is number 1 and may send anything: each is two bytes with its length and so many bytes, which
+/// come in two pieces as the network may cut them. Returns how many were served. Throws Error (user) where the server would end
+/// the stream.
+inline size_t serve_frames(std::span<const uint8_t> input) {
+  constexpr size_t kMostFrames = 16;
+  std::optional<Server> server;  // it takes time to make one, and most inputs of a fuzzer are no frame
+  size_t served = 0;
+  while (input.size() >= 2 && served < kMostFrames) {
+    const size_t said = input[0] | static_cast<size_t>(input[1]) << 8U;
+    const auto rest = input.subspan(2);
+    const auto bytes = rest.first(std::min(said, rest.size()));
+    input = rest.subspan(bytes.size());
+    // Copies, so that the address sanitizer sees each end.
+    const auto cut = static_cast<ptrdiff_t>(said % (bytes.size() + 1));
+    const std::vector<uint8_t> first(bytes.begin(), bytes.begin() + cut);
+    const std::vector<uint8_t> second(bytes.begin() + cut, bytes.end());
+    const std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(first)),
+                                                        std::as_bytes(std::span(second))};
+    const Frame frame = parse_frame(parts);
+    if (!server) server.emplace();
+    if (!server->serve(frame)) break;
+    ++served;
+  }
+  return served;
+}
+
+}  // namespace telar::fuzz

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace telar {
+
+/// Bytes that a server holds beside its arenas: sums that are not complete, and frames on their way. Any thread may call it.
+class StoreAccount {
+ public:
+  /// Bytes that are held as long as this object is there.
+  class Entry {
+   public:
+    Entry(StoreAccount& account, size_t bytes) : account_(&account), bytes_(bytes) { account.add(bytes); }
+    ~Entry() { account_->now_ -= bytes_; }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    StoreAccount* account_;
+    size_t bytes_;
+  };
+
+  /// Bytes that are never given back.
+  void add(size_t bytes) {
+    const size_t now = now_ += bytes;
+    size_t most = most_;
+    while (most < now && !most_.compare_exchange_weak(most, now)) {
+    }
+  }
+  size_t most() const { return most_; }
+
+ private:
+  std::atomic<size_t> now_{0};
+  std::atomic<size_t> most_{0};
+};
+
+}  // namespace telar

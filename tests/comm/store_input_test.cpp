@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "../../fuzz/store_input.h"
+
+// The inputs of the fuzzer, without it: scripts/fuzz needs clang and minutes.
+
+namespace telar {
+namespace {
+
+std::vector<uint8_t> seed(const std::string& name) {
+  std::ifstream file(std::filesystem::path(TELAR_CORPUS) / "store" / name, std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string refusal(const std::string& name) {
+  try {
+    fuzz::serve_frames(seed(name));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StoreInput, GoodFramesAreServed) {
+  EXPECT_EQ(fuzz::serve_frames(seed("push_and_pull")), 2U);
+  EXPECT_EQ(fuzz::serve_frames(seed("push_again")), 2U);
+  EXPECT_EQ(fuzz::serve_frames(seed("read_and_write")), 3U);
+  EXPECT_EQ(fuzz::serve_frames(seed("round_alone")), 3U);
+}
+
+TEST(StoreInput, EachWrongFrameIsASentence) {
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"other_ranges_in_a_round", "must start the same ranges"},
+      {"round_of_others", "member 1 is not in round 1"},
+      {"member_twice", "a member stands twice"},
+      {"too_many_members", "its round has 4294967295 members"},
+      {"beyond_the_arena", "the arenas have 64"},
+      {"no_range", "are no range"},
+      {"huge_range", "do not lie in one block"},
+      {"no_such_slot", "arena 7 was asked for, but there are 2"},
+      {"an_answer", "is not for a server"},
+      {"a_welcome", "is not for a server"},
+      {"not_a_number", "is no finite number"},
+      {"cut", "bytes instead of"}};
+  for (const auto& [name, sentence] : wrong)
+    EXPECT_NE(refusal(name).find(sentence), std::string::npos) << name << ": " << refusal(name);
+}
+
+TEST(StoreInput, DamagedFramesAreServedOrRefused) {
+  std::mt19937 random(7);
+  for (const char* name : {"push_and_pull", "read_and_write", "push_again", "no_such_slot", "an_answer"}) {
+    const std::vector<uint8_t> good = seed(name);
+    for (int i = 0; i < 200; ++i) {
+      std::vector<uint8_t> bytes = good;
+      for (int changes = 1 + i % 3; changes > 0; --changes)
+        bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+      bytes.resize(bytes.size() - (i % 5 == 0 ? random() % bytes.size() : 0));
+      try {
+        fuzz::serve_frames(bytes);
+      } catch (const Error& error) {
+        EXPECT_STRNE(error.what(), "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace telar
