@@ -76,6 +76,14 @@ void work(size_t bytes, ps::Key key) {
           worker.Wait(worker.ZPull(keys, &in));
         }));
   print("in one request", bytes, repeat([&] { worker.Wait(worker.ZPushPull(keys, out, &in)); }));
+  // As its own examples call it: values in vectors, which it copies.
+  const std::vector<ps::Key> key_vector(1, key);
+  const std::vector<float> out_vector(bytes / sizeof(float), 1.0F);
+  std::vector<float> in_vector(bytes / sizeof(float));
+  print("its examples' calls", bytes, repeat([&] {
+          worker.Wait(worker.Push(key_vector, out_vector));
+          worker.Wait(worker.Pull(key_vector, &in_vector));
+        }));
 }
 
 }  // namespace
