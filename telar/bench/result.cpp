@@ -95,6 +95,7 @@ std::string json_text(const Result& result) {
   nlohmann::ordered_json json = {{"experiment", result.experiment}, {"title", result.title}};
   for (const auto& [name, value] : result.environment.entries) json["environment"][name] = value;
   json["processors_kept_busy_by_others"] = result.others;
+  json["busy"] = was_busy(result);
   json["energy_source"] =
       result.energy_source.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.energy_source);
   json["remarks"] = result.remarks;

@@ -5,6 +5,7 @@
 
 #include "telar/bench/limits.h"
 #include "telar/bench/products.h"
+#include "telar/bench/report.h"
 #include "telar/cli/bench.h"
 #include "telar/cli/result_text.h"
 #include "telar/cli/table.h"
@@ -21,6 +22,7 @@ struct ProductArguments {
   std::vector<std::string> precisions{"f32"};
   std::string json;
   std::string csv;
+  std::string html;
 };
 
 using Measure = bench::Result (*)(const bench::SweepOptions&);
@@ -37,6 +39,7 @@ int run(ProductArguments arguments, Measure measure) {
   std::cout << result_text(result) << std::flush;
   if (!arguments.json.empty()) write_file(arguments.json, json_text(result));
   if (!arguments.csv.empty()) write_file(arguments.csv, csv_text(result));
+  if (!arguments.html.empty()) write_file(arguments.html, bench::report_page(result));
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
@@ -52,6 +55,7 @@ void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& argument
       ->check(CLI::Range(1, 1'000'000));
   verb.add_option("--json", arguments->json, "Write the figures to this file");
   verb.add_option("--csv", arguments->csv, "Write them to this file as a table");
+  verb.add_option("--html", arguments->html, "Write them to this file as a page for a browser");
 }
 
 constexpr const char* kAbout =

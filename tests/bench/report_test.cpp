@@ -1,0 +1,96 @@
+#include "telar/bench/report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+
+namespace telar::bench {
+namespace {
+
+using test::TempFolder;
+using test::write_text;
+
+/// The data that the page draws.
+nlohmann::json data_of(const std::string& page) {
+  const std::string begin = "id=\"data\">";
+  const size_t from = page.find(begin) + begin.size();
+  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+Result a_result() {
+  Result result{"matmul", "Products", {"side", "device"}, {}, "", 0, {"A remark."}, {}};
+  result.environment.entries = {{"processor", "</script><b>A fast one"}};
+  result.rows.push_back({{"32", "cpu:1"}, Measured{{{2, 1, 4}}, 4e6, 100, 1.5, false, std::nullopt}, {}});
+  result.rows.push_back({{"32", "cpu"}, Measured{{{1, 1, 1}}, 4e6, 100, 2, true, 0.5}, {}});
+  result.rows.push_back({{"64", "gpu"}, std::nullopt, "there is none"});
+  return result;
+}
+
+std::filesystem::path add_run(const TempFolder& folder, const std::string& name, const std::string& metrics) {
+  write_text(folder / (name + "/job.yaml"), "model: mlp\ndata: fashion-mnist\ntraining: {batch: 50}\n");
+  write_text(folder / (name + "/metrics.jsonl"), metrics);
+  return folder / name;
+}
+
+TEST(Report, OfAResultHasItsRowsAndRates) {
+  const std::string page = report_page(a_result());
+  EXPECT_EQ(page.find("<b>A fast"), std::string::npos) << "the data must not end its element";
+  const auto section = data_of(page).at("sections").at(0);
+  EXPECT_EQ(section.at("environment").at("processor"), "</script><b>A fast one");
+  const auto rows = section.at("tables").at(0).at("rows");
+  EXPECT_EQ(rows.at(0).at(2), 2);
+  EXPECT_EQ(rows.at(1).back(), "suspect: faster than its limit");
+  EXPECT_EQ(rows.at(2).back(), "not measured: there is none");
+  const auto chart = section.at("charts").at(0);
+  EXPECT_EQ(chart.at("categories"), nlohmann::json({"32"}));
+  EXPECT_EQ(chart.at("series").at(0).at("name"), "cpu:1");
+  EXPECT_EQ(chart.at("series").at(0).at("points").at(0), nlohmann::json({0, 2.0, 1.0, 4.0}));
+}
+
+TEST(Report, RunsStandInOneChart) {
+  const TempFolder folder;
+  std::string metrics;
+  for (int step = 1; step <= 1000; ++step) {
+    metrics += R"({"kind":"step","step":)" + std::to_string(step) +
+               R"(,"epoch":1,"loss":2.0,"images_per_second":100})" + "\n";
+  }
+  metrics += R"({"kind":"epoch","step":1000,"epoch":1,"train_accuracy":0.5,"validation_accuracy":0.75})"
+             "\n";
+  const auto first = add_run(folder, "first", metrics);
+  const auto second = add_run(folder, "second",
+                              R"({"kind":"step","step":1,"loss":1.0,"images_per_second":0})"
+                              "\n"
+                              R"({"kind":"st)");
+  write_text(first / "summary.json",
+             R"({"strategy": "mirrored", "test_accuracy": 0.8, "peak_memory_bytes": 2000000})");
+  const auto section = data_of(report_page({first, second}, "Two <runs>")).at("sections").at(0);
+  EXPECT_EQ(section.at("tables").at(0).at("rows").at(0).at(4), 0.8);
+  EXPECT_EQ(section.at("tables").at(0).at("rows").at(0).at(9), 2);
+  EXPECT_EQ(section.at("tables").at(0).at("rows").at(1).at(3), "not ended");
+  const auto charts = section.at("charts");
+  ASSERT_EQ(charts.size(), 4U);
+  EXPECT_EQ(charts.at(0).at("series").size(), 2U);
+  const auto points = charts.at(1).at("series").at(0).at("points");
+  EXPECT_EQ(points.size(), 400U);
+  EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples, 100 a second
+  EXPECT_EQ(charts.at(2).at("series").at(0).at("points"), nlohmann::json({{50000.0, 0.75}}));
+}
+
+TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
+  const TempFolder folder;
+  write_text(folder / "other.json", "{\"a\": 1}");
+  write_text(folder / "text.txt", "hello");
+  std::filesystem::create_directory(folder / "empty");
+  test::expect_error([&] { report_page({folder / "other.json"}, ""); }, {"other.json", "--json"});
+  test::expect_error([&] { report_page({folder / "text.txt"}, ""); }, {"text.txt"});
+  test::expect_error([&] { report_page({folder / "empty"}, ""); }, {"empty", "job.yaml"});
+  test::expect_error([&] { report_page({folder / "missing.json"}, ""); }, {"missing.json"});
+  const auto broken = add_run(folder, "broken", "{\n{}\n");
+  test::expect_error([&] { report_page({broken}, ""); }, {"metrics.jsonl", "line 1"});
+}
+
+}  // namespace
+}  // namespace telar::bench
