@@ -39,7 +39,7 @@ void put_place(Json& json, const Names& names, const Node* node) {
 
 Json call_of(const Names& names, const Node* call) {
   Json json;
-  const std::string callee = names.callee(call);
+  const std::string& callee = names.callee(call);
   json["kind"] = callee.empty() ? text_of(names, call->child("func")) : callee;
   put_place(json, names, call);
   Json arguments = Json::array();
@@ -125,7 +125,7 @@ std::string describe(const Names& names, const Program& program) {
   for (const Node* loss : program.losses) json["losses"].push_back(part_of(names, loss));
   for (const Node* callback : program.callbacks) json["callbacks"].push_back(call_of(names, callback));
   for (const Node* output : program.outputs) {
-    const std::string callee = names.callee(output);
+    const std::string& callee = names.callee(output);
     Json one;
     one["kind"] = callee.empty() ? text_of(names, output->child("func")) : callee;
     put_place(one, names, output);

@@ -24,7 +24,7 @@ bool is_output(const Node* call, const std::string& callee) {
 
 void add_common(const Names& names, Program& program) {
   for (const Node* call : names.calls()) {
-    const std::string callee = names.callee(call);
+    const std::string& callee = names.callee(call);
     if (is_loss(callee)) program.losses.push_back(call);
     if (is_output(call, callee)) program.outputs.push_back(call);
   }

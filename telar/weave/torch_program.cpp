@@ -11,7 +11,7 @@ constexpr std::string_view kOptim = "torch.optim.";
 
 /// The class of an optimizer that a call makes: "SGD"; "?" when chosen by getattr; empty when the call makes none.
 std::string optimizer_name(const Names& names, const Node* call) {
-  const std::string callee = names.callee(call);
+  const std::string& callee = names.callee(call);
   if (callee.starts_with(kOptim)) {
     const std::string name = callee.substr(kOptim.size());
     return name.find('.') == std::string::npos && name != "Optimizer" && name[0] >= 'A' && name[0] <= 'Z'
