@@ -36,6 +36,11 @@ Json number_of(const Json& object, const std::string& name) {
   return found != object.end() && found->is_number() ? *found : Json();
 }
 
+std::string text_of(const Json& object, const std::string& name, const std::string& otherwise) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
 Json scaled(const Json& number, double factor) {
   return number.is_null() ? number : Json(number.get<double>() * factor);
 }
@@ -226,8 +231,8 @@ Json section_of(const std::vector<Run>& runs) {
       {"rows", Json::array()}};
   for (const Run& run : runs) {
     const Json& s = run.summary;
-    table["rows"].push_back({run.name, s.value("strategy", "—"), number_of(s, "replicas"),
-                             s.value("outcome", "not ended"), number_of(s, "test_accuracy"),
+    table["rows"].push_back({run.name, text_of(s, "strategy", "—"), number_of(s, "replicas"),
+                             text_of(s, "outcome", "not ended"), number_of(s, "test_accuracy"),
                              number_of(s, "test_loss"), number_of(s, "images_per_second"),
                              number_of(s, "step_ms_median"), number_of(s, "seconds"),
                              scaled(number_of(s, "peak_memory_bytes"), 1e-6), number_of(s, "staleness")});
@@ -278,12 +283,12 @@ std::string page_of(const std::string& title, const Json& sections) {
 std::string report_page(const std::vector<fs::path>& sources, const std::string& title) {
   Json sections = Json::array();
   std::vector<Run> runs;
-  for (const fs::path& source : sources) {
+  const auto add = [&](const fs::path& source) {
     if (fs::is_directory(source)) {
       if (!fs::exists(source / "job.yaml") || !fs::exists(source / "metrics.jsonl"))
         throw user_error("{}: this is no run folder: it has no job.yaml and metrics.jsonl", source.string());
       runs.push_back(read_run(source));
-      continue;
+      return;
     }
     const Json json = Json::parse(read_text(source), nullptr, false);
     if (!is_result(json)) {
@@ -294,6 +299,13 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
           source.string());
     }
     sections.push_back(section_of(json));
+  };
+  for (const fs::path& source : sources) {
+    try {
+      add(source);
+    } catch (const Json::exception& error) {
+      throw user_error("{}: something in it is not as telar writes it ({})", source.string(), error.what());
+    }
   }
   if (!runs.empty()) sections.insert(sections.begin(), section_of(runs));
   return page_of(title, sections);

@@ -88,6 +88,14 @@ TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
   test::expect_error([&] { report_page({folder / "text.txt"}, ""); }, {"text.txt"});
   test::expect_error([&] { report_page({folder / "empty"}, ""); }, {"empty", "job.yaml"});
   test::expect_error([&] { report_page({folder / "missing.json"}, ""); }, {"missing.json"});
+  write_text(folder / "rows.json",
+             R"({"experiment": "matmul", "environment": {}, "rows": [{"side": 5, "median_ms": 1}, 7]})");
+  test::expect_error([&] { report_page({folder / "rows.json"}, ""); },
+                     {"rows.json", "not as telar writes it"});
+  const auto odd = add_run(folder, "odd",
+                           R"({"kind":"step","step":"one"})"
+                           "\n");
+  test::expect_error([&] { report_page({odd}, ""); }, {"odd", "not as telar writes it"});
   const auto broken = add_run(folder, "broken", "{\n{}\n");
   test::expect_error([&] { report_page({broken}, ""); }, {"metrics.jsonl", "line 1"});
 }

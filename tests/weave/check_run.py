@@ -20,7 +20,7 @@ def run(telar, folder, arguments):
     command = [telar, "weave", "--run", "-n", "2"] + arguments
     for attempt in (1, 2):
         answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        # Of PyTorch 1.13's processes one in some ten aborts when it ends, its work done.
+        # PyTorch 1.13's processes abort now and then when they end, their work done.
         if "terminate called without an active exception" not in answer.stderr:
             break
         print("PyTorch aborted at the end of attempt %d" % attempt)
