@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -110,12 +111,18 @@ class Child {
   std::string line_;
 };
 
+/// More often than anybody would, so that every push meets one.
+constexpr double kSecondsBetweenSnapshots = 0.05;
+
 void tell(int descriptor, const std::string& line) {
   if (write(descriptor, (line + "\n").c_str(), line.size() + 1) < 0) _exit(1);
 }
 
-void serve(int descriptor, size_t slots) {
+/// `snapshots`: a folder in which the state is saved again and again; empty: none.
+void serve(int descriptor, size_t slots, const std::string& snapshots = "") {
   StoreServerOptions options;
+  options.snapshots = snapshots;
+  options.snapshot_seconds = kSecondsBetweenSnapshots;
   options.make_update = [slots](const std::string&, const StoreLayout&) {
     return std::make_unique<SumUpdate>(slots);
   };
@@ -218,13 +225,37 @@ void measure_loopback(StoreBench& bench) {
 constexpr size_t kMemoryBytes = size_t{40} << 20;
 constexpr size_t kTinyBytes = 64;
 
+/// A folder that goes with this object.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "telar-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw run_error("No folder can be made in {}: {}.", name, std::strerror(errno));
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// A server of a little and one of much, with the same optimizer.
 struct MemoryServers {
-  explicit MemoryServers(size_t count)
+  MemoryServers(size_t count, bool save)
       : slots(count),
-        tiny([count](int descriptor) { serve(descriptor, count); }),
-        large([count](int descriptor) { serve(descriptor, count); }) {}
+        saving(save),
+        tiny([=, this](int descriptor) { serve(descriptor, count, save ? folder / "tiny" : ""); }),
+        large([=, this](int descriptor) { serve(descriptor, count, save ? folder / "large" : ""); }) {}
   size_t slots;
+  bool saving;
+  Folder folder;
   Child tiny;
   Child large;
 };
@@ -251,7 +282,8 @@ StoreMemoryFigure measure_memory(const MemoryServers& servers) {
   push_from_four(servers.tiny.line(), kTinyBytes);
   push_from_four(servers.large.line(), kMemoryBytes);
   const size_t arenas = (1 + servers.slots) * kMemoryBytes;
-  return {.slots = servers.slots,
+  return {.saving = servers.saving,
+          .slots = servers.slots,
           .arenas = arenas,
           .beside = servers.large.largest_size() - servers.tiny.largest_size() - static_cast<double>(arenas),
           .allowed = 2 * kMemoryBytes};
@@ -269,8 +301,10 @@ double measure_copy() {
 StoreBench bench_store(const std::vector<size_t>& bytes) {
   StoreBench bench;
   const Child server([](int descriptor) { serve(descriptor, 0); });
-  const MemoryServers sgd(0);
-  const MemoryServers adam(2);
+  const MemoryServers sgd(0, false);
+  const MemoryServers adam(2, false);
+  const MemoryServers saving_sgd(0, true);
+  const MemoryServers saving_adam(2, true);
   if (server.line().empty()) throw run_error("The parameter server of the measurement did not come up.");
   measure_loopback(bench);
   bench.copy_bytes_per_second = measure_copy();
@@ -279,7 +313,8 @@ StoreBench bench_store(const std::vector<size_t>& bytes) {
   creator.create(StoreLayout::of({{.name = "bench", .floats = largest / sizeof(float)}}), "");
   for (const bool shared : {false, true})
     for (const size_t count : bytes) bench.timings.push_back(measure(server.line(), count, shared));
-  for (const MemoryServers* servers : {&sgd, &adam}) bench.memory.push_back(measure_memory(*servers));
+  for (const MemoryServers* servers : {&sgd, &adam, &saving_sgd, &saving_adam})
+    bench.memory.push_back(measure_memory(*servers));
   return bench;
 }
 

@@ -18,8 +18,9 @@ struct StoreTiming {
 
 /// A server of 40 MiB of parameters to which four members of another process pushed over gRPC, as the updates came and in rounds.
 struct StoreMemoryFigure {
-  size_t slots = 0;   ///< arenas of optimizer state beside the parameters: 0 for SGD, 2 for Adam
-  size_t arenas = 0;  ///< bytes of parameters and state
+  bool saving = false;  ///< snapshots meanwhile, one after the other
+  size_t slots = 0;     ///< arenas of optimizer state beside the parameters: 0 for SGD, 2 for Adam
+  size_t arenas = 0;    ///< bytes of parameters and state
   double beside =
       0;  ///< bytes of the process's largest size beyond these and beyond that of a server of 64 bytes
   size_t allowed = 0;  ///< twice the largest bucket

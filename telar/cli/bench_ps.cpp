@@ -27,7 +27,8 @@ nlohmann::ordered_json json_of(const StoreBench& figures) {
                                {"max_s", timing.longest},
                                {"repetitions", timing.repetitions}});
   for (const StoreMemoryFigure& memory : figures.memory)
-    json["memory"].push_back({{"slots", memory.slots},
+    json["memory"].push_back({{"saving", memory.saving},
+                              {"slots", memory.slots},
                               {"arenas", memory.arenas},
                               {"beside", memory.beside},
                               {"allowed", memory.allowed}});
@@ -56,10 +57,10 @@ int print_figures(const std::string& json) {
   for (const StoreMemoryFigure& memory : figures.memory)
     std::cout << fmt::format(
         "A server of {:.0f} MiB of parameters with {} kinds of optimizer state, to which 4 members push over "
-        "gRPC, holds {:.0f} MiB beside these {:.0f} MiB; at most {:.0f} are right.\n",
+        "gRPC{}, holds {:.0f} MiB beside these {:.0f} MiB; at most {:.0f} are right.\n",
         static_cast<double>(memory.arenas) / static_cast<double>(1 + memory.slots) / kMebi, memory.slots,
-        memory.beside / kMebi, static_cast<double>(memory.arenas) / kMebi,
-        static_cast<double>(memory.allowed) / kMebi);
+        memory.saving ? " while it saves snapshots" : "", memory.beside / kMebi,
+        static_cast<double>(memory.arenas) / kMebi, static_cast<double>(memory.allowed) / kMebi);
   if (!json.empty()) write_file(json, json_of(figures).dump(2) + "\n");
   return 0;
 }
