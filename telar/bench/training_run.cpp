@@ -42,7 +42,14 @@ class Child {
     id_ = -1;
     return status;
   }
-  void tell(int signal) const { ::kill(id_, signal); }
+  void interrupt() const { ::kill(id_, SIGINT); }
+  /// Those that mpirun has started. mpirun itself would kill them soon after it was told, which may be in the middle of a checkpoint.
+  void interrupt_its_children() const {
+    std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", id_));
+    bool any = false;
+    for (pid_t child = 0; file >> child; any = true) ::kill(child, SIGINT);
+    if (!any) interrupt();
+  }
   /// With all processes of its group.
   void kill() {
     ::kill(-id_, SIGKILL);
@@ -59,8 +66,7 @@ fs::path log_of(const TrainingStart& start) { return start.folder.string() + ".l
 ChildStart child_of(const TrainingStart& start) {
   std::vector<std::string> words;
   if (start.processes > 1) {
-    // MPI kills what has not ended a second after it was told to, which may be in the middle of a checkpoint.
-    words = {"mpirun", "-n", std::to_string(start.processes), "--mca", "odls_base_sigkill_timeout", "30"};
+    words = {"mpirun", "-n", std::to_string(start.processes)};
     if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
     if (start.processes > available_threads()) words.emplace_back("--oversubscribe");
   }
@@ -111,7 +117,7 @@ std::map<std::string, double> numbers_in(const fs::path& summary) {
 class Wait {
  public:
   Wait(const TrainingStart& start, const TrainingWatch& watch)
-      : watch_(watch), child_(child_of(start)), curve_(start.folder) {}
+      : watch_(watch), processes_(start.processes), child_(child_of(start)), curve_(start.folder) {}
 
   /// Null when it had to be killed.
   std::optional<int> wait() {
@@ -136,7 +142,7 @@ class Wait {
   void tell(TrainingRun::End reason) {
     reason_ = reason;
     told_ = Clock::now();
-    child_.tell(SIGINT);
+    processes_ > 1 ? child_.interrupt_its_children() : child_.interrupt();
   }
 
   void look() {
@@ -147,6 +153,7 @@ class Wait {
   }
 
   const TrainingWatch& watch_;
+  int processes_;
   Child child_;
   CurveWatch curve_;
   TrainingRun::End reason_ = TrainingRun::End::finished;  ///< why it was told to end

@@ -82,6 +82,30 @@ TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
   EXPECT_FALSE(run.curve.steps.empty());
 }
 
+TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
+  if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
+    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+  const TempFolder folder;
+  const std::vector<std::string> mirrored = {"strategy={name: mirrored, replicas: 1, threads: 1}"};
+  TrainingStart start = small_training(folder, mirrored);
+  start.settings.pop_back();
+  start.processes = 2;
+  const TrainingRun run = run_training(start, {});
+  ASSERT_EQ(run.failure, "");
+  EXPECT_EQ(run.curve.epochs.size(), 3U);
+  start.folder = folder / "runs" / "two";
+  start.settings.emplace_back("training.epochs=1000000");
+  TrainingWatch watch;
+  watch.enough = [](const CurvePoint& epoch) { return epoch.epoch >= 2; };
+  const TrainingRun stopped = run_training(start, watch);
+  EXPECT_EQ(stopped.failure, "");
+  EXPECT_EQ(stopped.end, TrainingRun::End::enough);
+  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun lets it write its summary";
+  start.folder = folder / "runs" / "three";
+  start.settings.emplace_back("training.batch=none");
+  EXPECT_TRUE(says(run_training(start, {}).failure, "training.batch"));
+}
+
 TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
   const TempFolder folder;
   const std::string good = R"({"kind":"step","step":1,"epoch":1,"samples":4,"seconds":0.5,"loss":2.0})"
