@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "telar/bench/report_parts.h"
 #include "telar/bench/report_template.h"
 #include "telar/core/error.h"
 #include "telar/train/job_reader.h"
@@ -18,22 +19,14 @@ namespace telar::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using report::column;
+using report::Json;
+using report::number_of;
 
 std::string read_text(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw user_error("{}: this file cannot be read", path.string());
   return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-Json column(const std::string& name, const std::string& unit, bool number) {
-  return {{"name", name}, {"unit", unit}, {"number", number}};
-}
-
-/// A number of a JSON object, or null.
-Json number_of(const Json& object, const std::string& name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? *found : Json();
 }
 
 std::string text_of(const Json& object, const std::string& name, const std::string& otherwise) {
@@ -43,109 +36,6 @@ std::string text_of(const Json& object, const std::string& name, const std::stri
 
 Json scaled(const Json& number, double factor) {
   return number.is_null() ? number : Json(number.get<double>() * factor);
-}
-
-/// What `telar bench … --json` writes.
-bool is_result(const Json& json) {
-  return json.is_object() && json.contains("experiment") && json.contains("rows") &&
-         json["rows"].is_array() && json.contains("environment") && json["environment"].is_object();
-}
-
-/// The settings are what comes before the figures in a row.
-std::vector<std::string> settings_of(const Json& result) {
-  std::vector<std::string> names;
-  if (result["rows"].empty()) return names;
-  for (const auto& [name, value] : result["rows"][0].items()) {
-    if (name == "median_ms" || name == "impossible") break;
-    names.push_back(name);
-  }
-  return names;
-}
-
-Json result_table(const Json& result, const std::vector<std::string>& settings) {
-  Json table = {{"columns", Json::array()}, {"rows", Json::array()}};
-  for (const std::string& name : settings) table["columns"].push_back(column(name, "", false));
-  for (const auto& [name, unit] :
-       std::initializer_list<std::pair<const char*, const char*>>{{"median", "ms"},
-                                                                  {"min", "ms"},
-                                                                  {"max", "ms"},
-                                                                  {"repetitions", ""},
-                                                                  {"operations", "FLOP"},
-                                                                  {"bytes", "B"},
-                                                                  {"rate", "FLOP/s"},
-                                                                  {"of its limit", ""},
-                                                                  {"energy, each", "J"}})
-    table["columns"].push_back(column(name, unit, true));
-  table["columns"].push_back(column("remark", "", false));
-  for (const Json& row : result["rows"]) {
-    Json cells = Json::array();
-    for (const std::string& name : settings) cells.push_back(row.value(name, ""));
-    for (const char* name : {"median_ms", "min_ms", "max_ms", "repetitions", "operations", "bytes",
-                             "operations_per_second", "of_limit", "joules"})
-      cells.push_back(number_of(row, name));
-    cells.push_back(row.contains("impossible")    ? "not measured: " + row["impossible"].get<std::string>()
-                    : row.value("suspect", false) ? "suspect: faster than its limit"
-                                                  : "");
-    table["rows"].push_back(cells);
-  }
-  return table;
-}
-
-/// Rates by the first setting; a series for each choice of the others. The error bars are the fastest and slowest repetition.
-Json rate_chart(const Json& result, const std::vector<std::string>& settings) {
-  std::vector<std::string> categories;
-  std::vector<std::string> names;
-  const auto name_of = [&](const Json& row) {
-    std::string name;
-    for (size_t s = 1; s < settings.size(); ++s)
-      name += (name.empty() ? "" : ", ") + row.value(settings[s], "");
-    return name;
-  };
-  const auto index_in = [](std::vector<std::string>& all, const std::string& one) {
-    const auto found = std::find(all.begin(), all.end(), one);
-    const auto index = static_cast<size_t>(found - all.begin());
-    if (found == all.end()) all.push_back(one);
-    return index;
-  };
-  Json series = Json::array();
-  for (const Json& row : result["rows"]) {
-    if (number_of(row, "operations_per_second").is_null()) continue;
-    const size_t category = index_in(categories, row.value(settings[0], ""));
-    const size_t one = index_in(names, name_of(row));
-    if (one == series.size()) series.push_back({{"name", names[one]}, {"points", Json::array()}});
-    Json& points = series[one]["points"];
-    while (points.size() <= category) points.push_back(nullptr);
-    const double operations = row.value("operations", 0.0);
-    const auto rate = [&](const char* time) { return 1e-6 * operations / row.value(time, 1.0); };
-    points[category] = {category, rate("median_ms"), rate("max_ms"), rate("min_ms")};
-  }
-  return {{"title", "Rate; the bars end at the slowest and the fastest repetition"},
-          {"kind", "bar"},
-          {"categories", categories},
-          {"x", {{"label", settings[0]}}},
-          {"y", {{"label", "rate"}, {"unit", "GFLOP/s"}}},
-          {"series", series}};
-}
-
-Json section_of(const Json& result) {
-  const std::vector<std::string> settings = settings_of(result);
-  Json section = {{"title", result.value("title", result["experiment"].get<std::string>())},
-                  {"remarks", result.value("remarks", Json::array())},
-                  {"warnings", Json::array()},
-                  {"environment", result["environment"]}};
-  if (result.contains("energy_source") && result["energy_source"].is_string())
-    section["remarks"].push_back(
-        "Energy of the whole machine: " + result["energy_source"].get<std::string>() + ".");
-  if (result.value("busy", false)) {
-    section["warnings"].push_back(fmt::format(
-        "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt.",
-        result.value("processors_kept_busy_by_others", 0.0)));
-  }
-  if (settings.empty()) return section;
-  section["tables"] = {result_table(result, settings)};
-  const Json chart = rate_chart(result, settings);
-  if (!chart["series"].empty()) section["charts"] = {chart};
-  return section;
 }
 
 /// A run's curves.
@@ -221,7 +111,7 @@ Json line_chart(const std::string& title, const Json& x, const Json& y, const st
   return chart;
 }
 
-Json section_of(const std::vector<Run>& runs) {
+Json section_of_runs(const std::vector<Run>& runs) {
   Json table = {
       {"columns",
        {column("run", "", false), column("strategy", "", false), column("replicas", "", true),
@@ -291,14 +181,14 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
       return;
     }
     const Json json = Json::parse(read_text(source), nullptr, false);
-    if (!is_result(json)) {
+    if (!report::is_result(json)) {
       throw user_error(
-          "{}: this is no result of an experiment; give files that telar bench matmul or conv has written "
-          "with --json, and "
-          "run folders",
+          "{}: this is no result of an experiment; give files that telar bench or telar compare has written "
+          "with "
+          "--json, and run folders",
           source.string());
     }
-    sections.push_back(section_of(json));
+    sections.push_back(report::section_of_result(json));
   };
   for (const fs::path& source : sources) {
     try {
@@ -307,12 +197,12 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
       throw user_error("{}: something in it is not as telar writes it ({})", source.string(), error.what());
     }
   }
-  if (!runs.empty()) sections.insert(sections.begin(), section_of(runs));
+  if (!runs.empty()) sections.insert(sections.begin(), section_of_runs(runs));
   return page_of(title, sections);
 }
 
 std::string report_page(const Result& result) {
-  return page_of(result.title, Json::array({section_of(Json::parse(json_text(result)))}));
+  return page_of(result.title, Json::array({report::section_of_result(Json::parse(json_text(result)))}));
 }
 
 }  // namespace telar::bench

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "telar/bench/timing.h"
@@ -19,14 +20,41 @@ struct Measured {
   std::optional<double> joules;  ///< of the whole machine, for one repetition; none where nothing can be read
 
   double operations_per_second() const { return 1e3 * operations / times.median(); }
+  double bytes_per_second() const { return 1e3 * bytes / times.median(); }
   double of_limit() const { return limit_ms / times.median(); }
 };
 
-/// A row of a sweep: measured, or impossible here.
+/// A further figure of a row, in a column of its own.
+struct Figure {
+  std::string name;             ///< "load", "images per second"
+  std::string unit;             ///< "ms"; empty for a plain number
+  std::optional<double> value;  ///< none: not measured
+};
+
+/// A row of a sweep: measured (one thing timed again and again, further figures, or both), or impossible here.
 struct ResultRow {
   std::vector<std::string> setting;  ///< "2000", "f32", "cpu:1"
   std::optional<Measured> measured;
-  std::string impossible;  ///< why, when nothing was measured
+  std::string impossible;            ///< why, when nothing was measured
+  std::vector<Figure> figures = {};  ///< no two of one name; rows may have different ones
+};
+
+/// A line of a chart.
+struct Curve {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  ///< x and y, x ascending
+};
+
+struct Axis {
+  std::string label;
+  std::string unit;  ///< empty for a plain number
+};
+
+struct Chart {
+  std::string title;
+  Axis x;
+  Axis y;
+  std::vector<Curve> curves;
 };
 
 /// What the figures of a result depend on beside the program.
@@ -47,10 +75,17 @@ struct Result {
   double others = 0;                 ///< processors that others kept busy meanwhile, on average
   std::vector<std::string> remarks;  ///< sentences
   Environment environment;
+  std::string drawn = {};  ///< the figure that is drawn as bars; empty: the rate, or its part of the limit
+  std::vector<Chart> charts = {};
 };
 
 /// True when others kept so much of the machine busy that the figures are in doubt.
 bool was_busy(const Result& result);
+
+/// The further figures of all rows, each once, in the order in which they appear; without values.
+std::vector<Figure> figure_columns(const Result& result);
+/// A row's figure of that name; null when it has none.
+const Figure* find_figure(const ResultRow& row, const std::string& name);
 
 /// As one JSON object, with every figure and its unit in the name.
 std::string json_text(const Result& result);

@@ -5,11 +5,10 @@
 
 #include "telar/bench/limits.h"
 #include "telar/bench/products.h"
-#include "telar/bench/report.h"
 #include "telar/cli/bench.h"
+#include "telar/cli/experiment.h"
 #include "telar/cli/result_text.h"
 #include "telar/cli/table.h"
-#include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/observe/stop_request.h"
 
@@ -20,9 +19,7 @@ namespace {
 struct ProductArguments {
   bench::SweepOptions options;
   std::vector<std::string> precisions{"f32"};
-  std::string json;
-  std::string csv;
-  std::string html;
+  ResultFiles files;
 };
 
 using Measure = bench::Result (*)(const bench::SweepOptions&);
@@ -36,10 +33,7 @@ int run(ProductArguments arguments, Measure measure) {
   options.stop_requested = [&stop] { return stop.requested(); };
   options.say = [](const std::string& text) { std::cerr << "measuring " << text << " …\n"; };
   const bench::Result result = measure(options);
-  std::cout << result_text(result) << std::flush;
-  if (!arguments.json.empty()) write_file(arguments.json, json_text(result));
-  if (!arguments.csv.empty()) write_file(arguments.csv, csv_text(result));
-  if (!arguments.html.empty()) write_file(arguments.html, bench::report_page(result));
+  publish(result, arguments.files);
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
@@ -53,9 +47,7 @@ void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& argument
   verb.add_option("--reps", arguments->options.repetitions,
                   "At least so many repetitions of each, and more until a second is over (10)")
       ->check(CLI::Range(1, 1'000'000));
-  verb.add_option("--json", arguments->json, "Write the figures to this file");
-  verb.add_option("--csv", arguments->csv, "Write them to this file as a table");
-  verb.add_option("--html", arguments->html, "Write them to this file as a page for a browser");
+  add_result_files(verb, arguments->files);
 }
 
 constexpr const char* kAbout =

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "telar/cli/table.h"
 
@@ -25,20 +26,76 @@ std::string bar(double part) {
   return text;
 }
 
-std::vector<std::string> cells_of(const Measured& measured, bool energy) {
-  const bench::Times& times = measured.times;
-  std::vector<std::string> cells = {
-      fmt::format("{:.3f}", times.median()),
-      fmt::format("{:.3f}–{:.3f}", times.min(), times.max()),
-      std::to_string(times.milliseconds.size()),
-      scaled(measured.operations, "FLOP"),
-      scaled(measured.bytes, "B"),
-      scaled(measured.operations_per_second(), "FLOP/s"),
-      measured.limit_ms > 0 ? fmt::format("{:.2f}{}", measured.of_limit(), measured.suspect ? " suspect" : "")
-                            : "",
-      measured.limit_ms > 0 ? bar(measured.of_limit()) : ""};
-  if (energy) cells.push_back(measured.joules ? fmt::format("{:.3g}", *measured.joules) : "");
-  return cells;
+/// Four digits that count, without an exponent: "0.01234", "1.234", "123456".
+std::string number_text(double number) {
+  const double size = std::abs(number);
+  const int before = size > 0 ? static_cast<int>(std::floor(std::log10(size))) + 1 : 1;
+  return fmt::format("{:.{}f}", number, number == std::floor(number) ? 0 : std::clamp(4 - before, 0, 9));
+}
+
+std::string figure_text(const ResultRow& row, const std::string& name) {
+  const bench::Figure* figure = find_figure(row, name);
+  if (figure == nullptr) return "";
+  return figure->value ? number_text(*figure->value) : "—";
+}
+
+std::string figure_bar(const ResultRow& row, const Result& result) {
+  const auto value_of = [&](const ResultRow& of) {
+    const bench::Figure* figure = find_figure(of, result.drawn);
+    return figure == nullptr ? 0 : figure->value.value_or(0);
+  };
+  double longest = 0;
+  for (const ResultRow& other : result.rows) longest = std::max(longest, value_of(other));
+  return value_of(row) > 0 ? bar(value_of(row) / longest) : "";
+}
+
+std::string rate_text(const Measured& measured) {
+  if (measured.operations > 0) return scaled(measured.operations_per_second(), "FLOP/s");
+  return measured.bytes > 0 ? scaled(measured.bytes_per_second(), "B/s") : "";
+}
+
+/// A column of the table, and what a row says in it.
+struct Column {
+  std::string name;
+  std::function<std::string(const ResultRow&)> text;
+};
+
+/// The columns beside the settings in which any row says something.
+std::vector<Column> columns_of(const Result& result) {
+  const auto measured = [](auto text) {
+    return [text](const ResultRow& row) { return row.measured ? text(*row.measured) : std::string(); };
+  };
+  const auto limited = [](auto text) {
+    return [text](const ResultRow& row) {
+      return row.measured && row.measured->limit_ms > 0 ? text(*row.measured) : std::string();
+    };
+  };
+  std::vector<Column> columns = {
+      {"median ms", measured([](const Measured& m) { return number_text(m.times.median()); })},
+      {"min–max", measured([](const Measured& m) {
+         return number_text(m.times.min()) + "–" + number_text(m.times.max());
+       })},
+      {"times", measured([](const Measured& m) { return std::to_string(m.times.milliseconds.size()); })},
+      {"operations",
+       measured([](const Measured& m) { return m.operations > 0 ? scaled(m.operations, "FLOP") : ""; })},
+      {"bytes", measured([](const Measured& m) { return m.bytes > 0 ? scaled(m.bytes, "B") : ""; })},
+      {"rate", measured(rate_text)},
+      {"of its limit", limited([](const Measured& m) {
+         return fmt::format("{:.2f}{}", m.of_limit(), m.suspect ? " suspect" : "");
+       })},
+      {"0 ........ limit", limited([](const Measured& m) { return bar(m.of_limit()); })},
+      {"J each",
+       measured([](const Measured& m) { return m.joules ? fmt::format("{:.3g}", *m.joules) : ""; })}};
+  for (const bench::Figure& figure : figure_columns(result)) {
+    columns.push_back({figure.unit.empty() ? figure.name : fmt::format("{} {}", figure.name, figure.unit),
+                       [name = figure.name](const ResultRow& row) { return figure_text(row, name); }});
+  }
+  columns.push_back({result.drawn, [&result](const ResultRow& row) { return figure_bar(row, result); }});
+  std::erase_if(columns, [&](const Column& column) {
+    return std::all_of(result.rows.begin(), result.rows.end(),
+                       [&](const ResultRow& row) { return column.text(row).empty(); });
+  });
+  return columns;
 }
 
 }  // namespace
@@ -56,25 +113,23 @@ std::string scaled(double number, const std::string& unit) {
 }
 
 std::string result_text(const Result& result) {
-  const bool energy = !result.energy_source.empty();
+  const std::vector<Column> columns = columns_of(result);
   std::vector<std::vector<std::string>> rows = {result.settings};
-  for (const char* name :
-       {"median ms", "min–max", "times", "operations", "bytes", "rate", "of its limit", "0 ........ limit"})
-    rows[0].push_back(name);
-  if (energy) rows[0].push_back("J each");
+  for (const Column& column : columns) rows[0].push_back(column.name);
   std::string impossible;
   for (const ResultRow& row : result.rows) {
     rows.push_back(row.setting);
-    if (row.measured) {
-      for (std::string& cell : cells_of(*row.measured, energy)) rows.back().push_back(std::move(cell));
-    } else {
+    if (!row.impossible.empty()) {
       rows.back().push_back("—");
       impossible += fmt::format("{}: not measured: {}.\n", fmt::join(row.setting, ", "), row.impossible);
+      continue;
     }
+    for (const Column& column : columns) rows.back().push_back(column.text(row));
   }
   std::string text = result.title + "\n\n" + table_text(rows, result.settings.size()) + "\n" + impossible;
   for (const std::string& remark : result.remarks) text += remark + "\n";
-  if (energy) text += fmt::format("Energy of the whole machine: {}.\n", result.energy_source);
+  if (!result.energy_source.empty())
+    text += fmt::format("Energy of the whole machine: {}.\n", result.energy_source);
   if (bench::was_busy(result)) {
     text += fmt::format(
         "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt. Run "

@@ -50,6 +50,21 @@ TEST(Report, OfAResultHasItsRowsAndRates) {
   EXPECT_EQ(chart.at("series").at(0).at("points").at(0), nlohmann::json({0, 2.0, 1.0, 4.0}));
 }
 
+TEST(Report, OfAResultWithFurtherFiguresDrawsTheOneThatItNames) {
+  Result result{"train", "Training", {"environment", "precision"}, {}, "", 0, {}, {}, "images per second"};
+  result.rows.push_back({{"cpu:1", "f32"}, std::nullopt, "", {{"images per second", "images/s", 10}}});
+  result.rows.push_back({{"gpu", "f32"}, std::nullopt, "there is none"});
+  result.charts.push_back({"Accuracy", {"samples", ""}, {"accuracy", ""}, {{"cpu:1", {{10, 0.5}}}}});
+  const auto section = data_of(report_page(result)).at("sections").at(0);
+  const auto table = section.at("tables").at(0);
+  EXPECT_EQ(table.at("columns").at(2),
+            nlohmann::json({{"name", "images per second"}, {"unit", "images/s"}, {"number", true}}));
+  EXPECT_EQ(table.at("rows"), nlohmann::json({{"cpu:1", "f32", 10, ""},
+                                              {"gpu", "f32", nullptr, "not measured: there is none"}}));
+  EXPECT_EQ(section.at("charts").at(0).at("series").at(0).at("points"), nlohmann::json({{0, 10}}));
+  EXPECT_EQ(section.at("charts").at(1).at("series").at(0).at("name"), "cpu:1");
+}
+
 TEST(Report, RunsStandInOneChart) {
   const TempFolder folder;
   std::string metrics;
@@ -88,8 +103,9 @@ TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
   test::expect_error([&] { report_page({folder / "text.txt"}, ""); }, {"text.txt"});
   test::expect_error([&] { report_page({folder / "empty"}, ""); }, {"empty", "job.yaml"});
   test::expect_error([&] { report_page({folder / "missing.json"}, ""); }, {"missing.json"});
-  write_text(folder / "rows.json",
-             R"({"experiment": "matmul", "environment": {}, "rows": [{"side": 5, "median_ms": 1}, 7]})");
+  write_text(
+      folder / "rows.json",
+      R"({"experiment": "matmul", "environment": {}, "settings": ["side"], "rows": [{"side": 5, "median_ms": 1}, 7]})");
   test::expect_error([&] { report_page({folder / "rows.json"}, ""); },
                      {"rows.json", "not as telar writes it"});
   const auto odd = add_run(folder, "odd",

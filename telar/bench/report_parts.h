@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+/// Parts of the data that the page of a report draws (report.html says how).
+namespace telar::bench::report {
+
+using Json = nlohmann::ordered_json;
+
+/// A column of a table; a `number` stands at the right.
+inline Json column(const std::string& name, const std::string& unit, bool number) {
+  return {{"name", name}, {"unit", unit}, {"number", number}};
+}
+
+/// A number of a JSON object, or null.
+inline Json number_of(const Json& object, const std::string& name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? *found : Json();
+}
+
+/// True for what `telar bench … --json` writes.
+bool is_result(const Json& json);
+/// The section of a result: a table, a bar chart of its rates or of the figure that it says is to be drawn, its own charts.
+Json section_of_result(const Json& result);
+
+}  // namespace telar::bench::report

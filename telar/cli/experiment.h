@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "telar/bench/result.h"
+
+namespace telar::cli {
+
+/// The files that an experiment writes beside its text; empty: not asked for.
+struct ResultFiles {
+  std::string json;
+  std::string csv;
+  std::string html;
+};
+
+/// --json, --csv and --html of a verb. `files` must live as long as the verb's action.
+void add_result_files(CLI::App& verb, ResultFiles& files);
+
+/// Prints a result, and writes the files that were asked for. Throws Error (run) for one that cannot be written.
+void publish(const bench::Result& result, const ResultFiles& files);
+
+}  // namespace telar::cli
