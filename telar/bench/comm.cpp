@@ -258,7 +258,7 @@ class Steps {
         Measured{times_, 0, 0, single == nullptr ? 0 : single->median(), false, std::nullopt},
         "",
         {{"images per second", "", 1e3 * static_cast<double>(workload_.options.batch) / times_.median()},
-         {"of one", "", single == nullptr ? 1 : scale * single->median() / times_.median()}}};
+         {"× one", "", single == nullptr ? 1 : scale * single->median() / times_.median()}}};
     if (single == nullptr) return row;
     double seconds = 0;
     for (const double time : times_.milliseconds) seconds += time / 1e3;
@@ -292,13 +292,12 @@ Times add_steps(Result& result, const CommOptions& options) {
   result.rows.push_back(single.row("1 thread", nullptr));
   result.rows.push_back(
       mirrored.row(fmt::format("{} replicas × 1 thread", options.replicas), &single.times()));
-  const Result pipeline = measure_pipeline(
+  const size_t before = result.rows.size();
+  add_pipeline_rows(
+      result,
       {.workload = options.workload, .stages = options.replicas, .rounds = 2, .seconds = options.seconds});
-  for (const ResultRow& row : pipeline.rows) {
-    result.rows.push_back(row);
-    result.rows.back().setting.front() = "step, " + row.setting.front();
-  }
-  result.remarks.insert(result.remarks.end(), pipeline.remarks.begin(), pipeline.remarks.end());
+  for (size_t i = before; i < result.rows.size(); ++i)
+    result.rows[i].setting.front() = "step, " + result.rows[i].setting.front();
   return single.times();
 }
 

@@ -67,14 +67,13 @@ ResultRow row_of(const std::string& what, const std::string& by, const Times& ti
   return {{what, by},
           Measured{times, 0, 0, 0, false, std::nullopt},
           "",
-          {{"images per second", "", rate}, {"of one", "", rate / single_rate}}};
+          {{"images per second", "", rate}, {"× one", "", rate / single_rate}}};
 }
 
 }  // namespace
 
-Result measure_pipeline(const PipelineOptions& options) {
+void add_pipeline_rows(Result& result, const PipelineOptions& options) {
   check(options);
-  const MachineWatch watch;
   Workload workload = make_workload(options.workload);
   workload.options.batch = options.batch;
   const TrainingStep step = make_training_step(workload.model, workload.options);
@@ -104,26 +103,14 @@ Result measure_pipeline(const PipelineOptions& options) {
     times.pipeline.milliseconds.push_back(time_calls(options.seconds, pipeline_step).median());
   }
 
-  Result result{"pipeline",
-                fmt::format("Training steps of {} by a pipeline", options.workload),
-                {"step", "by"},
-                {},
-                "",
-                0,
-                {},
-                {},
-                "images per second"};
   const double single_rate = 1e3 * static_cast<double>(options.batch) / times.single.median();
   const std::string threads = threads_text(options.threads);
   const std::string whole = fmt::format("batch {}", options.batch);
-  result.rows = {
-      row_of(whole, threads, times.single, options.batch, single_rate),
-      row_of(fmt::format("batch {}", micro_batch), threads, times.micro_batch, micro_batch, single_rate),
-      row_of(fmt::format("{} in {} micro-batches", whole, options.micro_batches),
-             fmt::format("{} stages × {}", options.stages, threads), times.pipeline, options.batch,
-             single_rate)};
-  result.rows.front().figures.push_back({"processor time", "ms", processor_ms(single_step)});
-  ResultRow& last = result.rows.back();
+  ResultRow first = row_of(whole, threads, times.single, options.batch, single_rate);
+  first.figures.push_back({"processor time", "ms", processor_ms(single_step)});
+  ResultRow last = row_of(fmt::format("{} in {} micro-batches", whole, options.micro_batches),
+                          fmt::format("{} stages × {}", options.stages, threads), times.pipeline,
+                          options.batch, single_rate);
   last.figures.push_back({"processor time", "ms", processor_ms(pipeline_step)});
   const Bubble bubble = *pipeline.bubble();
   last.figures.push_back({"bubble", "", bubble.measured});
@@ -135,12 +122,29 @@ Result measure_pipeline(const PipelineOptions& options) {
     micro_batches_ms += 1e3 * cost.micro_batches;
   }
   last.measured->limit_ms = batch_ms / static_cast<double>(options.stages);
-  result.remarks = {
-      fmt::format(
-          "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms "
-          "over the micro-batches; the pipeline's limit is the former shared out over its stages.",
-          batch_ms, threads, micro_batches_ms),
-      fmt::format("Stages begin at {}.", cut_text(pipeline.program()))};
+  result.rows.push_back(first);
+  result.rows.push_back(
+      row_of(fmt::format("batch {}", micro_batch), threads, times.micro_batch, micro_batch, single_rate));
+  result.rows.push_back(last);
+  result.remarks.push_back(fmt::format(
+      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms "
+      "over the micro-batches; the pipeline's limit is the former shared out over its stages.",
+      batch_ms, threads, micro_batches_ms));
+  result.remarks.push_back(fmt::format("Stages begin at {}.", cut_text(pipeline.program())));
+}
+
+Result measure_pipeline(const PipelineOptions& options) {
+  const MachineWatch watch;
+  Result result{"pipeline",
+                fmt::format("Training steps of {} by a pipeline", options.workload),
+                {"step", "by"},
+                {},
+                "",
+                0,
+                {},
+                {},
+                "images per second"};
+  add_pipeline_rows(result, options);
   watch.finish(result);
   return result;
 }

@@ -19,5 +19,7 @@ struct PipelineOptions {
 /// Training steps of a pipeline beside those of one device with one stage's threads, and beside what they cannot go below; of each round a
 /// median. The last row is the pipeline's, with its bubble. Throws Error (user) for options out of range, and as balanced_pipeline does.
 Result measure_pipeline(const PipelineOptions& options);
+/// The same rows and remarks, with the settings "step" and "by", added to another result.
+void add_pipeline_rows(Result& result, const PipelineOptions& options);
 
 }  // namespace telar::bench
