@@ -4,6 +4,7 @@
 //   bench_step --workload mlp128 --profile
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "telar/bench/timing.h"
 #include "telar/bench/workloads.h"
 #include "telar/core/error.h"
+#include "telar/io/safetensors.h"
 #include "telar/observe/hardware.h"
 #include "telar/observe/process.h"
 
@@ -26,6 +28,7 @@ using namespace telar::bench;
 
 struct Options {
   std::string workload;
+  std::string check;
   double seconds = 1;
   int threads = 2;
   int replicas = 1;
@@ -62,6 +65,34 @@ void print_profile(Session& session, const Samples& samples) {
   }
 }
 
+/// Writes the weights and the batch to a file, and prints the losses of 20 steps from there: what a peer must find, too.
+void print_losses(const Options& options, Session& session, const Samples& samples,
+                  const Workload& workload) {
+  constexpr int kSteps = 20;
+  std::vector<NamedTensor> tensors;
+  for (const std::string& name : session.state_names()) {
+    if (name.find('/') == std::string::npos)
+      tensors.push_back({name, session.state_shape(name), session.read_state(name)});
+  }
+  std::vector<int64_t> extents{workload.options.batch};
+  for (size_t i = 0; i < workload.model.sample.rank(); ++i) extents.push_back(workload.model.sample[i]);
+  tensors.push_back({"batch/x", Shape(extents), samples.x});
+  tensors.push_back(
+      {"batch/label", Shape({workload.options.batch}), {samples.labels.begin(), samples.labels.end()}});
+  OutputFile file(options.check, OutputFile::Mode::truncate);
+  write_safetensors(file, tensors);
+  // Small, so that a difference of rounding stays one: a residual network at its usual rate makes 1e-7 into 1e-2 within five steps.
+  constexpr float kRate = 1e-5F;
+  std::vector<double> losses;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const StepResult result =
+        session.train(samples.view(), {.learning_rate = kRate, .step = step, .epoch = 0});
+    losses.push_back(result.metrics.front() / static_cast<double>(workload.options.batch));
+  }
+  print({{"kind", "losses"}, {"workload", options.workload}, {"learning_rate", kRate}, {"losses", losses}},
+        true);
+}
+
 std::string date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -81,6 +112,7 @@ void run(const Options& options) {
   const auto step = [&] {
     session->train(samples.view(), {.learning_rate = 1e-4F, .step = ++number, .epoch = 0});
   };
+  if (!options.check.empty()) return print_losses(options, *session, samples, workload);
   if (options.profile) {
     step();
     print_profile(*session, samples);
@@ -132,9 +164,10 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Times a training step of Telar with the batch in memory");
-  app.add_option("--workload", options.workload,
-                 "mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3 or resnet34_3x3_bf16")
+  app.add_option("--workload", options.workload, fmt::format("{}", fmt::join(workload_names(), ", ")))
       ->required();
+  app.add_option("--check", options.check,
+                 "write weights and batch to this file, and print the losses of 20 steps in place of times");
   app.add_option("--seconds", options.seconds, "at least so long, and at least 10 steps");
   app.add_option("--threads", options.threads, "of each replica");
   app.add_option("--replicas", options.replicas, "with more than 1: mirrored, the same batch for each");

@@ -17,12 +17,15 @@ import torch_models
 from timing import memory, print_environment, print_line, print_times, time_steps
 
 
+LEARNING_RATE = 1e-5
+
+
 def adam(parameters, fused):
-    return torch.optim.Adam(parameters, lr=1e-3, fused=fused)
+    return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=fused)
 
 
 def momentum(parameters, fused):
-    return torch.optim.SGD(parameters, lr=1e-2, momentum=0.9, fused=fused)
+    return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=0.9, fused=fused)
 
 
 # model, shape of the input, optimizer, bf16 compute
@@ -31,17 +34,26 @@ WORKLOADS = {
     "mlp128": (torch_models.mlp, (128, 784), adam, False),
     "convnet": (torch_models.convnet, (64, 1, 28, 28), adam, False),
     "resnet34_7x7": (lambda: torch_models.ResNet34("7x7"), (32, 3, 32, 32), momentum, False),
+    "resnet34_7x7_bf16": (lambda: torch_models.ResNet34("7x7"), (32, 3, 32, 32), momentum, True),
     "resnet34_3x3": (lambda: torch_models.ResNet34("3x3"), (32, 3, 32, 32), momentum, False),
     "resnet34_3x3_bf16": (lambda: torch_models.ResNet34("3x3"), (32, 3, 32, 32), momentum, True),
+    "resnet34_128": (lambda: torch_models.ResNet34("7x7"), (8, 3, 128, 128), momentum, False),
+    "resnet34_128_bf16": (lambda: torch_models.ResNet34("7x7"), (8, 3, 128, 128), momentum, True),
 }
 
 
-def make_step(workload, channels_last, fused):
+def make_step(workload, channels_last, fused, start=None):
+    """A function that makes one step and returns its loss. `start`: (weights by name, x, y) to begin with; else random ones."""
     build, shape, make_optimizer, bf16 = WORKLOADS[workload]
     torch.manual_seed(1)
     model = build().train()
     x = torch.randn(shape)
     y = torch.randint(0, 10, (shape[0],))
+    if start is not None:
+        weights, x, y = start
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(weights[name])
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last)
@@ -55,6 +67,7 @@ def make_step(workload, channels_last, fused):
             loss = loss_of(model(x), y)
         loss.backward()
         optimizer.step()
+        return loss
 
     return step
 

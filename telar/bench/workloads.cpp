@@ -17,9 +17,9 @@ Workload mlp(int64_t batch) {
           {.batch = batch, .optimizer = AdamOptions{}}};
 }
 
-Workload resnet34(const std::string& stem, Precision precision) {
-  return {make_model("resnet34", {{"stem", stem}}, {3, 32, 32}, 10),
-          {.batch = 32, .optimizer = SgdOptions{.momentum = 0.9}, .precision = precision}};
+Workload resnet34(const std::string& stem, int64_t side, int64_t batch, Precision precision) {
+  return {make_model("resnet34", {{"stem", stem}}, {3, side, side}, 10),
+          {.batch = batch, .optimizer = SgdOptions{.momentum = 0.9}, .precision = precision}};
 }
 
 const std::map<std::string, Workload (*)()>& table() {
@@ -31,9 +31,12 @@ const std::map<std::string, Workload (*)()>& table() {
          return Workload{make_model("convnet", {}, {1, 28, 28}, 10),
                          {.batch = 64, .optimizer = AdamOptions{}}};
        }},
-      {"resnet34_7x7", [] { return resnet34("7x7", Precision::f32); }},
-      {"resnet34_3x3", [] { return resnet34("3x3", Precision::f32); }},
-      {"resnet34_3x3_bf16", [] { return resnet34("3x3", Precision::bf16); }},
+      {"resnet34_7x7", [] { return resnet34("7x7", 32, 32, Precision::f32); }},
+      {"resnet34_7x7_bf16", [] { return resnet34("7x7", 32, 32, Precision::bf16); }},
+      {"resnet34_3x3", [] { return resnet34("3x3", 32, 32, Precision::f32); }},
+      {"resnet34_3x3_bf16", [] { return resnet34("3x3", 32, 32, Precision::bf16); }},
+      {"resnet34_128", [] { return resnet34("7x7", 128, 8, Precision::f32); }},
+      {"resnet34_128_bf16", [] { return resnet34("7x7", 128, 8, Precision::bf16); }},
   };
   return workloads;
 }

@@ -16,7 +16,8 @@ struct Workload {
   int64_t classes = 10;
 };
 
-/// mlp32, mlp128, convnet, resnet34_7x7, resnet34_3x3, resnet34_3x3_bf16. Throws Error (user) for another name.
+/// mlp32, mlp128, convnet; resnet34_7x7 and resnet34_3x3 (the stem) on 32 images of 32×32, resnet34_128 (7×7) on 8 of 128×128, each also
+/// as …_bf16. Throws Error (user) for another name.
 Workload make_workload(const std::string& name);
 std::vector<std::string> workload_names();
 
