@@ -1,27 +1,19 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "telar/train/child_process.h"
+
 namespace telar {
 
-/// Processes of this machine that are started, watched, started again when they die, and ended together. Each writes to a log file of its
-/// own, and is in a process group of its own, so that Ctrl-C reaches the one that started it alone.
+/// Processes of this machine that are started, watched, started again when they die, and ended together.
 class LocalProcesses {
  public:
-  struct Start {
-    std::string name;                                ///< "worker 1"
-    std::vector<std::string> words;                  ///< program and arguments
-    std::map<std::string, std::string> environment;  ///< beside this process's own
-    std::filesystem::path log;
-  };
-
   /// `say` is told of deaths and restarts, from any thread.
   explicit LocalProcesses(std::function<void(const std::string&)> say);
   /// Ends all: SIGTERM, and SIGKILL for those that have not ended 10 s later.
@@ -30,7 +22,7 @@ class LocalProcesses {
   LocalProcesses& operator=(const LocalProcesses&) = delete;
 
   /// Throws Error (run) when it cannot be started.
-  void start(Start what);
+  void start(ChildStart what);
   /// From now on nothing is started again.
   void let_end();
   /// Waits up to `seconds` until all have ended. True when they have.
@@ -41,7 +33,7 @@ class LocalProcesses {
  private:
   using Clock = std::chrono::steady_clock;
   struct Process {
-    Start what;
+    ChildStart what;
     int pid = -1;  ///< -1: not running
     int quick_deaths = 0;
     Clock::time_point started;

@@ -15,7 +15,11 @@ LogObserver::LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tens
 
 void LogObserver::write(const std::string& kind, const TrainingState& state, int64_t epoch,
                         const std::vector<std::pair<std::string, double>>& values) {
-  std::vector<MetricField> fields = {{"kind", kind}, {"step", state.step}, {"epoch", epoch}};
+  std::vector<MetricField> fields = {{"kind", kind},
+                                     {"step", state.step},
+                                     {"epoch", epoch},
+                                     {"samples", state.samples},
+                                     {"seconds", state.seconds}};
   for (const auto& [name, value] : values) {
     fields.emplace_back(name, value);
     if (tensorboard_ != nullptr) tensorboard_->add_scalar(kind + "/" + name, state.step, value);

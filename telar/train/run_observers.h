@@ -14,8 +14,9 @@
 namespace telar {
 
 /// Writes metrics.jsonl, and TensorBoard events where wanted: every `every` steps and each epoch.
-/// Steps: {"kind": "step", "step", "epoch", "loss", …, "learning_rate", "images_per_second"}; epochs: {"kind": "epoch", "step",
-/// "epoch", "train_loss", …, "validation_loss", …}. Epochs count from 1.
+/// Steps: {"kind": "step", "step", "epoch", "samples", "seconds", "loss", …, "learning_rate", "images_per_second"}; epochs: {"kind":
+/// "epoch", "step", "epoch", "samples", "seconds", "train_loss", …, "validation_loss", …}. Epochs count from 1; samples and seconds
+/// are those of all training steps of the run so far, also of a resumed one (validation takes none of the seconds).
 class LogObserver final : public TrainingObserver {
  public:
   LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,

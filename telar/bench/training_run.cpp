@@ -1,0 +1,195 @@
+#include "telar/bench/training_run.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+#include "telar/train/child_process.h"
+
+namespace telar::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLook = 200ms;  // rarely enough not to slow down what is measured
+constexpr auto kPatience = 60s;
+
+/// A process that does not outlive this object.
+class Child {
+ public:
+  explicit Child(const ChildStart& what) : id_(start_child(what)) {}
+  ~Child() {
+    if (id_ < 0) return;
+    kill();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// As waitpid() gives it, when it has ended.
+  std::optional<int> ended() {
+    int status = 0;
+    if (::waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
+    id_ = -1;
+    return status;
+  }
+  void interrupt() const { ::kill(id_, SIGINT); }
+  /// Those that mpirun has started. mpirun itself would kill them soon after it was told, which may be in the middle of a checkpoint.
+  void interrupt_its_children() const {
+    std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", id_));
+    bool any = false;
+    for (pid_t child = 0; file >> child; any = true) ::kill(child, SIGINT);
+    if (!any) interrupt();
+  }
+  /// With all processes of its group.
+  void kill() {
+    ::kill(-id_, SIGKILL);
+    ::waitpid(id_, nullptr, 0);
+    id_ = -1;
+  }
+
+ private:
+  pid_t id_;
+};
+
+fs::path log_of(const TrainingStart& start) { return start.folder.string() + ".log"; }
+
+ChildStart child_of(const TrainingStart& start) {
+  std::vector<std::string> words;
+  if (start.processes > 1) {
+    words = {"mpirun", "-n", std::to_string(start.processes)};
+    if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+    if (start.processes > available_threads()) words.emplace_back("--oversubscribe");
+  }
+  for (const std::string& word : {start.program, std::string("train"), start.job.string(),
+                                  std::string("--quiet"), std::string("--output"), start.folder.string()})
+    words.push_back(word);
+  for (const std::string& setting : start.settings) {
+    words.emplace_back("--set");
+    words.push_back(setting);
+  }
+  words.insert(words.end(), start.options.begin(), start.options.end());
+  return {"the training", words, start.environment, log_of(start)};
+}
+
+/// The run's own sentence, which the command line prints as "error: …"; of several processes the first one's.
+std::string sentence_in(const fs::path& log, const std::string& ending) {
+  const std::string mark = "error: ";
+  std::ifstream file(log);
+  std::string sentence;
+  for (std::string line; std::getline(file, line);) {
+    if (sentence.empty() && line.starts_with(mark)) {
+      sentence = line.substr(mark.size());
+    } else if (!sentence.empty() && sentence.ends_with(':') && !line.empty()) {
+      sentence += " " + line;  // what it announces
+    }
+  }
+  if (sentence.empty()) {
+    sentence = "the training " + ending;
+    if (const std::string lines = last_lines(log, 5); !lines.empty()) sentence += ": " + lines;
+  }
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+/// The numbers of a JSON object by their names, those within objects as "outer/inner".
+std::map<std::string, double> numbers_in(const fs::path& summary) {
+  std::map<std::string, double> numbers;
+  std::ifstream file(summary);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object()) return numbers;
+  const auto flat = json.flatten();
+  for (const auto& [name, value] : flat.items())
+    if (value.is_number()) numbers[name.substr(1)] = value.get<double>();
+  return numbers;
+}
+
+/// Looks after a child until it has ended.
+class Wait {
+ public:
+  Wait(const TrainingStart& start, const TrainingWatch& watch)
+      : watch_(watch), processes_(start.processes), child_(child_of(start)), curve_(start.folder) {}
+
+  /// Null when it had to be killed.
+  std::optional<int> wait() {
+    Clock::time_point next_look = Clock::now() + kLook;
+    while (true) {
+      if (const auto status = child_.ended()) return status;
+      std::this_thread::sleep_for(10ms);
+      const auto now = Clock::now();
+      if (told_ && now - *told_ > kPatience) {
+        child_.kill();
+        return std::nullopt;
+      }
+      if (!told_ && watch_.stop_requested && watch_.stop_requested()) tell(TrainingRun::End::stopped);
+      if (now < next_look) continue;
+      look();
+      next_look = Clock::now() + kLook;
+    }
+  }
+  TrainingRun::End reason() const { return reason_; }
+
+ private:
+  void tell(TrainingRun::End reason) {
+    reason_ = reason;
+    told_ = Clock::now();
+    processes_ > 1 ? child_.interrupt_its_children() : child_.interrupt();
+  }
+
+  void look() {
+    const CurveWatch::News news = curve_.look();
+    if (news.step && watch_.progress) watch_.progress(*news.step);
+    for (const CurvePoint& epoch : news.epochs)
+      if (!told_ && watch_.enough && watch_.enough(epoch)) tell(TrainingRun::End::enough);
+  }
+
+  const TrainingWatch& watch_;
+  int processes_;
+  Child child_;
+  CurveWatch curve_;
+  TrainingRun::End reason_ = TrainingRun::End::finished;  ///< why it was told to end
+  std::optional<Clock::time_point> told_;
+};
+
+}  // namespace
+
+std::optional<double> TrainingRun::figure(const std::string& name) const {
+  const auto found = figures.find(name);
+  return found == figures.end() ? std::nullopt : std::optional(found->second);
+}
+
+TrainingRun run_training(const TrainingStart& start, const TrainingWatch& watch) {
+  TrainingRun run;
+  try {
+    fs::create_directories(fs::absolute(start.folder).parent_path());
+    Wait wait(start, watch);
+    const std::optional<int> status = wait.wait();
+    run.end = wait.reason();
+    run.curve = read_curve(start.folder);
+    if (!status) {
+      run.end = TrainingRun::End::failed;
+      run.failure = fmt::format("the training did not end within {} s after it was told to stop",
+                                std::chrono::seconds(kPatience).count());
+    } else if (run.end == TrainingRun::End::finished && *status != 0) {
+      run.end = TrainingRun::End::failed;
+      run.failure = sentence_in(log_of(start), ending_text(*status));
+    } else {
+      run.figures = numbers_in(start.folder / "summary.json");
+    }
+  } catch (const std::exception& error) {
+    run.end = TrainingRun::End::failed;
+    run.failure = error.what();
+  }
+  return run;
+}
+
+}  // namespace telar::bench

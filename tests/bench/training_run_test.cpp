@@ -1,0 +1,143 @@
+#include "telar/bench/training_run.h"
+
+#include <gtest/gtest.h>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+#include "telar/observe/metrics_log.h"
+
+namespace telar::bench {
+namespace {
+
+using test::says;
+using test::sentence_of;
+using test::TempFolder;
+using test::write_text;
+
+/// A training of moments, in a folder of its own.
+TrainingStart small_training(const TempFolder& folder, std::vector<std::string> settings = {}) {
+  write_text(folder / "job.yaml",
+             "model: {name: mlp, options: {hidden: [8]}}\n"
+             "data: {source: synthetic, samples: 100, shape: [1, 4, 4], classes: 2}\n"
+             "training: {epochs: 3, batch: 16}\n"
+             "output: {tensorboard: false}\n");
+  settings.emplace_back("strategy.threads=1");
+  return {TELAR_CLI, folder / "job.yaml", std::move(settings), folder / "runs" / "one"};
+}
+
+TEST(TrainingRun, HasCurvesAndFigures) {
+  const TempFolder folder;
+  const TrainingRun run = run_training(small_training(folder), {});
+  ASSERT_EQ(run.failure, "");
+  EXPECT_EQ(run.end, TrainingRun::End::finished);
+  ASSERT_EQ(run.curve.steps.size(), 18U);  // 90 samples: 6 steps an epoch
+  ASSERT_EQ(run.curve.epochs.size(), 3U);
+  EXPECT_EQ(run.curve.steps[0].samples, 16);
+  EXPECT_EQ(run.curve.steps[5].samples, 90);
+  EXPECT_EQ(run.curve.epochs[2].samples, 270);
+  EXPECT_EQ(run.curve.epochs[2].epoch, 3);
+  EXPECT_TRUE(run.curve.epochs[2].accuracy);
+  EXPECT_GT(run.curve.steps[1].seconds, run.curve.steps[0].seconds);
+  EXPECT_EQ(run.curve.epochs[0].seconds, run.curve.steps[5].seconds) << "validation is no training";
+  EXPECT_EQ(run.figure("steps"), 18);
+  EXPECT_TRUE(run.figure("test_accuracy"));
+  EXPECT_FALSE(run.figure("no such figure"));
+}
+
+TEST(TrainingRun, ThatFailsSaysWhyInItsOwnWords) {
+  const TempFolder folder;
+  TrainingStart start = small_training(folder, {"training.batch=none"});
+  const TrainingRun mistaken = run_training(start, {});
+  EXPECT_EQ(mistaken.end, TrainingRun::End::failed);
+  EXPECT_TRUE(says(mistaken.failure, "training.batch")) << mistaken.failure;
+  EXPECT_TRUE(mistaken.curve.steps.empty());
+  start.program = (folder / "no-such-program").string();
+  EXPECT_TRUE(says(run_training(start, {}).failure, "cannot be started"));
+}
+
+TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
+  const TempFolder folder;
+  TrainingWatch watch;
+  watch.enough = [](const CurvePoint& epoch) { return epoch.epoch >= 2; };
+  const TrainingRun run = run_training(small_training(folder, {"training.epochs=1000000"}), watch);
+  ASSERT_EQ(run.failure, "");
+  EXPECT_EQ(run.end, TrainingRun::End::enough);
+  EXPECT_GE(run.curve.epochs.size(), 2U);
+  EXPECT_TRUE(run.figure("images_per_second")) << "what was measured stays";
+  EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "one" / "checkpoints"));
+}
+
+TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
+  const TempFolder folder;
+  bool stop = false;
+  TrainingWatch watch;
+  watch.progress = [&](const CurvePoint& newest) {
+    EXPECT_GT(newest.samples, 0);
+    stop = true;
+  };
+  watch.stop_requested = [&] { return stop; };
+  const TrainingRun run = run_training(small_training(folder, {"training.epochs=1000000"}), watch);
+  EXPECT_EQ(run.end, TrainingRun::End::stopped);
+  EXPECT_EQ(run.failure, "");
+  EXPECT_FALSE(run.curve.steps.empty());
+}
+
+TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
+  if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
+    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+  const TempFolder folder;
+  const std::vector<std::string> mirrored = {"strategy={name: mirrored, replicas: 1, threads: 1}"};
+  TrainingStart start = small_training(folder, mirrored);
+  start.settings.pop_back();
+  start.processes = 2;
+  const TrainingRun run = run_training(start, {});
+  ASSERT_EQ(run.failure, "");
+  EXPECT_EQ(run.curve.epochs.size(), 3U);
+  start.folder = folder / "runs" / "two";
+  start.settings.emplace_back("training.epochs=1000000");
+  TrainingWatch watch;
+  watch.enough = [](const CurvePoint& epoch) { return epoch.epoch >= 2; };
+  const TrainingRun stopped = run_training(start, watch);
+  EXPECT_EQ(stopped.failure, "");
+  EXPECT_EQ(stopped.end, TrainingRun::End::enough);
+  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun lets it write its summary";
+  start.folder = folder / "runs" / "three";
+  start.settings.emplace_back("training.batch=none");
+  EXPECT_TRUE(says(run_training(start, {}).failure, "training.batch"));
+}
+
+TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
+  const TempFolder folder;
+  const std::string good = R"({"kind":"step","step":1,"epoch":1,"samples":4,"seconds":0.5,"loss":2.0})"
+                           "\n";
+  write_text(folder / "metrics.jsonl", good +
+                                           R"({"kind":"step","step":2})"
+                                           "\n" +
+                                           good);
+  EXPECT_TRUE(says(sentence_of([&] { read_curve(folder.path()); }), "metrics.jsonl, line 2"));
+  write_text(folder / "metrics.jsonl", good + R"({"kind":"st)");
+  EXPECT_EQ(read_curve(folder.path()).steps.size(), 1U) << "a killed run leaves half a line";
+}
+
+TEST(Curve, IsWatchedWhileItGrows) {
+  const TempFolder folder;
+  CurveWatch watch(folder.path());
+  EXPECT_FALSE(watch.look().step) << "no log yet";
+  MetricsLog log(folder / "metrics.jsonl");
+  const auto append = [&](const char* kind, int64_t samples) {
+    log.append(
+        {{"kind", kind}, {"step", samples}, {"epoch", int64_t{1}}, {"samples", samples}, {"seconds", 1.0}});
+  };
+  append("step", 1);
+  append("step", 2);
+  append("epoch", 2);
+  append("step", 3);
+  const CurveWatch::News news = watch.look();
+  EXPECT_EQ(news.step->samples, 3) << "the newest";
+  ASSERT_EQ(news.epochs.size(), 1U);
+  EXPECT_EQ(news.epochs[0].samples, 2);
+  EXPECT_FALSE(watch.look().step) << "nothing new";
+}
+
+}  // namespace
+}  // namespace telar::bench
