@@ -111,6 +111,7 @@ class Session::Impl {
     const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
     const auto start = std::chrono::steady_clock::now();
+    begin_phases(inputs.waited_since.value_or(start), start);
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
@@ -120,6 +121,7 @@ class Session::Impl {
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
+    result.phases = end_phases(result.communication);
     return result;
   }
 
@@ -185,6 +187,21 @@ class Session::Impl {
     return all;
   }
 
+  void record_phases(int64_t steps) {
+    for (const auto& replica : replicas_) replica->record(steps);
+  }
+
+  std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const {
+    std::vector<TraceRow> rows;
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      if (replicas_[r]->timeline() == nullptr) continue;
+      const std::string name =
+          fmt::format("{} {}, {}", staged() ? "stage" : "replica", r, replicas_[r]->device().name());
+      for (TraceRow& row : replicas_[r]->timeline()->rows(name, zero)) rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
   Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
 
   std::vector<float> read(const std::string& name) const { return canonical(state_.find(name), shape(name)); }
@@ -236,6 +253,28 @@ class Session::Impl {
 
  private:
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
+
+  void begin_phases(std::chrono::steady_clock::time_point waited_since,
+                    std::chrono::steady_clock::time_point start) {
+    for (const auto& replica : replicas_) {
+      Timeline* timeline = replica->timeline();
+      if (timeline == nullptr) return;
+      timeline->begin(waited_since);
+      timeline->did(StepPhase::load, "waits for the batch", start);
+    }
+  }
+
+  /// What a replica spent in the group beyond the one that spent least was waiting for slower ones.
+  std::optional<PhaseTimes> end_phases(const CommunicationTime& communication) {
+    if (replicas_[0]->timeline() == nullptr) return std::nullopt;
+    const auto end = std::chrono::steady_clock::now();
+    std::vector<PhaseTimes> replicas;
+    for (const auto& replica : replicas_) replicas.push_back(replica->timeline()->end(end));
+    PhaseTimes mean = mean_of(replicas);
+    mean[StepPhase::exchange] -= communication.waiting;
+    mean[StepPhase::wait] += communication.waiting;
+    return mean;
+  }
 
   void on_each(const std::function<void(int)>& work) {
     try {
@@ -374,6 +413,10 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
 }
 std::vector<OperationTime> Session::profile(const BatchView& batch, const StepInputs& inputs) {
   return impl_->profile(batch, inputs);
+}
+void Session::record_phases(int64_t steps) { impl_->record_phases(steps); }
+std::vector<TraceRow> Session::trace(std::chrono::steady_clock::time_point zero) const {
+  return impl_->trace(zero);
 }
 int Session::replicas() const {
   const auto workers = static_cast<int>(impl_->program().workers.size());
