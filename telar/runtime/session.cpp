@@ -15,6 +15,7 @@
 #include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_threads.h"
+#include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
 
 namespace telar {
@@ -37,20 +38,6 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
 std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   if (spec.kind != "cpu") throw user_error("unknown device '{}'; this build has cpu", spec.kind);
   return make_cpu_device(spec.threads, spec.cores);
-}
-
-CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
-  CommunicationTime time;
-  time.exposed = steps[0].after_gradient_seconds;
-  for (const Replica::Step& step : steps) {
-    time.exposed = std::min(time.exposed, step.after_gradient_seconds);
-    time.waiting += step.after_gradient_seconds;
-    time.within_gradient += step.within_gradient_seconds;
-  }
-  const auto replicas = static_cast<double>(steps.size());
-  time.within_gradient /= replicas;
-  time.waiting = time.waiting / replicas - time.exposed;
-  return time;
 }
 
 size_t input_item_bytes(const Graph& graph, const char* name) {
@@ -111,7 +98,7 @@ class Session::Impl {
     const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
     const auto start = std::chrono::steady_clock::now();
-    begin_phases(inputs.waited_since.value_or(start), start);
+    begin_phases(replicas_, inputs.waited_since.value_or(start), start);
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
@@ -121,7 +108,7 @@ class Session::Impl {
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
-    result.phases = end_phases(result.communication);
+    result.phases = end_phases(replicas_, result.communication);
     return result;
   }
 
@@ -192,14 +179,7 @@ class Session::Impl {
   }
 
   std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const {
-    std::vector<TraceRow> rows;
-    for (size_t r = 0; r < replicas_.size(); ++r) {
-      if (replicas_[r]->timeline() == nullptr) continue;
-      const std::string name =
-          fmt::format("{} {}, {}", staged() ? "stage" : "replica", r, replicas_[r]->device().name());
-      for (TraceRow& row : replicas_[r]->timeline()->rows(name, zero)) rows.push_back(std::move(row));
-    }
-    return rows;
+    return trace_of(replicas_, staged() ? "stage" : "replica", zero);
   }
 
   Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
@@ -253,28 +233,6 @@ class Session::Impl {
 
  private:
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
-
-  void begin_phases(std::chrono::steady_clock::time_point waited_since,
-                    std::chrono::steady_clock::time_point start) {
-    for (const auto& replica : replicas_) {
-      Timeline* timeline = replica->timeline();
-      if (timeline == nullptr) return;
-      timeline->begin(waited_since);
-      timeline->did(StepPhase::load, "waits for the batch", start);
-    }
-  }
-
-  /// What a replica spent in the group beyond the one that spent least was waiting for slower ones.
-  std::optional<PhaseTimes> end_phases(const CommunicationTime& communication) {
-    if (replicas_[0]->timeline() == nullptr) return std::nullopt;
-    const auto end = std::chrono::steady_clock::now();
-    std::vector<PhaseTimes> replicas;
-    for (const auto& replica : replicas_) replicas.push_back(replica->timeline()->end(end));
-    PhaseTimes mean = mean_of(replicas);
-    mean[StepPhase::exchange] -= communication.waiting;
-    mean[StepPhase::wait] += communication.waiting;
-    return mean;
-  }
 
   void on_each(const std::function<void(int)>& work) {
     try {
