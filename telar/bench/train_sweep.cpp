@@ -68,9 +68,9 @@ double operations_of(const Job& job, const SampleSpec& spec) {
   return operations;
 }
 
-/// The accuracy of the training samples over time: of each fortieth of the steps, so that single batches do not hide it.
+/// The accuracy of the training samples over time: of each twentieth of the steps, so that single batches do not hide it.
 Curve accuracy_curve(const std::string& name, const TrainingCurve& curve) {
-  constexpr size_t kPoints = 40;
+  constexpr size_t kPoints = 20;
   const size_t window = std::max<size_t>(1, curve.steps.size() / kPoints);
   Curve line{name, {}};
   for (size_t begin = 0; begin + window <= curve.steps.size(); begin += window) {
