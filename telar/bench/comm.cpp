@@ -5,8 +5,11 @@
 #include <cmath>
 
 #include "telar/bench/crew.h"
+#include "telar/bench/machine_watch.h"
+#include "telar/bench/pipeline.h"
 #include "telar/bench/workloads.h"
 #include "telar/core/error.h"
+#include "telar/runtime/communication_time.h"
 
 namespace telar::bench {
 
@@ -33,6 +36,27 @@ class Gradients {
   std::span<std::byte> memory_;
 };
 
+/// A sum of gradients that is timed.
+struct Sum {
+  std::string what;
+  std::string by;
+  double moved_bytes = 0;  ///< that it must at least read and write, all threads together; 0: not known
+  Times times = {};
+  double limit_ms = 0;  ///< 0: it is the measurement of a limit itself, or none is known
+
+  ResultRow row() const {
+    return {{what, by}, Measured{times, 0, moved_bytes, limit_ms, false, std::nullopt}, "", {}};
+  }
+};
+
+/// What the replicas of a process came to.
+struct InProcessSums {
+  Sum add;           ///< each thread adds a row to one of its own, with no word to the others
+  Sum add_for_both;  ///< and writes the sum to both
+  Sum reduce_scatter;
+  Sum all_reduce;
+};
+
 void require_sum(std::span<const float> values, int replicas) {
   float sum = 0;
   for (int rank = 0; rank < replicas; ++rank) sum += static_cast<float>(rank + 1);
@@ -55,9 +79,9 @@ void check(const CommOptions& options) {
   }
 }
 
-/// The figure's bytes at the pace of `memory`, with the same number of threads.
-void set_limit(CommFigure& figure, const CommFigure& memory) {
-  figure.limit_ms = memory.times.median() * figure.moved_bytes / memory.moved_bytes;
+/// The sum's bytes at the pace of `memory`, with the same number of threads.
+void set_limit(Sum& sum, const Sum& memory) {
+  sum.limit_ms = memory.times.median() * sum.moved_bytes / memory.moved_bytes;
 }
 
 /// What the replicas of one process do.
@@ -67,21 +91,23 @@ class InProcess {
     for (int r = 0; r < options.replicas; ++r) gradients_.emplace_back(crew_.member(r), options.bytes);
   }
 
-  /// The figures of `figures` that one process alone has. In rounds: the pace of a machine may change, and is to change for all.
-  void measure(CommFigures& figures) {
+  /// In rounds: the pace of a machine may change, and is to change for all.
+  InProcessSums measure() {
     check_sums();
-    figures.memory = {{"memory: a += b", {}, 1.5 * all_bytes()},
-                      {"memory: a = b = a + b", {}, 2 * all_bytes()}};
-    figures.reduce_scatter = {"reduce-scatter", {}, all_bytes() + static_cast<double>(options_.bytes)};
-    figures.all_reduce = {"all-reduce", {}, 2 * all_bytes()};
+    const std::string by = fmt::format("{} threads", options_.replicas);
+    InProcessSums sums{{"memory: a += b", by, 1.5 * all_bytes()},
+                       {"memory: a = b = a + b", by, 2 * all_bytes()},
+                       {"reduce-scatter", by, all_bytes() + static_cast<double>(options_.bytes)},
+                       {"all-reduce", by, 2 * all_bytes()}};
     for (int round = 0; round < kRounds; ++round) {
-      time(figures.memory[0], [this](const Group& group) { add(group); });
-      time(figures.reduce_scatter, [this](Group& group) { exchange(group, of(group)); });
-      time(figures.memory[1], [this](const Group& group) { add_for_both(group); });
-      time(figures.all_reduce, [this](Group& group) { group.all_reduce(of(group).all()); });
+      time(sums.add, [this](const Group& group) { add(group); });
+      time(sums.reduce_scatter, [this](Group& group) { exchange(group, of(group)); });
+      time(sums.add_for_both, [this](const Group& group) { add_for_both(group); });
+      time(sums.all_reduce, [this](Group& group) { group.all_reduce(of(group).all()); });
     }
-    set_limit(figures.reduce_scatter, figures.memory[0]);
-    set_limit(figures.all_reduce, figures.memory[1]);
+    set_limit(sums.reduce_scatter, sums.add);
+    set_limit(sums.all_reduce, sums.add_for_both);
+    return sums;
   }
 
  private:
@@ -128,11 +154,11 @@ class InProcess {
     return {row.first(row.size() / 2), row.subspan(row.size() / 2, row.size() / 2)};
   }
 
-  void time(CommFigure& figure, const Crew::Work& work) {
+  void time(Sum& sum, const Crew::Work& work) {
     const Times times = crew_.time(
         options_.seconds / kRounds, [this](const Group& group) { of(group).fill(group.rank()); }, work);
-    figure.times.milliseconds.insert(figure.times.milliseconds.end(), times.milliseconds.begin(),
-                                     times.milliseconds.end());
+    sum.times.milliseconds.insert(sum.times.milliseconds.end(), times.milliseconds.begin(),
+                                  times.milliseconds.end());
   }
 
   const CommOptions& options_;
@@ -159,16 +185,16 @@ class BetweenProcesses {
         member_(processes.join(team_.member(0))),
         gradients_(*member_, options.bytes) {}
 
-  CommFigure library() {
+  Sum library() {
     return measure("MPI_Allreduce", [this] { processes_.library_all_reduce(gradients_.all()); });
   }
-  CommFigure ours() {
+  Sum ours() {
     return measure("all-reduce", [this] { exchange(*member_, gradients_); });
   }
 
  private:
   template <typename Work>
-  CommFigure measure(const std::string& name, const Work& work) {
+  Sum measure(const std::string& name, const Work& work) {
     const auto begin = [this] {
       gradients_.fill(processes_.rank());
       processes_.lowest(0);
@@ -179,7 +205,8 @@ class BetweenProcesses {
     // Rank 0 says how often, so that all do the same.
     int calls = std::max(10, static_cast<int>(1e3 * options_.seconds / time_calls(4, begin, work).median()));
     processes_.broadcast(std::as_writable_bytes(std::span(&calls, 1)));
-    return {name, slowest(processes_, time_calls(calls, begin, work)), 0, 0};
+    return {name, fmt::format("{} processes", processes_.size()), 0,
+            slowest(processes_, time_calls(calls, begin, work))};
   }
 
   const CommOptions& options_;
@@ -190,63 +217,148 @@ class BetweenProcesses {
 };
 
 /// Training steps of the workload: `replicas` of one thread in each process, with the workload's batch for each.
-StepFigure train_steps(const CommOptions& options, const std::string& name, int replicas,
-                       Processes* processes) {
-  Workload workload = make_workload(options.workload);
-  const int64_t batch = workload.options.batch * replicas;
-  workload.options.batch = batch * (processes == nullptr ? 1 : processes->size());
-  const auto session = make_session(workload, replicas, 1, processes);
-  const Samples samples(workload, batch);
-  StepFigure figure{name, {}, {}};
-  std::vector<CommunicationTime> steps;
-  const auto step = [&] {
-    const StepInputs inputs{.learning_rate = 1e-4F,
-                            .step = static_cast<int64_t>(steps.size()) + 1,
-                            .samples = workload.options.batch};
-    steps.push_back(session->train(samples.view(), inputs).communication);
-  };
-  int calls = std::max(10, static_cast<int>(1e3 * options.seconds /
-                                            time_calls(
-                                                4, [] {}, step)
-                                                .median()));
-  if (processes != nullptr) processes->broadcast(std::as_writable_bytes(std::span(&calls, 1)));
-  steps.clear();
-  figure.times = time_calls(
-      calls, [] {}, step);
-  if (processes != nullptr) {
-    figure.times = slowest(*processes, figure.times);
-    compare_over(*processes, steps);
+class Steps {
+ public:
+  Steps(const std::string& name, int replicas, Processes* processes)
+      : processes_(processes), workload_(make_workload(name)), each_(workload_.options.batch) {
+    const int64_t batch = each_ * replicas;
+    workload_.options.batch = batch * (processes == nullptr ? 1 : processes->size());
+    session_ = make_session(workload_, replicas, 1, processes);
+    samples_.emplace(workload_, batch);
   }
-  double total = 0;
-  for (const double time : figure.times.milliseconds) total += time / 1e3;
-  figure.parts = parts_of(steps, total);
-  return figure;
+
+  /// So many steps as take `seconds`, after a warm-up; at least 4. All processes do as many.
+  void measure(double seconds) {
+    std::vector<CommunicationTime> parts;
+    const auto step = [&] {
+      const StepInputs inputs{.learning_rate = 1e-4F, .step = ++number_, .samples = workload_.options.batch};
+      parts.push_back(session_->train(samples_->view(), inputs).communication);
+    };
+    const auto nothing = [] {};
+    int calls = std::max(4, static_cast<int>(1e3 * seconds / time_calls(4, nothing, step).median()));
+    if (processes_ != nullptr) processes_->broadcast(std::as_writable_bytes(std::span(&calls, 1)));
+    parts.clear();
+    Times times = time_calls(calls, nothing, step);
+    if (processes_ != nullptr) {
+      times = slowest(*processes_, times);
+      compare_over(*processes_, parts);
+    }
+    times_.milliseconds.insert(times_.milliseconds.end(), times.milliseconds.begin(),
+                               times.milliseconds.end());
+    parts_.insert(parts_.end(), parts.begin(), parts.end());
+  }
+
+  const Times& times() const { return times_; }
+
+  /// `single`: those of one replica alone; null when these are them.
+  ResultRow row(const std::string& by, const Times* single) const {
+    const double scale = static_cast<double>(workload_.options.batch) / static_cast<double>(each_);
+    ResultRow row{
+        {fmt::format("step, {} samples each", each_), by},
+        Measured{times_, 0, 0, single == nullptr ? 0 : single->median(), false, std::nullopt},
+        "",
+        {{"images per second", "", 1e3 * static_cast<double>(workload_.options.batch) / times_.median()},
+         {"× one", "", single == nullptr ? 1 : scale * single->median() / times_.median()}}};
+    if (single == nullptr) return row;
+    double seconds = 0;
+    for (const double time : times_.milliseconds) seconds += time / 1e3;
+    const CommunicationTime parts = parts_of(parts_, seconds);
+    row.figures.push_back({"in backward", "%", 100 * parts.within_gradient});
+    row.figures.push_back({"exposed", "%", 100 * parts.exposed});
+    row.figures.push_back({"waiting", "%", 100 * parts.waiting});
+    return row;
+  }
+
+ private:
+  Processes* processes_;
+  Workload workload_;
+  int64_t each_;  ///< samples of a replica
+  std::unique_ptr<Session> session_;
+  std::optional<Samples> samples_;
+  int64_t number_ = 0;
+  Times times_;
+  std::vector<CommunicationTime> parts_;
+};
+
+/// One thread, the replicas of this process, and a pipeline of as many stages.
+Times add_steps(Result& result, const CommOptions& options) {
+  constexpr int kRounds = 3;
+  Steps single(options.workload, 1, nullptr);
+  Steps mirrored(options.workload, options.replicas, nullptr);
+  for (int round = 0; round < kRounds; ++round) {
+    single.measure(options.seconds / kRounds);
+    mirrored.measure(options.seconds / kRounds);
+  }
+  result.rows.push_back(single.row("1 thread", nullptr));
+  result.rows.push_back(
+      mirrored.row(fmt::format("{} replicas × 1 thread", options.replicas), &single.times()));
+  const size_t before = result.rows.size();
+  add_pipeline_rows(
+      result,
+      {.workload = options.workload, .stages = options.replicas, .rounds = 2, .seconds = options.seconds});
+  for (size_t i = before; i < result.rows.size(); ++i)
+    result.rows[i].setting.front() = "step, " + result.rows[i].setting.front();
+  return single.times();
+}
+
+std::string comparison(const Sum& library, const Sum& ours, const InProcessSums& sums, int processes) {
+  const double median = library.times.median();
+  return fmt::format(
+      "MPI_Allreduce between {} processes takes {:.1f} times as long as our all-reduce between {}, {:.1f} "
+      "times "
+      "as our reduce-scatter, and {:.2f} times as our all-reduce between {} processes.",
+      processes, median / sums.all_reduce.times.median(), sums.all_reduce.by,
+      median / sums.reduce_scatter.times.median(), median / ours.times.median(), processes);
 }
 
 }  // namespace
 
-CommFigures measure_communication(const CommOptions& options, Processes* processes) {
+std::optional<Result> measure_communication(const CommOptions& options, Processes* processes) {
   check(options);
-  CommFigures figures;
-  const std::string one = fmt::format("{} replicas × 1 thread, 1 process", options.replicas);
-  if (processes == nullptr || processes->rank() == 0) {
-    InProcess threads(options);
-    threads.measure(figures);
-    figures.steps.push_back(train_steps(options, one, options.replicas, nullptr));
+  make_workload(options.workload);  // throws before anything is measured
+  const bool first = processes == nullptr || processes->rank() == 0;
+  const MachineWatch watch;
+  Result result{
+      "comm",
+      fmt::format("{} MiB of gradients on each replica; steps of {}", options.bytes >> 20, options.workload),
+      {"what", "by"},
+      {},
+      "",
+      0,
+      {},
+      {}};
+  InProcessSums sums;
+  Times single;
+  if (first) {
+    sums = InProcess(options).measure();
+    for (const Sum* sum : {&sums.add, &sums.add_for_both, &sums.reduce_scatter, &sums.all_reduce})
+      result.rows.push_back(sum->row());
+    single = add_steps(result, options);
   }
-  if (processes == nullptr) return figures;
-  processes->sleep_until_all_come();
-  {
-    BetweenProcesses between(options, *processes);
-    figures.processes = {between.library(), between.ours()};
-    if (processes->rank() == 0 && processes->size() == options.replicas) {
-      figures.processes[1].moved_bytes = figures.all_reduce.moved_bytes;
-      set_limit(figures.processes[1], figures.memory[1]);
+  if (processes != nullptr) {
+    processes->sleep_until_all_come();
+    {
+      BetweenProcesses between(options, *processes);
+      const Sum library = between.library();
+      Sum ours = between.ours();
+      if (first && processes->size() == options.replicas) {
+        ours.moved_bytes = sums.all_reduce.moved_bytes;
+        set_limit(ours, sums.add_for_both);
+      }
+      if (first) {
+        result.rows.push_back(library.row());
+        result.rows.push_back(ours.row());
+        result.remarks.push_back(comparison(library, ours, sums, processes->size()));
+      }
     }
+    Steps steps(options.workload, 1, processes);
+    steps.measure(options.seconds);
+    if (first)
+      result.rows.push_back(steps.row(fmt::format("{} processes × 1 thread", processes->size()), &single));
   }
-  const std::string many = fmt::format("1 replica × 1 thread, {} processes", processes->size());
-  figures.steps.push_back(train_steps(options, many, 1, processes));
-  return figures;
+  if (!first) return std::nullopt;
+  watch.finish(result);
+  return result;
 }
 
 }  // namespace telar::bench

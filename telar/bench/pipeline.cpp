@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "telar/bench/machine_watch.h"
 #include "telar/bench/workloads.h"
 #include "telar/core/error.h"
 #include "telar/runtime/operation_costs.h"
@@ -51,9 +52,27 @@ void check(const PipelineOptions& options) {
   within("the number of rounds", options.rounds, 1, 1000);
 }
 
+/// Of each round a median.
+struct PipelineTimes {
+  Times single;
+  Times micro_batch;  ///< of the single device, a step over as many samples as one micro-batch
+  Times pipeline;
+};
+
+std::string threads_text(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+
+ResultRow row_of(const std::string& what, const std::string& by, const Times& times, int64_t samples,
+                 double single_rate) {
+  const double rate = 1e3 * static_cast<double>(samples) / times.median();
+  return {{what, by},
+          Measured{times, 0, 0, 0, false, std::nullopt},
+          "",
+          {{"images per second", "", rate}, {"× one", "", rate / single_rate}}};
+}
+
 }  // namespace
 
-PipelineFigures measure_pipeline(const PipelineOptions& options) {
+void add_pipeline_rows(Result& result, const PipelineOptions& options) {
   check(options);
   Workload workload = make_workload(options.workload);
   workload.options.batch = options.batch;
@@ -77,21 +96,57 @@ PipelineFigures measure_pipeline(const PipelineOptions& options) {
   const auto single_step = stepper(single, options.batch);
   const auto small_step = stepper(single, micro_batch);
   const auto pipeline_step = stepper(pipeline, options.batch);
-  PipelineFigures figures;
+  PipelineTimes times;
   for (int round = 0; round < options.rounds; ++round) {
-    figures.single.milliseconds.push_back(time_calls(options.seconds, single_step).median());
-    figures.micro_batch.milliseconds.push_back(time_calls(options.seconds / 4, small_step).median());
-    figures.pipeline.milliseconds.push_back(time_calls(options.seconds, pipeline_step).median());
+    times.single.milliseconds.push_back(time_calls(options.seconds, single_step).median());
+    times.micro_batch.milliseconds.push_back(time_calls(options.seconds / 4, small_step).median());
+    times.pipeline.milliseconds.push_back(time_calls(options.seconds, pipeline_step).median());
   }
-  figures.bubble = *pipeline.bubble();
-  figures.single_processor_ms = processor_ms(single_step);
-  figures.pipeline_processor_ms = processor_ms(pipeline_step);
+
+  const double single_rate = 1e3 * static_cast<double>(options.batch) / times.single.median();
+  const std::string threads = threads_text(options.threads);
+  const std::string whole = fmt::format("batch {}", options.batch);
+  ResultRow first = row_of(whole, threads, times.single, options.batch, single_rate);
+  first.figures.push_back({"processor time", "ms", processor_ms(single_step)});
+  ResultRow last = row_of(fmt::format("{} in {} micro-batches", whole, options.micro_batches),
+                          fmt::format("{} stages × {}", options.stages, threads), times.pipeline,
+                          options.batch, single_rate);
+  last.figures.push_back({"processor time", "ms", processor_ms(pipeline_step)});
+  const Bubble bubble = *pipeline.bubble();
+  last.figures.push_back({"bubble", "", bubble.measured});
+  last.figures.push_back({"(p−1)/(m+p−1)", "", bubble.formula});
+  double batch_ms = 0;
+  double micro_batches_ms = 0;
   for (const OperationCost& cost : measure_costs(step, one.devices.front(), options.micro_batches)) {
-    figures.batch_operations_ms += 1e3 * cost.batch;
-    figures.micro_batch_operations_ms += 1e3 * cost.micro_batches;
+    batch_ms += 1e3 * cost.batch;
+    micro_batches_ms += 1e3 * cost.micro_batches;
   }
-  figures.cuts = cut_text(pipeline.program());
-  return figures;
+  last.measured->limit_ms = batch_ms / static_cast<double>(options.stages);
+  result.rows.push_back(first);
+  result.rows.push_back(
+      row_of(fmt::format("batch {}", micro_batch), threads, times.micro_batch, micro_batch, single_rate));
+  result.rows.push_back(last);
+  result.remarks.push_back(fmt::format(
+      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms "
+      "over the micro-batches; the pipeline's limit is the former shared out over its stages.",
+      batch_ms, threads, micro_batches_ms));
+  result.remarks.push_back(fmt::format("Stages begin at {}.", cut_text(pipeline.program())));
+}
+
+Result measure_pipeline(const PipelineOptions& options) {
+  const MachineWatch watch;
+  Result result{"pipeline",
+                fmt::format("Training steps of {} by a pipeline", options.workload),
+                {"step", "by"},
+                {},
+                "",
+                0,
+                {},
+                {},
+                "images per second"};
+  add_pipeline_rows(result, options);
+  watch.finish(result);
+  return result;
 }
 
 }  // namespace telar::bench

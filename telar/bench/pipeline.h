@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "telar/bench/timing.h"
-#include "telar/runtime/bubble.h"
+#include "telar/bench/result.h"
 
 namespace telar::bench {
 
@@ -17,20 +16,10 @@ struct PipelineOptions {
   double seconds = 2;  ///< of each in a round
 };
 
-/// Training steps of a pipeline, beside those of one device with one stage's threads. Of each round a median.
-struct PipelineFigures {
-  Times single;
-  Times micro_batch;  ///< of the single device, a step over as many samples as one micro-batch
-  Times pipeline;
-  Bubble bubble;
-  double single_processor_ms = 0;  ///< of a step, over all threads, with what they spin away
-  double pipeline_processor_ms = 0;
-  double batch_operations_ms = 0;  ///< the gradient's operations alone on one device: over the whole batch
-  double micro_batch_operations_ms = 0;  ///< the same over all micro-batches, one after the other
-  std::string cuts;                      ///< the first operation of each stage but the first
-};
-
-/// Throws Error (user) for options out of range, and as balanced_pipeline does.
-PipelineFigures measure_pipeline(const PipelineOptions& options);
+/// Training steps of a pipeline beside those of one device with one stage's threads, and beside what they cannot go below; of each round a
+/// median. The last row is the pipeline's, with its bubble. Throws Error (user) for options out of range, and as balanced_pipeline does.
+Result measure_pipeline(const PipelineOptions& options);
+/// The same rows and remarks, with the settings "step" and "by", added to another result.
+void add_pipeline_rows(Result& result, const PipelineOptions& options);
 
 }  // namespace telar::bench

@@ -7,12 +7,11 @@
 
 #include "telar/bench/graph_run.h"
 #include "telar/bench/limits.h"
+#include "telar/bench/machine_watch.h"
 #include "telar/core/error.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/reduce.h"
-#include "telar/observe/activity.h"
-#include "telar/observe/energy.h"
 #include "telar/observe/process.h"
 
 namespace telar::bench {
@@ -96,13 +95,12 @@ class Sweep {
   }
 
   void fill(Result& result) {
-    const OthersActivity others;
     for (const DType dtype : options_.precisions) {
       for (const int64_t size : options_.sizes) {
         for (const std::string& device : options_.devices) {
           if (options_.stop_requested && options_.stop_requested()) {
             result.remarks.push_back("Stopped before its end: the rows that were measured until then.");
-            finish(result, others);
+            watch_.finish(result);
             return;
           }
           if (options_.say) options_.say(fmt::format("{} {} {}", size, name_of(dtype), device));
@@ -110,19 +108,11 @@ class Sweep {
         }
       }
     }
-    finish(result, others);
+    watch_.finish(result);
   }
 
  private:
   static constexpr double kSuspect = 1.03;
-
-  void finish(Result& result, const OthersActivity& others) const {
-    result.others = others.processors();
-    result.energy_source = energy_.source();
-    if (!energy_.missing().empty())
-      result.remarks.push_back("Energy was not measured: " + energy_.missing() + ".");
-    result.environment = read_environment();
-  }
 
   const Limits& limits(int threads) {
     const auto known = limits_.find(threads);
@@ -141,11 +131,11 @@ class Sweep {
     GraphRun run(work.graph, place.threads);
     Measured measured{{}, work.operations, work.bytes, 0, false, std::nullopt};
     const auto measure = [&] {
-      const std::optional<double> before = energy_.joules();
+      const std::optional<double> before = watch_.energy().joules();
       measured.times = time_repetitions(options_.repetitions, run);
       if (before)
         measured.joules =
-            (*energy_.joules() - *before) / static_cast<double>(measured.times.milliseconds.size());
+            (*watch_.energy().joules() - *before) / static_cast<double>(measured.times.milliseconds.size());
       measured.limit_ms = limits(place.threads).milliseconds(dtype, work.operations, work.bytes);
     };
     measure();
@@ -162,7 +152,7 @@ class Sweep {
 
   const SweepOptions& options_;
   Work (*work_)(int64_t, DType);
-  EnergyMeter energy_;
+  MachineWatch watch_;
   std::map<int, Limits> limits_;  // by threads
 };
 

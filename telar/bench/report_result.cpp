@@ -29,10 +29,10 @@ std::vector<std::pair<std::string, std::string>> figures_of(const Json& result) 
   for (const Json& row : result["rows"]) {
     const auto figures = row.find("figures");
     if (figures == row.end()) continue;
-    for (const auto& [name, figure] : figures->items()) {
+    for (const auto& item : figures->items()) {
       const bool known =
-          std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.first == name; });
-      if (!known) found.emplace_back(name, figure.value("unit", ""));
+          std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.first == item.key(); });
+      if (!known) found.emplace_back(item.key(), item.value().value("unit", ""));
     }
   }
   return found;

@@ -140,9 +140,9 @@ std::string json_text(const Result& result) {
   return json.dump(2) + "\n";
 }
 
-std::vector<Figure> figure_columns(const Result& result) {
+std::vector<Figure> figure_columns(std::span<const ResultRow> rows) {
   std::vector<Figure> columns;
-  for (const ResultRow& row : result.rows) {
+  for (const ResultRow& row : rows) {
     for (const Figure& figure : row.figures) {
       const bool known = std::any_of(columns.begin(), columns.end(),
                                      [&](const Figure& column) { return column.name == figure.name; });
@@ -159,7 +159,7 @@ const Figure* find_figure(const ResultRow& row, const std::string& name) {
 }
 
 std::string csv_text(const Result& result) {
-  const std::vector<Figure> columns = figure_columns(result);
+  const std::vector<Figure> columns = figure_columns(result.rows);
   std::string text;
   for (const std::string& setting : result.settings) text += csv_field(setting) + ",";
   text +=

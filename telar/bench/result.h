@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,8 +83,8 @@ struct Result {
 /// True when others kept so much of the machine busy that the figures are in doubt.
 bool was_busy(const Result& result);
 
-/// The further figures of all rows, each once, in the order in which they appear; without values.
-std::vector<Figure> figure_columns(const Result& result);
+/// The further figures of these rows, each once, in the order in which they appear; without values.
+std::vector<Figure> figure_columns(std::span<const ResultRow> rows);
 /// A row's figure of that name; null when it has none.
 const Figure* find_figure(const ResultRow& row, const std::string& name);
 

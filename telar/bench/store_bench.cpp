@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -17,37 +17,23 @@
 #include <string>
 #include <thread>
 
+#include "telar/bench/limits.h"
+#include "telar/bench/machine_watch.h"
+#include "telar/bench/training_run.h"
 #include "telar/comm/store/store_client.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/io/temporary_folder.h"
+#include "telar/observe/process.h"
 
-namespace telar {
+namespace telar::bench {
+
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// At least 10 times and 1 s, after a warm-up of 3.
-std::vector<double> repeat(const std::function<void()>& work) {
-  for (int i = 0; i < 3; ++i) work();
-  std::vector<double> times;
-  const auto begin = Clock::now();
-  while (times.size() < 10 || seconds_since(begin) < 1) {
-    const auto start = Clock::now();
-    work();
-    times.push_back(seconds_since(start));
-  }
-  std::ranges::sort(times);
-  return times;
-}
-
-double median_of(const std::function<void()>& work) {
-  const std::vector<double> times = repeat(work);
-  return times[times.size() / 2];
-}
+constexpr double kSeconds = 1;  // of each figure
+constexpr size_t kLarge = size_t{40} << 20;
+constexpr size_t kSmall = 4096;
 
 /// Plain SGD; with slots, each keeps a sum, so that its memory is in use.
 class SumUpdate : public StoreUpdate {
@@ -110,12 +96,18 @@ class Child {
   std::string line_;
 };
 
+/// More often than anybody would, so that every push meets one.
+constexpr double kSecondsBetweenSnapshots = 0.05;
+
 void tell(int descriptor, const std::string& line) {
   if (write(descriptor, (line + "\n").c_str(), line.size() + 1) < 0) _exit(1);
 }
 
-void serve(int descriptor, size_t slots) {
+/// `snapshots`: a folder in which the state is saved again and again; empty: none.
+void serve(int descriptor, size_t slots, const std::string& snapshots = "") {
   StoreServerOptions options;
+  options.snapshots = snapshots;
+  options.snapshot_seconds = kSecondsBetweenSnapshots;
   options.make_update = [slots](const std::string&, const StoreLayout&) {
     return std::make_unique<SumUpdate>(slots);
   };
@@ -124,24 +116,19 @@ void serve(int descriptor, size_t slots) {
   pause();
 }
 
-StoreTiming measure(const std::string& address, size_t bytes, bool shared_memory) {
+Times measure_exchange(const std::string& address, size_t bytes, bool shared_memory) {
   StoreClient client({.address = address, .job = "bench", .member = 1, .shared_memory = shared_memory});
   client.attach();
   std::ranges::fill(client.outgoing(), 1.0F);
   const StoreExchange exchange{
       .begin = 0, .end = bytes / sizeof(float), .learning_rate = 1e-3F, .samples = 1};
-  const std::vector<double> times = repeat([&] {
+  Times times = time_calls(kSeconds, [&] {
     client.start(exchange);
     client.finish();
   });
   if (client.traffic().shared_memory != shared_memory)
     throw run_error("The parameter server of the measurement does not see this process's memory.");
-  return {.bytes = bytes,
-          .shared_memory = shared_memory,
-          .median = times[times.size() / 2],
-          .shortest = times.front(),
-          .longest = times.back(),
-          .repetitions = static_cast<int>(times.size())};
+  return times;
 }
 
 bool send_all(int descriptor, const char* bytes, size_t count) {
@@ -165,6 +152,12 @@ bool receive_all(int descriptor, char* bytes, size_t count) {
 
 constexpr size_t kEcho = size_t{1} << 20;
 
+/// What one TCP connection over the loopback does.
+struct Loopback {
+  double round_trip_ms = 0;     ///< of 4 KiB
+  double bytes_per_second = 0;  ///< both ways at once
+};
+
 /// Sends back what it gets.
 void echo(int descriptor) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -185,7 +178,7 @@ void echo(int descriptor) {
   }
 }
 
-void measure_loopback(StoreBench& bench) {
+Loopback measure_loopback() {
   const Child child(echo);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -198,33 +191,41 @@ void measure_loopback(StoreBench& bench) {
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   std::vector<char> out(kEcho);
   std::vector<char> in(kEcho);
-  constexpr size_t kSmall = 4096;
-  bench.loopback_round_trip = median_of([&] {
+  Loopback loopback;
+  const auto there_and_back = [&] {
     send_all(connection, out.data(), kSmall);
     receive_all(connection, in.data(), kSmall);
-  });
+  };
+  loopback.round_trip_ms = time_calls(kSeconds, there_and_back).median();
   constexpr size_t kMessages = 40;
-  const double large = median_of([&] {
+  const auto both_ways = [&] {
     std::thread sender([&] {
       for (size_t i = 0; i < kMessages; ++i) send_all(connection, out.data(), kEcho);
     });
     for (size_t i = 0; i < kMessages; ++i) receive_all(connection, in.data(), kEcho);
     sender.join();
-  });
-  bench.loopback_bytes_per_second = 2.0 * kMessages * kEcho / large;
+  };
+  loopback.bytes_per_second = 2e3 * kMessages * kEcho / time_calls(kSeconds, both_ways).median();
   close(connection);
+  return loopback;
 }
 
-constexpr size_t kMemoryBytes = size_t{40} << 20;
 constexpr size_t kTinyBytes = 64;
 
 /// A server of a little and one of much, with the same optimizer.
 struct MemoryServers {
-  explicit MemoryServers(size_t count)
+  MemoryServers(size_t count, bool save)
       : slots(count),
-        tiny([count](int descriptor) { serve(descriptor, count); }),
-        large([count](int descriptor) { serve(descriptor, count); }) {}
+        saving(save),
+        tiny([=, this](int descriptor) {
+          serve(descriptor, count, save ? (folder.path() / "tiny").string() : "");
+        }),
+        large([=, this](int descriptor) {
+          serve(descriptor, count, save ? (folder.path() / "large").string() : "");
+        }) {}
   size_t slots;
+  bool saving;
+  TemporaryFolder folder{"telar-bench"};
   Child tiny;
   Child large;
 };
@@ -247,40 +248,109 @@ void push_from_four(const std::string& address, size_t bytes) {
     });
 }
 
-StoreMemoryFigure measure_memory(const MemoryServers& servers) {
+/// Of the largest size of the server's process beyond what it is to hold, and beyond that of a server of 64 bytes.
+ResultRow memory_row(const MemoryServers& servers) {
   push_from_four(servers.tiny.line(), kTinyBytes);
-  push_from_four(servers.large.line(), kMemoryBytes);
-  const size_t arenas = (1 + servers.slots) * kMemoryBytes;
-  return {.slots = servers.slots,
-          .arenas = arenas,
-          .beside = servers.large.largest_size() - servers.tiny.largest_size() - static_cast<double>(arenas),
-          .allowed = 2 * kMemoryBytes};
+  push_from_four(servers.large.line(), kLarge);
+  const double arenas = static_cast<double>(1 + servers.slots) * kLarge;
+  const double beside = servers.large.largest_size() - servers.tiny.largest_size() - arenas;
+  constexpr double kMebi = 1 << 20;
+  return {
+      {fmt::format("memory of a server, {} of optimizer state{}", servers.slots == 0 ? "none" : "two kinds",
+                   servers.saving ? ", while it saves snapshots" : ""),
+       "gRPC, 4 members"},
+      std::nullopt,
+      "",
+      {{"parameters and state", "MiB", arenas / kMebi},
+       {"beside them", "MiB", beside / kMebi},
+       {"allowed", "MiB", 2 * kLarge / kMebi}}};
 }
 
-double measure_copy() {
-  constexpr size_t kBytes = size_t{40} << 20;
-  std::vector<char> from(kBytes, 1);
-  std::vector<char> to(kBytes);
-  return 2.0 * kBytes / median_of([&] { std::memcpy(to.data(), from.data(), kBytes); });
+std::string size_text(size_t bytes) {
+  return bytes >= (size_t{1} << 20) ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);
+}
+
+void add_exchanges(Result& result, const std::string& address) {
+  const Loopback loopback = measure_loopback();
+  StoreClient({.address = address, .job = "bench"})
+      .create(StoreLayout::of({{.name = "bench", .floats = kLarge / sizeof(float)}}), "");
+  const auto add = [&](size_t bytes, bool shared_memory, double limit_ms) {
+    result.rows.push_back({{"push and pull of " + size_text(bytes), shared_memory ? "shared memory" : "gRPC"},
+                           Measured{measure_exchange(address, bytes, shared_memory), 0,
+                                    2 * static_cast<double>(bytes), limit_ms, false, std::nullopt},
+                           "",
+                           {}});
+  };
+  add(kLarge, false, 2e3 * kLarge / loopback.bytes_per_second);
+  add(kSmall, false, loopback.round_trip_ms);
+  // The gradient is read, the parameters are read and written, and the worker's copy of them is written.
+  add(kLarge, true, known_limits(available_threads()).milliseconds(DType::f32, 0, 4.0 * kLarge));
+  add(kSmall, true, 0);
+  result.remarks.push_back(
+      fmt::format("One TCP connection over the loopback carries {:.2f} GB/s both ways, and 4 KiB there and "
+                  "back in {:.1f} "
+                  "µs: gRPC's limits.",
+                  1e-9 * loopback.bytes_per_second, 1e3 * loopback.round_trip_ms));
+}
+
+constexpr const char* kDownpourJob = R"(model: convnet
+data: {source: synthetic, samples: 20000, test_samples: 0, shape: [1, 28, 28], validation: 0}
+training: {epochs: 1, batch: 64}
+strategy: {name: downpour, servers: 1, threads: 1}
+output: {tensorboard: false}
+)";
+
+TrainingRun run_downpour(const std::string& program, const TemporaryFolder& folder, int workers, int round) {
+  return run_training({.program = program,
+                       .job = folder.path() / "job.yaml",
+                       .settings = {fmt::format("strategy.workers={}", workers)},
+                       .folder = folder.path() / fmt::format("run-{}-{}", workers, round)},
+                      {});
+}
+
+/// Of two rounds in turn, the means.
+void add_downpour(Result& result, const std::string& program) {
+  constexpr int kRounds = 2;
+  const TemporaryFolder folder("telar-bench");
+  write_file(folder.path() / "job.yaml", kDownpourJob);
+  std::array<double, 2> rates{};
+  std::array<ResultRow, 2> rows;
+  for (const int workers : {1, 2})
+    rows[static_cast<size_t>(workers - 1)].setting = {
+        "downpour, convnet, 1 server", fmt::format("{} × 1 thread", workers == 1 ? "1 worker" : "2 workers")};
+  for (int round = 0; round < kRounds; ++round) {
+    for (const int workers : {1, 2}) {
+      const TrainingRun run = run_downpour(program, folder, workers, round);
+      const auto i = static_cast<size_t>(workers - 1);
+      rates[i] += run.figure("images_per_second").value_or(0) / kRounds;
+      if (run.end == TrainingRun::End::failed) rows[i].impossible = run.failure;
+    }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].impossible.empty())
+      rows[i].figures = {{"images per second", "", rates[i]}, {"× one worker", "", rates[i] / rates[0]}};
+    result.rows.push_back(rows[i]);
+  }
 }
 
 }  // namespace
 
-StoreBench bench_store(const std::vector<size_t>& bytes) {
-  StoreBench bench;
+Result measure_parameter_servers(const StoreBenchOptions& options) {
+  // Before anything else has threads.
   const Child server([](int descriptor) { serve(descriptor, 0); });
-  const MemoryServers sgd(0);
-  const MemoryServers adam(2);
+  const MemoryServers sgd(0, false);
+  const MemoryServers adam(2, false);
+  const MemoryServers saving_sgd(0, true);
+  const MemoryServers saving_adam(2, true);
   if (server.line().empty()) throw run_error("The parameter server of the measurement did not come up.");
-  measure_loopback(bench);
-  bench.copy_bytes_per_second = measure_copy();
-  const size_t largest = std::ranges::max(bytes);
-  StoreClient creator({.address = server.line(), .job = "bench"});
-  creator.create(StoreLayout::of({{.name = "bench", .floats = largest / sizeof(float)}}), "");
-  for (const bool shared : {false, true})
-    for (const size_t count : bytes) bench.timings.push_back(measure(server.line(), count, shared));
-  for (const MemoryServers* servers : {&sgd, &adam}) bench.memory.push_back(measure_memory(*servers));
-  return bench;
+  const MachineWatch watch;
+  Result result{"ps", "A parameter server and workers, each a process", {"what", "by"}, {}, "", 0, {}, {}};
+  add_exchanges(result, server.line());
+  for (const MemoryServers* servers : {&sgd, &adam, &saving_sgd, &saving_adam})
+    result.rows.push_back(memory_row(*servers));
+  if (!options.program.empty()) add_downpour(result, options.program);
+  watch.finish(result);
+  return result;
 }
 
-}  // namespace telar
+}  // namespace telar::bench

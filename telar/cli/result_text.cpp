@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "telar/cli/table.h"
 
@@ -39,13 +40,15 @@ std::string figure_text(const ResultRow& row, const std::string& name) {
   return figure->value ? number_text(*figure->value) : "—";
 }
 
-std::string figure_bar(const ResultRow& row, const Result& result) {
+using Rows = std::span<const ResultRow>;
+
+std::string figure_bar(const ResultRow& row, Rows rows, const std::string& name) {
   const auto value_of = [&](const ResultRow& of) {
-    const bench::Figure* figure = find_figure(of, result.drawn);
+    const bench::Figure* figure = find_figure(of, name);
     return figure == nullptr ? 0 : figure->value.value_or(0);
   };
   double longest = 0;
-  for (const ResultRow& other : result.rows) longest = std::max(longest, value_of(other));
+  for (const ResultRow& other : rows) longest = std::max(longest, value_of(other));
   return value_of(row) > 0 ? bar(value_of(row) / longest) : "";
 }
 
@@ -61,7 +64,7 @@ struct Column {
 };
 
 /// The columns beside the settings in which any row says something.
-std::vector<Column> columns_of(const Result& result) {
+std::vector<Column> columns_of(Rows rows, const std::string& drawn) {
   const auto measured = [](auto text) {
     return [text](const ResultRow& row) { return row.measured ? text(*row.measured) : std::string(); };
   };
@@ -86,16 +89,41 @@ std::vector<Column> columns_of(const Result& result) {
       {"0 ........ limit", limited([](const Measured& m) { return bar(m.of_limit()); })},
       {"J each",
        measured([](const Measured& m) { return m.joules ? fmt::format("{:.3g}", *m.joules) : ""; })}};
-  for (const bench::Figure& figure : figure_columns(result)) {
+  for (const bench::Figure& figure : figure_columns(rows)) {
     columns.push_back({figure.unit.empty() ? figure.name : fmt::format("{} {}", figure.name, figure.unit),
                        [name = figure.name](const ResultRow& row) { return figure_text(row, name); }});
   }
-  columns.push_back({result.drawn, [&result](const ResultRow& row) { return figure_bar(row, result); }});
+  columns.push_back({drawn, [rows, drawn](const ResultRow& row) { return figure_bar(row, rows, drawn); }});
   std::erase_if(columns, [&](const Column& column) {
-    return std::all_of(result.rows.begin(), result.rows.end(),
+    return std::all_of(rows.begin(), rows.end(),
                        [&](const ResultRow& row) { return column.text(row).empty(); });
   });
   return columns;
+}
+
+/// True when a row has a column of figures in common with those before it, or neither has any: they stand in one table.
+bool belongs_to(Rows before, const ResultRow& row) {
+  const auto impossible = [](const ResultRow& one) { return !one.impossible.empty(); };
+  if (impossible(row) || std::all_of(before.begin(), before.end(), impossible)) return true;
+  const std::vector<bench::Figure> columns = figure_columns(before);
+  if (columns.empty() || row.figures.empty()) return columns.empty() == row.figures.empty();
+  return std::any_of(columns.begin(), columns.end(),
+                     [&](const bench::Figure& column) { return find_figure(row, column.name) != nullptr; });
+}
+
+std::string table_of(Rows rows, const Result& result) {
+  const std::vector<Column> columns = columns_of(rows, result.drawn);
+  std::vector<std::vector<std::string>> table = {result.settings};
+  for (const Column& column : columns) table[0].push_back(column.name);
+  for (const ResultRow& row : rows) {
+    table.push_back(row.setting);
+    if (!row.impossible.empty()) {
+      table.back().push_back("—");
+      continue;
+    }
+    for (const Column& column : columns) table.back().push_back(column.text(row));
+  }
+  return table_text(table, result.settings.size()) + "\n";
 }
 
 }  // namespace
@@ -113,20 +141,16 @@ std::string scaled(double number, const std::string& unit) {
 }
 
 std::string result_text(const Result& result) {
-  const std::vector<Column> columns = columns_of(result);
-  std::vector<std::vector<std::string>> rows = {result.settings};
-  for (const Column& column : columns) rows[0].push_back(column.name);
-  std::string impossible;
-  for (const ResultRow& row : result.rows) {
-    rows.push_back(row.setting);
-    if (!row.impossible.empty()) {
-      rows.back().push_back("—");
-      impossible += fmt::format("{}: not measured: {}.\n", fmt::join(row.setting, ", "), row.impossible);
-      continue;
-    }
-    for (const Column& column : columns) rows.back().push_back(column.text(row));
+  std::string text = result.title + "\n\n";
+  const Rows rows = result.rows;
+  for (size_t begin = 0, end = 0; end < rows.size(); begin = end) {
+    while (end < rows.size() && belongs_to(rows.subspan(begin, end - begin), rows[end])) ++end;
+    text += table_of(rows.subspan(begin, end - begin), result);
   }
-  std::string text = result.title + "\n\n" + table_text(rows, result.settings.size()) + "\n" + impossible;
+  for (const ResultRow& row : rows) {
+    if (!row.impossible.empty())
+      text += fmt::format("{}: not measured: {}.\n", fmt::join(row.setting, ", "), row.impossible);
+  }
   for (const std::string& remark : result.remarks) text += remark + "\n";
   if (!result.energy_source.empty())
     text += fmt::format("Energy of the whole machine: {}.\n", result.energy_source);

@@ -25,6 +25,10 @@ constexpr char kVersionKey[] = "telar-protocol";
 /// push and pull. These are the values that glibc itself goes up to once a program has freed a block of 32 MB.
 constexpr int kTrimThreshold = 64 << 20;
 constexpr int kMmapThreshold = 32 << 20;
+/// Blocks come and go on gRPC's many threads. With a heap for each thread, as glibc has it, each heap keeps room for the most that ever
+/// was on its way through it: a server of 40 MB to which four members pushed held 68 to 110 MB beside them, and with one heap 22 to 30, at
+/// the same speed.
+constexpr int kHeaps = 1;
 
 /// Once in a process.
 void prepare_grpc() {
@@ -34,6 +38,7 @@ void prepare_grpc() {
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
     mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
     mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+    mallopt(M_ARENA_MAX, kHeaps);
   });
 }
 

@@ -1,22 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include "../../fuzz/store_input.h"
+#include "support/corpus.h"
 
 // The inputs of the fuzzer, without it: scripts/fuzz needs clang and minutes.
 
 namespace telar {
 namespace {
 
-std::vector<uint8_t> seed(const std::string& name) {
-  std::ifstream file(std::filesystem::path(TELAR_CORPUS) / "store" / name, std::ios::binary);
-  EXPECT_TRUE(file.is_open()) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::vector<uint8_t> seed(const std::string& name) { return test::corpus("store", name); }
 
 std::string refusal(const std::string& name) {
   try {

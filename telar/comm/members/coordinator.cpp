@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "telar/comm/members/roll.h"
+#include "telar/comm/members/said.h"
 #include "telar/comm/members/visit.h"
 
 namespace telar {
@@ -65,15 +66,6 @@ members::Told told(const Roll::Reply& reply) {
     message.mutable_members()->Assign((*round)->members.begin(), (*round)->members.end());
   }
   return told;
-}
-
-PartDone part_of(const members::Done& done) {
-  return {.lease = done.lease(),
-          .step = done.step(),
-          .samples = done.samples(),
-          .metrics = {done.metrics().begin(), done.metrics().end()},
-          .staleness = done.staleness(),
-          .seconds = done.seconds()};
 }
 
 }  // namespace
@@ -278,29 +270,18 @@ void Coordinator::Impl::hello(Visit& visit, const members::Hello& hello) {
 }
 
 void Coordinator::Impl::said(Visit& visit, const members::Said& said) {
-  const uint32_t id = visit.member;
-  members::Told alive;
-  switch (said.what_case()) {
-    case members::Said::kAlive:
-      alive.mutable_alive();
-      visit.tell(std::move(alive));
-      if (visit.untold() > kMostUntold)
-        gone(visit, "is lost: it does not listen", {grpc::StatusCode::ABORTED, "it does not listen"});
-      return;
-    case members::Said::kAskWork: return roll_.ask_work(id, visit.heard);
-    case members::Said::kAskLease: return roll_.ask_lease(id);
-    case members::Said::kAskRound: return roll_.ask_round(id);
-    case members::Said::kAskPace: return roll_.ask_pace(id);
-    case members::Said::kDone: return roll_.done(id, part_of(said.done()));
-    case members::Said::kGivenBack:
-      return roll_.give_back(id, said.given_back().lease(), said.given_back().step());
-    case members::Said::kFailure:
-      if (!failure_) failure_ = fmt::format("{}: {}", roll_.name(id), said.failure());
-      return changed_.notify_all();
-    case members::Said::kLeave: return gone(visit, "left", grpc::Status::OK);
-    case members::Said::kHello:
-    case members::Said::WHAT_NOT_SET: throw user_error("it said what makes no sense here");
+  if (carry_out(roll_, visit.member, visit.heard, said)) return;
+  if (said.has_leave()) return gone(visit, "left", grpc::Status::OK);
+  if (said.has_hello()) throw user_error("it said twice who it is");
+  if (said.what_case() == members::Said::kFailure) {
+    if (!failure_) failure_ = fmt::format("{}: {}", roll_.name(visit.member), said.failure());
+    return changed_.notify_all();
   }
+  members::Told alive;
+  alive.mutable_alive();
+  visit.tell(std::move(alive));
+  if (visit.untold() > kMostUntold)
+    gone(visit, "is lost: it does not listen", {grpc::StatusCode::ABORTED, "it does not listen"});
 }
 
 void Coordinator::Impl::gone(Visit& visit, const std::string& how, const grpc::Status& status) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace telar::test {
+
+/// An input of fuzz/corpus.
+inline std::vector<uint8_t> corpus(const std::string& target, const std::string& name) {
+  std::ifstream file(std::filesystem::path(TELAR_CORPUS) / target / name, std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace telar::test
