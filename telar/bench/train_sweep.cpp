@@ -1,7 +1,6 @@
 #include "telar/bench/train_sweep.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <map>
@@ -9,10 +8,10 @@
 
 #include "telar/bench/environments.h"
 #include "telar/bench/limits.h"
+#include "telar/bench/machine_watch.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
-#include "telar/observe/activity.h"
-#include "telar/observe/energy.h"
+#include "telar/io/temporary_folder.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/pipeline.h"
@@ -24,27 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kWarmUp = 3;
-
-/// A folder that is gone when this is: a run of a large model leaves hundreds of megabytes.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "telar-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw run_error("no folder for the runs can be made in {}", fs::temp_directory_path().string());
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// Milliseconds of each step but the first, which compile and warm up.
 std::vector<double> step_times(const TrainingCurve& curve) {
@@ -101,7 +79,6 @@ class TrainSweep {
 
   Result measure() {
     Result result{"train", title(), {"precision", "environment"}, {}, {}, 0, {}, {}, "images/s", {}};
-    const OthersActivity others;
     std::vector<int> threads;
     for (const std::string& precision : options_.precisions) {
       for (const TrainingEnvironment& environment : environments_) {
@@ -114,7 +91,7 @@ class TrainSweep {
     }
     compare_rows(result.rows, threads);
     add_charts(result);
-    finish(result, others);
+    finish(result);
     return result;
   }
 
@@ -136,8 +113,8 @@ class TrainSweep {
     if (!environment.impossible.empty()) return {setting, std::nullopt, environment.impossible};
     const std::string name = precision + " " + environment.name;
     say("measuring " + name);
-    std::optional<TemporaryFolder> temporary;
-    const fs::path base = options_.folder.empty() ? temporary.emplace().path() : options_.folder;
+    std::optional<TemporaryFolder> temporary;  // a run of a large model leaves hundreds of megabytes
+    const fs::path base = options_.folder.empty() ? temporary.emplace("telar-bench").path() : options_.folder;
     const std::string file = fmt::format("{}-{}", precision, environment.name);
     fs::create_directories(base);
     write_file(base / "job.yaml", job_);
@@ -149,13 +126,19 @@ class TrainSweep {
     if (run.end == TrainingRun::End::failed) return {setting, std::nullopt, run.failure};
     curves_.emplace_back(name, run.curve);
     ResultRow row = training_row(setting, run, training_.batch);
-    if (row.measured) {
-      row.measured->operations = operations_;
-      row.measured->limit_ms =
-          limits(environment.threads)
-              .milliseconds(precision == "bf16" ? DType::bf16 : DType::f32, operations_, 0);
-    }
+    if (row.measured)
+      set_limit(*row.measured, precision == "bf16" ? DType::bf16 : DType::f32, environment.threads);
     return row;
+  }
+
+  void set_limit(Measured& measured, DType dtype, int threads) {
+    constexpr double kSuspect = 1.03;
+    measured.operations = operations_;
+    measured.limit_ms = limits(threads).milliseconds(dtype, operations_, 0);
+    if (measured.of_limit() <= kSuspect) return;
+    limits_.insert_or_assign(threads, renewed_limits(threads));
+    measured.limit_ms = limits(threads).milliseconds(dtype, operations_, 0);
+    measured.suspect = measured.of_limit() > kSuspect;
   }
 
   /// Says once how long a row will take, when that is long.
@@ -192,7 +175,7 @@ class TrainSweep {
     add("Accuracy after each epoch", 2, validation_curve);
   }
 
-  void finish(Result& result, const OthersActivity& others) const {
+  void finish(Result& result) const {
     if (stopping())
       result.remarks.emplace_back("Stopped before its end: the rows that were measured until then.");
     result.remarks.emplace_back(
@@ -203,16 +186,12 @@ class TrainSweep {
         "Speed-up is against the first row that was measured; efficiency against the first of the same "
         "precision, for each "
         "thread. The limit counts a step's products and convolutions alone, at the fastest product's rate.");
-    result.others = others.processors();
-    const EnergyMeter energy;
-    result.energy_source = energy.source();
-    if (!energy.missing().empty())
-      result.remarks.push_back("Energy was not measured: " + energy.missing() + ".");
-    result.environment = read_environment();
+    machine_.finish(result);
     result.environment.entries.emplace_back("seed", std::to_string(training_.seed));
   }
 
   const TrainSweepOptions& options_;
+  MachineWatch machine_;
   std::string job_;
   TrainingJob training_;
   double samples_ = 0;     ///< that a row trains on
