@@ -11,6 +11,7 @@ void add_bench(CLI::App& app, Action& action) {
   add_bench_limits(*verb, action);
   add_bench_matmul(*verb, action);
   add_bench_conv(*verb, action);
+  add_bench_train(*verb, action);
   add_bench_comm(*verb, action);
   add_bench_pipeline(*verb, action);
   add_bench_ps(*verb, action);

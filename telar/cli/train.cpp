@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "telar/cli/options.h"
+#include "telar/cli/phase_text.h"
 #include "telar/cli/service.h"
 #include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
@@ -27,6 +28,7 @@ struct TrainArguments {
   bool resume = false;
   bool check = false;
   bool quiet = false;
+  ProfileOptions profile;
 };
 
 /// A job file; or a run folder, whose job is taken, to be resumed.
@@ -67,6 +69,9 @@ std::string ending(const RunSummary& summary) {
     text += fmt::format("staleness: {:.2f} updates by others between a worker's pull and its push (mean)\n",
                         summary.staleness);
   }
+  if (summary.phases) text += "\n" + phase_text(*summary.phases);
+  if (!summary.trace.empty())
+    text += fmt::format("trace: {} (for chrome://tracing or https://ui.perfetto.dev)\n", summary.trace);
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
@@ -75,7 +80,7 @@ int code_of(const RunSummary& summary, const StopRequest& stop) {
   return summary.outcome == FitOutcome::finished ? 0 : 128 + stop.signal_number();
 }
 
-int train(const TrainArguments& arguments, Processes* processes) {
+int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   const Job job = job_of(arguments);
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
@@ -93,6 +98,7 @@ int train(const TrainArguments& arguments, Processes* processes) {
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   options.coordinate = arguments.coordinate;
   options.security = security_of(arguments.security);
+  if (profile) options.profile = arguments.profile;
   options.say = [&](const std::string& text) { progress.message(text); };
   options.warn = [&](const std::string& text) {
     if (!quiet) std::cerr << "warning: " << text << std::endl;
@@ -107,9 +113,9 @@ int train(const TrainArguments& arguments, Processes* processes) {
   return code_of(summary, stop);
 }
 
-int train(const TrainArguments& arguments) {
+int train(const TrainArguments& arguments, bool profile) {
   const std::unique_ptr<Processes> processes = join_together();
-  return run_together(processes.get(), [&] { return train(arguments, processes.get()); });
+  return run_together(processes.get(), [&] { return train(arguments, profile, processes.get()); });
 }
 
 }  // namespace
@@ -129,17 +135,29 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
   verb->add_flag("--check", arguments->check, "Say whether the job is right, and train nothing");
   verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
+  const CLI::Option* profile =
+      verb->add_option(
+              "--profile", arguments->profile.file,
+              "Say what the steps' time goes into, and write the operations of the first steps as a trace "
+              "for chrome://tracing or ui.perfetto.dev: to this file, or to trace.json in the run folder")
+          ->expected(0, 1);
+  verb->add_option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
+      ->check(CLI::Range(1, 100'000))
+      ->needs("--profile");
   verb->footer(
       "Examples:\n"
       "  telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
+      "  telar train examples/mlp.yaml --profile\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
       "was "
       "given, 130 stopped by Ctrl-C.");
-  verb->callback([arguments, &action] { action = [arguments] { return train(*arguments); }; });
+  verb->callback([arguments, profile, &action] {
+    action = [arguments, wanted = profile->count() > 0] { return train(*arguments, wanted); };
+  });
 }
 
 }  // namespace telar::cli

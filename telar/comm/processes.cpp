@@ -21,6 +21,12 @@ std::string Processes::first_text(std::string text) {
   return text;
 }
 
+std::vector<std::string> Processes::gather(const std::string& text) {
+  std::vector<std::string> texts(static_cast<size_t>(size()), text);
+  for (int from = 0; from < size(); ++from) broadcast(texts[static_cast<size_t>(from)], from);
+  return texts;
+}
+
 void Processes::require_same(const std::string& text, const std::string& what) {
   std::string first = text;
   broadcast(first);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "telar/comm/group.h"
 #include "telar/core/error.h"
@@ -43,6 +44,8 @@ class Processes {
   bool any(bool value);
   /// The text of the lowest rank that has one that is not empty. Waits.
   std::string first_text(std::string text);
+  /// The texts of all, in the order of ranks. Waits.
+  std::vector<std::string> gather(const std::string& text);
   /// Throws Error (user) in every process when their texts differ: "rank 1 differs from rank 0 in WHAT". Waits.
   void require_same(const std::string& text, const std::string& what);
 
@@ -61,6 +64,9 @@ class Processes {
   /// Ends all processes at once, this one too, with this exit code.
   virtual void abort(int code) = 0;
 };
+
+/// Whether this build can train in several processes at all.
+bool can_join_processes();
 
 /// The processes among which this one was started; null when it was started alone. Once a process. Throws Error (user) when it was
 /// started by MPI and this build has none.

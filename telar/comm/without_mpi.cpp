@@ -8,6 +8,8 @@
 // In place of comm/mpi, where there is no MPI to build with.
 namespace telar {
 
+bool can_join_processes() { return false; }
+
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> /*late*/) {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");  // NOLINT(concurrency-mt-unsafe): one thread
   if (size == nullptr || std::string(size) == "1") return nullptr;

@@ -18,6 +18,13 @@ enum class Accumulation : uint8_t {
   add         ///< adds: further micro-batches of the same step
 };
 
+/// One operation of an executable, for messages and profiles.
+struct OperationName {
+  std::string scope;  ///< the layer; may be empty
+  std::string op;     ///< "conv2d"; "conv2d (reorder)" for bringing a value into the layout that it wants
+  bool backward = false;
+};
+
 /// The host's part in a run: the device calls back where a graph communicates, and between operations.
 class HostOperations {
  public:
@@ -26,6 +33,10 @@ class HostOperations {
   virtual void communicate(const Node& node, std::span<float> memory) = 0;
   /// Called between operations, so that communication makes progress while the device computes.
   virtual void poll() {}
+  /// Whether the host is to be told of each operation; asked when a run begins.
+  virtual bool listens() const { return false; }
+  /// Told right after each operation but communicate(). The name lives as long as the executable.
+  virtual void ran(const OperationName& /*operation*/) {}
 };
 
 /// Which part of a graph with a `pause` runs (telar/graph/ops/stage.h).
@@ -44,7 +55,7 @@ struct Bindings {
   const std::map<std::string, std::byte*>* delivered = nullptr;
 };
 
-/// Time that one operation took in the last profiled run.
+/// Time that one operation took.
 struct OperationTime {
   std::string scope;
   std::string op;
@@ -63,8 +74,6 @@ class Context {
   virtual void prepare(Phase phase) = 0;
   /// Runs and looks at every result: the layer and operation in which a NaN or infinity is first seen.
   virtual std::optional<std::string> find_non_finite(HostOperations& host, Phase phase = Phase::whole) = 0;
-  /// Runs and times each operation.
-  virtual std::vector<OperationTime> profile(HostOperations& host, Phase phase = Phase::whole) = 0;
   /// The value of a graph output after run, in canonical layout, f32.
   virtual std::vector<float> output(const std::string& name) = 0;
 };

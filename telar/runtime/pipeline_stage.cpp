@@ -35,9 +35,10 @@ size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
   return static_cast<size_t>(std::max<int64_t>(1, depth));
 }
 
-/// Adds up what equal operations of several runs took.
-void add_times(std::vector<OperationTime>& sums, const std::vector<OperationTime>& more) {
-  for (const OperationTime& time : more) {
+/// Adds up what equal operations of several micro-batches took.
+std::vector<OperationTime> summed(const std::vector<OperationTime>& times) {
+  std::vector<OperationTime> sums;
+  for (const OperationTime& time : times) {
     const auto known = std::find_if(sums.begin(), sums.end(), [&](const OperationTime& other) {
       return other.scope == time.scope && other.op == time.op;
     });
@@ -47,6 +48,7 @@ void add_times(std::vector<OperationTime>& sums, const std::vector<OperationTime
       known->seconds += time.seconds;
     }
   }
+  return sums;
 }
 
 }  // namespace
@@ -82,7 +84,9 @@ double PipelineStage::exchange_norm() {
     exchange_.squares[i] = updater_->sum_of_squares(update_bindings(), slots[i].offset,
                                                     slots[i].offset + align_up(slots[i].layout.bytes));
   }
+  did(StepPhase::update, "gradient norm");
   group_->barrier();
+  did(StepPhase::exchange, "sum of norms");
   double sum = 0;
   for (const double square : exchange_.squares) sum += square;
   return sum;
@@ -199,8 +203,11 @@ void PipelineStage::set_micro_batch_inputs() {
 void PipelineStage::begin_step(const BatchView& batch, const StepInputs& inputs) {
   Replica::begin_step(batch, inputs);
   plan_ = &plan_for(batch.size);
+  did(StepPhase::other, "finds or compiles kernels");
   set_micro_batch_inputs();
+  did(StepPhase::copy, "takes the batch");
   clear_sums();
+  did(StepPhase::backward, "clears gradients");
   ++steps_;
   begin_ = exchange_.forward[stage_].count();
   next_forward_ = 0;
@@ -211,7 +218,9 @@ void PipelineStage::wait_for(const Progress& progress, int64_t count) {
   if (progress.count() >= count) return;
   const auto start = std::chrono::steady_clock::now();
   if (!progress.wait_for(count)) throw run_error("another stage failed; stage {} stopped with it", stage_);
-  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto end = std::chrono::steady_clock::now();
+  waited_ += std::chrono::duration<double>(end - start).count();
+  if (timeline_ != nullptr) timeline_->did(StepPhase::wait, "waits for its neighbour", end);
 }
 
 void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, const Run& run) {
@@ -219,6 +228,7 @@ void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, const 
                                                    : micro_batch.graph->prepared_backward;
   if (prepared != steps_) micro_batch.context->prepare(phase);
   prepared = steps_;
+  did(phase == Phase::before_pause ? StepPhase::forward : StepPhase::backward, "brings weights into layout");
   run(*micro_batch.context, phase);
 }
 
@@ -270,10 +280,13 @@ std::string PipelineStage::find_non_finite(const BatchView& batch, const StepInp
 }
 
 std::vector<OperationTime> PipelineStage::profile(const BatchView& batch, const StepInputs& inputs) {
-  std::vector<OperationTime> times;
-  run_all(batch, inputs,
-          [&](Context& context, Phase phase) { add_times(times, context.profile(*this, phase)); });
-  return times;
+  return summed(time_operations(
+      [&] { run_all(batch, inputs, [&](Context& context, Phase phase) { context.run(*this, phase); }); }));
+}
+
+size_t PipelineStage::intervals() const {
+  const size_t of_micro_batch = Replica::intervals() + 4;
+  return static_cast<size_t>(program_.micro_batches) * of_micro_batch + 2 * weight_gradients_.nodes().size();
 }
 
 size_t PipelineStage::activation_bytes() const {

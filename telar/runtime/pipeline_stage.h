@@ -31,6 +31,7 @@ class PipelineStage final : public Replica {
   void compute(Action action) override;
   /// Parameter by parameter in the order in which they lie, so that the sum does not depend on the cuts.
   double exchange_norm() override;
+  size_t intervals() const override;
 
  private:
   /// The graph of a micro-batch of one size, compiled.

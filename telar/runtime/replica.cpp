@@ -21,10 +21,6 @@ constexpr const char* kInputRandom = "random";
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
@@ -103,15 +99,23 @@ void Replica::set_inputs(Context& context, const BatchView& part, uint32_t epoch
 }
 
 template <typename Body>
-void Replica::communicating(const Body& body) {
+void Replica::communicating(const char* what, const Body& body) {
   const auto start = Clock::now();
+  const size_t started = started_;
   body();
-  communication_seconds_ += seconds_since(start);
+  const auto end = Clock::now();
+  communication_seconds_ += std::chrono::duration<double>(end - start).count();
+  if (timeline_ == nullptr) return;
+  timeline_->did(StepPhase::exchange, what != nullptr ? what : "sums", end);
+  if (what != nullptr) timeline_->called_group(what, start, end);
+  if (started_ > started) timeline_->sum_began(start);
+  timeline_->sums_complete(complete_, end);
 }
 
 void Replica::communicate(const Node& node, std::span<float> memory) {
   if (group_ == nullptr) return;
-  communicating([&] { exchange(node, memory); });
+  const bool sum = node.op->name() == "reduce_bucket";
+  communicating(sum ? nullptr : "all-gather", [&] { exchange(node, memory); });
 }
 
 void Replica::exchange(const Node& node, std::span<float> memory) {
@@ -131,18 +135,23 @@ void Replica::exchange(const Node& node, std::span<float> memory) {
 }
 
 void Replica::poll() {
-  if (complete_ < started_) communicating([this] { complete_ = group_->poll(); });
+  if (complete_ < started_) communicating(nullptr, [this] { complete_ = group_->poll(); });
 }
 
 void Replica::finish() {
   if (group_ == nullptr) return;
-  group_->finish();
+  communicating(nullptr, [this] {
+    group_->finish();
+    complete_ = started_;
+  });
+  if (timeline_ != nullptr) timeline_->sums_finished();
   started_ = complete_ = 0;
 }
 
 void Replica::communicate_without_samples() {
   // A part without samples contributes zeros and takes part in every exchange.
   std::memset(gradients_.data(), 0, gradients_.size());
+  did(StepPhase::backward, "clears gradients");
   for (const Node& node : gradient_.nodes()) {
     if (!is_communication(*node.op)) continue;
     std::vector<float> zeros;
@@ -159,7 +168,9 @@ void Replica::compute_gradient() {
     return;
   }
   Context& context = context_for(Purpose::gradient, part_.size);
+  did(StepPhase::other, "finds or compiles kernels");
   set_inputs(context, part_, inputs_.epoch);
+  did(StepPhase::copy, "takes the batch");
   context.run(*this);
 }
 
@@ -188,7 +199,8 @@ std::vector<std::pair<size_t, size_t>> Replica::find_owned_ranges() const {
 double Replica::exchange_norm() {
   double sum = 0;
   for (const auto& [begin, end] : owned_) sum += updater_->sum_of_squares(update_bindings(), begin, end);
-  if (group_ != nullptr) communicating([&] { sum = group_->sum_over_shards(sum); });
+  did(StepPhase::update, "gradient norm");
+  if (group_ != nullptr) communicating("sum of norms", [&] { sum = group_->sum_over_shards(sum); });
   return sum;
 }
 
@@ -278,6 +290,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
       schedule_.begin(), schedule_.end(),
       [&](const ScheduledAction& scheduled) { return scheduled.action == Action::pull && due(scheduled); });
   std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  did(StepPhase::other, "begins");
   begin_step(part, inputs);
   for (const ScheduledAction& scheduled : schedule_) {
     if (!due(scheduled)) continue;
@@ -297,8 +310,10 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         step.result.fate = StepResult::Fate::pending;
         break;
       }
-      case Action::finish_exchange: communicating([this] { finish(); }); break;
-      case Action::exchange_metrics: communicating([this] { group_->all_reduce(metrics_); }); break;
+      case Action::finish_exchange: finish(); break;
+      case Action::exchange_metrics:
+        communicating("sum of metrics", [this] { group_->all_reduce(metrics_); });
+        break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
         sum_of_squares = exchange_norm();
@@ -310,8 +325,9 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         if (!step.result.finite) break;
         if (updater_->clips() && !summed) sum_of_squares = exchange_norm();
         step.result.finite = update(inputs, global_samples, sum_of_squares);
+        did(StepPhase::update, "update");
         break;
-      case Action::wait_for_all: communicating([this] { group_->barrier(); }); break;
+      case Action::wait_for_all: communicating("barrier", [this] { group_->barrier(); }); break;
       case Action::push_gradient:
       case Action::push_difference:
         if (!step.result.finite) break;
@@ -326,6 +342,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
   step.compute_seconds -= std::exchange(waited_, 0.0);
   step.after_gradient_seconds = std::exchange(communication_seconds_, 0.0);
   step.result.metrics = take_metrics();
+  did(StepPhase::other, "collects metrics");
   return step;
 }
 
@@ -361,11 +378,26 @@ std::string Replica::find_non_finite(const BatchView& part, const StepInputs& in
 }
 
 std::vector<OperationTime> Replica::profile(const BatchView& part, const StepInputs& inputs) {
-  Context& context = context_for(Purpose::gradient, part.size);
-  set_inputs(context, part, inputs.epoch);
-  auto times = context.profile(*this);
-  finish();
-  return times;
+  return time_operations([&] {
+    Context& context = context_for(Purpose::gradient, part.size);
+    set_inputs(context, part, inputs.epoch);
+    did(StepPhase::other, "prepares");
+    context.run(*this);
+    finish();
+  });
+}
+
+void Replica::record(int64_t steps) {
+  timeline_ = std::make_unique<Timeline>(steps, static_cast<size_t>(steps) * intervals());
+}
+
+std::vector<OperationTime> Replica::time_operations(const std::function<void()>& body) {
+  auto own = std::make_unique<Timeline>(1, intervals());
+  timeline_.swap(own);
+  timeline_->begin(Clock::now());
+  body();
+  timeline_.swap(own);
+  return own->operations();
 }
 
 }  // namespace telar

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "telar/device/device.h"
 #include "telar/runtime/session.h"
 #include "telar/runtime/shared_state.h"
+#include "telar/runtime/timeline.h"
 
 namespace telar {
 
@@ -47,8 +49,15 @@ class Replica : public HostOperations {
   const std::vector<std::pair<size_t, size_t>>& owned_ranges() const { return owned_; }
   virtual size_t activation_bytes() const { return activations_.size(); }
 
+  /// From now on the replica writes down what it does in its training steps, and keeps the intervals of the first `steps`.
+  void record(int64_t steps);
+  /// Null before.
+  Timeline* timeline() { return timeline_.get(); }
+
   void communicate(const Node& node, std::span<float> memory) override;
   void poll() override;
+  bool listens() const override { return timeline_ != nullptr && timeline_->in_step(); }
+  void ran(const OperationName& operation) override { timeline_->did(operation); }
 
  protected:
   /// Before the actions of a step.
@@ -57,6 +66,14 @@ class Replica : public HostOperations {
   virtual void compute(Action action);
   /// Sum of the squares of all gradients, of all workers.
   virtual double exchange_norm();
+  /// Intervals that a step may have, at most.
+  virtual size_t intervals() const { return 3 * gradient_.nodes().size() + 64; }
+  /// Seconds of each operation that `body` runs.
+  std::vector<OperationTime> time_operations(const std::function<void()>& body);
+  /// Writes down what the replica has done since it last did so.
+  void did(StepPhase phase, const char* what) {
+    if (timeline_ != nullptr) timeline_->did(phase, what);
+  }
   std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
   UpdateBindings update_bindings() const;
 
@@ -72,6 +89,7 @@ class Replica : public HostOperations {
   BatchView part_;                ///< of the step that runs
   StepInputs inputs_;
   double waited_ = 0;
+  std::unique_ptr<Timeline> timeline_;  ///< null: nothing is written down
 
  private:
   struct Compiled {
@@ -92,9 +110,9 @@ class Replica : public HostOperations {
   std::vector<double> take_metrics();
   void exchange(const Node& node, std::span<float> memory);
   void finish();
-  /// Calls the group and counts the time.
+  /// Calls the group and counts the time. `what` says for what it waits; null for work on sums that go on meanwhile.
   template <typename Body>
-  void communicating(const Body& body);
+  void communicating(const char* what, const Body& body);
 
   Graph evaluation_;
   Graph prediction_;

@@ -15,6 +15,7 @@
 #include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_threads.h"
+#include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
 
 namespace telar {
@@ -37,20 +38,6 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
 std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   if (spec.kind != "cpu") throw user_error("unknown device '{}'; this build has cpu", spec.kind);
   return make_cpu_device(spec.threads, spec.cores);
-}
-
-CommunicationTime communication_of(const std::vector<Replica::Step>& steps) {
-  CommunicationTime time;
-  time.exposed = steps[0].after_gradient_seconds;
-  for (const Replica::Step& step : steps) {
-    time.exposed = std::min(time.exposed, step.after_gradient_seconds);
-    time.waiting += step.after_gradient_seconds;
-    time.within_gradient += step.within_gradient_seconds;
-  }
-  const auto replicas = static_cast<double>(steps.size());
-  time.within_gradient /= replicas;
-  time.waiting = time.waiting / replicas - time.exposed;
-  return time;
 }
 
 size_t input_item_bytes(const Graph& graph, const char* name) {
@@ -111,6 +98,7 @@ class Session::Impl {
     const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
     const auto start = std::chrono::steady_clock::now();
+    begin_phases(replicas_, inputs.waited_since.value_or(start), start);
     on_each([&](int rank) {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
@@ -120,6 +108,7 @@ class Session::Impl {
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
+    result.phases = end_phases(replicas_, result.communication);
     return result;
   }
 
@@ -183,6 +172,14 @@ class Session::Impl {
     for (size_t s = 1; staged() && s < times.size(); ++s)
       all.insert(all.end(), times[s].begin(), times[s].end());
     return all;
+  }
+
+  void record_phases(int64_t steps) {
+    for (const auto& replica : replicas_) replica->record(steps);
+  }
+
+  std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const {
+    return trace_of(replicas_, staged() ? "stage" : "replica", zero);
   }
 
   Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
@@ -374,6 +371,10 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
 }
 std::vector<OperationTime> Session::profile(const BatchView& batch, const StepInputs& inputs) {
   return impl_->profile(batch, inputs);
+}
+void Session::record_phases(int64_t steps) { impl_->record_phases(steps); }
+std::vector<TraceRow> Session::trace(std::chrono::steady_clock::time_point zero) const {
+  return impl_->trace(zero);
 }
 int Session::replicas() const {
   const auto workers = static_cast<int>(impl_->program().workers.size());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,8 +11,10 @@
 #include "telar/comm/processes.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
+#include "telar/observe/trace.h"
 #include "telar/runtime/bubble.h"
 #include "telar/runtime/communication_time.h"
+#include "telar/runtime/phases.h"
 #include "telar/runtime/server_exchange.h"
 
 namespace telar {
@@ -30,11 +33,14 @@ struct StepInputs {
   int64_t step = 1;     ///< 1 for the first update of the job
   uint32_t epoch = 0;   ///< for random numbers
   int64_t samples = 0;  ///< of the step over all processes; 0: those of the batch
+  /// Since when the batch was waited for: the step's phases begin then. Without it they begin with the call.
+  std::optional<std::chrono::steady_clock::time_point> waited_since = std::nullopt;
 };
 
 struct StepResult {
-  std::vector<double> metrics;      ///< sums over the batch's samples, in the order of metric_names
-  CommunicationTime communication;  ///< of this process's replicas
+  std::vector<double> metrics;       ///< sums over the batch's samples, in the order of metric_names
+  CommunicationTime communication;   ///< of this process's replicas
+  std::optional<PhaseTimes> phases;  ///< mean of this process's replicas; with Session::record_phases
   /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
   /// the parameters are spoilt.
   bool finite = true;
@@ -105,6 +111,12 @@ class Session {
   /// Seconds of each operation of one training step on replica 0, or on all stages, in order; changes nothing but gradients.
   /// For benchmarks.
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
+
+  /// From now on train() says what its time went into, and the operations of the first `steps` steps are kept for trace(). Not with
+  /// parameter servers.
+  void record_phases(int64_t steps);
+  /// Rows of the steps kept, by microseconds since `zero`: each replica or stage, and its communication. Empty without record_phases.
+  std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const;
 
   /// Of all processes. The stages of a pipeline are one.
   int replicas() const;

@@ -79,10 +79,12 @@ class Run {
 
   RunSummary run() {
     check_coordination();
+    check_profile();
     const SampleSpec& spec = data_.train->spec();
     // Before anything is written: job and data may not fit.
     const auto session = job_session(job_, spec, options_.processes);
     Trainer trainer(*session, trainer_options());
+    if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
 
@@ -100,6 +102,15 @@ class Run {
           "HOST:PORT",
           options_.coordinate);
     }
+  }
+
+  void check_profile() const {
+    if (!options_.profile || !uses_servers(job_)) return;
+    throw user_error(
+        "with strategy '{}' the steps are made by workers, processes of their own, whose phases are not "
+        "gathered; "
+        "profile the job with strategy 'single', 'mirrored' or 'pipeline'",
+        job_.strategy.name);
   }
 
   bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
@@ -122,7 +133,8 @@ class Run {
           log.sync();
         });
     LastEpoch last;
-    std::vector<TrainingObserver*> observers = {&last, &log, &checkpoints};
+    EnergyObserver energy;
+    std::vector<TrainingObserver*> observers = {&energy, &last, &log, &checkpoints};
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
       observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names()));
@@ -138,6 +150,9 @@ class Run {
     summary.train = last.report().train;
     summary.validation = last.report().validation;
     fill_in(summary, session, trainer);
+    summary.joules = energy.joules();
+    summary.energy_source = energy.source();
+    if (profile_) write_trace(summary, folder);
     if (cluster) summary.staleness = cluster->staleness();
     write_file(folder.summary(), to_json(summary));
     return summary;
@@ -163,7 +178,14 @@ class Run {
     summary.outcome = trainer.fit(*data_.train, data_.validation.get(), {}, stop_requested());
     test(summary, trainer);
     fill_in(summary, session, trainer);
+    if (profile_) profile_->trace();
     return summary;
+  }
+
+  void write_trace(RunSummary& summary, const RunFolder& folder) const {
+    const std::string& file = options_.profile->file;
+    summary.trace = file.empty() ? (folder.path() / "trace.json").string() : file;
+    write_file(summary.trace, profile_->trace());
   }
 
   void test(RunSummary& summary, const Trainer& trainer) const {
@@ -281,6 +303,16 @@ class Run {
             job_.output.log_steps};
   }
 
+  /// Waits for all.
+  uint64_t peak_memory_of_all() const {
+    const uint64_t mine = peak_memory_bytes();
+    if (options_.processes == nullptr) return mine;
+    uint64_t sum = 0;
+    for (const std::string& text : options_.processes->gather(std::to_string(mine))) sum += std::stoull(text);
+    return sum;
+  }
+
+  /// Waits for all.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
     const std::vector<float>& steps = trainer.step_seconds();
     double total = 0;
@@ -289,7 +321,11 @@ class Run {
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
     if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
     summary.step_ms_median = 1e3 * median(steps);
-    summary.communication = communication(trainer, total);
+    std::vector<CommunicationTime> communication = trainer.communication();
+    if (options_.processes != nullptr) compare_over(*options_.processes, communication);
+    if (!uses_servers(job_) && job_workers(job_, options_.processes) > 1)
+      summary.communication = parts_of(communication, total);
+    if (profile_) summary.phases = profile_->phases(trainer.phases(), trainer.communication(), communication);
     summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;
@@ -300,18 +336,10 @@ class Run {
     summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
     summary.bubble = session.bubble();
     summary.devices = session.device_names();
-    summary.peak_memory_bytes = peak_memory_bytes();
+    summary.peak_memory_bytes = peak_memory_of_all();
     summary.parameter_bytes = session.memory().parameter_bytes;
     summary.activation_bytes = session.memory().activation_bytes;
     summary.seed = job_.training.seed;
-  }
-
-  /// As parts of the steps of this process. Waits for all.
-  std::optional<CommunicationTime> communication(const Trainer& trainer, double seconds) const {
-    std::vector<CommunicationTime> steps = trainer.communication();
-    if (options_.processes != nullptr) compare_over(*options_.processes, steps);
-    if (uses_servers(job_) || job_workers(job_, options_.processes) == 1) return std::nullopt;
-    return parts_of(steps, seconds);
   }
 
   Clock::time_point start_ = Clock::now();
@@ -319,6 +347,7 @@ class Run {
   const RunOptions& options_;
   std::string workers_;  ///< what follows from their number
   Datasets data_;
+  std::optional<RunProfile> profile_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/run_profile.h"
 #include "telar/train/trainer.h"
 
 namespace telar {
@@ -27,16 +28,23 @@ struct RunSummary {
   double step_ms_median = 0;
   /// Parts of the time of the training steps of this process, 0.03 for 3 %; empty for a worker alone.
   std::optional<CommunicationTime> communication;
-  double seconds = 0;       ///< in training steps, over all processes of the run
-  double wall_seconds = 0;  ///< of this process: opening data, compiling, validation and test too
-  int64_t epochs = 0;       ///< done
-  int64_t steps = 0;        ///< done
+  std::optional<PhaseSummary>
+      phases;         ///< of the training steps, mean of all processes; when it was asked for
+  std::string trace;  ///< the file of operations; empty when it was not asked for
+  std::optional<double>
+      joules;  ///< of the whole machine in the training steps of this process; none where not measured
+  std::string energy_source;  ///< empty when it was not measured
+  double seconds = 0;         ///< in training steps, over all processes of the run
+  double wall_seconds = 0;    ///< of this process: opening data, compiling, validation and test too
+  int64_t epochs = 0;         ///< done
+  int64_t steps = 0;          ///< done
   bool stopped_early = false;
   std::string strategy;
   int replicas = 1;
   std::optional<Bubble> bubble;  ///< of a pipeline
   std::vector<std::string> devices;
-  uint64_t peak_memory_bytes = 0;
+  uint64_t peak_memory_bytes =
+      0;  ///< of all processes that train together, each with what it shares with others
   uint64_t parameter_bytes = 0;
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
@@ -55,6 +63,7 @@ struct RunOptions {
   Progress* progress = nullptr;
   Processes* processes =
       nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
+  std::optional<ProfileOptions> profile;  ///< not with parameter servers
   // Of jobs with parameter servers:
   std::string
       program;  ///< the command line `telar`, of which servers and workers are started on this machine

@@ -89,6 +89,24 @@ fs::path CheckpointObserver::save(const TrainingState& state) {
   return path;
 }
 
+void EnergyObserver::epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {
+  began_ = meter_.joules();
+}
+
+void EnergyObserver::step_done(const StepReport& report, const TrainingState& /*state*/) {
+  if (report.last_of_epoch) stop();
+}
+
+void EnergyObserver::stop() {
+  if (began_) joules_ += meter_.joules().value_or(*began_) - *began_;
+  began_.reset();
+}
+
+std::optional<double> EnergyObserver::joules() {
+  stop();  // of an epoch that was not finished
+  return meter_.source().empty() ? std::nullopt : std::optional(joules_);
+}
+
 ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics)
     : progress_(progress) {
   const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");

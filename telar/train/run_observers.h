@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "telar/observe/energy.h"
 #include "telar/observe/metrics_log.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/tensorboard.h"
@@ -64,6 +65,23 @@ class CheckpointObserver final : public TrainingObserver {
   CheckpointPolicy policy_;
   ExtraFiles files_;
   std::function<void()> before_;
+};
+
+/// The energy of the whole machine in training steps, without validation and checkpoints between epochs.
+class EnergyObserver final : public TrainingObserver {
+ public:
+  void epoch_began(const EpochStart& start, const TrainingState& state) override;
+  void step_done(const StepReport& report, const TrainingState& state) override;
+
+  /// Until now; none where nothing can be read.
+  std::optional<double> joules();
+  const std::string& source() const { return meter_.source(); }
+
+ private:
+  void stop();
+  EnergyMeter meter_;
+  std::optional<double> began_;  ///< the meter when the steps of an epoch began; none between epochs
+  double joules_ = 0;
 };
 
 /// Feeds a Progress (telar/observe/progress.h).

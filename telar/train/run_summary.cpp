@@ -31,6 +31,11 @@ std::string to_json(const RunSummary& summary) {
                              {"exposed", summary.communication->exposed},
                              {"waiting", summary.communication->waiting}};
   }
+  if (summary.phases) json["phases"] = nlohmann::ordered_json::parse(to_json(*summary.phases));
+  if (!summary.trace.empty()) json["trace"] = summary.trace;
+  json["joules"] = summary.joules ? nlohmann::ordered_json(*summary.joules) : nlohmann::ordered_json();
+  json["energy_source"] = summary.energy_source.empty() ? nlohmann::ordered_json()
+                                                        : nlohmann::ordered_json(summary.energy_source);
   json["seconds"] = summary.seconds;
   json["wall_seconds"] = summary.wall_seconds;
   json["epochs"] = summary.epochs;

@@ -102,7 +102,8 @@ bool Trainer::run_epoch(Epoch& epoch) {
     const BatchView view = view_of(*batch);
     const float learning_rate = static_cast<float>(telar::learning_rate(options_.schedule, state_.step + 1));
     const int64_t samples = epoch.assignment.batch_samples(batch->epoch, batch->step);
-    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch), samples};
+    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch), samples,
+                            start};
     const StepResult result = session_.train(view, inputs);
     if (!result.finite) {
       throw run_error(
@@ -111,6 +112,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
           state_.step + 1, state_.epoch + 1, session_.find_non_finite(view, inputs), learning_rate);
     }
     communication_.push_back(result.communication);
+    if (result.phases) phases_.push_back(*result.phases);
     count(epoch, samples, result.metrics, learning_rate, seconds_since(start));
     const bool last = state_.step_in_epoch == epoch.start.steps;
     if (!last && epoch.stop_requested && epoch.stop_requested()) return false;

@@ -88,6 +88,8 @@ class Trainer {
   const std::vector<float>& step_seconds() const { return step_seconds_; }
   /// Of each of these steps, what replicas spent on each other.
   const std::vector<CommunicationTime>& communication() const { return communication_; }
+  /// Of each of these steps, what it went into; empty unless the session records phases.
+  const std::vector<PhaseTimes>& phases() const { return phases_; }
 
  private:
   struct Epoch;
@@ -108,6 +110,7 @@ class Trainer {
   int64_t next_pause_ = 0;         ///< the step at which they are to stand still; 0: not known yet
   std::vector<float> step_seconds_;
   std::vector<CommunicationTime> communication_;
+  std::vector<PhaseTimes> phases_;
 };
 
 }  // namespace telar

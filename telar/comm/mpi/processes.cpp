@@ -146,6 +146,8 @@ class MpiProcesses final : public Processes {
 
 }  // namespace
 
+bool can_join_processes() { return true; }
+
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
   if (!started_by_mpi()) {
     require_alone("told them nothing of each other");

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <unordered_map>
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/memory_plan.h"
+#include "telar/graph/backward_part.h"
 
 namespace telar::cpu {
 
@@ -55,6 +55,17 @@ CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
   slots_ = lowering.take_slots();
   steps_ = lowering.take_steps();
   activation_bytes_ = plan_memory(slots_, steps_, kept);
+  const size_t backward = backward_begin(graph_);
+  for (const Step& step : steps_) names_.push_back(name_of(step, backward));
+}
+
+OperationName CpuExecutable::name_of(const Step& step, size_t backward) const {
+  const auto& nodes = graph_.nodes();
+  if (step.node < 0 || step.node >= static_cast<int>(nodes.size())) return {"", "reorder", false};
+  const Node& node = nodes[static_cast<size_t>(step.node)];
+  const bool reorder = step.primitive && step.primitive.get_kind() == dnnl::primitive::kind::reorder;
+  return {node.scope, std::string(node.op->name()) + (reorder ? " (reorder)" : ""),
+          static_cast<size_t>(step.node) >= backward};
 }
 
 /// Pointers for every slot and oneDNN memory objects for every argument, made once.
@@ -88,9 +99,11 @@ class CpuContext final : public Context {
   }
 
   void run(HostOperations& host, Phase phase) override {
+    const bool told = host.listens();
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
       run_step(s, host);
+      if (told && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
       host.poll();
     }
   }
@@ -113,18 +126,6 @@ class CpuContext final : public Context {
                           node.op->name());
     }
     return found;
-  }
-
-  std::vector<OperationTime> profile(HostOperations& host, Phase phase) override {
-    std::vector<OperationTime> times;
-    for (size_t s = 0; s < bound_.size(); ++s) {
-      if (!runs_in(s, phase)) continue;
-      const auto start = std::chrono::steady_clock::now();
-      run_step(s, host);
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-      times.push_back(name_step(s, elapsed.count()));
-    }
-    return times;
   }
 
   std::vector<float> output(const std::string& name) override {
@@ -231,15 +232,6 @@ class CpuContext final : public Context {
       return has_non_finite(executable_.slots_[static_cast<size_t>(slot)].desc,
                             pointers_[static_cast<size_t>(slot)]);
     });
-  }
-
-  OperationTime name_step(size_t s, double seconds) const {
-    const Step& step = executable_.steps_[s];
-    const auto& nodes = executable_.graph_.nodes();
-    if (step.node < 0 || step.node >= static_cast<int>(nodes.size())) return {"", "reorder", seconds};
-    const Node& node = nodes[static_cast<size_t>(step.node)];
-    const bool reorder = step.primitive && step.primitive.get_kind() == dnnl::primitive::kind::reorder;
-    return {node.scope, std::string(node.op->name()) + (reorder ? " (reorder)" : ""), seconds};
   }
 
   const CpuExecutable& executable_;

@@ -19,6 +19,8 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
 
  private:
+  OperationName name_of(const Step& step, size_t backward) const;
+
   friend class CpuContext;
   struct Output {
     std::string name;
@@ -29,6 +31,7 @@ class CpuExecutable final : public Executable {
   Graph graph_;
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
+  std::vector<OperationName> names_;  ///< of each step
   std::vector<std::pair<std::string, TensorLayout>> layouts_;
   std::vector<std::string> metrics_;
   std::vector<Output> outputs_;

@@ -1,0 +1,82 @@
+#include "telar/bench/environments.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "telar/comm/processes.h"
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+
+namespace telar::bench {
+
+namespace {
+
+/// A whole number from 1 to 4096; 0 for anything else.
+int count_in(const std::string& text) {
+  constexpr int kMost = 4096;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = !text.empty() && error == std::errc() && end == text.data() + text.size();
+  return whole && number >= 1 && number <= kMost ? number : 0;
+}
+
+bool is_in_path(const std::string& program) {
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nothing changes it
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+std::string without_mpi() {
+  if (!can_join_processes()) return "this build has no MPI";
+  return is_in_path("mpirun") ? "" : "there is no mpirun in PATH";
+}
+
+std::string text_of(const std::string& key, int number) { return fmt::format("strategy.{}={}", key, number); }
+
+}  // namespace
+
+TrainingEnvironment environment_of(const std::string& name) {
+  if (name == "gpu" || name == "hybrid")
+    return {.name = name, .impossible = "this build computes on processors alone"};
+  const int all = available_threads();
+  const size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon);
+  const std::string number = colon == std::string::npos ? "" : name.substr(colon + 1);
+  const int count = number == "all" && kind == "cpu" ? all : count_in(number);
+  if (count == 0 || (kind != "cpu" && kind != "replicas" && kind != "mpi" && kind != "pipeline")) {
+    throw user_error(
+        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N "
+        "(processes), pipeline:N (stages), gpu or hybrid",
+        name);
+  }
+  TrainingEnvironment environment{.name = name, .threads = count};
+  if (count > all) {
+    environment.impossible = fmt::format("this process may use {} thread{}", all, all == 1 ? "" : "s");
+    return environment;
+  }
+  if (kind == "cpu") {
+    environment.settings = {"strategy.name=single", text_of("threads", count)};
+    return environment;
+  }
+  const int each = all / count;
+  environment.threads = each * count;
+  if (kind == "pipeline") {
+    environment.settings = {"strategy.name=pipeline", text_of("stages", count), text_of("threads", each)};
+    return environment;
+  }
+  const bool processes = kind == "mpi";
+  environment.settings = {"strategy.name=mirrored", text_of("replicas", processes ? 1 : count),
+                          text_of("threads", each)};
+  if (!processes) return environment;
+  environment.processes = count;
+  environment.impossible = without_mpi();
+  return environment;
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace telar::bench {
+
+/// A way of training a job on this machine.
+struct TrainingEnvironment {
+  std::string name;                        ///< "replicas:2"
+  std::vector<std::string> settings = {};  ///< "strategy.name=mirrored": of the job
+  int processes = 1;                       ///< above 1: started by mpirun
+  int threads = 1;                         ///< that compute, of all processes together
+  std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty when it can
+};
+
+/// cpu:N and cpu:all (one device with so many threads), replicas:N (in one process, the threads divided), mpi:N (so many processes),
+/// pipeline:N (so many stages), gpu, hybrid (processors and GPUs together). Throws Error (user) for another name.
+TrainingEnvironment environment_of(const std::string& name);
+
+}  // namespace telar::bench

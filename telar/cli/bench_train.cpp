@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "telar/bench/train_sweep.h"
+#include "telar/cli/bench.h"
+#include "telar/cli/experiment.h"
+#include "telar/cli/options.h"
+#include "telar/observe/stop_request.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct TrainSweepArguments {
+  bench::TrainSweepOptions options;
+  std::string folder;
+  ResultFiles files;
+};
+
+int run(TrainSweepArguments arguments) {
+  const StopRequest stop;
+  bench::TrainSweepOptions& options = arguments.options;
+  if (options.epochs > 0) options.steps = 0;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.folder = arguments.folder;
+  options.stop_requested = [&stop] { return stop.requested(); };
+  options.say = [](const std::string& text) { std::cerr << text << " …\n"; };
+  publish(measure_training(options), arguments.files);
+  return stop.requested() ? 128 + stop.signal_number() : 0;
+}
+
+}  // namespace
+
+void add_bench_train(CLI::App& bench, Action& action) {
+  auto arguments = std::make_shared<TrainSweepArguments>();
+  bench::TrainSweepOptions& options = arguments->options;
+  options.environments = {"cpu:1", "cpu:all", "replicas:2", "mpi:2"};
+  CLI::App* verb =
+      bench.add_subcommand("train", "The same training on one core, all cores, replicas, processes");
+  verb->add_option("--model", options.model, "A model of the zoo, docs/job.md (resnet34)");
+  verb->add_option("--data", options.data, "A source of samples, docs/job.md (fashion-mnist)");
+  auto* steps = verb->add_option("--steps", options.steps, "One pass over so many batches (100)");
+  steps->check(CLI::Range(4, 100'000'000));
+  verb->add_option("--epochs", options.epochs, "In place of steps: passes over all training samples")
+      ->check(CLI::Range(1, 1'000'000))
+      ->excludes(steps);
+  verb->add_option("--batch", options.batch, "Samples of a step, shared by all replicas (32)")
+      ->check(CLI::Range(1, 16'777'216));
+  verb->add_option("--precision", options.precisions, "f32, bf16, or both: f32,bf16 (f32)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  verb->add_option(
+          "--environments", options.environments,
+          "One row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), "
+          "pipeline:N (stages), gpu, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
+      ->delimiter(',');
+  add_overrides(*verb, options.settings);
+  verb->add_option("--keep", arguments->folder, "Keep the runs, with their traces, in this folder");
+  add_result_files(*verb, arguments->files);
+  verb->footer(
+      "Each row is a process of its own that trains from the same weights on the same samples: images a "
+      "second, the "
+      "phases of a\n"
+      "step (docs/experiments.md), speed-up and efficiency, accuracy over time and at the end, peak memory, "
+      "energy "
+      "where it\n"
+      "can be read. With two cores the defaults take a minute or two; --epochs says how long it takes. A row "
+      "that "
+      "cannot be\n"
+      "measured here says why. Ctrl-C ends the sweep and keeps the rows that are complete.\n"
+      "Examples:\n"
+      "  telar bench train\n"
+      "  telar bench train --precision f32,bf16 --set model.options.stem=3x3 --steps 20 --html train.html\n"
+      "  telar bench train --model convnet --epochs 2 --batch 128 --environments cpu:1,replicas:2,gpu");
+  verb->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace telar::cli
