@@ -197,6 +197,10 @@ class Comparison {
     return std::find(names.begin(), names.end(), contender.strategy) != names.end();
   }
 
+  static std::optional<double> trained(const TrainingRun& run) {
+    return run.curve.steps.empty() ? std::nullopt : std::optional(run.curve.steps.back().seconds);
+  }
+
   static std::string time_name(double accuracy) { return fmt::format("to {:.2f}", accuracy); }
 
   ResultRow row(const Contender& contender, double common) const {
@@ -219,12 +223,12 @@ class Comparison {
                      {to + " min", "s", part(seconds, &Spread::least)},
                      {to + " max", "s", part(seconds, &Spread::most)}};
     }
-    for (const Figure& figure : {Figure{"training", "s", first.figure("seconds")},
-                                 Figure{"rate", "images/s", part(rate, &Spread::median)},
-                                 Figure{"rate min", "images/s", part(rate, &Spread::least)},
-                                 Figure{"rate max", "images/s", part(rate, &Spread::most)},
-                                 Figure{"accuracy", "", final_accuracy(learned)},
-                                 Figure{"test accuracy", "", first.figure("test_accuracy")}})
+    for (const Figure& figure :
+         {Figure{"training", "s", trained(first)}, Figure{"rate", "images/s", part(rate, &Spread::median)},
+          Figure{"rate min", "images/s", part(rate, &Spread::least)},
+          Figure{"rate max", "images/s", part(rate, &Spread::most)},
+          Figure{"accuracy", "", final_accuracy(learned)},
+          Figure{"test accuracy", "", first.figure("test_accuracy")}})
       row.figures.push_back(figure);
     if (of_servers(contender)) row.figures.push_back({"staleness", "updates", first.figure("staleness")});
     return row;
@@ -239,9 +243,9 @@ class Comparison {
           fmt::format("{} workers share the {} cores of this machine: on cores of their own they are faster.",
                       most, cores));
     }
-    if (std::any_of(contenders_.begin(), contenders_.end(), of_servers))
-      result.remarks.push_back(
-          "With parameter servers the first epoch waits until the workers have started.");
+    result.remarks.push_back(
+        "Times begin with the end of the first step: compiling and the start of workers and servers are not "
+        "in them.");
     for (const Contender& one : contenders_)
       if (one.stopped) result.remarks.push_back(fmt::format("{} was stopped before its end.", one.name()));
   }

@@ -10,6 +10,8 @@ namespace {
 std::vector<double> epoch_rates(const TrainingCurve& curve) {
   std::vector<double> rates;
   CurvePoint before;
+  if (!curve.steps.empty() && curve.steps.front().seconds == 0)
+    before = curve.steps.front();  // the clock starts here
   for (const CurvePoint& epoch : curve.epochs) {
     if (epoch.seconds > before.seconds)
       rates.push_back((epoch.samples - before.samples) / (epoch.seconds - before.seconds));

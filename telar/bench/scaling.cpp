@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 constexpr const char* kJob =
     "name: scaling\n"
     "model: {name: mlp, options: {hidden: [128]}}\n"
-    "data: {source: fashion-mnist, limit: 20000}\n"
+    "data: {source: fashion-mnist, limit: 12000, validation: 0.1667}\n"
     "optimizer: {name: sgd, learning_rate: 0.05}\n"
-    "training: {epochs: 12}\n"
-    "output: {tensorboard: false, log_steps: 10}\n";
+    "training: {epochs: 40}\n"
+    "output: {tensorboard: false}\n";
 
 std::string counted(int number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
@@ -230,16 +230,8 @@ class Scaling {
   }
 
   void add_remarks(Result& result, const std::vector<Scaled>& reached) const {
-    for (const std::string& mixing : options_.mixing) {
-      std::vector<Scaled> of_mixing;
-      for (const Setting& setting : settings_)
-        if (const auto time = seconds(setting); time && setting.mixing == mixing)
-          of_mixing.push_back({setting.name(), setting.workers, *time});
-      if (options_.mixing.size() > 1 && of_mixing.empty())
-        result.remarks.push_back(
-            fmt::format("With {} data none reached {}.", spoken(mixing), options_.target));
-    }
     result.remarks.push_back(sweet_spot_text(reached, options_.target));
+    if (const std::string text = mixing_text(); !text.empty()) result.remarks.push_back(text);
     std::string missed;
     for (const Setting& setting : settings_) {
       if (setting.learned.rounds.empty() || seconds(setting)) continue;
@@ -252,11 +244,13 @@ class Scaling {
       result.remarks.push_back(
           fmt::format("Not reached in {} epochs (the best accuracy in brackets): {}.", epochs_, missed));
     result.remarks.push_back(
-        "Compute time: workers × time. The accuracy is that of the validation samples, looked at after each "
-        "epoch, so "
-        "a time is at most an epoch too long. Through a server: the variables of the fullest one, as often "
-        "as they are "
-        "pushed and pulled, by the strategy's schedule.");
+        "Compute time: workers × time. Times begin with the end of the first step: the start of the "
+        "processes is not in "
+        "them. The accuracy is that of the validation samples, looked at after each epoch, so a time is at "
+        "most an epoch "
+        "too long. Through a server: the variables of the fullest one, as often as they are pushed and "
+        "pulled, by the "
+        "strategy's schedule.");
     const int most = *std::max_element(options_.workers.begin(), options_.workers.end());
     if (most > available_threads()) {
       result.remarks.push_back(
@@ -267,8 +261,33 @@ class Scaling {
     }
   }
 
-  static std::string spoken(const std::string& mixing) {
-    return mixing == "shuffled" ? "shuffled" : "badly mixed";
+  /// What badly mixed data cost, where both were measured.
+  std::string mixing_text() const {
+    std::vector<double> ratios;
+    int both = 0;
+    int missed = 0;
+    for (const Setting& bad : settings_) {
+      if (bad.mixing == "shuffled" || bad.learned.rounds.empty()) continue;
+      const auto good = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& other) {
+        return other.mixing == "shuffled" && other.workers == bad.workers && other.servers == bad.servers &&
+               other.batch == bad.batch;
+      });
+      if (good == settings_.end() || !seconds(*good)) continue;
+      ++both;
+      const auto time = seconds(bad);
+      if (time) ratios.push_back(time->median / seconds(*good)->median);
+      if (!time) ++missed;
+    }
+    if (both == 0) return "";
+    std::string text =
+        fmt::format("Of {} that reached {} with shuffled data, {} did not with badly mixed data",
+                    counted(both, "setting"), options_.target, missed);
+    if (!ratios.empty()) {
+      const Spread spread = Spread::of(ratios);
+      text += fmt::format("; the others took {:.2f} times as long (median; {:.2f} to {:.2f})", spread.median,
+                          spread.least, spread.most);
+    }
+    return text + ".";
   }
 
   /// Against the number of workers, a line for each of the other settings. `which`: the time, the compute time, the rate.

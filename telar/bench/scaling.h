@@ -18,7 +18,7 @@ struct ScalingOptions {
   std::vector<int> servers = {1, 2};
   std::vector<int> batches = {50, 100, 500, 1000};
   std::vector<std::string> mixing = {"shuffled"};  ///< "shuffled", "by_label"
-  double target = 0.8;                             ///< an accuracy on the validation samples
+  double target = 0.82;                            ///< an accuracy on the validation samples
   std::filesystem::path folder;                    ///< for the runs
 };
 

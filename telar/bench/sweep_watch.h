@@ -17,7 +17,8 @@ struct SweepWatch {
   std::function<void(const Result& result)> measured;      ///< the result so far, after each training
 };
 
-/// Trains once, and tells `watch` how it goes. `enough` as in TrainingWatch.
+/// Trains once, and tells `watch` how it goes. `enough` as in TrainingWatch. The curve's seconds begin with the end of the first step that was
+/// logged, so that the start of workers and servers and the compiling of graphs are not in them.
 TrainingRun train_and_tell(const TrainingStart& start, const std::string& what, const SweepWatch& watch,
                            const std::function<bool(const CurvePoint& epoch)>& enough = {});
 

@@ -51,7 +51,7 @@ void add_bench_scaling(CLI::App& bench, Action& action) {
   bench::ScalingOptions& options = arguments->options;
   CLI::App* verb =
       bench.add_subcommand("scaling", "Time to an accuracy by workers, parameter servers and batch");
-  verb->add_option("JOB", options.job, "A job file (without it an MLP on 20,000 images of Fashion-MNIST)");
+  verb->add_option("JOB", options.job, "A job file (without it an MLP on 10,000 images of Fashion-MNIST)");
   verb->add_option("--workers", options.workers, "Each with one thread (1,2,4,8)")->delimiter(',');
   verb->add_option("--servers", options.servers, "Parameter servers (1,2)")->delimiter(',');
   verb->add_option("--batches", options.batches, "Samples of a batch (50,100,500,1000)")->delimiter(',');
@@ -61,7 +61,7 @@ void add_bench_scaling(CLI::App& bench, Action& action) {
       ->check(CLI::IsMember({"shuffled", "by-label"}));
   verb->add_option("--strategy", options.strategy, "One with parameter servers (downpour)");
   verb->add_option("--target", options.target,
-                   "The accuracy that is to be reached on the validation samples (0.8)");
+                   "The accuracy that is to be reached on the validation samples (0.82)");
   add_overrides(*verb, options.settings);
   verb->add_option("--output", arguments->output, "Folder of the runs; without it runs/scaling-N, a new one");
   add_result_files(*verb, arguments->files);
