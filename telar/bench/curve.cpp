@@ -31,6 +31,32 @@ CurvePoint epoch_point(const Json& record) {
   return point;
 }
 
+using Points = std::vector<std::pair<double, double>>;
+
+/// At most some hundreds: the mean of each stretch.
+Points thinned(const Points& points) {
+  constexpr size_t kMost = 400;
+  if (points.size() <= kMost) return points;
+  Points thin;
+  for (size_t i = 0; i < kMost; ++i) {
+    const size_t begin = i * points.size() / kMost;
+    const size_t end = (i + 1) * points.size() / kMost;
+    double sum = 0;
+    for (size_t p = begin; p < end; ++p) sum += points[p].second;
+    thin.emplace_back(points[end - 1].first, sum / static_cast<double>(end - begin));
+  }
+  return thin;
+}
+
+using Quantity = std::optional<double> CurvePoint::*;
+
+Points points_of(const std::vector<CurvePoint>& curve, double CurvePoint::*x, Quantity y) {
+  Points points;
+  for (const CurvePoint& point : curve)
+    if (point.*y) points.emplace_back(point.*x, *(point.*y));
+  return thinned(points);
+}
+
 constexpr std::string_view kStep = R"({"kind":"step")";
 constexpr std::string_view kEpoch = R"({"kind":"epoch")";
 
@@ -58,6 +84,36 @@ TrainingCurve read_curve(const std::filesystem::path& folder) {
     }
   }
   return curve;
+}
+
+std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named) {
+  struct Kind {
+    const char* title;
+    const char* label;
+    std::vector<CurvePoint> TrainingCurve::*points;
+    Quantity quantity;
+  };
+  struct Against {
+    const char* title;
+    Axis axis;
+    double CurvePoint::*x;
+  };
+  std::vector<Chart> charts;
+  for (const Kind& kind :
+       {Kind{"Training loss", "training loss", &TrainingCurve::steps, &CurvePoint::loss},
+        Kind{"Accuracy after each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy}}) {
+    for (const Against& against : {Against{"samples", {"samples", ""}, &CurvePoint::samples},
+                                   Against{"time", {"training time", "s"}, &CurvePoint::seconds}}) {
+      Chart chart{
+          fmt::format("{} against {}", kind.title, against.title), against.axis, {kind.label, ""}, {}};
+      for (const auto& [name, curve] : named) {
+        Points points = points_of(curve.*kind.points, against.x, kind.quantity);
+        if (!points.empty()) chart.curves.push_back({name, std::move(points)});
+      }
+      if (!chart.curves.empty()) charts.push_back(std::move(chart));
+    }
+  }
+  return charts;
 }
 
 CurveWatch::News CurveWatch::look() {

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "telar/bench/result.h"
 
 namespace telar::bench {
 
@@ -28,7 +31,11 @@ struct TrainingCurve {
 /// a line that is not as `telar train` writes it, with its number.
 TrainingCurve read_curve(const std::filesystem::path& folder);
 
-/// The same of a run that goes on: what was added since the last time, of steps only the newest, so that looking takes no time from the
+/// The training loss, and the accuracy after each epoch, each against samples and against seconds: a line for each of the curves, in each
+/// chart of which any has something. Of long runs a line has some hundreds of points, the means of stretches.
+std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named);
+
+/// The curve of a run that goes on: what was added since the last time, of steps only the newest, so that looking takes no time from the
 /// training.
 class CurveWatch {
  public:

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "telar/bench/result.h"
+
 /// Parts of the data that the page of a report draws (report.html says how).
 namespace telar::bench::report {
 
@@ -19,6 +21,8 @@ inline Json number_of(const Json& object, const std::string& name) {
   return found != object.end() && found->is_number() ? *found : Json();
 }
 
+/// A chart as the page draws it.
+Json json_of(const Chart& chart);
 /// True for what `telar bench … --json` writes.
 bool is_result(const Json& json);
 /// The section of a result: a table, a bar chart of its rates or of the figure that it says is to be drawn, its own charts.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/bench/commit.h"
+#include "telar/bench/report_parts.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/observe/hardware.h"
 #include "telar/observe/process.h"
@@ -76,17 +77,6 @@ nlohmann::ordered_json json_of(const Axis& axis) {
   return json;
 }
 
-nlohmann::ordered_json json_of(const Chart& chart) {
-  nlohmann::ordered_json json = {{"title", chart.title},
-                                 {"kind", "line"},
-                                 {"x", json_of(chart.x)},
-                                 {"y", json_of(chart.y)},
-                                 {"series", nlohmann::ordered_json::array()}};
-  for (const Curve& curve : chart.curves)
-    json["series"].push_back({{"name", curve.name}, {"points", curve.points}});
-  return json;
-}
-
 /// A field of RFC 4180: quoted when it must be.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -99,6 +89,17 @@ std::string csv_field(const std::string& text) {
 std::string csv_number(double number) { return number > 0 ? fmt::format("{}", number) : ""; }
 
 }  // namespace
+
+nlohmann::ordered_json report::json_of(const Chart& chart) {
+  nlohmann::ordered_json json = {{"title", chart.title},
+                                 {"kind", "line"},
+                                 {"x", bench::json_of(chart.x)},
+                                 {"y", bench::json_of(chart.y)},
+                                 {"series", nlohmann::ordered_json::array()}};
+  for (const Curve& curve : chart.curves)
+    json["series"].push_back({{"name", curve.name}, {"points", curve.points}});
+  return json;
+}
 
 Environment read_environment() {
   const CpuInfo cpu = read_cpu();
@@ -136,7 +137,7 @@ std::string json_text(const Result& result) {
   for (const ResultRow& row : result.rows) json["rows"].push_back(json_of(row, result.settings));
   if (!result.drawn.empty()) json["drawn"] = result.drawn;
   json["charts"] = nlohmann::ordered_json::array();
-  for (const Chart& chart : result.charts) json["charts"].push_back(json_of(chart));
+  for (const Chart& chart : result.charts) json["charts"].push_back(report::json_of(chart));
   return json.dump(2) + "\n";
 }
 

@@ -15,6 +15,7 @@ void add_bench(CLI::App& app, Action& action) {
   add_bench_comm(*verb, action);
   add_bench_pipeline(*verb, action);
   add_bench_ps(*verb, action);
+  add_bench_scaling(*verb, action);
 }
 
 }  // namespace telar::cli

@@ -12,5 +12,6 @@ void add_bench_matmul(CLI::App& bench, Action& action);
 void add_bench_conv(CLI::App& bench, Action& action);
 void add_bench_train(CLI::App& bench, Action& action);
 void add_bench_limits(CLI::App& bench, Action& action);
+void add_bench_scaling(CLI::App& bench, Action& action);
 
 }  // namespace telar::cli

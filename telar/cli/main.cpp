@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   telar::cli::add_serve(app, action);
   telar::cli::add_work(app, action);
   telar::cli::add_weave(app, action);
+  telar::cli::add_compare(app, action);
   telar::cli::add_bench(app, action);
   telar::cli::add_report(app, action);
   try {

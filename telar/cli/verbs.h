@@ -19,5 +19,6 @@ void add_work(CLI::App& app, Action& action);
 void add_weave(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
+void add_compare(CLI::App& app, Action& action);
 
 }  // namespace telar::cli

@@ -7,11 +7,35 @@
 
 namespace telar {
 
-FixedSlice::FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part)
-    : size_(size), global_batch_(global_batch), seed_(seed), shuffle_(shuffle), part_(part) {
+namespace {
+
+/// Pieces of the data in an order that depends on seed and name alone.
+std::vector<uint32_t> permuted_pieces(int64_t size, int64_t together, uint64_t seed, std::string_view name) {
+  if (together == 1) return permutation(size, seed, name);
+  std::vector<uint32_t> order;
+  order.reserve(static_cast<size_t>(size));
+  const auto piece = static_cast<uint32_t>(together);
+  for (const uint32_t which : permutation(size / together, seed, name))
+    for (uint32_t i = 0; i < piece; ++i) order.push_back(which * piece + i);
+  while (order.size() < static_cast<size_t>(size)) order.push_back(static_cast<uint32_t>(order.size()));
+  return order;
+}
+
+}  // namespace
+
+FixedSlice::FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part,
+                       int64_t together)
+    : size_(size),
+      global_batch_(global_batch),
+      seed_(seed),
+      shuffle_(shuffle),
+      part_(part),
+      together_(together) {
   if (size < 1) throw user_error("There are no samples to make batches of.");
   if (global_batch < 1)
     throw user_error("A batch of {} samples is not possible; at least 1 is needed.", global_batch);
+  if (together < 1)
+    throw user_error("Pieces of {} samples are not possible; at least 1 is needed.", together);
   if (part.of < 1 || part.begin < 0 || part.begin > part.end || part.end > part.of) {
     throw user_error("A worker cannot have the shares {} to {} of {} of each batch.", part.begin, part.end,
                      part.of);
@@ -38,16 +62,18 @@ FixedSlice::Order FixedSlice::order(uint32_t epoch) const {
   const std::scoped_lock lock(mutex_);
   if (!order_ || (shuffle_ && ordered_epoch_ != epoch)) {
     order_ = std::make_shared<const std::vector<uint32_t>>(
-        shuffle_ ? permutation(size_, seed_, fmt::format("shuffle/{}", epoch)) : in_order(size_));
+        shuffle_ ? permuted_pieces(size_, together_, seed_, fmt::format("shuffle/{}", epoch))
+                 : in_order(size_));
     ordered_epoch_ = epoch;
   }
   return order_;
 }
 
-LeasedParts::LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts) {
+LeasedParts::LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts,
+                         int64_t together) {
   for (int64_t part = 0; part < parts; ++part) {
-    parts_.push_back(
-        std::make_unique<FixedSlice>(size, global_batch, seed, shuffle, Part{part, part + 1, parts}));
+    parts_.push_back(std::make_unique<FixedSlice>(size, global_batch, seed, shuffle,
+                                                  Part{part, part + 1, parts}, together));
   }
 }
 

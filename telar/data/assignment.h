@@ -37,11 +37,13 @@ struct Part {
 /// A fixed part of every global batch. The global order of an epoch is a permutation of all samples that
 /// depends on seed and epoch alone, the same on every worker, or the data's own order without `shuffle`. It
 /// is cut into batches of `global_batch`; the last one is smaller when the samples do not divide, never
-/// dropped.
+/// dropped. With `together` above 1 pieces of so many samples that follow each other in the data stay together, in their order, and
+/// the pieces are permuted (a smaller last one stays the last).
 class FixedSlice : public Assignment {
  public:
-  /// Throws Error (user) for a batch below 1, no samples, or a part outside its shares.
-  FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part = {});
+  /// Throws Error (user) for a batch or `together` below 1, no samples, or a part outside its shares.
+  FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part = {},
+             int64_t together = 1);
 
   int64_t steps(uint32_t epoch) const override;
   int64_t batch_samples(uint32_t epoch, int64_t step) const override;
@@ -56,6 +58,7 @@ class FixedSlice : public Assignment {
   uint64_t seed_;
   bool shuffle_;
   Part part_;
+  int64_t together_;
   mutable std::mutex mutex_;  ///< guards the order of the epoch that was asked for last
   mutable uint32_t ordered_epoch_ = 0;
   mutable Order order_;
@@ -72,7 +75,8 @@ class WholeBatch : public FixedSlice {
 class LeasedParts : public Assignment {
  public:
   /// `parts`: equal ones of each global batch. Throws Error (user) like FixedSlice.
-  LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts);
+  LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts,
+              int64_t together = 1);
 
   /// Forgets what was added.
   void clear();

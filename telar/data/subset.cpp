@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/data/permutation.h"
 
@@ -36,6 +37,21 @@ DatasetPtr subset(DatasetPtr data, std::vector<uint32_t> indices) {
     if (index >= data->size()) throw user_error("There is no sample {} among {}.", index, data->size());
   }
   return std::make_shared<Subset>(std::move(data), std::move(indices));
+}
+
+DatasetPtr by_label(const DatasetPtr& data) {
+  const SampleSpec& spec = data->spec();
+  if (spec.classes == 0) throw user_error("These samples have no classes that they could be sorted by.");
+  Buffer features(spec.feature_bytes());
+  Buffer label(spec.label_bytes());
+  std::vector<int32_t> labels(static_cast<size_t>(data->size()));
+  for (size_t i = 0; i < labels.size(); ++i) {
+    data->read(static_cast<int64_t>(i), {}, {features.data(), features.size()}, {label.data(), label.size()});
+    labels[i] = label.as<int32_t>()[0];
+  }
+  std::vector<uint32_t> order = in_order(data->size());
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
+  return subset(data, std::move(order));
 }
 
 HeldOut hold_out(const DatasetPtr& data, double fraction, uint64_t seed) {

@@ -11,6 +11,9 @@ namespace telar {
 /// exist.
 DatasetPtr subset(DatasetPtr data, std::vector<uint32_t> indices);
 
+/// The samples sorted by their class, those of one class in the order of the data. Reads all of them. Throws Error (user) without classes.
+DatasetPtr by_label(const DatasetPtr& data);
+
 struct HeldOut {
   DatasetPtr train;
   DatasetPtr validation;

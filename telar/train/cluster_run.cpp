@@ -185,7 +185,7 @@ void ClusterRun::start(const Session& session) {
                          .backups = strategy.backups,
                          .rhythm = servers_.rounds ? Rhythm::rounds : Rhythm::free,
                          .parts = job_parts(job_),
-                         .lease_steps = strategy.backups > 0 ? 1 : 8,
+                         .lease_steps = lease_steps(),
                          .staleness_bound = strategy.staleness,
                          .rounds_before = milliseconds_since_1970(),
                          .say = note()});
@@ -194,6 +194,14 @@ void ClusterRun::start(const Session& session) {
   } else if (options_.say) {
     options_.say(fmt::format("waiting for workers: telar work --join {}", coordinator_->address()));
   }
+}
+
+/// Batches that a worker is given at once. Where they are whole batches, which go to who asks first, each gets four leases of a short epoch.
+int64_t ClusterRun::lease_steps() const {
+  constexpr int64_t kMost = 8;
+  if (job_.strategy.backups > 0) return 1;
+  if (job_parts(job_) > 1) return kMost;
+  return std::clamp<int64_t>(options_.epoch_steps / (4 * job_.strategy.workers), 1, kMost);
 }
 
 void ClusterRun::start_servers() {

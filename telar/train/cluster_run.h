@@ -22,6 +22,7 @@ struct ClusterOptions {
   std::string program;           ///< that is started as `PROGRAM serve …` and `PROGRAM work …`
   std::filesystem::path folder;  ///< the run's: logs/, servers/ and the run's id are kept there
   std::function<void(const std::string&)> say;  ///< told what happens; called by the thread that trains
+  int64_t epoch_steps = 0;                      ///< batches of an epoch
 };
 
 /// The servers, the coordinator and, on one machine, the processes of a run with parameter servers.
@@ -46,6 +47,7 @@ class ClusterRun final : public RemoteSteps {
  private:
   std::function<void(const std::string&)> note();
   void tell();
+  int64_t lease_steps() const;
   void start_servers();
   void start_workers();
   void connect();

@@ -51,6 +51,7 @@ struct DataJob {
   int64_t augment_padding = 0;
   bool augment_flip = false;
   bool shuffle = true;
+  std::string mixing = "shuffled";
   int64_t cache_mb = 4096;
   int64_t threads = 1;
   int64_t prefetch = 4;

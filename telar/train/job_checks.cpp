@@ -41,6 +41,11 @@ void check_data(const DataJob& data, const Where& where) {
     throw user_error("{}: validation and test take {} of the samples; something must be left for training",
                      where("data.validation"), data.validation + data.test);
   }
+  if (data.mixing == "by_label" && data.classes == 0) {
+    throw user_error(
+        "{}: data.mixing is by_label, and data.classes is 0: without classes there are no labels",
+        where("data.mixing"));
+  }
   if (data.mean.size() != data.std.size()) {
     throw user_error("{}: data.mean has {} numbers and data.std {}; they go together", where("data.mean"),
                      data.mean.size(), data.std.size());

@@ -107,6 +107,14 @@ std::vector<JobKey> handling_keys() {
       job_key(
           "data.shuffle", [](auto& job) -> auto& { return job.data.shuffle; }, {},
           "A new order of the training samples in each epoch."),
+      job_key(
+          "data.mixing", [](auto& job) -> auto& { return job.data.mixing; },
+          {.choices = {"shuffled", "by_label"}},
+          "by_label: the training samples are sorted by their label, and each worker's piece of a batch "
+          "(without "
+          "parts: the batch) is taken from one place, so that it holds one label or two; the pieces follow "
+          "each "
+          "other at random. To see what badly mixed data do."),
       when(kSource, {"images"},
            without_result(job_key(
                "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },

@@ -1,5 +1,6 @@
 #include "telar/train/job_workers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -12,6 +13,10 @@ int64_t job_workers(const Job& job, const Processes* processes) {
   // The stages of a pipeline work on one batch, as one worker does. With parameter servers these are the parts of a batch: 1 when each worker's batch is an update of its own.
   const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : job_parts(job);
   return replicas * (processes == nullptr ? 1 : processes->size());
+}
+
+int64_t samples_together(const Job& job, int64_t workers) {
+  return job.data.mixing == "by_label" ? std::max<int64_t>(1, job.training.batch / workers) : 1;
 }
 
 std::string settle_workers(Job& job, int64_t workers) {

@@ -74,6 +74,7 @@ Datasets open_datasets(DataJob& data, uint64_t seed) {
   if (test != nullptr) check_alike(rest->spec(), test->spec());
   HeldOut parts = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
   fill_in_moments(data, *parts.train);
+  if (data.mixing == "by_label") parts.train = by_label(parts.train);
   if (data.augment_padding > 0 || data.augment_flip) {
     parts.train = augmented(parts.train, {.padding = data.augment_padding, .flip = data.augment_flip});
   }

@@ -165,7 +165,7 @@ class Run {
     auto cluster =
         std::make_unique<ClusterRun>(job_, data_.train->spec(),
                                      ClusterOptions{options_.coordinate, options_.security, options_.program,
-                                                    folder.path(), options_.say});
+                                                    folder.path(), options_.say, steps_of_epoch()});
     cluster->start(session);
     trainer.make_steps_with(*cluster);
     return cluster;
@@ -237,16 +237,20 @@ class Run {
         folder.string(), bytes_text(*free), bytes_text(needed));
   }
 
+  int64_t steps_of_epoch() const {
+    return (data_.train->size() + job_.training.batch - 1) / job_.training.batch;
+  }
+
   TrainerOptions trainer_options() const {
     const TrainingJob& training = job_.training;
-    const int64_t steps = (data_.train->size() + training.batch - 1) / training.batch;
     TrainerOptions options;
     options.epochs = training.epochs;
     options.batch = training.batch;
     options.evaluation_batch = training.evaluation_batch;
-    options.schedule = job_schedule(job_, steps);
+    options.schedule = job_schedule(job_, steps_of_epoch());
     options.seed = static_cast<uint64_t>(training.seed);
     options.shuffle = job_.data.shuffle;
+    options.together = samples_together(job_, job_workers(job_, options_.processes));
     options.loader_threads = static_cast<int>(job_.data.threads);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};

@@ -72,7 +72,8 @@ Trainer::Trainer(Session& session, TrainerOptions options)
 FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {
-  const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle, options_.part);
+  const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle, options_.part,
+                              options_.together);
   Loader loader(train, assignment,
                 {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
   while (state_.epoch < options_.epochs && !state_.stopped_early) {

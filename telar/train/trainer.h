@@ -45,6 +45,7 @@ struct TrainerOptions {
   Schedule schedule = {};
   uint64_t seed = 0;  ///< of the order of samples and augmentation
   bool shuffle = true;
+  int64_t together = 1;  ///< samples that stay together when they are shuffled (FixedSlice)
   int loader_threads = 1;
   int prefetch = 4;
   EarlyStopping early_stopping = {};

@@ -15,6 +15,7 @@
 #include "telar/train/job_checks.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
 namespace telar {
@@ -42,7 +43,7 @@ class Worker {
         job_(job_here(membership, options.overrides)),
         data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed)).train),
         parts_(data_->size(), job_.training.batch, static_cast<uint64_t>(job_.training.seed),
-               job_.data.shuffle, job_parts(job_)),
+               job_.data.shuffle, job_parts(job_), samples_together(job_, job_parts(job_))),
         loader_(*data_, parts_,
                 {.threads = static_cast<int>(job_.data.threads),
                  .prefetch = static_cast<int>(job_.data.prefetch),

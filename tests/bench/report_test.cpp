@@ -69,14 +69,16 @@ TEST(Report, RunsStandInOneChart) {
   const TempFolder folder;
   std::string metrics;
   for (int step = 1; step <= 1000; ++step) {
-    metrics += R"({"kind":"step","step":)" + std::to_string(step) +
-               R"(,"epoch":1,"loss":2.0,"images_per_second":100})" + "\n";
+    metrics += R"({"kind":"step","step":)" + std::to_string(step) + R"(,"epoch":1,"loss":2.0,"samples":)" +
+               std::to_string(50 * step) + R"(,"seconds":)" + std::to_string(0.5 * step) + "}\n";
   }
-  metrics += R"({"kind":"epoch","step":1000,"epoch":1,"train_accuracy":0.5,"validation_accuracy":0.75})"
-             "\n";
+  metrics +=
+      R"({"kind":"epoch","step":1000,"epoch":1,"samples":50000,"seconds":500,"train_loss":1,"train_accuracy":0.5,)"
+      R"("validation_loss":1,"validation_accuracy":0.75})"
+      "\n";
   const auto first = add_run(folder, "first", metrics);
   const auto second = add_run(folder, "second",
-                              R"({"kind":"step","step":1,"loss":1.0,"images_per_second":0})"
+                              R"({"kind":"step","step":1,"epoch":1,"samples":50,"seconds":1,"loss":1.0})"
                               "\n"
                               R"({"kind":"st)");
   write_text(first / "summary.json",
@@ -111,7 +113,7 @@ TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
   const auto odd = add_run(folder, "odd",
                            R"({"kind":"step","step":"one"})"
                            "\n");
-  test::expect_error([&] { report_page({odd}, ""); }, {"odd", "not as telar writes it"});
+  test::expect_error([&] { report_page({odd}, ""); }, {"odd", "line 1", "not as telar train writes it"});
   const auto broken = add_run(folder, "broken", "{\n{}\n");
   test::expect_error([&] { report_page({broken}, ""); }, {"metrics.jsonl", "line 1"});
 }

@@ -86,6 +86,24 @@ TEST(FixedSlice, SharesMayBeCountsOfSamples) {
   EXPECT_TRUE(FixedSlice(96, 32, 1, false, {7, 7, 32}).samples(0, 0).empty());
 }
 
+TEST(FixedSlice, PiecesStayTogetherWhenTheyAreToBe) {
+  const FixedSlice slice(103, 20, 11, true, {}, 10);
+  const auto order = epoch_of(slice, 0);
+  for (size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(order[i] % 10, i % 10) << i;
+    EXPECT_EQ(order[i] / 10, order[i / 10 * 10] / 10) << i;
+  }
+  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays the last";
+  EXPECT_NE(order, in_order(103));
+  EXPECT_NE(order, epoch_of(slice, 1));
+  auto sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, in_order(103));
+  LeasedParts leased(103, 20, 11, true, 2, 10);
+  leased.add(0, 1);
+  EXPECT_EQ(leased.samples(0, 0), std::vector<uint32_t>(order.begin() + 10, order.begin() + 20));
+}
+
 TEST(WholeBatch, IsTheDatasOwnOrder) {
   const WholeBatch whole(25, 10);
   EXPECT_EQ(whole.steps(0), 3);
@@ -98,6 +116,7 @@ TEST(FixedSlice, RejectsImpossibleOptions) {
   expect_error([] { FixedSlice(0, 5, 1, true); }, {"no samples"});
   expect_error([] { FixedSlice(10, 5, 1, true, {2, 1, 4}); }, {"2 to 1 of 4"});
   expect_error([] { FixedSlice(10, 5, 1, true, {0, 5, 4}); }, {"0 to 5 of 4"});
+  expect_error([] { FixedSlice(10, 5, 1, true, {}, 0); }, {"Pieces of 0"});
   EXPECT_THROW(FixedSlice(10, 5, 1, true).samples(0, 2), Error);
 }
 

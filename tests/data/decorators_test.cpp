@@ -209,5 +209,15 @@ TEST(HoldOut, RejectsEmptyParts) {
   expect_error([&] { subset(data, {3, 10}); }, {"no sample 10"});
 }
 
+TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinOne) {
+  const DatasetPtr sorted = by_label(std::make_shared<Pixels>(25));
+  ASSERT_EQ(sorted->size(), 25);
+  std::vector<int> samples;
+  for (int64_t i = 0; i < sorted->size(); ++i)
+    samples.push_back(static_cast<int>(read(*sorted, i).values[0]) / 1000);
+  EXPECT_EQ(std::vector<int>(samples.begin(), samples.begin() + 6), (std::vector<int>{0, 10, 20, 1, 11, 21}));
+  EXPECT_EQ(samples.back(), 19);
+}
+
 }  // namespace
 }  // namespace telar::test

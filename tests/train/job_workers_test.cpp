@@ -70,5 +70,18 @@ TEST(Workers, ABatchThatIsTooLargeIsRefused) {
   test::expect_error([&] { settle_workers(job, 2); }, {"2 workers with 16777216 samples each"});
 }
 
+TEST(Workers, BadlyMixedSamplesStayTogetherInPiecesOfABatch) {
+  const Job mixed = parse_job(kJob + "training: {batch: 32}\n", "job.yaml");
+  EXPECT_EQ(samples_together(mixed, 4), 1);
+  const Job by_label = parse_job(kJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
+  EXPECT_EQ(samples_together(by_label, 4), 8);
+  EXPECT_EQ(samples_together(by_label, 100), 1) << "more workers than samples";
+  test::expect_error(
+      [] {
+        parse_job(kJob, "job.yaml", {"data.mixing=by_label", "data.classes=0"});
+      },
+      {"data.mixing", "without classes"});
+}
+
 }  // namespace
 }  // namespace telar

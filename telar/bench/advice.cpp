@@ -1,0 +1,122 @@
+#include "telar/bench/advice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace telar::bench {
+
+namespace {
+
+/// One of those that are compared, with what is compared.
+struct Entry {
+  std::string name;
+  Spread seconds;  ///< to the common accuracy
+  double accuracy = 0;
+  double rate = 0;  ///< samples per second
+};
+
+std::string time_text(const Entry& entry) {
+  return entry.seconds.most > entry.seconds.least
+             ? fmt::format("{:.3g} s ({:.3g}–{:.3g})", entry.seconds.median, entry.seconds.least,
+                           entry.seconds.most)
+             : fmt::format("{:.3g} s", entry.seconds.median);
+}
+
+std::string names_of(const std::vector<Entry>& entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.push_back(fmt::format("{} in {}", entry.name, time_text(entry)));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Entry fastest_of(const std::vector<Entry>& entries) {
+  return *std::min_element(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.seconds.median < b.seconds.median;
+  });
+}
+
+/// What the accuracies at the end say.
+std::string accuracies(const std::vector<Entry>& all, const std::vector<Entry>& worse, double noise,
+                       const Judges& judges) {
+  const auto [least, most] = std::minmax_element(
+      all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.accuracy < b.accuracy; });
+  const std::string kind = judges.validation ? "validation samples" : "training samples";
+  if (worse.empty()) {
+    return fmt::format(
+        " The accuracies at the end, {:.4f} to {:.4f}, differ by no more than chance may do on {:.0f} {} "
+        "({:.4f}).",
+        least->accuracy, most->accuracy, judges.samples, kind, noise);
+  }
+  std::vector<std::string> names;
+  for (const Entry& entry : worse) names.push_back(fmt::format("{} at {:.4f}", entry.name, entry.accuracy));
+  return fmt::format(
+      " At the end {} had the highest accuracy, {:.4f}; by more than chance may do on {:.0f} {} "
+      "({:.4f}) below it ended {}.",
+      most->name, most->accuracy, judges.samples, kind, noise, fmt::format("{}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+double common_accuracy(const std::vector<Learned>& contenders) {
+  double lowest = 1;
+  for (const Learned& one : contenders) lowest = std::min(lowest, reached_accuracy(one).value_or(0));
+  return std::floor(100 * lowest + 1e-9) / 100;
+}
+
+std::string advice(const std::vector<Learned>& contenders, const Judges& judges) {
+  if (contenders.empty()) return "Nothing was measured to its end, so there is nothing to choose from.";
+  if (contenders.size() == 1)
+    return fmt::format("Only {} was measured to its end, so there is nothing to choose from.",
+                       contenders[0].name);
+  const double common = common_accuracy(contenders);
+  std::vector<Entry> all;
+  for (const Learned& one : contenders) {
+    const auto seconds = seconds_to(one, common);
+    const auto accuracy = final_accuracy(one);
+    const auto rate = samples_per_second(one);
+    if (!seconds || !accuracy || !rate)
+      return "Accuracies were not measured after every training, so the curves of the loss must decide.";
+    all.push_back({one.name, *seconds, *accuracy, rate->median});
+  }
+  double best = 0;
+  for (const Entry& entry : all) best = std::max(best, entry.accuracy);
+  const double noise = chance(best, judges);
+
+  std::vector<Entry> good;
+  std::vector<Entry> worse;
+  for (const Entry& entry : all) (entry.accuracy >= best - noise ? good : worse).push_back(entry);
+  const Entry fastest = fastest_of(good);
+  std::vector<Entry> alike;
+  std::vector<Entry> slower;
+  for (const Entry& entry : good) (entry.seconds.overlaps(fastest.seconds) ? alike : slower).push_back(entry);
+  const Entry chosen = alike.front();
+  alike.erase(alike.begin());
+
+  std::string text = fmt::format(
+      "Choose {}: it had an accuracy of {:.2f}, which all reach, after {} of training ({:.0f} "
+      "images/s)",
+      chosen.name, common, time_text(chosen), chosen.rate);
+  if (!alike.empty()) {
+    text += fmt::format(". None is faster by more than the spread: {}; of these {} is the simplest",
+                        names_of(alike), chosen.name);
+  }
+  if (!slower.empty()) {
+    const Entry next = fastest_of(slower);
+    text += fmt::format(". {} took {}, {:.2f} times as long as {}", next.name, time_text(next),
+                        next.seconds.median / fastest.seconds.median, fastest.name);
+  }
+  text += "." + accuracies(all, worse, noise, judges);
+  for (const Entry& entry : worse) {
+    if (entry.seconds.most < chosen.seconds.least)
+      text += fmt::format(" {} was faster to {:.2f}: {}.", entry.name, common, time_text(entry));
+  }
+  const bool once = std::all_of(contenders.begin(), contenders.end(),
+                                [](const Learned& one) { return one.rounds.size() == 1; });
+  if (once)
+    text += " Each was trained once; the spread is that of its epochs (--rounds 3 trains three times).";
+  return text;
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,271 @@
+#include "telar/bench/compare.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "telar/bench/advice.h"
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+#include "telar/observe/activity.h"
+#include "telar/observe/process.h"
+#include "telar/strategy/strategy.h"
+#include "telar/train/job_checks.h"
+#include "telar/train/job_keys.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/run.h"
+
+namespace telar::bench {
+
+namespace {
+
+constexpr const char* kMpi = "mpi";
+
+/// A strategy that is tried.
+struct Contender {
+  std::string strategy;
+  int workers = 1;
+  std::vector<std::string> settings;
+  std::string impossible;  ///< why it cannot train this job here
+  Learned learned = {};
+  bool stopped = false;
+
+  std::string name() const {
+    return strategy == "single" ? strategy : fmt::format("{} {}", strategy, workers);
+  }
+};
+
+/// "mirrored:4".
+Contender parse(const std::string& text, int workers) {
+  const size_t colon = text.find(':');
+  Contender contender{text.substr(0, colon), workers, {}, {}};
+  const std::vector<std::string> known = comparable_strategies();
+  if (std::find(known.begin(), known.end(), contender.strategy) == known.end())
+    throw user_error("there is no strategy '{}'; choose from {}", contender.strategy, one_of(known));
+  if (colon != std::string::npos) {
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data() + colon + 1, end, contender.workers);
+    if (code != std::errc() || stop != end || contender.workers < 1 || contender.workers > 1024)
+      throw user_error("'{}': behind the colon stands how many workers, from 1 to 1024: mirrored:4", text);
+  }
+  if (contender.strategy == "single") contender.workers = 1;
+  return contender;
+}
+
+std::vector<std::string> strategy_settings(const Contender& contender) {
+  const std::string& strategy = contender.strategy;
+  const auto workers = [&](const char* key) { return fmt::format("strategy.{}={}", key, contender.workers); };
+  if (strategy == "single") return {"strategy.name=single", "strategy.threads=0"};
+  if (strategy == kMpi) return {"strategy.name=mirrored", "strategy.replicas=1", "strategy.threads=0"};
+  const char* key = strategy == "mirrored" ? "replicas" : strategy == "pipeline" ? "stages" : "workers";
+  return {"strategy.name=" + strategy, workers(key), "strategy.threads=0"};
+}
+
+/// The contender's settings, and of the caller's those that mean something with its strategy.
+std::vector<std::string> all_settings(const Contender& contender, const CompareOptions& options) {
+  std::vector<std::string> settings = strategy_settings(contender);
+  const Job job = read_job(options.job, settings);
+  for (const std::string& setting : options.settings) {
+    const std::string key = setting.substr(0, setting.find('='));
+    const std::vector<JobKey>& keys = job_keys();
+    const auto known =
+        std::find_if(keys.begin(), keys.end(), [&](const JobKey& one) { return one.path == key; });
+    if (key.starts_with("strategy.") && known != keys.end() && !applies(*known, job)) continue;
+    settings.push_back(setting);
+  }
+  return settings;
+}
+
+/// What its accuracy is counted on. An epoch goes over what is left when validation was set apart.
+Judges judges_of(const Job& job, const std::vector<Learned>& measured) {
+  double training = 0;
+  for (const Learned& learned : measured)
+    if (!learned.rounds.front().curve.epochs.empty())
+      training = learned.rounds.front().curve.epochs[0].samples;
+  const double part = job.data.validation;
+  return part > 0 ? Judges{std::round(training * part / (1 - part)), true} : Judges{training, false};
+}
+
+class Comparison {
+ public:
+  Comparison(const CompareOptions& options, const SweepWatch& watch) : options_(options), watch_(watch) {
+    if (options.rounds < 1) throw user_error("{} rounds; give at least 1", options.rounds);
+    if (options.workers < 1) throw user_error("{} workers; give at least 1", options.workers);
+    Contender plain = parse("single", 1);
+    job_ = read_job(options.job, all_settings(plain, options));  // a job that is wrong is so for all
+    std::vector<std::string> names = options.strategies;
+    if (names.empty()) names = comparable_strategies();
+    for (const std::string& name : names) {
+      Contender contender = parse(name, options.workers);
+      const bool known = std::any_of(contenders_.begin(), contenders_.end(), [&](const Contender& other) {
+        return other.name() == contender.name();
+      });
+      if (!known) contenders_.push_back(std::move(contender));
+    }
+    for (Contender& contender : contenders_) check(contender);
+  }
+
+  Result run() {
+    for (int round = 1; round <= options_.rounds; ++round) {
+      for (Contender& contender : contenders_) {
+        if (!contender.impossible.empty()) continue;
+        train(contender, round);
+        if (watch_.measured) watch_.measured(result());
+        if (stop()) return result();
+      }
+    }
+    return result();
+  }
+
+ private:
+  bool stop() const { return watch_.stop_requested && watch_.stop_requested(); }
+
+  void check(Contender& contender) {
+    contender.learned.name = contender.name();
+    try {
+      contender.settings = all_settings(contender, options_);
+      check_runs(read_job(options_.job, contender.settings));
+    } catch (const Error& error) {
+      contender.impossible = error.what();
+    }
+  }
+
+  void train(Contender& contender, int round) {
+    std::string name = contender.name();
+    std::replace(name.begin(), name.end(), ' ', '-');
+    if (options_.rounds > 1) name += fmt::format("-round-{}", round);
+    const std::string what =
+        options_.rounds > 1 ? fmt::format("{}, round {}", contender.name(), round) : contender.name();
+    TrainingRun run = train_and_tell({.program = options_.program,
+                                      .job = options_.job,
+                                      .settings = contender.settings,
+                                      .folder = options_.folder / name,
+                                      .processes = contender.strategy == kMpi ? contender.workers : 1},
+                                     what, watch_);
+    if (run.end == TrainingRun::End::failed) {
+      contender.impossible = run.failure;
+    } else if (run.end == TrainingRun::End::stopped) {
+      contender.stopped = true;
+      // Whole rounds say more than a part of one.
+      if (contender.learned.rounds.empty()) contender.learned.rounds.push_back(std::move(run));
+    } else {
+      contender.learned.rounds.push_back(std::move(run));
+    }
+  }
+
+  /// Measured to the end at least once.
+  std::vector<Learned> measured() const {
+    std::vector<Learned> all;
+    for (const Contender& one : contenders_) {
+      const bool whole = !one.learned.rounds.empty() && one.impossible.empty() &&
+                         one.learned.rounds.front().end == TrainingRun::End::finished;
+      if (whole) all.push_back(one.learned);
+    }
+    return all;
+  }
+
+  Result result() const {
+    Result result;
+    result.experiment = "compare";
+    result.settings = {"strategy", "workers"};
+    const std::vector<Learned> whole = measured();
+    const double common = whole.empty() ? 0 : common_accuracy(whole);
+    result.drawn = time_name(common);
+    result.title = fmt::format("{} under {} strategies: the same samples, the same seed",
+                               job_.name.empty() ? options_.job.string() : job_.name, contenders_.size());
+    for (const Contender& contender : contenders_) result.rows.push_back(row(contender, common));
+    result.remarks.push_back(advice(whole, judges_of(job_, whole)));
+    if (common > 0) {
+      result.remarks.push_back(
+          fmt::format("\"{}\": seconds of training until the end of the first epoch with that accuracy, "
+                      "which all that were "
+                      "measured to their end reached; min and max by the spread of {}.",
+                      time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
+    }
+    add_remarks(result);
+    std::vector<std::pair<std::string, TrainingCurve>> curves;
+    for (const Contender& one : contenders_)
+      if (!one.learned.rounds.empty()) curves.emplace_back(one.name(), one.learned.rounds.front().curve);
+    result.charts = learning_charts(curves);
+    result.others = others_.processors();
+    result.environment = environment_;
+    return result;
+  }
+
+  static bool of_servers(const Contender& contender) {
+    const std::vector<std::string> names = server_strategy_names();
+    return std::find(names.begin(), names.end(), contender.strategy) != names.end();
+  }
+
+  static std::optional<double> trained(const TrainingRun& run) {
+    return run.curve.steps.empty() ? std::nullopt : std::optional(run.curve.steps.back().seconds);
+  }
+
+  static std::string time_name(double accuracy) { return fmt::format("to {:.2f}", accuracy); }
+
+  ResultRow row(const Contender& contender, double common) const {
+    ResultRow row{{contender.strategy, std::to_string(contender.workers)}, {}, contender.impossible};
+    if (!contender.impossible.empty()) return row;
+    if (contender.learned.rounds.empty()) {
+      row.impossible = "the comparison was stopped before";
+      return row;
+    }
+    const Learned& learned = contender.learned;
+    const TrainingRun& first = learned.rounds.front();
+    const auto seconds = common > 0 ? seconds_to(learned, common) : std::nullopt;
+    const auto rate = samples_per_second(learned);
+    const auto part = [](const std::optional<Spread>& spread, double Spread::*value) {
+      return spread ? std::optional((*spread).*value) : std::nullopt;
+    };
+    const std::string to = time_name(common);
+    if (common > 0) {
+      row.figures = {{to, "s", part(seconds, &Spread::median)},
+                     {to + " min", "s", part(seconds, &Spread::least)},
+                     {to + " max", "s", part(seconds, &Spread::most)}};
+    }
+    for (const Figure& figure :
+         {Figure{"training", "s", trained(first)}, Figure{"rate", "images/s", part(rate, &Spread::median)},
+          Figure{"rate min", "images/s", part(rate, &Spread::least)},
+          Figure{"rate max", "images/s", part(rate, &Spread::most)},
+          Figure{"accuracy", "", final_accuracy(learned)},
+          Figure{"test accuracy", "", first.figure("test_accuracy")}})
+      row.figures.push_back(figure);
+    if (of_servers(contender)) row.figures.push_back({"staleness", "updates", first.figure("staleness")});
+    return row;
+  }
+
+  void add_remarks(Result& result) const {
+    const int cores = available_threads();
+    int most = 0;
+    for (const Contender& one : contenders_) most = std::max(most, one.workers);
+    if (most > cores) {
+      result.remarks.push_back(
+          fmt::format("{} workers share the {} cores of this machine: on cores of their own they are faster.",
+                      most, cores));
+    }
+    result.remarks.push_back(
+        "Times begin with the end of the first step: compiling and the start of workers and servers are not "
+        "in them.");
+    for (const Contender& one : contenders_)
+      if (one.stopped) result.remarks.push_back(fmt::format("{} was stopped before its end.", one.name()));
+  }
+
+  const CompareOptions& options_;
+  const SweepWatch& watch_;
+  Job job_;
+  std::vector<Contender> contenders_;
+  OthersActivity others_;
+  Environment environment_ = read_environment();
+};
+
+}  // namespace
+
+std::vector<std::string> comparable_strategies() {
+  return {"single", "mirrored", "pipeline", kMpi, "sync_ps", "parameter_averaging", "async_sgd", "downpour"};
+}
+
+Result compare_strategies(const CompareOptions& options, const SweepWatch& watch) {
+  return Comparison(options, watch).run();
+}
+
+}  // namespace telar::bench

@@ -1,0 +1,389 @@
+#include "telar/bench/scaling.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "telar/core/error.h"
+#include "telar/core/suggest.h"
+#include "telar/io/atomic_file.h"
+#include "telar/observe/activity.h"
+#include "telar/observe/process.h"
+#include "telar/observe/progress_text.h"
+#include "telar/strategy/placement.h"
+#include "telar/strategy/strategy.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_session.h"
+#include "telar/train/pipeline.h"
+#include "telar/train/run.h"
+
+namespace telar::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What is trained when no job is given: ends within minutes on two cores.
+constexpr const char* kJob =
+    "name: scaling\n"
+    "model: {name: mlp, options: {hidden: [128]}}\n"
+    "data: {source: fashion-mnist, limit: 12000, validation: 0.1667}\n"
+    "optimizer: {name: sgd, learning_rate: 0.05}\n"
+    "training: {epochs: 40}\n"
+    "output: {tensorboard: false}\n";
+
+std::string counted(int number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+/// One combination.
+struct Setting {
+  std::string mixing;
+  int workers;
+  int servers;
+  int batch;
+  std::vector<std::string> settings = {};
+  std::string impossible = {};
+  double server_bytes = 0;  ///< of the variables on the fullest server
+  double exchanges = 0;     ///< of all its variables with that server, pushes and pulls, in one step
+  Learned learned = {};
+
+  std::string name() const {
+    return fmt::format("{}, {}, batches of {}{}", counted(workers, "worker"), counted(servers, "server"),
+                       batch, mixing == "shuffled" ? "" : ", by label");
+  }
+  fs::path folder_name() const {
+    return fmt::format("workers-{}-servers-{}-batch-{}-{}", workers, servers, batch, mixing);
+  }
+};
+
+/// Pushes and pulls in a step of the whole run: of rounds every worker's, otherwise those of the one worker whose step it is.
+double exchanges_of(const StrategyJob& strategy) {
+  const auto often = [](int64_t every) { return 1 / static_cast<double>(every); };
+  if (strategy.name == "async_sgd") return 2;
+  if (strategy.name == "downpour") return often(strategy.push_every) + often(strategy.fetch_every);
+  const auto workers = static_cast<double>(strategy.workers);
+  return 2 * workers * (strategy.name == "sync_ps" ? 1 : often(strategy.average_every));
+}
+
+double fullest_server(const Job& job, const SampleSpec& spec) {
+  int64_t most = 0;
+  const Program program = job_program(job, spec, nullptr, Costs::estimated);
+  for (const ServerProgram& server : program.servers->servers)
+    most = std::max(most, placed_bytes(server.pieces));
+  return static_cast<double>(most);
+}
+
+class Scaling {
+ public:
+  Scaling(const ScalingOptions& options, const SweepWatch& watch) : options_(options), watch_(watch) {
+    require_sense();
+    for (const std::string& mixing : options.mixing)
+      for (const int servers : options.servers)
+        for (const int batch : options.batches)
+          for (const int workers : options.workers) settings_.push_back({mixing, workers, servers, batch});
+    for (Setting& setting : settings_) prepare(setting);
+  }
+
+  Result run() {
+    const auto start = std::chrono::steady_clock::now();
+    size_t number = 0;
+    for (Setting& setting : settings_) {
+      ++number;
+      if (!setting.impossible.empty()) continue;
+      std::string what = fmt::format("{} of {}: {}", number, settings_.size(), setting.name());
+      if (number > 1) {
+        const std::chrono::duration<double> past = std::chrono::steady_clock::now() - start;
+        const auto done = static_cast<double>(number - 1);
+        what +=
+            fmt::format(" (about {} left)",
+                        duration_text(past.count() / done * (static_cast<double>(settings_.size()) - done)));
+      }
+      train(setting, what);
+      if (watch_.measured) watch_.measured(result());
+      if (watch_.stop_requested && watch_.stop_requested()) break;
+    }
+    return result();
+  }
+
+ private:
+  void require_sense() {
+    const std::vector<std::string> known = server_strategy_names();
+    if (std::find(known.begin(), known.end(), options_.strategy) == known.end())
+      throw user_error("strategy '{}' has no parameter servers; choose {}", options_.strategy, one_of(known));
+    if (!(options_.target > 0 && options_.target < 1))
+      throw user_error("a target of {}; an accuracy lies between 0 and 1", options_.target);
+    for (const auto* numbers : {&options_.workers, &options_.servers, &options_.batches})
+      if (numbers->empty() || *std::min_element(numbers->begin(), numbers->end()) < 1)
+        throw user_error("workers, servers and batches are lists of numbers, each at least 1");
+    job_ = options_.job;
+    if (job_.empty()) {
+      job_ = options_.folder / "job.yaml";
+      write_file(job_, kJob);
+    }
+  }
+
+  void prepare(Setting& setting) {
+    setting.settings = {"strategy.name=" + options_.strategy,
+                        fmt::format("strategy.workers={}", setting.workers),
+                        fmt::format("strategy.servers={}", setting.servers),
+                        "strategy.threads=1",
+                        fmt::format("training.batch={}", setting.batch),
+                        "data.mixing=" + setting.mixing};
+    setting.settings.insert(setting.settings.end(), options_.settings.begin(), options_.settings.end());
+    setting.learned.name = setting.name();
+    Job job = read_job(job_, setting.settings);
+    if (job.data.validation == 0)
+      throw user_error("the target is an accuracy on validation samples, and data.validation is 0 in {}",
+                       job_.string());
+    epochs_ = job.training.epochs;
+    try {
+      check_runs(job);
+      if (!spec_) {
+        const auto known = spec_without_files(job.data);
+        spec_ =
+            known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+      }
+      setting.server_bytes = fullest_server(job, *spec_);
+      setting.exchanges = exchanges_of(job.strategy);
+    } catch (const Error& error) {
+      setting.impossible = error.what();
+    }
+  }
+
+  void train(Setting& setting, const std::string& what) {
+    TrainingRun run = train_and_tell(
+        {.program = options_.program,
+         .job = job_,
+         .settings = setting.settings,
+         .folder = options_.folder / setting.folder_name()},
+        what, watch_, [&](const CurvePoint& epoch) { return epoch.accuracy.value_or(0) >= options_.target; });
+    if (run.end == TrainingRun::End::failed) {
+      setting.impossible = run.failure;
+    } else {
+      setting.learned.rounds.push_back(std::move(run));
+    }
+  }
+
+  std::optional<Spread> seconds(const Setting& setting) const {
+    if (setting.learned.rounds.empty()) return std::nullopt;
+    return seconds_to(setting.learned, options_.target);
+  }
+
+  Result result() const {
+    Result result;
+    result.experiment = "scaling";
+    result.title = fmt::format("{} with {}: time to an accuracy of {} by workers, servers and batch",
+                               job_.stem().string(), options_.strategy, options_.target);
+    result.settings = {"mixing", "workers", "servers", "batch"};
+    result.drawn = time_name();
+    std::vector<Scaled> reached;
+    std::vector<const Setting*> of_reached;
+    for (const Setting& setting : settings_) {
+      if (const auto time = seconds(setting)) {
+        reached.push_back({setting.name(), setting.workers, *time});
+        of_reached.push_back(&setting);
+      }
+    }
+    const std::optional<size_t> spot = sweet_spot(reached);
+    for (const Setting& setting : settings_)
+      result.rows.push_back(row(setting, spot && of_reached[*spot] == &setting));
+    add_remarks(result, reached);
+    result.charts = {chart("Time", 0), chart("Compute time", 1), chart("Rate", 2)};
+    std::erase_if(result.charts, [](const Chart& one) { return one.curves.empty(); });
+    result.others = others_.processors();
+    result.environment = environment_;
+    return result;
+  }
+
+  std::string time_name() const { return fmt::format("to {}", options_.target); }
+
+  ResultRow row(const Setting& setting, bool sweet) const {
+    ResultRow row{{setting.mixing, std::to_string(setting.workers), std::to_string(setting.servers),
+                   std::to_string(setting.batch)},
+                  {},
+                  setting.impossible};
+    if (!setting.impossible.empty()) return row;
+    if (setting.learned.rounds.empty()) {
+      row.impossible = "the sweep was stopped before";
+      return row;
+    }
+    const TrainingRun& run = setting.learned.rounds.front();
+    const auto time = seconds(setting);
+    const auto rate = samples_per_second(setting.learned);
+    const auto steps = run.figure("steps");
+    const auto trained = run.figure("seconds");
+    std::optional<double> traffic;
+    if (steps && trained && *trained > 0)
+      traffic = 1e-6 * setting.server_bytes * setting.exchanges * *steps / *trained;
+    row.figures = {{time_name(), "s", time ? std::optional(time->median) : std::nullopt},
+                   {"compute time", "s", time ? std::optional(setting.workers * time->median) : std::nullopt},
+                   {"epochs", "", static_cast<double>(run.curve.epochs.size())},
+                   {"best accuracy", "", reached_accuracy(setting.learned)},
+                   {"rate", "images/s", rate ? std::optional(rate->median) : std::nullopt},
+                   {"rate min", "images/s", rate ? std::optional(rate->least) : std::nullopt},
+                   {"rate max", "images/s", rate ? std::optional(rate->most) : std::nullopt},
+                   {"staleness", "updates", run.figure("staleness")},
+                   {"on a server", "MB", 1e-6 * setting.server_bytes},
+                   {"through a server", "MB/s", traffic}};
+    if (sweet) row.figures.push_back({"sweet spot", "", 1});
+    return row;
+  }
+
+  void add_remarks(Result& result, const std::vector<Scaled>& reached) const {
+    result.remarks.push_back(sweet_spot_text(reached, options_.target));
+    if (const std::string text = mixing_text(); !text.empty()) result.remarks.push_back(text);
+    std::string missed;
+    for (const Setting& setting : settings_) {
+      if (setting.learned.rounds.empty() || seconds(setting)) continue;
+      const TrainingRun& run = setting.learned.rounds.front();
+      const std::string how = run.end == TrainingRun::End::stopped ? ", stopped" : "";
+      missed += fmt::format("{}{} ({:.3f}{})", missed.empty() ? "" : "; ", setting.name(),
+                            reached_accuracy(setting.learned).value_or(0), how);
+    }
+    if (!missed.empty())
+      result.remarks.push_back(
+          fmt::format("Not reached in {} epochs (the best accuracy in brackets): {}.", epochs_, missed));
+    result.remarks.push_back(
+        "Compute time: workers × time. Times begin with the end of the first step: the start of the "
+        "processes is not in "
+        "them. The accuracy is that of the validation samples, looked at after each epoch, so a time is at "
+        "most an epoch "
+        "too long. Through a server: the variables of the fullest one, as often as they are pushed and "
+        "pulled, by the "
+        "strategy's schedule.");
+    const int most = *std::max_element(options_.workers.begin(), options_.workers.end());
+    if (most > available_threads()) {
+      result.remarks.push_back(
+          fmt::format("Up to {} workers, each with one thread, and the servers share {} cores: above that "
+                      "number more workers "
+                      "show what waiting and staleness cost, not what more hosts would bring.",
+                      most, available_threads()));
+    }
+  }
+
+  /// What badly mixed data cost, where both were measured.
+  std::string mixing_text() const {
+    std::vector<double> ratios;
+    int both = 0;
+    int missed = 0;
+    for (const Setting& bad : settings_) {
+      if (bad.mixing == "shuffled" || bad.learned.rounds.empty()) continue;
+      const auto good = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& other) {
+        return other.mixing == "shuffled" && other.workers == bad.workers && other.servers == bad.servers &&
+               other.batch == bad.batch;
+      });
+      if (good == settings_.end() || !seconds(*good)) continue;
+      ++both;
+      const auto time = seconds(bad);
+      if (time) ratios.push_back(time->median / seconds(*good)->median);
+      if (!time) ++missed;
+    }
+    if (both == 0) return "";
+    std::string text =
+        fmt::format("Of {} that reached {} with shuffled data, {} did not with badly mixed data",
+                    counted(both, "setting"), options_.target, missed);
+    if (!ratios.empty()) {
+      const Spread spread = Spread::of(ratios);
+      text += fmt::format("; the others took {:.2f} times as long (median; {:.2f} to {:.2f})", spread.median,
+                          spread.least, spread.most);
+    }
+    return text + ".";
+  }
+
+  /// Against the number of workers, a line for each of the other settings. `which`: the time, the compute time, the rate.
+  Chart chart(const std::string& title, int which) const {
+    Chart chart{which == 2 ? title + " against workers"
+                           : fmt::format("{} to {} against workers", title, options_.target),
+                {"workers", ""},
+                {which == 2 ? "rate" : "time", which == 2 ? "images/s" : "s"},
+                {}};
+    for (const Setting& setting : settings_) {
+      if (setting.learned.rounds.empty()) continue;
+      const auto time = seconds(setting);
+      const auto rate = samples_per_second(setting.learned);
+      if (which == 2 ? !rate : !time) continue;
+      const std::string name = fmt::format("{}, batches of {}{}", counted(setting.servers, "server"),
+                                           setting.batch, setting.mixing == "shuffled" ? "" : ", by label");
+      const auto workers = static_cast<double>(setting.workers);
+      const double value = which == 2 ? rate->median : which == 1 ? workers * time->median : time->median;
+      const auto same = std::find_if(chart.curves.begin(), chart.curves.end(),
+                                     [&](const Curve& curve) { return curve.name == name; });
+      if (same == chart.curves.end()) {
+        chart.curves.push_back({name, {{workers, value}}});
+      } else {
+        same->points.emplace_back(workers, value);
+      }
+    }
+    for (Curve& curve : chart.curves) std::sort(curve.points.begin(), curve.points.end());
+    return chart;
+  }
+
+  const ScalingOptions& options_;
+  const SweepWatch& watch_;
+  fs::path job_;
+  int64_t epochs_ = 0;
+  std::optional<SampleSpec> spec_;
+  std::vector<Setting> settings_;
+  OthersActivity others_;
+  Environment environment_ = read_environment();
+};
+
+Spread product(const Scaled& one) {
+  const auto of = [&](double seconds) { return one.workers * seconds * seconds; };
+  return {of(one.seconds.median), of(one.seconds.least), of(one.seconds.most)};
+}
+
+}  // namespace
+
+Result measure_scaling(const ScalingOptions& options, const SweepWatch& watch) {
+  return Scaling(options, watch).run();
+}
+
+std::optional<size_t> sweet_spot(const std::vector<Scaled>& all) {
+  if (all.empty()) return std::nullopt;
+  const auto least = std::min_element(all.begin(), all.end(), [](const Scaled& a, const Scaled& b) {
+    return product(a).median < product(b).median;
+  });
+  return static_cast<size_t>(least - all.begin());
+}
+
+std::string sweet_spot_text(const std::vector<Scaled>& all, double target) {
+  const auto spot = sweet_spot(all);
+  if (!spot) return fmt::format("No setting reached an accuracy of {}, so there is no sweet spot.", target);
+  const Scaled& sweet = all[*spot];
+  const auto of_least = [&](auto value) -> const Scaled& {
+    return *std::min_element(all.begin(), all.end(),
+                             [&](const Scaled& a, const Scaled& b) { return value(a) < value(b); });
+  };
+  const Scaled& fastest = of_least([](const Scaled& one) { return one.seconds.median; });
+  const Scaled& cheapest = of_least([](const Scaled& one) { return one.compute_seconds(); });
+  std::string text =
+      fmt::format("The sweet spot is {}: {:.3g} s, {:.3g} s of compute time, the least product of the two",
+                  sweet.name, sweet.seconds.median, sweet.compute_seconds());
+  if (&fastest == &sweet && &cheapest == &sweet) {
+    text += "; nothing is faster, and nothing is cheaper.";
+  } else {
+    if (&fastest != &sweet) {
+      text += fmt::format("; {} is faster ({:.3g} s) at {:.3g} s of compute time", fastest.name,
+                          fastest.seconds.median, fastest.compute_seconds());
+    }
+    if (&cheapest != &sweet) {
+      text += fmt::format("; {} is cheaper ({:.3g} s of compute time) and takes {:.3g} s", cheapest.name,
+                          cheapest.compute_seconds(), cheapest.seconds.median);
+    }
+    text += ".";
+  }
+  size_t alike = 0;
+  std::string names;
+  for (const Scaled& other : all) {
+    if (&other == &sweet || !product(other).overlaps(product(sweet))) continue;
+    if (++alike <= 3) names += (names.empty() ? "" : "; ") + other.name;
+  }
+  if (alike > 0) {
+    text += fmt::format(" Within the spread of the epochs' rates as good: {}{}.", names,
+                        alike > 3 ? fmt::format(" and {} more", alike - 3) : "");
+  }
+  return text;
+}
+
+}  // namespace telar::bench

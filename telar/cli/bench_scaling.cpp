@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "telar/bench/scaling.h"
+#include "telar/cli/bench.h"
+#include "telar/cli/experiment.h"
+#include "telar/cli/options.h"
+#include "telar/cli/sweep_progress.h"
+#include "telar/observe/stop_request.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct ScalingArguments {
+  bench::ScalingOptions options;
+  std::string output;
+  ResultFiles files;
+};
+
+int scaling(ScalingArguments arguments) {
+  const StopRequest stop;
+  bench::ScalingOptions& options = arguments.options;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (std::string& mixing : options.mixing)
+    if (mixing == "by-label") mixing = "by_label";
+  options.folder = experiment_folder(arguments.output, "scaling");
+  const size_t trainings =
+      options.workers.size() * options.servers.size() * options.batches.size() * options.mixing.size();
+  std::cerr << fmt::format(
+      "{} trainings until an accuracy of {}, or the job's last epoch; after the first there is an estimate "
+      "of "
+      "the time. Ctrl-C keeps what was measured.\n",
+      trainings, options.target);
+  SweepProgress progress;
+  const bench::Result result =
+      bench::measure_scaling(options, watch_sweep(
+                                          progress, [&stop] { return stop.requested(); }, options.folder));
+  publish(result, arguments.files);
+  std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
+                           options.folder.string());
+  return stop.requested() ? 128 + stop.signal_number() : 0;
+}
+
+}  // namespace
+
+void add_bench_scaling(CLI::App& bench, Action& action) {
+  auto arguments = std::make_shared<ScalingArguments>();
+  bench::ScalingOptions& options = arguments->options;
+  CLI::App* verb =
+      bench.add_subcommand("scaling", "Time to an accuracy by workers, parameter servers and batch");
+  verb->add_option("JOB", options.job, "A job file (without it an MLP on 10,000 images of Fashion-MNIST)");
+  verb->add_option("--workers", options.workers, "Each with one thread (1,2,4,8)")->delimiter(',');
+  verb->add_option("--servers", options.servers, "Parameter servers (1,2)")->delimiter(',');
+  verb->add_option("--batches", options.batches, "Samples of a batch (50,100,500,1000)")->delimiter(',');
+  verb->add_option("--mixing", options.mixing,
+                   "shuffled; by-label: each worker's pieces hold few labels; or both (shuffled)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shuffled", "by-label"}));
+  verb->add_option("--strategy", options.strategy, "One with parameter servers (downpour)");
+  verb->add_option("--target", options.target,
+                   "The accuracy that is to be reached on the validation samples (0.82)");
+  add_overrides(*verb, options.settings);
+  verb->add_option("--output", arguments->output, "Folder of the runs; without it runs/scaling-N, a new one");
+  add_result_files(*verb, arguments->files);
+  verb->footer(
+      "Examples:\n  telar bench scaling\n"
+      "  telar bench scaling --workers 1,2 --servers 1 --batches 50,500 --mixing shuffled,by-label --target "
+      "0.82\n"
+      "  telar bench scaling examples/fashion_mnist.yaml --strategy sync_ps --workers 1,2 --set "
+      "training.epochs=4");
+  verb->callback([arguments, &action] { action = [arguments] { return scaling(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,75 @@
+#include "telar/bench/compare.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "telar/cli/experiment.h"
+#include "telar/cli/options.h"
+#include "telar/cli/sweep_progress.h"
+#include "telar/cli/verbs.h"
+#include "telar/core/suggest.h"
+#include "telar/observe/process.h"
+#include "telar/observe/stop_request.h"
+
+namespace telar::cli {
+
+namespace {
+
+struct CompareArguments {
+  bench::CompareOptions options;
+  std::string output;
+  ResultFiles files;
+};
+
+int compare(CompareArguments arguments) {
+  const StopRequest stop;
+  bench::CompareOptions& options = arguments.options;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.folder = experiment_folder(arguments.output, "compare-" + options.job.stem().string());
+  SweepProgress progress;
+  const bench::Result result =
+      bench::compare_strategies(options, watch_sweep(
+                                             progress, [&stop] { return stop.requested(); }, options.folder));
+  publish(result, arguments.files);
+  std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
+                           options.folder.string());
+  return stop.requested() ? 128 + stop.signal_number() : 0;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CompareArguments>();
+  bench::CompareOptions& options = arguments->options;
+  options.workers = std::max(2, available_threads());
+  CLI::App* verb =
+      app.add_subcommand("compare", "Trains a job under several strategies, and says which to choose");
+  verb->add_option("JOB", options.job, "A job file (docs/job.md)")->required();
+  verb->add_option(
+          "--strategies", options.strategies,
+          fmt::format("Of {}; NAME:N has N workers (all of them)", one_of(bench::comparable_strategies())))
+      ->delimiter(',');
+  verb->add_option(
+          "--workers", options.workers,
+          fmt::format("Replicas, stages or workers of those that do not say how many ({})", options.workers))
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--rounds", options.rounds, "How often each is trained, in turns (1)")
+      ->check(CLI::Range(1, 1000));
+  add_overrides(*verb, options.settings);
+  verb->add_option("--output", arguments->output,
+                   "Folder of the runs; without it runs/compare-JOB-N, a new one");
+  add_result_files(*verb, arguments->files);
+  verb->footer(
+      "Examples:\n  telar compare examples/mlp.yaml\n"
+      "  telar compare examples/fashion_mnist.yaml --strategies single,mirrored:2,downpour:2,downpour:4 "
+      "--rounds 3\n"
+      "A key of the strategy (--set strategy.push_every=4) is given to those strategies in which it means "
+      "something.\nmpi is mirrored over as many processes, started by mpirun. Ctrl-C ends the training that "
+      "goes "
+      "on, and keeps what was\nmeasured.");
+  verb->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,98 @@
+#include "telar/bench/advice.h"
+
+#include <gtest/gtest.h>
+
+#include "support/sentences.h"
+#include "telar/bench/scaling.h"
+
+namespace telar::bench {
+namespace {
+
+using test::says;
+
+/// Epochs of 1000 samples that take `seconds` each (a little more, a little less), with these accuracies.
+TrainingRun run_of(double seconds, const std::vector<double>& accuracies) {
+  TrainingRun run;
+  double now = 0;
+  for (const double accuracy : accuracies) {
+    const auto epoch = static_cast<int64_t>(run.curve.epochs.size()) + 1;
+    now += seconds * (epoch % 2 == 0 ? 1.01 : 0.99);
+    run.curve.epochs.push_back({epoch, 1000.0 * static_cast<double>(epoch), now, 0.5, accuracy});
+  }
+  return run;
+}
+
+Learned once(const std::string& name, double seconds, const std::vector<double>& accuracies) {
+  return {name, {run_of(seconds, accuracies)}};
+}
+
+constexpr Judges kJudges{10000, true};
+
+TEST(Advice, ChoosesWhatReachesTheCommonAccuracyFirst) {
+  const std::string text =
+      advice({once("single", 4, {0.7, 0.8, 0.871}), once("mirrored 2", 2, {0.7, 0.8, 0.874})}, kJudges);
+  EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
+  EXPECT_TRUE(says(text, "accuracy of 0.87")) << text;
+  EXPECT_TRUE(says(text, "single took 12 s")) << text;
+  EXPECT_TRUE(says(text, "2.00 times as long")) << text;
+  EXPECT_TRUE(says(text, "no more than chance")) << text;
+}
+
+TEST(Advice, WithinTheSpreadTheSimplestIsChosen) {
+  const std::string text =
+      advice({once("single", 2.01, {0.7, 0.8, 0.87}), once("mirrored 2", 2, {0.7, 0.8, 0.87})}, kJudges);
+  EXPECT_TRUE(says(text, "Choose single")) << text;
+  EXPECT_TRUE(says(text, "None is faster by more than the spread: mirrored 2")) << text;
+}
+
+TEST(Advice, WhatIsFasterButEndsWorseIsNotChosen) {
+  const std::string text =
+      advice({once("single", 4, {0.7, 0.8, 0.89}), once("downpour 2", 2, {0.7, 0.8, 0.81})}, kJudges);
+  EXPECT_TRUE(says(text, "Choose single")) << text;
+  EXPECT_TRUE(says(text, "downpour 2 at 0.8100")) << text;
+  EXPECT_TRUE(says(text, "downpour 2 was faster to 0.81")) << text;
+  EXPECT_FALSE(says(text, "no more than chance")) << text;
+}
+
+TEST(Advice, DoesNotChooseWhereThereIsNoChoice) {
+  EXPECT_TRUE(says(advice({}, kJudges), "Nothing was measured"));
+  EXPECT_TRUE(says(advice({once("single", 1, {0.5})}, kJudges), "Only single"));
+  Learned regression = once("mirrored 2", 1, {0.5});
+  regression.rounds[0].curve.epochs[0].accuracy.reset();
+  EXPECT_TRUE(
+      says(advice({once("single", 1, {0.5}), regression}, kJudges), "curves of the loss must decide"));
+}
+
+TEST(Learned, ATimeIsTheEndOfTheFirstEpochThatHasTheAccuracyAndTheSpreadThatOfTheRounds) {
+  Learned learned = once("x", 1, {0.5, 0.9, 0.6});
+  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->median, 0.99 + 1.01);
+  EXPECT_FALSE(seconds_to(learned, 0.95)) << "what was not reached is not guessed";
+  EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.6);
+  learned.rounds.push_back(run_of(2, {0.9, 0.9, 0.7}));
+  learned.rounds.push_back(run_of(3, {0.5, 0.9, 0.8}));
+  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->least, 1.98);
+  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->most, 6);
+  EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.7);
+  EXPECT_DOUBLE_EQ(*reached_accuracy(learned), 0.9);
+  learned.rounds.push_back(run_of(3, {0.5, 0.6}));
+  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never had it";
+}
+
+TEST(SweetSpot, IsWhereMoreWorkersNoLongerPay) {
+  const auto at = [](int workers, double seconds) {
+    return Scaled{fmt::format("{} workers", workers), workers, {seconds, 0.99 * seconds, 1.01 * seconds}};
+  };
+  const std::vector<Scaled> all = {at(1, 10), at(2, 5.5), at(4, 4.5), at(8, 4.4)};
+  EXPECT_EQ(sweet_spot(all), 1U);
+  const std::string text = sweet_spot_text(all, 0.8);
+  EXPECT_TRUE(says(text, "The sweet spot is 2 workers: 5.5 s, 11 s of compute time")) << text;
+  EXPECT_TRUE(says(text, "8 workers is faster (4.4 s) at 35.2 s")) << text;
+  EXPECT_TRUE(says(text, "1 workers is cheaper (10 s of compute time)")) << text;
+  EXPECT_FALSE(says(text, "as good")) << text;
+  EXPECT_TRUE(says(sweet_spot_text({at(1, 10), {"other", 1, {10.1, 9, 11}}}, 0.8), "as good: other"));
+  EXPECT_FALSE(sweet_spot({}));
+  EXPECT_TRUE(says(sweet_spot_text({}, 0.8), "No setting reached an accuracy of 0.8"));
+}
+
+}  // namespace
+}  // namespace telar::bench
