@@ -42,7 +42,7 @@ def train_step(images, labels):
     gradients = tape.gradient(scaled_loss, model.trainable_variables)
     gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     gradients, _ = tf.clip_by_global_norm(gradients, 5.0)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables), experimental_aggregate_gradients=False)
+    optimizer.apply_gradients([(tf.scalar_mul(1 / strategy.num_replicas_in_sync, gradient), variable) for gradient, variable in zip(gradients, model.trainable_variables)])
     train_loss(loss)
     train_accuracy.update_state(labels, logits)
     return loss
