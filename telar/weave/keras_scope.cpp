@@ -34,12 +34,16 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
     if (origin != call && origin->is(Kind::call) && w.names.callee(origin).starts_with("keras.layers."))
       return true;
   }
-  const bool adds = function->is(Kind::attribute) && function->text == "add";
-  return (adds || loads_weights(call)) && w.names.callee(call).empty() &&
-         std::any_of(w.program.models.begin(), w.program.models.end(), [&](const Node* model) {
-           const auto origins = w.names.origins(function->child("value"));
-           return std::find(origins.begin(), origins.end(), model) != origins.end();
-         });
+  if (!function->is(Kind::attribute) || !w.names.callee(call).empty()) return false;
+  const auto is_of = [&](const std::vector<const Node*>& made) {
+    const auto origins = w.names.origins(function->child("value"));
+    return std::any_of(made.begin(), made.end(), [&](const Node* one) {
+      return std::find(origins.begin(), origins.end(), one) != origins.end();
+    });
+  };
+  const bool builds = function->text == "build";
+  return ((builds || function->text == "add" || loads_weights(call)) && is_of(w.program.models)) ||
+         (builds && is_of(w.program.optimizers));
 }
 
 bool is_fit(const KerasWeaving& w, const Node* call) {
