@@ -129,7 +129,8 @@ class Callbacks {
     return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
       if (!origin->is(Kind::call)) return false;
       const std::string& callee = w_.names.callee(origin);
-      return only_writes(callee) && !(w_.dialect.is_tf_distribute() && last_part(callee) == "ModelCheckpoint");
+      return only_writes(callee) &&
+             !(w_.dialect.is_tf_distribute() && last_part(callee) == "ModelCheckpoint");
     });
   }
 
