@@ -9,13 +9,14 @@ namespace telar::weave {
 
 namespace {
 
+std::string last_part(const std::string& callee) { return callee.substr(callee.rfind('.') + 1); }
+
 /// Callbacks that write, and decide nothing that the other processes must know.
 bool only_writes(const std::string& callee) {
   static constexpr std::array<std::string_view, 8> names = {
       "ModelCheckpoint", "TensorBoard",  "CSVLogger",     "RemoteMonitor",
       "ProgbarLogger",   "TqdmCallback", "WandbCallback", "WandbMetricsLogger"};
-  const std::string last = callee.substr(callee.rfind('.') + 1);
-  return std::find(names.begin(), names.end(), last) != names.end();
+  return std::find(names.begin(), names.end(), last_part(callee)) != names.end();
 }
 
 class Callbacks {
@@ -116,7 +117,7 @@ class Callbacks {
   }
 
   void write_appended_one(const Node* append, const Node* one) {
-    if (!is_writer(one) || w_.dialect.is_tf_distribute()) return write_callback(one);
+    if (!is_writer(one)) return write_callback(one);
     if (!w_.shared.insert(append).second) return;
     if (!append->parent->is(Kind::expr)) w_.refuse(append, "append the callback in a statement of its own");
     w_.edits.guard(*append->parent, w_.dialect.is_first(append));
@@ -126,7 +127,10 @@ class Callbacks {
   bool is_writer(const Node* one) const {
     const auto origins = w_.names.origins(one);
     return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
-      return origin->is(Kind::call) && only_writes(w_.names.callee(origin));
+      if (!origin->is(Kind::call)) return false;
+      const std::string& callee = w_.names.callee(origin);
+      return only_writes(callee) &&
+             !(w_.dialect.is_tf_distribute() && last_part(callee) == "ModelCheckpoint");
     });
   }
 
@@ -135,8 +139,7 @@ class Callbacks {
     const auto origins = w_.names.origins(one);
     for (const Node* origin : origins) write_made(origin);
     if (origins.empty()) w_.refuse(one, "what this callback is cannot be seen; make it in this file");
-    // tf.distribute's callbacks know that one of its workers is the chief.
-    if (!is_writer(one) || w_.dialect.is_tf_distribute()) return;
+    if (!is_writer(one)) return;
     if (!one->parent->is(Kind::list)) w_.refuse(one, "write the callbacks as a list");
     w_.edits.insert(one->begin, "*([");
     w_.edits.insert(one->end, "] if " + w_.dialect.is_first(one) + " else [])");
@@ -146,7 +149,12 @@ class Callbacks {
   void write_made(const Node* origin) {
     if (!origin->is(Kind::call)) return;
     const std::string callee = w_.names.callee(origin);
-    const std::string name = callee.substr(callee.rfind('.') + 1);
+    const std::string name = last_part(callee);
+    if (name == "ModelCheckpoint" && w_.dialect.is_tf_distribute()) {
+      const Node* path = w_.names.argument(origin, "filepath", 0);
+      if (path == nullptr || !is_inside(path, origin)) w_.refuse(origin, "give it its path itself");
+      if (w_.shared.insert(path).second) save_on_chief(w_, origin, path);
+    }
     if (name == "BackupAndRestore" && !w_.dialect.is_tf_distribute()) {
       w_.refuse(origin,
                 "after a restart each process must begin with the same epoch, which this callback keeps for "

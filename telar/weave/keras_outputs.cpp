@@ -55,17 +55,21 @@ void write_saves(KerasWeaving& w) {
     if (!method && !by_name) continue;
     const Node* path = w.names.argument(call, "filepath", by_name ? 1 : 0);
     if (path == nullptr || !is_inside(path, call)) continue;
-    const std::string os = w.dialect.module_name("os", call);
-    const std::string tempfile = w.dialect.module_name("tempfile", call);
-    const std::string text = w.text(*path);
-    w.edits.replace(*path, text + " if " + w.dialect.is_first(call) + " else " + os + ".path.join(" +
-                               tempfile + ".mkdtemp(), " + os + ".path.basename(" + text + "))");
-    w.edits.explain(call->line, "the other workers save into a temporary folder",
-                    "saving gathers variables of all workers, so all take part");
+    save_on_chief(w, call, path);
   }
 }
 
 }  // namespace
+
+void save_on_chief(KerasWeaving& w, const Node* call, const Node* path) {
+  const std::string os = w.dialect.module_name("os", call);
+  const std::string tempfile = w.dialect.module_name("tempfile", call);
+  const std::string text = w.text(*path);
+  w.edits.replace(*path, text + " if " + w.dialect.is_first(call) + " else " + os + ".path.join(" + tempfile +
+                             ".mkdtemp(), " + os + ".path.basename(" + text + "))");
+  w.edits.explain(call->line, "the other workers save into a temporary folder",
+                  "saving gathers variables of all workers, so all take part");
+}
 
 void write_keras_outputs(KerasWeaving& w) {
   const bool distribute = w.dialect.is_tf_distribute();

@@ -127,9 +127,15 @@ class Replicas {
     for (const Node* apply : w_.names.calls()) {
       if (!is_apply(apply) || function_of(apply) != function_of(gradient) || !summed_.insert(apply).second)
         continue;
-      w_.edits.add_argument(*apply, "experimental_aggregate_gradients=False");
-      w_.edits.explain(apply->line, "experimental_aggregate_gradients=False",
-                       "they have been summed already");
+      const Node* pairs = w_.names.argument(apply, "grads_and_vars", 0);
+      if (pairs == nullptr || !is_inside(pairs, apply))
+        w_.refuse(apply, "give apply_gradients its pairs of gradient and variable itself");
+      w_.edits.insert(pairs->begin,
+                      "[(" + tf + ".scalar_mul(1 / " + strategy_ +
+                          ".num_replicas_in_sync, gradient), variable) for gradient, variable in ");
+      w_.edits.insert(pairs->end, "]");
+      w_.edits.explain(apply->line, "gradients / number of replicas",
+                       "the optimizer sums those of the replicas, which are equal by now");
     }
   }
 

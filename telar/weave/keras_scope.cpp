@@ -8,6 +8,11 @@ namespace telar::weave {
 
 namespace {
 
+bool loads_weights(const Node* call) {
+  const Node* function = call->child("func");
+  return function->is(Kind::attribute) && function->text == "load_weights";
+}
+
 bool makes_variables(const KerasWeaving& w, const Node* call) {
   const std::string callee = w.names.callee(call);
   // Those of an evaluation, which all workers make outside of the replicas, are each worker's own.
@@ -29,12 +34,16 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
     if (origin != call && origin->is(Kind::call) && w.names.callee(origin).starts_with("keras.layers."))
       return true;
   }
-  return function->is(Kind::attribute) && (function->text == "add" || function->text == "load_weights") &&
-         w.names.callee(call).empty() &&
-         std::any_of(w.program.models.begin(), w.program.models.end(), [&](const Node* model) {
-           const auto origins = w.names.origins(function->child("value"));
-           return std::find(origins.begin(), origins.end(), model) != origins.end();
-         });
+  if (!function->is(Kind::attribute) || !w.names.callee(call).empty()) return false;
+  const auto is_of = [&](const std::vector<const Node*>& made) {
+    const auto origins = w.names.origins(function->child("value"));
+    return std::any_of(made.begin(), made.end(), [&](const Node* one) {
+      return std::find(origins.begin(), origins.end(), one) != origins.end();
+    });
+  };
+  const bool builds = function->text == "build";
+  return ((builds || function->text == "add" || loads_weights(call)) && is_of(w.program.models)) ||
+         (builds && is_of(w.program.optimizers));
 }
 
 bool is_fit(const KerasWeaving& w, const Node* call) {
@@ -53,7 +62,10 @@ void write_block(KerasWeaving& w, const std::vector<Node*>& block) {
     if (!fits) {
       w.edits.guard_with(*statement, "with " + w.dialect.module() + ".scope():");
       w.edits.explain(statement->line, "with " + w.dialect.module() + ".scope():",
-                      "each replica gets its own copy of these variables");
+                      reaches(w.names, statement, loads_weights)
+                          ? "weights are loaded into the copies of all replicas; Keras 2 fails here with a "
+                            "TypeError for .weights.h5 of a model with metrics, Keras 3 does not"
+                          : "each replica gets its own copy of these variables");
       w.dialect.use(statement);
       continue;
     }

@@ -64,6 +64,8 @@ bool counts_training(const KerasWeaving& weaving, const Node* made);
 void share_dataset(KerasWeaving& weaving, const Node* expression);
 /// Whether a number is computed from the length of a dataset that is shared out, and is smaller already.
 bool counts_shared(const KerasWeaving& weaving, const Node* expression);
+/// tf.distribute: the call saves to `path` on the chief, into a temporary folder on other workers.
+void save_on_chief(KerasWeaving& weaving, const Node* call, const Node* path);
 /// A learning rate: multiplied; a schedule: its rates multiplied, its steps divided.
 void scale_keras_rate(KerasWeaving& weaving, const Node* rate);
 

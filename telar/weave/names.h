@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -143,12 +142,18 @@ class Names {
 
   /// A place (its number, odd) or a function (its address), and the part of a tuple that is asked for.
   using Question = std::pair<uintptr_t, int>;
+  struct Hash {
+    size_t operator()(const Question& one) const {
+      return one.first * 31 + static_cast<size_t>(static_cast<unsigned>(one.second));
+    }
+  };
+  using Answers = std::unordered_map<Question, std::vector<const Node*>, Hash>;
   template <typename Compute>
   std::vector<const Node*> answered_once(const Question& question, const Compute& compute) const;
-  mutable std::map<Question, std::vector<const Node*>> origin_memo_;
+  mutable Answers origin_memo_;
   /// Answers found on the way to another one; where a circle was cut they hold for that one only.
-  mutable std::map<Question, std::vector<const Node*>> on_the_way_;
-  mutable std::set<Question> in_progress_;
+  mutable Answers on_the_way_;
+  mutable std::vector<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;
   mutable std::vector<int> name_places_;  ///< by the number of a node: what a name resolves to

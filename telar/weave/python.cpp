@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 
@@ -22,6 +23,10 @@ using Ref = std::unique_ptr<PyObject, Release>;
 /// Starts the interpreter once, isolated: no environment, no user site, no signal handlers, no `site`.
 void start() {
   if (Py_IsInitialized() != 0) return;
+  // Python's objects lie in the heap that make_room() prepares, not in mappings of their own.
+  PyObjectArenaAllocator heap{nullptr, [](void* /*context*/, size_t size) { return std::malloc(size); },
+                              [](void* /*context*/, void* memory, size_t /*size*/) { std::free(memory); }};
+  PyObject_SetArenaAllocator(&heap);
   PyConfig config;
   PyConfig_InitIsolatedConfig(&config);
   config.site_import = 0;
@@ -240,7 +245,8 @@ class Copy {
       below->parent = &copy;
       below->role = name;
     }
-    if (copy.fields.empty() || copy.fields.back().name != name) copy.fields.push_back({name, {}});
+    const uint64_t key = key_of(name);
+    if (copy.fields.empty() || copy.fields.back().key != key) copy.fields.push_back({key, {}});
     copy.fields.back().nodes.push_back(below);
   }
 

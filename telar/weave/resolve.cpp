@@ -229,12 +229,13 @@ template <typename Compute>
 std::vector<const Node*> Names::answered_once(const Question& question, const Compute& compute) const {
   if (const auto known = origin_memo_.find(question); known != origin_memo_.end()) return known->second;
   if (const auto known = on_the_way_.find(question); known != on_the_way_.end()) return known->second;
-  if (!in_progress_.insert(question).second) {
+  if (std::find(in_progress_.begin(), in_progress_.end(), question) != in_progress_.end()) {
     cut_ = true;
     return {};
   }
+  in_progress_.push_back(question);
   std::vector<const Node*> found = compute();
-  in_progress_.erase(question);
+  in_progress_.pop_back();
   on_the_way_[question] = found;
   if (in_progress_.empty()) {
     if (cut_) {

@@ -87,16 +87,14 @@ Kind kind_of(std::string_view name) {
   return found == kinds().end() ? Kind::other : found->second;
 }
 
-Node* Node::child(std::string_view name) const {
-  const std::vector<Node*>& nodes = list(name);
+Node* Node::first(uint64_t key) const {
+  const std::vector<Node*>& nodes = under(key);
   return nodes.empty() ? nullptr : nodes.front();
 }
 
-const std::vector<Node*>& Node::list(std::string_view name) const {
+const std::vector<Node*>& Node::under(uint64_t key) const {
   for (const Field& field : fields) {
-    // Few names share length and first letter, and this is asked a million times.
-    if (field.name.size() == name.size() && field.name[0] == name[0] && field.name == name)
-      return field.nodes;
+    if (field.key == key) return field.nodes;
   }
   return kNone;
 }

@@ -7,6 +7,7 @@
 #include "telar/weave/describe.h"
 #include "telar/weave/diff.h"
 #include "telar/weave/keras_writer.h"
+#include "telar/weave/memory.h"
 #include "telar/weave/program.h"
 #include "telar/weave/project.h"
 #include "telar/weave/python.h"
@@ -175,6 +176,7 @@ void check_dynamic_imports(const Names& names) {
 
 Reply weave(const Request& request) {
   Reply reply;
+  make_room(request.bytes.size());
   const std::vector<ProjectFile> files = read_files(request);
   std::vector<SourceFile> sources;
   sources.reserve(files.size());

@@ -1,19 +1,10 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
-#include "cli/command.h"
+#include "cli/weave_case.h"
 
 #ifdef TELAR_CORPUS
 namespace telar::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -22,16 +13,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// What people's files look like.
-class WeaveInput : public testing::Test {
- protected:
-  CommandResult weave(const std::string& script, const std::string& arguments = "") const {
-    write_text(folder_ / "train.py", script);
-    return telar_in(folder_.path(), "weave " + arguments + " train.py");
-  }
-
-  std::string script_ = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
-  TempFolder folder_;
-};
+class WeaveInput : public WeaveCase {};
 
 TEST_F(WeaveInput, IndentsWithTabsWhereTheScriptDoes) {
   const CommandResult woven = weave(replaced(script_, "    ", "\t"));

@@ -1,8 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/weave_case.h"
 
 #ifdef TELAR_CORPUS
 namespace telar::test {
@@ -10,21 +8,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
-class WeaveProject : public testing::Test {
+class WeaveProject : public WeaveCase {
  protected:
   void SetUp() override {
     fs::copy(fs::path(TELAR_CORPUS) / "projects" / "package", folder_ / "project",
              fs::copy_options::recursive);
   }
-  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
   std::string text(const std::string& path) const { return read_text(folder_ / path); }
-
-  TempFolder folder_;
 };
 
 TEST_F(WeaveProject, WritesACopyInWhichTheFilesThatMustChangeAreWoven) {

@@ -1,28 +1,15 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/weave_case.h"
 
 #ifdef TELAR_CORPUS
 namespace telar::test {
 namespace {
 
-namespace fs = std::filesystem;
-
-testing::AssertionResult says(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
-class Weave : public testing::Test {
+class Weave : public WeaveCase {
  protected:
   void SetUp() override { write_text(folder_ / "train.py", script_); }
-  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
-
-  std::string script_ = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
-  TempFolder folder_;
 };
 
 TEST_F(Weave, WritesTheParallelScriptAndLeavesTheInputAlone) {
@@ -103,82 +90,6 @@ TEST_F(Weave, WritesHorovod) {
         "DistributedSampler(train_set, num_replicas=hvd.size(), rank=hvd.rank())", "if hvd.rank() == 0:"}) {
     EXPECT_TRUE(says(woven, part));
   }
-}
-
-class WeaveKeras : public testing::Test {
- protected:
-  CommandResult weave(const std::string& arguments, const std::string& script) const {
-    write_text(folder_ / "train.py", script);
-    return telar_in(folder_.path(), "weave " + arguments + " train.py");
-  }
-  /// A script with one line in its middle, between compile and evaluation.
-  static std::string script(const std::string& optimizer, const std::string& fit) {
-    return "import tensorflow as tf\nfrom data import x, y, batches\n"
-           "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-           "model.compile(optimizer=" +
-           optimizer + ", loss='mse')\n" + fit + "\nprint(model.evaluate(x, y))\nmodel.save('model.h5')\n";
-  }
-  TempFolder folder_;
-};
-
-TEST_F(WeaveKeras, TakesTheStepsOfDocument001) {
-  const std::string woven =
-      weave("--epochs divide", script("tf.keras.optimizers.SGD(0.1)", "model.fit(x, y, epochs=12)")).out;
-  for (const char* part :
-       {"import horovod.tensorflow.keras as hvd\n", "hvd.init()\n", "gpus[hvd.local_rank()]",
-        "hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1 * hvd.size()))",
-        "epochs=math.ceil(12 / hvd.size())", "hvd.callbacks.BroadcastGlobalVariablesCallback(0)",
-        "if hvd.rank() == 0:\n    print(model.evaluate(x, y"}) {
-    EXPECT_TRUE(says(woven, part));
-  }
-  EXPECT_EQ(woven.find("share("), std::string::npos);
-}
-
-TEST_F(WeaveKeras, SharesOutTheSamplesUnlessEpochsAreDivided) {
-  const std::string woven = weave("", script("'adam'", "model.fit(x, y, batch_size=8, epochs=2)")).out;
-  EXPECT_TRUE(says(woven, "model.fit(share(x), share(y), batch_size=8, epochs=2"));
-  EXPECT_TRUE(says(woven, "tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())"));
-  const std::string kept =
-      weave("--global-batch keep", script("'adam'", "model.fit(x, y, batch_size=8, epochs=2)")).out;
-  EXPECT_TRUE(says(kept, "batch_size=8 // hvd.size()"));
-  EXPECT_TRUE(says(kept, "learning_rate=0.001)"));
-}
-
-TEST_F(WeaveKeras, WarmsUpWhenAsked) {
-  EXPECT_TRUE(says(weave("--warmup 3", script("'sgd'", "model.fit(x, y)")).out,
-                   "hvd.callbacks.LearningRateWarmupCallback(initial_lr="));
-}
-
-TEST_F(WeaveKeras, WritesTensorFlowsStrategies) {
-  const std::string woven =
-      weave("--target tf-distribute", script("'adam'", "model.fit(x, y, steps_per_epoch=10)")).out;
-  for (const char* part : {"tf.distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in os.environ",
-                           "with strategy.scope():\n    model = ", "0.001 * strategy.num_replicas_in_sync",
-                           "steps_per_epoch=10 // strategy.num_replicas_in_sync"}) {
-    EXPECT_TRUE(says(woven, part));
-  }
-}
-
-TEST_F(WeaveKeras, RefusesWhatItCannotShareOut) {
-  const CommandResult unknown = weave("", script("'adam'", "model.fit(batches)"));
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_TRUE(says(unknown.err, "train.py:5: batches: "));
-  const CommandResult by_batch = weave("", script("'adam'", "model.train_on_batch(x[:8], y[:8])"));
-  EXPECT_EQ(by_batch.code, 3);
-  const CommandResult optimizer = weave("", script("make()", "model.fit(x, y)"));
-  EXPECT_TRUE(says(optimizer.err, "optimizer"));
-  const CommandResult backup =
-      weave("", script("'adam'", "model.fit(x, y, callbacks=[tf.keras.callbacks.BackupAndRestore('b')])"));
-  EXPECT_TRUE(says(backup.err, "after a restart"));
-  EXPECT_EQ(weave("--target ddp", script("'adam'", "model.fit(x, y)")).code, 2);
-}
-
-TEST_F(WeaveKeras, IsDescribedLikePyTorch) {
-  const auto program = nlohmann::json::parse(weave("--describe", script("'adam'", "model.fit(x, y)")).out);
-  EXPECT_EQ(program.at("framework"), "keras");
-  EXPECT_EQ(program.at("models").at(0).at("made").at(0).at("layers").at(0).at("kind"), "keras.layers.Dense");
-  EXPECT_EQ(program.at("optimizers").at(0).at("kind"), "adam");
-  EXPECT_EQ(program.at("loops").at(0).at("does"), "training");
 }
 
 TEST_F(Weave, StartsNcclOnlyWhereTheScriptUsesAGpu) {

@@ -14,7 +14,7 @@ What is checked, by instruments inside the running programs:
     original's k-th batch is made;
   * it prints the same, and rank 1 nothing;
   * rank 1, in a folder of its own, writes no file; rank 0 writes those that the original writes.
-A script says in a comment what it is written for (`# keras 2: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
+A script says in a comment what it is written for (`# keras 2: reason`, `# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
 `# other output: reason`.
 """
 import importlib.metadata
@@ -225,6 +225,8 @@ def check(telar, script, folder, target):
     if answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
     if "# keras 2:" in source and keras_version() >= 3:
+        return None
+    if "# keras 3 for tf.distribute:" in source and target != "horovod" and keras_version() < 3:
         return None
     complaints = []
     together = os.path.join(folder, "together")

@@ -1,4 +1,5 @@
 """Optimizers from a configuration; training goes on from weights that were saved; epochs continued."""
+# keras 3 for tf.distribute: Keras 2 cannot load .weights.h5 of a model with metrics under a strategy (TypeError in assign)
 import os
 
 import numpy as np

@@ -7,6 +7,7 @@ import numpy as np
 from tensorflow import keras
 from tensorflow.keras import layers
 from tensorflow.keras.callbacks import CSVLogger, EarlyStopping, ModelCheckpoint, ReduceLROnPlateau, TensorBoard
+import tempfile
 import tensorflow as tf
 
 
@@ -40,13 +41,14 @@ def main():
     callbacks = [
         EarlyStopping(patience=3, restore_best_weights=True),
         ReduceLROnPlateau(factor=0.5, patience=1, min_lr=1e-5 * strategy.num_replicas_in_sync),
-        ModelCheckpoint("best.h5", save_best_only=True),
+        ModelCheckpoint("best.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("best.h5")), save_best_only=True),
     ]
     if args.log_dir:
-        callbacks.append(TensorBoard(args.log_dir))
+        if is_chief:
+            callbacks.append(TensorBoard(args.log_dir))
     callbacks.append(Report())
     csv = CSVLogger("log.csv")
-    callbacks += [csv]
+    callbacks += [*([csv] if is_chief else [])]
     model.fit(x, y, validation_split=0.2, epochs=args.epochs, callbacks=callbacks, verbose=2 if is_chief else 0, batch_size=32 * strategy.num_replicas_in_sync)
     with strategy.scope():
         model.load_weights("best.h5") if os.path.exists("best.h5") else None

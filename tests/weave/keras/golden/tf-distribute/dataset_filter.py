@@ -1,4 +1,5 @@
 """A dataset whose length only shows when it is read: from_generator and filter."""
+# other output: TensorFlow counts one step more, of no samples, at the end of a dataset whose length it does not know, or it does not
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import Model, layers
@@ -39,7 +40,7 @@ class Net(Model):
 
 with strategy.scope():
     net = Net(7)
-    net.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=1e-2 * strategy.num_replicas_in_sync), loss="mse")
+    net.compile(optimizer=tf.keras.optimizers.SGD(learning_rate=1e-2 * strategy.num_replicas_in_sync), loss="mse")
 history = net.fit(train, epochs=3, verbose=2 if is_chief else 0)
 if is_chief:
     print("loss", history.history["loss"][-1])

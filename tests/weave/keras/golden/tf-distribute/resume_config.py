@@ -1,8 +1,10 @@
 """Optimizers from a configuration; training goes on from weights that were saved; epochs continued."""
+# keras 3 for tf.distribute: Keras 2 cannot load .weights.h5 of a model with metrics under a strategy (TypeError in assign)
 import os
 
 import numpy as np
 from tensorflow import keras
+import tempfile
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
@@ -15,7 +17,7 @@ options = {"class_name": "SGD", "config": {"learning_rate": 0.02 * strategy.num_
 with strategy.scope():
     model = keras.Sequential([keras.layers.Dense(5, activation="relu", input_shape=(4,)), keras.layers.Dense(1)])
     model.compile(optimizer=keras.optimizers.get(options), loss="mse", metrics=[keras.metrics.MeanAbsoluteError()])
-checkpoint = keras.callbacks.ModelCheckpoint("{epoch:02d}.weights.h5", save_weights_only=True)
+checkpoint = keras.callbacks.ModelCheckpoint("{epoch:02d}.weights.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("{epoch:02d}.weights.h5")), save_weights_only=True)
 model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, verbose=0, callbacks=[checkpoint])
 with strategy.scope():
     if os.path.exists("02.weights.h5"):

@@ -22,10 +22,11 @@ train_ds = tf.data.Dataset.from_tensor_slices((x[:80], y[:80])).shuffle(80, seed
 test_ds = tf.data.Dataset.from_tensor_slices((x[80:], y[80:])).batch(8)
 
 with strategy.scope():
-    model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu"), tf.keras.layers.Dense(2)])
+    model = tf.keras.Sequential([tf.keras.Input(shape=(5,)), tf.keras.layers.Dense(8, activation="relu"), tf.keras.layers.Dense(2)])
 loss_fn = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 with strategy.scope():
     optimizer = tf.keras.optimizers.Adam(learning_rate=0.001 * strategy.num_replicas_in_sync)
+    optimizer.build(model.trainable_variables)
     train_loss = tf.keras.metrics.Mean(name="train_loss")
     train_accuracy = tf.keras.metrics.SparseCategoricalAccuracy()
 test_accuracy = tf.keras.metrics.SparseCategoricalAccuracy()
@@ -42,7 +43,7 @@ def train_step(images, labels):
     gradients = tape.gradient(scaled_loss, model.trainable_variables)
     gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     gradients, _ = tf.clip_by_global_norm(gradients, 5.0)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables), experimental_aggregate_gradients=False)
+    optimizer.apply_gradients([(tf.scalar_mul(1 / strategy.num_replicas_in_sync, gradient), variable) for gradient, variable in zip(gradients, model.trainable_variables)])
     train_loss(loss)
     train_accuracy.update_state(labels, logits)
     return loss

@@ -1,0 +1,31 @@
+#include "telar/weave/memory.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+namespace telar::weave {
+
+void make_room(size_t source_bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  constexpr size_t kTreeForEachByte = 160;
+  constexpr size_t kMost = size_t{512} << 20;
+  const size_t room = std::min(source_bytes * kTreeForEachByte, kMost);
+  if (room < 8 * kHugePage) return;
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(16 * kHugePage));
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(kMost));
+  mallopt(M_TOP_PAD, static_cast<int>(room));
+  // Something that does not fit into what is there makes the heap grow by all of the room.
+  const auto first = std::make_unique_for_overwrite<char[]>(kHugePage);
+  const auto begin = (reinterpret_cast<uintptr_t>(first.get()) + kHugePage - 1) / kHugePage * kHugePage;
+  const auto end = reinterpret_cast<uintptr_t>(sbrk(0));
+  // Another allocator (a sanitizer's) takes its memory from elsewhere.
+  if (begin >= end || end - begin > 2 * room) return;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace telar::weave

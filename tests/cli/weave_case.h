@@ -1,0 +1,27 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/command.h"
+#include "support/sentences.h"
+
+namespace telar::test {
+
+/// A folder of its own in which `telar weave` is called; script_ is one of the corpus.
+class WeaveCase : public testing::Test {
+ protected:
+  CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
+  CommandResult weave(const std::string& script, const std::string& arguments = "") const {
+    write_text(folder_ / "train.py", script);
+    return telar("weave " + arguments + " train.py");
+  }
+
+  TempFolder folder_;
+#ifdef TELAR_CORPUS
+  std::string script_ = read_text(std::filesystem::path(TELAR_CORPUS) / "mlp_basic.py");
+#endif
+};
+
+}  // namespace telar::test

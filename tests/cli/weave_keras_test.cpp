@@ -1,0 +1,101 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/weave_case.h"
+
+#ifdef TELAR_CORPUS
+namespace telar::test {
+namespace {
+
+/// Keras scripts of a few lines.
+class WeaveKeras : public WeaveCase {
+ protected:
+  /// A script with one line in its middle, between compile and evaluation.
+  static std::string script(const std::string& optimizer, const std::string& fit) {
+    return "import tensorflow as tf\nfrom data import x, y, batches\n"
+           "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+           "model.compile(optimizer=" +
+           optimizer + ", loss='mse')\n" + fit + "\nprint(model.evaluate(x, y))\nmodel.save('model.h5')\n";
+  }
+};
+
+TEST_F(WeaveKeras, TakesTheStepsOfDocument001) {
+  const std::string woven =
+      weave(script("tf.keras.optimizers.SGD(0.1)", "model.fit(x, y, epochs=12)"), "--epochs divide").out;
+  for (const char* part :
+       {"import horovod.tensorflow.keras as hvd\n", "hvd.init()\n", "gpus[hvd.local_rank()]",
+        "hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1 * hvd.size()))",
+        "epochs=math.ceil(12 / hvd.size())", "hvd.callbacks.BroadcastGlobalVariablesCallback(0)",
+        "if hvd.rank() == 0:\n    print(model.evaluate(x, y"}) {
+    EXPECT_TRUE(says(woven, part));
+  }
+  EXPECT_EQ(woven.find("share("), std::string::npos);
+}
+
+TEST_F(WeaveKeras, SharesOutTheSamplesUnlessEpochsAreDivided) {
+  const std::string woven = weave(script("'adam'", "model.fit(x, y, batch_size=8, epochs=2)")).out;
+  EXPECT_TRUE(says(woven, "model.fit(share(x), share(y), batch_size=8, epochs=2"));
+  EXPECT_TRUE(says(woven, "tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())"));
+  const std::string kept =
+      weave(script("'adam'", "model.fit(x, y, batch_size=8, epochs=2)"), "--global-batch keep").out;
+  EXPECT_TRUE(says(kept, "batch_size=8 // hvd.size()"));
+  EXPECT_TRUE(says(kept, "learning_rate=0.001)"));
+}
+
+TEST_F(WeaveKeras, WarmsUpWhenAsked) {
+  EXPECT_TRUE(says(weave(script("'sgd'", "model.fit(x, y)"), "--warmup 3").out,
+                   "hvd.callbacks.LearningRateWarmupCallback(initial_lr="));
+}
+
+TEST_F(WeaveKeras, WritesTensorFlowsStrategies) {
+  const std::string woven =
+      weave(script("'adam'", "model.fit(x, y, steps_per_epoch=10)"), "--target tf-distribute").out;
+  for (const char* part : {"tf.distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in os.environ",
+                           "with strategy.scope():\n    model = ", "0.001 * strategy.num_replicas_in_sync",
+                           "steps_per_epoch=10 // strategy.num_replicas_in_sync"}) {
+    EXPECT_TRUE(says(woven, part));
+  }
+}
+
+TEST_F(WeaveKeras, LetsTheChiefAloneWriteUnderTheStrategy) {
+  const std::string callbacks =
+      "tf.keras.callbacks.CSVLogger('log.csv'), tf.keras.callbacks.ModelCheckpoint('best.h5')";
+  const std::string woven =
+      weave(script("'adam'", "model.fit(x, y, callbacks=[" + callbacks + "])"), "--target tf-distribute").out;
+  for (const char* part :
+       {"*([tf.keras.callbacks.CSVLogger('log.csv')] if is_chief else [])",
+        "tf.keras.callbacks.ModelCheckpoint('best.h5' if is_chief else os.path.join(tempfile.mkdtemp(), "}) {
+    EXPECT_TRUE(says(woven, part));
+  }
+}
+
+TEST_F(WeaveKeras, SaysWhatKeras2CannotLoadUnderTheStrategy) {
+  const CommandResult told = weave(script("'adam'", "model.load_weights('a.weights.h5')\nmodel.fit(x, y)"),
+                                   "--explain --target tf-distribute");
+  EXPECT_TRUE(says(told.out, "Keras 2 fails here with a TypeError for .weights.h5"));
+}
+
+TEST_F(WeaveKeras, RefusesWhatItCannotShareOut) {
+  const CommandResult unknown = weave(script("'adam'", "model.fit(batches)"));
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_TRUE(says(unknown.err, "train.py:5: batches: "));
+  const CommandResult by_batch = weave(script("'adam'", "model.train_on_batch(x[:8], y[:8])"));
+  EXPECT_EQ(by_batch.code, 3);
+  const CommandResult optimizer = weave(script("make()", "model.fit(x, y)"));
+  EXPECT_TRUE(says(optimizer.err, "optimizer"));
+  const CommandResult backup =
+      weave(script("'adam'", "model.fit(x, y, callbacks=[tf.keras.callbacks.BackupAndRestore('b')])"));
+  EXPECT_TRUE(says(backup.err, "after a restart"));
+  EXPECT_EQ(weave(script("'adam'", "model.fit(x, y)"), "--target ddp").code, 2);
+}
+
+TEST_F(WeaveKeras, IsDescribedLikePyTorch) {
+  const auto program = nlohmann::json::parse(weave(script("'adam'", "model.fit(x, y)"), "--describe").out);
+  EXPECT_EQ(program.at("framework"), "keras");
+  EXPECT_EQ(program.at("models").at(0).at("made").at(0).at("layers").at(0).at("kind"), "keras.layers.Dense");
+  EXPECT_EQ(program.at("optimizers").at(0).at("kind"), "adam");
+  EXPECT_EQ(program.at("loops").at(0).at("does"), "training");
+}
+
+}  // namespace
+}  // namespace telar::test
+#endif
