@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace telar::weave {
@@ -21,11 +22,12 @@ void make_room(size_t source_bytes) {
   mallopt(M_TOP_PAD, static_cast<int>(room));
   // Something that does not fit into what is there makes the heap grow by all of the room.
   const auto first = std::make_unique_for_overwrite<char[]>(kHugePage);
-  const auto begin = (reinterpret_cast<uintptr_t>(first.get()) + kHugePage - 1) / kHugePage * kHugePage;
-  const auto end = reinterpret_cast<uintptr_t>(sbrk(0));
+  char* begin = first.get();
+  begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  char* const end = static_cast<char*>(sbrk(0));
   // Another allocator (a sanitizer's) takes its memory from elsewhere.
-  if (begin >= end || end - begin > 2 * room) return;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  if (!std::less<>()(begin, end) || static_cast<size_t>(end - begin) > 2 * room) return;
+  madvise(begin, static_cast<size_t>(end - begin), MADV_HUGEPAGE);
 }
 
 }  // namespace telar::weave
