@@ -3,8 +3,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "telar/bench/timing.h"
 #include "telar/core/buffer.h"
+#include "telar/core/error.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 #include "telar/device/device.h"
@@ -14,6 +14,15 @@ namespace telar::bench {
 namespace {
 
 using namespace telar::cpu;
+
+/// With 0 seconds: of 3 calls after a first one.
+template <typename Body>
+Times time_for(double seconds, const Body& body) {
+  if (seconds > 0) return time_calls(seconds, body);
+  body();
+  return time_calls(
+      3, [] {}, body);
+}
 
 /// A primitive with memory of its own for every argument.
 class Alone {
@@ -47,61 +56,55 @@ ConvolutionShape convolution_shape(const Node& node) {
           node.attributes.integers("padding")};
 }
 
-double time_convolution(const Node& node, const std::string& kind, const Operands& o, double seconds) {
+Times time_convolution(const Node& node, const std::string& kind, const Operands& o, double seconds) {
   const ConvolutionShape shape = convolution_shape(node);
   const auto forward = convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(),
                                            any(o.dtype, o.y), shape, false);
   if (kind == "conv2d") {
-    return time_calls(seconds, Alone(forward, dnnl::convolution_forward(forward),
-                                     {{DNNL_ARG_SRC, forward.src_desc()},
-                                      {DNNL_ARG_WEIGHTS, forward.weights_desc()},
-                                      {DNNL_ARG_DST, forward.dst_desc()}}))
-        .median();
+    return time_for(seconds, Alone(forward, dnnl::convolution_forward(forward),
+                                   {{DNNL_ARG_SRC, forward.src_desc()},
+                                    {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+                                    {DNNL_ARG_DST, forward.dst_desc()}}));
   }
   if (kind == "conv2d_backward_data") {
     const auto pd =
         convolution_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), shape, forward);
-    return time_calls(seconds, Alone(pd, dnnl::convolution_backward_data(pd),
-                                     {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
-        .median();
+    return time_for(seconds, Alone(pd, dnnl::convolution_backward_data(pd),
+                                   {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                    {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                    {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}));
   }
   const auto pd = convolution_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
                                                any(o.dtype, o.y), shape, forward);
-  return time_calls(seconds, Alone(pd, dnnl::convolution_backward_weights(pd),
-                                   {{DNNL_ARG_SRC, pd.src_desc()},
-                                    {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                    {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}))
-      .median();
+  return time_for(seconds, Alone(pd, dnnl::convolution_backward_weights(pd),
+                                 {{DNNL_ARG_SRC, pd.src_desc()},
+                                  {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                  {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}));
 }
 
-double time_linear(const std::string& kind, const Operands& o, double seconds) {
+Times time_linear(const std::string& kind, const Operands& o, double seconds) {
   const auto forward =
       inner_product_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(), any(o.dtype, o.y), false);
   if (kind == "linear") {
-    return time_calls(seconds, Alone(forward, dnnl::inner_product_forward(forward),
-                                     {{DNNL_ARG_SRC, forward.src_desc()},
-                                      {DNNL_ARG_WEIGHTS, forward.weights_desc()},
-                                      {DNNL_ARG_DST, forward.dst_desc()}}))
-        .median();
+    return time_for(seconds, Alone(forward, dnnl::inner_product_forward(forward),
+                                   {{DNNL_ARG_SRC, forward.src_desc()},
+                                    {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+                                    {DNNL_ARG_DST, forward.dst_desc()}}));
   }
   if (kind == "linear_backward_data") {
     const auto pd =
         inner_product_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), forward);
-    return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_data(pd),
-                                     {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}))
-        .median();
+    return time_for(seconds, Alone(pd, dnnl::inner_product_backward_data(pd),
+                                   {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                    {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                    {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}));
   }
   const auto pd = inner_product_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
                                                  any(o.dtype, o.y), forward);
-  return time_calls(seconds, Alone(pd, dnnl::inner_product_backward_weights(pd),
-                                   {{DNNL_ARG_SRC, pd.src_desc()},
-                                    {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                    {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}))
-      .median();
+  return time_for(seconds, Alone(pd, dnnl::inner_product_backward_weights(pd),
+                                 {{DNNL_ARG_SRC, pd.src_desc()},
+                                  {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                  {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}));
 }
 
 Operands operands_of(const Graph& graph, const Node& node, const std::string& kind) {
@@ -150,13 +153,32 @@ Limit measure_limit(const TrainingStep& step, double seconds) {
     const std::string key =
         kind + operands.x.str() + operands.w.str() + operands.y.str() + node.attributes.str();
     if (!known.contains(key)) {
-      known[key] = convolution ? time_convolution(node, kind, operands, seconds / 20)
-                               : time_linear(kind, operands, seconds / 20);
+      known[key] = (convolution ? time_convolution(node, kind, operands, seconds / 20)
+                                : time_linear(kind, operands, seconds / 20))
+                       .median();
     }
     limit.products_ms += known[key];
   }
   limit.optimizer_ms = time_optimizer(step, seconds / 4);
   return limit;
+}
+
+Times time_alone(const Graph& graph, double seconds) {
+  for (const Node& node : graph.nodes()) {
+    const std::string kind(node.op->name());
+    const Operands o = operands_of(graph, node, kind);
+    if (kind == "conv2d") return time_convolution(node, kind, o, seconds);
+    if (kind != "matmul") continue;
+    const auto row_major = [&](const Shape& shape) {
+      return Desc(shape.dims(), data_type(o.dtype), dnnl::memory::format_tag::ab);
+    };
+    const auto pd = matrix_product(row_major(o.x), row_major(o.w), row_major(o.y));
+    return time_for(seconds, Alone(pd, dnnl::matmul(pd),
+                                   {{DNNL_ARG_SRC, pd.src_desc()},
+                                    {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                    {DNNL_ARG_DST, pd.dst_desc()}}));
+  }
+  throw run_error("this graph has no convolution and no product");
 }
 
 }  // namespace telar::bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "telar/bench/timing.h"
 #include "telar/graph/program.h"
 
 namespace telar::bench {
@@ -13,5 +14,10 @@ struct Limit {
 
 /// What the step cannot go below on the calling thread's team: medians of at least `seconds` in all.
 Limit measure_limit(const TrainingStep& step, double seconds);
+
+/// A convolution or product of matrices of the graph, the first there, alone on the calling thread's team: a convolution in oneDNN's best
+/// layouts, a product row-major as it is given. Times of at least `seconds` and 10 calls; with 0 seconds, of
+/// 3 calls.
+Times time_alone(const Graph& graph, double seconds);
 
 }  // namespace telar::bench

@@ -7,7 +7,7 @@ A line is one of (steps several times: rounds)
     {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]
      [, "images_per_second"]}
     {"kind": "memory", "framework", "workload", "setting", "peak_bytes"[, "after_import_bytes"]}
-where framework is telar, pytorch or keras. `limit_ms` is the step's convolutions and products run alone, plus the
+where framework is telar, pytorch, keras or onednn (the same operation alone). `limit_ms` is the step's convolutions and products run alone, plus the
 optimizer's bytes over the measured bandwidth.
 """
 
@@ -17,13 +17,31 @@ import sys
 
 # workload: how many times as fast as that framework's best setting (for Keras: `fit` as it comes)
 FASTER_THAN = {
-    ("mlp32", "pytorch"): 1.5,
-    ("mlp32", "keras"): 5.0,
-    ("resnet34_7x7", "pytorch"): 1.4,
-    ("resnet34_3x3", "pytorch"): 1.0,
+    ("mlp32", "pytorch"): 2.0,
+    ("mlp32", "keras"): 8.0,
+    ("mlp128", "pytorch"): 1.25,
+    ("resnet34_3x3", "pytorch"): 1.1,
+    ("resnet34_3x3_bf16", "pytorch"): 1.1,
+    ("resnet34_7x7", "pytorch"): 1.7,
+    ("resnet34_7x7_bf16", "pytorch"): 2.0,
+    ("resnet34_128", "pytorch"): 1.15,
+    ("resnet34_128_bf16", "pytorch"): 1.35,
 }
 # workload: at most so many times its limit
-TIMES_LIMIT = {"mlp128": 1.10, "resnet34_3x3": 1.15}
+TIMES_LIMIT = {
+    "mlp128": 1.10,
+    "resnet34_3x3": 1.05,
+    "resnet34_3x3_bf16": 1.08,
+    "resnet34_7x7": 1.10,
+    "resnet34_7x7_bf16": 1.15,
+    "resnet34_128": 1.06,
+    "resnet34_128_bf16": 1.10,
+}
+# Products and convolutions: as fast as the better of oneDNN alone and PyTorch, but for this.
+PRODUCT_RATIO = 0.95
+# A step with the batch in memory over one of an epoch with its input pipeline.
+EPOCH_RATIO = 0.97
+IN_MEMORY, IN_EPOCH = "batch in memory", "a batch of 64 of the epoch, input pipeline included"
 BF16_SPEEDUP = 1.7
 # Two replicas of one thread against one, the same batch for each: telar's settings of the workload "convnet".
 ONE_REPLICA, TWO_REPLICAS = "1 × 1 threads", "2 × 1 threads"
@@ -81,7 +99,8 @@ def print_steps(records):
     for workload in dict.fromkeys(r["workload"] for r in records if r["kind"] == "step"):
         ours = best(records, "telar", workload)
         torch = best(records, "pytorch", workload)
-        limit = ours.get("limit_ms") if ours else None
+        alone = best(records, "onednn", workload)
+        limit = alone["median_ms"] if alone else ours.get("limit_ms") if ours else None
         rows.append((workload, span(ours), span(torch), torch["setting"] if torch else "–",
                      span(best(records, "keras", workload, "fit")), span(best(records, "keras", workload)),
                      f"{limit:.3f}" if limit else "–"))
@@ -102,6 +121,15 @@ def checks(records):
         if ours and ours.get("limit_ms"):
             ratio = ours["median_ms"] / ours["limit_ms"]
             yield f"{workload}: time over the limit", ratio, f"≤ {wanted:.2f}", ratio <= wanted
+    for workload in dict.fromkeys(r["workload"] for r in records if r["kind"] == "step" and r["framework"] == "onednn"):
+        ours = best(records, "telar", workload)
+        others = [r for r in (best(records, "onednn", workload), best(records, "pytorch", workload)) if r]
+        ratio = min(r["median_ms"] for r in others) / ours["median_ms"]
+        yield f"{workload}: speed over the better of oneDNN and PyTorch", ratio, f"≥ {PRODUCT_RATIO:.2f}", ratio >= PRODUCT_RATIO
+    in_memory, in_epoch = best(records, "telar", "epoch", IN_MEMORY), best(records, "telar", "epoch", IN_EPOCH)
+    if in_memory and in_epoch:
+        ratio = in_memory["median_ms"] / in_epoch["median_ms"]
+        yield "epoch: speed over steps with the batch in memory", ratio, f"≥ {EPOCH_RATIO:.2f}", ratio >= EPOCH_RATIO
     f32 = best(records, "telar", "resnet34_3x3")
     bf16 = best(records, "telar", "resnet34_3x3_bf16")
     if f32 and bf16:
