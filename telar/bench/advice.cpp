@@ -10,6 +10,9 @@ namespace telar::bench {
 
 namespace {
 
+/// Of the fastest's time: so much is given up for what is simpler, where the spread does not tell them apart.
+constexpr double kNear = 1.1;
+
 /// One of those that are compared, with what is compared.
 struct Entry {
   std::string name;
@@ -88,9 +91,14 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   std::vector<Entry> worse;
   for (const Entry& entry : all) (entry.accuracy >= best - noise ? good : worse).push_back(entry);
   const Entry fastest = fastest_of(good);
-  std::vector<Entry> alike;
+  std::vector<Entry> alike;   // as fast
+  std::vector<Entry> unsure;  // slower by more than a little, and yet within the spread
   std::vector<Entry> slower;
-  for (const Entry& entry : good) (entry.seconds.overlaps(fastest.seconds) ? alike : slower).push_back(entry);
+  for (const Entry& entry : good) {
+    const bool overlaps = entry.seconds.overlaps(fastest.seconds);
+    const bool near = entry.seconds.median <= kNear * fastest.seconds.median;
+    (!overlaps ? slower : near ? alike : unsure).push_back(entry);
+  }
   const Entry chosen = alike.front();
   alike.erase(alike.begin());
 
@@ -101,6 +109,10 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   if (!alike.empty()) {
     text += fmt::format(". None is faster by more than the spread: {}; of these {} is the simplest",
                         names_of(alike), chosen.name);
+  }
+  if (!unsure.empty()) {
+    text += fmt::format(". The spread is too wide to exclude that as fast: {} (more --rounds may tell)",
+                        names_of(unsure));
   }
   if (!slower.empty()) {
     const Entry next = fastest_of(slower);

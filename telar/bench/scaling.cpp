@@ -135,6 +135,7 @@ class Scaling {
     if (job.data.validation == 0)
       throw user_error("the target is an accuracy on validation samples, and data.validation is 0 in {}",
                        job_.string());
+    name_ = job.name;
     epochs_ = job.training.epochs;
     try {
       check_runs(job);
@@ -172,9 +173,9 @@ class Scaling {
   Result result() const {
     Result result;
     result.experiment = "scaling";
-    result.title = fmt::format("{} with {}: time to an accuracy of {} by workers, servers and batch",
-                               job_.stem().string(), options_.strategy, options_.target);
-    result.settings = {"mixing", "workers", "servers", "batch"};
+    result.title = fmt::format("{} with {}: time to an accuracy of {} by workers, servers and batch", name_,
+                               options_.strategy, options_.target);
+    result.settings = {"workers", "servers", "batch", "mixing"};
     result.drawn = time_name();
     std::vector<Scaled> reached;
     std::vector<const Setting*> of_reached;
@@ -197,9 +198,17 @@ class Scaling {
 
   std::string time_name() const { return fmt::format("to {}", options_.target); }
 
+  /// Until the target, or all. A training that is told to stop has often begun another epoch.
+  double epochs_to(const TrainingCurve& curve) const {
+    const auto first = std::find_if(curve.epochs.begin(), curve.epochs.end(), [&](const CurvePoint& epoch) {
+      return epoch.accuracy.value_or(0) >= options_.target;
+    });
+    return static_cast<double>(first == curve.epochs.end() ? curve.epochs.size() : first->epoch);
+  }
+
   ResultRow row(const Setting& setting, bool sweet) const {
-    ResultRow row{{setting.mixing, std::to_string(setting.workers), std::to_string(setting.servers),
-                   std::to_string(setting.batch)},
+    ResultRow row{{std::to_string(setting.workers), std::to_string(setting.servers),
+                   std::to_string(setting.batch), setting.mixing},
                   {},
                   setting.impossible};
     if (!setting.impossible.empty()) return row;
@@ -217,7 +226,7 @@ class Scaling {
       traffic = 1e-6 * setting.server_bytes * setting.exchanges * *steps / *trained;
     row.figures = {{time_name(), "s", time ? std::optional(time->median) : std::nullopt},
                    {"compute time", "s", time ? std::optional(setting.workers * time->median) : std::nullopt},
-                   {"epochs", "", static_cast<double>(run.curve.epochs.size())},
+                   {"epochs", "", epochs_to(run.curve)},
                    {"best accuracy", "", reached_accuracy(setting.learned)},
                    {"rate", "images/s", rate ? std::optional(rate->median) : std::nullopt},
                    {"rate min", "images/s", rate ? std::optional(rate->least) : std::nullopt},
@@ -321,6 +330,7 @@ class Scaling {
   const ScalingOptions& options_;
   const SweepWatch& watch_;
   fs::path job_;
+  std::string name_;
   int64_t epochs_ = 0;
   std::optional<SampleSpec> spec_;
   std::vector<Setting> settings_;

@@ -45,6 +45,14 @@ TEST(Advice, WithinTheSpreadTheSimplestIsChosen) {
   EXPECT_TRUE(says(text, "None is faster by more than the spread: mirrored 2")) << text;
 }
 
+TEST(Advice, AWideSpreadDoesNotSpeakForWhatIsMuchSlower) {
+  Learned disturbed = once("single", 4, {0.7, 0.8, 0.87, 0.87});
+  disturbed.rounds[0].curve.epochs[3].seconds = 12.2;  // one epoch of 0.2 s among those of 4
+  const std::string text = advice({disturbed, once("mirrored 2", 2, {0.7, 0.8, 0.87, 0.87})}, kJudges);
+  EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
+  EXPECT_TRUE(says(text, "too wide to exclude that as fast: single")) << text;
+}
+
 TEST(Advice, WhatIsFasterButEndsWorseIsNotChosen) {
   const std::string text =
       advice({once("single", 4, {0.7, 0.8, 0.89}), once("downpour 2", 2, {0.7, 0.8, 0.81})}, kJudges);

@@ -111,7 +111,7 @@ TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
     ASSERT_EQ(row.impossible, "");
     const double time = figure(row, "to 0.7").value.value_or(0);
     EXPECT_GT(time, 0);
-    EXPECT_DOUBLE_EQ(*figure(row, "compute time").value, std::stoi(row.setting[1]) * time);
+    EXPECT_DOUBLE_EQ(*figure(row, "compute time").value, std::stoi(row.setting[0]) * time);
     EXPECT_GE(*figure(row, "best accuracy").value, 0.7);
     EXPECT_LT(*figure(row, "epochs").value, 30) << "a training ends when the target is reached";
     sweet += find_figure(row, "sweet spot") != nullptr ? 1 : 0;
