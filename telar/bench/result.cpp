@@ -125,7 +125,9 @@ bool was_busy(const Result& result) {
 }
 
 std::string json_text(const Result& result) {
-  nlohmann::ordered_json json = {{"experiment", result.experiment}, {"title", result.title}};
+  nlohmann::ordered_json json = {{"experiment", result.experiment},
+                                 {"title", result.title},
+                                 {"environment", nlohmann::ordered_json::object()}};
   for (const auto& [name, value] : result.environment.entries) json["environment"][name] = value;
   json["processors_kept_busy_by_others"] = result.others;
   json["busy"] = was_busy(result);
