@@ -118,6 +118,7 @@ class Scaling {
     job_ = options_.job;
     if (job_.empty()) {
       job_ = options_.folder / "job.yaml";
+      fs::create_directories(options_.folder);
       write_file(job_, kJob);
     }
   }

@@ -33,8 +33,9 @@ int compare(CompareArguments arguments) {
       bench::compare_strategies(options, watch_sweep(
                                              progress, [&stop] { return stop.requested(); }, options.folder));
   publish(result, arguments.files);
-  std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
-                           options.folder.string());
+  if (std::filesystem::exists(options.folder / "result.json"))
+    std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
+                             options.folder.string());
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 

@@ -111,19 +111,39 @@ bool belongs_to(Rows before, const ResultRow& row) {
                      [&](const bench::Figure& column) { return find_figure(row, column.name) != nullptr; });
 }
 
+/// A table of all columns, or, when lines would be longer than a terminal is wide, several of some columns each.
 std::string table_of(Rows rows, const Result& result) {
+  constexpr size_t kWidth = 140;
+  constexpr size_t kBetween = 2;
   const std::vector<Column> columns = columns_of(rows, result.drawn);
-  std::vector<std::vector<std::string>> table = {result.settings};
-  for (const Column& column : columns) table[0].push_back(column.name);
-  for (const ResultRow& row : rows) {
-    table.push_back(row.setting);
-    if (!row.impossible.empty()) {
-      table.back().push_back("—");
-      continue;
-    }
-    for (const Column& column : columns) table.back().push_back(column.text(row));
+  std::vector<std::vector<std::string>> settings = {result.settings};
+  for (const ResultRow& row : rows) settings.push_back(row.setting);
+  size_t settings_width = 0;
+  for (size_t s = 0; s < result.settings.size(); ++s) {
+    size_t width = 0;
+    for (const auto& line : settings) width = std::max(width, text_width(line[s]));
+    settings_width += width + kBetween;
   }
-  return table_text(table, result.settings.size()) + "\n";
+  std::string text;
+  std::vector<std::vector<std::string>> table = settings;
+  size_t used = settings_width;
+  const auto print = [&] {
+    text += table_text(table, result.settings.size()) + "\n";
+    table = settings;
+    used = settings_width;
+  };
+  for (const Column& column : columns) {
+    std::vector<std::string> cells = {column.name};
+    for (const ResultRow& row : rows)
+      cells.push_back(row.impossible.empty() ? column.text(row) : &column == columns.data() ? "—" : "");
+    size_t width = 0;
+    for (const std::string& cell : cells) width = std::max(width, text_width(cell));
+    if (used > settings_width && used + width > kWidth) print();
+    used += width + kBetween;
+    for (size_t line = 0; line < table.size(); ++line) table[line].push_back(cells[line]);
+  }
+  print();
+  return text;
 }
 
 }  // namespace

@@ -45,7 +45,6 @@ fs::path experiment_folder(const std::string& given, const std::string& name) {
     throw user_error("{} is not empty; give another folder (--output), or none for a new one under runs/",
                      folder.string());
   }
-  fs::create_directories(folder);
   return folder;
 }
 
@@ -57,6 +56,7 @@ bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> sto
   watch.progress = [&progress](const bench::CurvePoint& newest) { progress.progress(newest); };
   watch.ended = [&progress](const std::string& how) { progress.ended(how); };
   watch.measured = [folder](const bench::Result& result) {
+    fs::create_directories(folder);  // before the first run makes it, when nothing can be measured
     write_file(folder / "result.json", bench::json_text(result));
     write_file(folder / "report.html", bench::report_page(result));
   };

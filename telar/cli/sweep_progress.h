@@ -21,7 +21,7 @@ class SweepProgress {
   std::string what_;
 };
 
-/// The folder of an experiment's runs: `given`, which must be empty or not there, or the first runs/NAME-N that is free; it is made. Throws
+/// The folder of an experiment's runs: `given`, which must be empty or not there, or the first runs/NAME-N that is free. Throws
 /// Error (user) for one that holds something.
 std::filesystem::path experiment_folder(const std::string& given, const std::string& name);
 

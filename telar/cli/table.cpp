@@ -10,7 +10,7 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], text_width(row[c]));
   }
   std::string text;
   for (const auto& row : rows) {
@@ -24,6 +24,11 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t
     text += line + "\n";
   }
   return text;
+}
+
+size_t text_width(const std::string& text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::string grouped(int64_t number) {

@@ -9,6 +9,9 @@ namespace telar::cli {
 /// Rows of cells as lines, each column as wide as its widest cell; columns from `numbers` on are aligned at the right.
 std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t numbers);
 
+/// Characters of a text in UTF-8.
+size_t text_width(const std::string& text);
+
 /// "11,689,512".
 std::string grouped(int64_t number);
 
