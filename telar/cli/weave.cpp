@@ -197,11 +197,11 @@ void add_weave(CLI::App& app, Action& action) {
   verb->add_option("--epochs", arguments->epochs,
                    "keep: each process takes its share of the samples; divide: each sees all samples, and "
                    "the epochs are "
-                   "divided by the number of processes (Keras with Horovod)")
+                   "divided by the number of processes (--target horovod or ddp)")
       ->check(CLI::IsMember({"keep", "divide"}));
   verb->add_option("--warmup", arguments->warmup,
                    "Over how many epochs the learning rate grows from the script's to that of all processes "
-                   "(Keras with Horovod)")
+                   "(--target horovod or ddp)")
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--diff", arguments->diff, "Show the changes as a unified diff");
   verb->add_flag("--explain", arguments->explain, "Show each change with its line and reason");

@@ -13,6 +13,11 @@ bool binds_tightly(const Node& expression) {
          expression.is(Kind::call) || expression.is(Kind::subscript);
 }
 
+std::string operand(const Tree& tree, const Node& expression) {
+  const std::string text(tree.text(expression));
+  return binds_tightly(expression) ? text : "(" + text + ")";
+}
+
 bool is_import(const Node& statement) {
   return statement.is(Kind::import) || statement.is(Kind::import_from);
 }
@@ -20,13 +25,15 @@ bool is_import(const Node& statement) {
 }  // namespace
 
 std::string times(const Tree& tree, const Node& expression, const std::string& factor) {
-  const std::string text(tree.text(expression));
-  return (binds_tightly(expression) ? text : "(" + text + ")") + " * " + factor;
+  return operand(tree, expression) + " * " + factor;
 }
 
 std::string divided(const Tree& tree, const Node& expression, const std::string& divisor) {
-  const std::string text(tree.text(expression));
-  return (binds_tightly(expression) ? text : "(" + text + ")") + " // " + divisor;
+  return operand(tree, expression) + " // " + divisor;
+}
+
+std::string quotient(const Tree& tree, const Node& expression, const std::string& divisor) {
+  return operand(tree, expression) + " / " + divisor;
 }
 
 std::vector<std::string> lines(const std::string& text) {

@@ -97,7 +97,9 @@ class Dialect {
 
 /// `x * factor` for the text of an expression.
 std::string times(const Tree& tree, const Node& expression, const std::string& factor);
+/// `x // divisor`, and with the fraction `x / divisor`.
 std::string divided(const Tree& tree, const Node& expression, const std::string& divisor);
+std::string quotient(const Tree& tree, const Node& expression, const std::string& divisor);
 
 /// A list of lines from one text.
 std::vector<std::string> lines(const std::string& text);

@@ -270,7 +270,8 @@ class Fits {
       if (!w_.shared.insert(epochs).second) return;
       if (!is_inside(epochs, call)) w_.refuse(call, "give fit() its epochs itself");
       const std::string math = w_.dialect.module_name("math", call);
-      w_.edits.replace(*epochs, math + ".ceil(" + quotient(*epochs) + ")");
+      w_.edits.replace(*epochs,
+                       math + ".ceil(" + quotient(w_.names.tree(), *epochs, w_.dialect.size(call)) + ")");
       w_.edits.explain(call->line, "epochs ÷ number of processes",
                        "each process sees all samples, so together they see them as often");
       return;
@@ -280,11 +281,6 @@ class Fits {
     w_.edits.replace(*steps, divided(w_.names.tree(), *steps, w_.dialect.size(call)));
     w_.edits.explain(call->line, "steps_per_epoch ÷ number of processes",
                      "an epoch sees as many samples as before");
-  }
-
-  std::string quotient(const Node& value) const {
-    std::string text = divided(w_.names.tree(), value, w_.dialect.size(&value));
-    return text.replace(text.rfind("//"), 2, "/");
   }
 
   void write_verbose(const Node* call, int position) {

@@ -322,6 +322,31 @@ bool trains_with_keras(const Names& names) {
   return (fits && compiles) || (tape && applies);
 }
 
+const Node* handed_fit(const Names& names) {
+  if (!imports_keras(names)) return nullptr;
+  const auto is_call_of = [&](const Node* call, std::string_view method) {
+    const Node* function = call->child("func");
+    return function->is(Kind::attribute) && function->text == method &&
+           names.qualified(function) != "re.compile";
+  };
+  if (std::none_of(names.calls().begin(), names.calls().end(),
+                   [&](const Node* call) { return is_call_of(call, "compile"); })) {
+    return nullptr;
+  }
+  for (const Node& node : names.tree().nodes()) {
+    const bool trains = node.is(Kind::attribute) && !node.store &&
+                        (node.text == "fit" || node.text == "fit_generator" || node.text == "train_on_batch");
+    if (!trains || (node.parent->is(Kind::call) && node.role == "func") || node.parent->is(Kind::attribute))
+      continue;
+    const auto origins = names.origins(node.child("value"));
+    const bool other = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      return origin->is(Kind::call) && names.callee(origin).starts_with("sklearn.");
+    });
+    if (!other) return &node;
+  }
+  return nullptr;
+}
+
 KerasProgram read_keras(const Names& names) { return Reader(names).read(); }
 
 }  // namespace telar::weave

@@ -49,6 +49,10 @@ struct KerasProgram {
 /// Whether a file trains with Keras or TensorFlow: it fits a model, or applies gradients of a tape.
 bool trains_with_keras(const Names& names);
 
+/// The method of a compiled model that trains, where it is handed on instead of called: `partial(model.fit, …)`,
+/// `train = model.fit`. Null when there is none.
+const Node* handed_fit(const Names& names);
+
 /// Reads it. Throws Refusal where the training is of a kind that is not understood.
 KerasProgram read_keras(const Names& names);
 

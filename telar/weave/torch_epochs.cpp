@@ -5,28 +5,7 @@
 
 namespace telar::weave {
 
-std::vector<const Node*> way_out(const Names& names, const Node* loop) {
-  std::vector<const Node*> way = {loop};
-  for (int steps = 0; steps < 10; ++steps) {
-    const Node* function = function_of(way.back());
-    if (function == nullptr) break;
-    const auto callers = names.calls_of(function);
-    if (callers.empty() || std::find(way.begin(), way.end(), callers[0]) != way.end()) break;
-    way.push_back(callers[0]);
-  }
-  return way;
-}
-
 namespace {
-
-/// The loop over epochs around a node, within its function: the nearest one.
-const Node* loop_around(const Node* node) {
-  for (const Node* around = node->parent; around != nullptr; around = around->parent) {
-    if (around->is_function() || around->is(Kind::class_def)) return nullptr;
-    if (around->is(Kind::for_) || around->is(Kind::while_)) return around;
-  }
-  return nullptr;
-}
 
 const Node* outermost_loop(const Node* node) {
   const Node* found = nullptr;
@@ -44,7 +23,7 @@ class Epochs {
       bool shuffled = false;
       for (const size_t loader : loop.loaders)
         shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
-      if (shuffled) write_order(loop);
+      if (shuffled && !w_.dialect.choices().divide_epochs) write_order(loop);
     }
     write_seeds();
   }
@@ -68,38 +47,6 @@ class Epochs {
     return spread || (shuffle != nullptr && shuffle->text != "False");
   }
 
-  /// The variable of the loop over epochs, when it counts.
-  std::string counter_of(const Node* loop) const {
-    if (!loop->is(Kind::for_)) return {};
-    const Node* target = loop->child("target");
-    bool counts = false;
-    bool enumerates = false;
-    walk(*loop->child("iter"), [&](const Node& node) {
-      if (node.is(Kind::call)) {
-        const std::string callee = w_.names.qualified(node.child("func"));
-        counts = counts || callee == "range" || callee.ends_with("trange") || callee == "itertools.count";
-        enumerates = enumerates || callee == "enumerate";
-      }
-      return true;
-    });
-    if (enumerates && target->is(Kind::tuple)) target = target->list("elts")[0];
-    return (counts || enumerates) && target->is(Kind::name) ? target->text : std::string();
-  }
-
-  /// The variable of a `while` that is counted up: `epoch += 1`.
-  static std::string counted_in(const Node* loop) {
-    if (!loop->is(Kind::while_)) return {};
-    std::string found;
-    walk(*loop, [&](const Node& node) {
-      if (node.is(Kind::aug_assign) && node.parent == loop && node.child("target")->is(Kind::name) &&
-          node.child("value")->literal == Literal::number) {
-        found = node.child("target")->text;
-      }
-      return true;
-    });
-    return found;
-  }
-
   void write_order(const TorchLoop& loop) {
     const std::string loader = w_.text(*loop.loader);
     const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
@@ -119,8 +66,7 @@ class Epochs {
       const Node* around = nullptr;
       for (around = loop_around(nodes[step]); around != nullptr; around = loop_around(around)) {
         any_loop = true;
-        std::string epoch = counter_of(around);
-        if (epoch.empty()) epoch = counted_in(around);
+        const std::string epoch = counter_of(w_.names, around);
         if (epoch.empty()) continue;
         const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {
@@ -255,8 +201,11 @@ class Epochs {
       if (python_seed)
         text.push_back(w_.dialect.module_name("random", outer) + ".seed(" + torch + ".initial_seed())");
       w_.edits.before(*outer, text);
-      w_.edits.explain(outer->line, text[0],
-                       "dropout, noise and augmentation must differ between the processes");
+      w_.edits.explain(
+          outer->line, text[0],
+          w_.dialect.choices().divide_epochs
+              ? "the order of the samples, dropout and augmentation must differ between the processes"
+              : "dropout, noise and augmentation must differ between the processes");
     }
   }
 

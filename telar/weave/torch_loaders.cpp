@@ -33,7 +33,7 @@ class Loaders {
 
   void write() {
     for (const TorchLoader& loader : w_.program.loaders) {
-      if (loader.trains) write(loader.call);
+      if (loader.trains && !w_.dialect.choices().divide_epochs) write(loader.call);
     }
     write_downloads();
   }

@@ -29,12 +29,15 @@ class Metrics {
       bool shared = false;
       bool whole = false;
       for (const size_t loader : loop.loaders) (w_.program.loaders[loader].trains ? shared : whole) = true;
-      if (shared) write(loop, whole);
+      // Where every process sees all samples, only what depends on their order differs.
+      if (shared && (loop.trains || !divides_epochs())) write(loop, whole && !divides_epochs());
     }
     for (const Node* call : w_.names.calls()) write_closure(call);
   }
 
  private:
+  bool divides_epochs() const { return w_.dialect.choices().divide_epochs; }
+
   /// The names of a loop whose values come from its batch.
   std::set<std::string> from_batch(const Node* loop) const {
     std::set<std::string> names;
@@ -146,7 +149,9 @@ class Metrics {
       }
       text.push_back(reduction(sum, loop));
       w_.edits.explain(loop.loop->line, text.back(),
-                       "each process added up its own samples; the author's figure is that of all");
+                       divides_epochs()
+                           ? "each process went through all samples; the figure is the mean over them"
+                           : "each process added up its own samples; the author's figure is that of all");
     }
     if (text.empty()) return;
     w_.dialect.use(loop.loop);
@@ -182,9 +187,15 @@ class Metrics {
 
   std::string reduction(const Sum& sum, const TorchLoop& loop) {
     w_.dialect.use(loop.loop);
+    if (sum.is_list && divides_epochs())
+      w_.refuse(
+          sum.target,
+          "each process fills this list from all samples, and together they would hold them several times; "
+          "add up a figure instead, or weave with --epochs keep");
     if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
     const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
-    return sum.text + " = " + call + (is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
+    return sum.text + " = " + call +
+           (divides_epochs() || is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
   }
 
   /// Whether the sum is divided by a number of batches, of which each process had its share.

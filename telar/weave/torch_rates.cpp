@@ -18,6 +18,18 @@ const std::map<std::string, std::string>& default_rates() {
   return rates;
 }
 
+/// Whether an expression is an element of optimizer.param_groups.
+bool is_group(const Names& names, const Node* expression) {
+  const auto of_optimizer = [](const Node* node) {
+    return node->is(Kind::attribute) && node->text == "param_groups";
+  };
+  if (expression->is(Kind::subscript)) return of_optimizer(expression->child("value"));
+  for (const Value& value : names.values(names.place(expression))) {
+    if (value.element && of_optimizer(value.node)) return true;
+  }
+  return false;
+}
+
 class Rates {
  public:
   explicit Rates(TorchWeaving& weaving) : w_(weaving) {}
@@ -98,16 +110,7 @@ class Rates {
 
   /// A schedule that goes on with every batch is right only if its length is computed from the loader's.
   void check_steps(const Node* call, const std::string& name) const {
-    bool each_batch = false;
-    for (const Node* step : w_.names.calls()) {
-      const Node* function = step->child("func");
-      if (!function->is(Kind::attribute) || function->text != "step") continue;
-      const auto origins = w_.names.origins(function->child("value"));
-      if (std::find(origins.begin(), origins.end(), call) == origins.end()) continue;
-      for (const TorchLoop& loop : w_.program.loops)
-        each_batch = each_batch || (loop.trains && is_inside(step, loop.loop));
-    }
-    if (!each_batch) return;
+    if (!steps_each_batch(w_, call)) return;
     bool from_loader = false;
     const auto look = [&](const auto& self, const Node* expression, int depth) -> void {
       walk(*expression, [&](const Node& node) {
@@ -136,12 +139,9 @@ class Rates {
 
   /// `group["lr"] = rate`, unless it is computed from the rate that is there.
   void write_assignments() {
-    for (const Node& node : w_.names.tree().nodes()) {
-      if (!node.is(Kind::assign)) continue;
-      const Node* target = node.list("targets")[0];
-      if (!target->is(Kind::subscript) || target->child("slice")->text != "lr" ||
-          !is_group(target->child("value")))
-        continue;
+    for (const Node* target : rates_by_hand(w_.names)) {
+      const Node& node = *target->parent;
+      if (!node.is(Kind::assign) || node.list("targets")[0] != target) continue;
       bool relative = false;
       walk(*node.child("value"), [&](const Node& inner) {
         relative = relative || (inner.is(Kind::subscript) && inner.child("slice")->text == "lr");
@@ -151,23 +151,35 @@ class Rates {
     }
   }
 
-  /// An element of optimizer.param_groups.
-  bool is_group(const Node* expression) const {
-    const auto of_optimizer = [](const Node* node) {
-      return node->is(Kind::attribute) && node->text == "param_groups";
-    };
-    if (expression->is(Kind::subscript)) return of_optimizer(expression->child("value"));
-    for (const Value& value : w_.names.values(w_.names.place(expression))) {
-      if (value.element && of_optimizer(value.node)) return true;
-    }
-    return false;
-  }
-
   TorchWeaving& w_;
   std::unordered_set<const Node*> done_;
 };
 
 }  // namespace
+
+bool steps_each_batch(const TorchWeaving& weaving, const Node* scheduler) {
+  for (const Node* step : weaving.names.calls()) {
+    const Node* function = step->child("func");
+    if (!function->is(Kind::attribute) || function->text != "step") continue;
+    const auto origins = weaving.names.origins(function->child("value"));
+    if (std::find(origins.begin(), origins.end(), scheduler) == origins.end()) continue;
+    for (const TorchLoop& loop : weaving.program.loops) {
+      if (loop.trains && is_inside(step, loop.loop)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<const Node*> rates_by_hand(const Names& names) {
+  std::vector<const Node*> found;
+  for (const Node& node : names.tree().nodes()) {
+    if (node.is(Kind::subscript) && node.store && node.child("slice")->text == "lr" &&
+        is_group(names, node.child("value"))) {
+      found.push_back(&node);
+    }
+  }
+  return found;
+}
 
 void write_rates(TorchWeaving& weaving) {
   if (!weaving.dialect.choices().keep_global_batch) {

@@ -37,8 +37,10 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_devices(weaving);
   write_loaders(weaving);
   write_epochs(weaving);
+  if (choices.divide_epochs) write_divided(weaving);
   write_rates(weaving);
   write_models(weaving);
+  if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_metrics(weaving);
   const auto calls = [&](std::string_view callee) {
     return [&names, callee](const Node* call) { return names.callee(call) == callee; };

@@ -32,6 +32,8 @@ void write_horovod(TorchWeaving& weaving);
 void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
 void write_epochs(TorchWeaving& weaving);              // set_epoch, seeds that differ
 void write_rates(TorchWeaving& weaving);               // learning rates and schedules
+void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
+void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
 
@@ -45,5 +47,16 @@ bool uses_gpu(const Names& names);
 
 /// Where a training loop is entered from: itself, then the calls of the functions around it, outwards.
 std::vector<const Node*> way_out(const Names& names, const Node* loop);
+/// The nearest loop around a node within its function; null when there is none.
+const Node* loop_around(const Node* node);
+/// The variable that counts in a loop, `for epoch in range(9)` or `while …: epoch += 1`; empty when none does.
+std::string counter_of(const Names& names, const Node* loop);
+/// The loops over epochs that a training loop runs in, followed through all calls of its function: of each way the nearest
+/// loop that counts.
+std::vector<const Node*> epoch_loops(const Names& names, const TorchLoop& loop);
+/// Whether a schedule goes on with every batch.
+bool steps_each_batch(const TorchWeaving& weaving, const Node* scheduler);
+/// Where the script sets the rate of an optimizer's parameters itself, `group["lr"] = …`: the subscripts.
+std::vector<const Node*> rates_by_hand(const Names& names);
 
 }  // namespace telar::weave

@@ -81,12 +81,17 @@ Choices choices_of(const Request& request, Framework framework) {
   if (!keras && choices.target == Target::tf_distribute)
     throw user_error("{} trains with PyTorch, and tf-distribute is for Keras; give --target ddp or horovod",
                      request.file);
-  if (choices.divide_epochs && (choices.keep_global_batch || choices.target != Target::horovod || !keras))
+  const bool strategy = choices.target == Target::tf_distribute;
+  if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
-        "--epochs divide is for Keras scripts with --target horovod and --global-batch grow: there each "
-        "process sees all samples");
-  if (choices.warmup_epochs > 0 && (choices.keep_global_batch || choices.target != Target::horovod || !keras))
-    throw user_error("--warmup is for Keras scripts with --target horovod and --global-batch grow");
+        "--epochs divide is for --target {} with --global-batch grow: there each process can see all samples "
+        "in an order of its own{}",
+        keras ? "horovod" : "ddp or horovod",
+        strategy ? "; a strategy of TensorFlow shares out the batches of one program" : "");
+  if (choices.warmup_epochs > 0 && (choices.keep_global_batch || strategy))
+    throw user_error("--warmup is for --target {} with --global-batch grow, where the learning rate grows{}",
+                     keras ? "horovod" : "ddp or horovod",
+                     strategy ? "; Keras itself has no callback that warms up" : "");
   return choices;
 }
 
@@ -199,6 +204,13 @@ Reply weave(const Request& request) {
   std::string unread;
   const Node* import = imports_unread(names, request, unread);
   const bool torch = trains_with_torch(names);
+  if (const Node* handed = torch ? nullptr : handed_fit(names)) {
+    return refused(
+        handed->line, std::string(tree.text(*handed->parent)),
+        fmt::format("{} trains, but is handed on here instead of being called, so that its arguments "
+                    "cannot be seen together; call it with all of them",
+                    tree.text(*handed)));
+  }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =
         import == nullptr

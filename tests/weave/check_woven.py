@@ -11,7 +11,9 @@ What is checked, by instruments inside the running programs:
   * the original, given the global batches that the two ranks had and the learning rate of both, ends with the same
     weights (so every averaged gradient was that of the global batch), and prints the same figures;
   * rank 1 prints nothing and writes no file;
-  * the saved files have the form that the original's have.
+  * the saved files have the form that the original's have;
+  * with --epochs divide each rank draws all samples in an order of its own, in half as many epochs;
+  * with --warmup the original, whose rate the check lets grow by itself, still ends with the same weights.
 A script says in a comment what cannot be equal: `# not equal: reason` (batch norm, dropout, noise), `# other output: reason`;
 and what weave refuses for Horovod: `# not for horovod: reason`.
 """
@@ -35,7 +37,7 @@ from collections import defaultdict
 import numpy
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from woven import name_of, options_of, text_complaints, weave
@@ -46,6 +48,11 @@ real_save = torch.save
 real_open = builtins.open
 
 
+def warmed(epoch, warm_up):
+    """The part of the rate of all ranks that an epoch has."""
+    return 1 / WORLD + (1 - 1 / WORLD) * min(epoch, warm_up) / warm_up
+
+
 class Record:
     """What the instruments of one process saw."""
 
@@ -53,6 +60,7 @@ class Record:
         self.loaders = []
         self.batches = defaultdict(list)  # number of the loader -> its batches
         self.indices = []  # (number of samples, indices) for each pass of a sampler
+        self.orders = []  # (number of samples, indices) for each pass of a sampler that shares nothing out
         self.streams = []  # the samples of each pass over a stream's share
         self.started_equal = []
         self.optimizers = []
@@ -70,8 +78,9 @@ class Record:
         return [p.detach().clone() for p in known.values()]
 
 
-def watch(record, replay):
-    """Puts the instruments in. `replay`: the batches of all ranks, for the original to train on."""
+def watch(record, replay, warm_up):
+    """Puts the instruments in. `replay`: the batches of all ranks, for the original to train on, whose rate grows over
+    `warm_up` epochs to that of all ranks."""
     make_loader, iterate, length = DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__
 
     def init_loader(self, *arguments, **options):
@@ -99,6 +108,8 @@ def watch(record, replay):
         if replay is not None and number in replay:
             mine = passes[number]
             passes[number] += 1
+            for group in (group for one in record.optimizers for group in one.param_groups if warm_up):
+                group["lr"] *= warmed(mine, warm_up) / (warmed(mine - 1, warm_up) if mine else 1)
             for batches in zip(*replay[number][mine]):
                 yield joined(list(batches))
             return
@@ -130,6 +141,15 @@ def watch(record, replay):
         return iter(indices)
 
     DistributedSampler.__iter__ = draw_and_note
+
+    shuffle = RandomSampler.__iter__
+
+    def shuffle_and_note(self):
+        indices = list(shuffle(self))
+        record.orders.append((len(self.data_source), indices))
+        return iter(indices)
+
+    RandomSampler.__iter__ = shuffle_and_note
 
     make_optimizer = torch.optim.Optimizer.__init__
 
@@ -233,10 +253,10 @@ def stand_ins():
     stand_in("matplotlib.pyplot", plot=lambda *values: None, savefig=lambda path: write(path, "plot"))
 
 
-def run(script, arguments, replay):
+def run(script, arguments, replay, warm_up=0):
     record = Record()
     stand_ins()
-    watch(record, replay)
+    watch(record, replay, warm_up)
     torch.manual_seed(0)
     numpy.random.seed(0)
     random.seed(0)
@@ -252,6 +272,7 @@ def run(script, arguments, replay):
         "out": out.getvalue(),
         "batches": dict(record.batches),
         "indices": record.indices,
+        "orders": record.orders,
         "streams": record.streams,
         "started_equal": record.started_equal,
         "parameters": record.parameters(),
@@ -346,6 +367,18 @@ def inside(woven, where, results):
     real_save(run(woven, [], None), results[hvd.rank()])
 
 
+def complaints_of_orders(single, ranks):
+    """Whether each rank draws all samples in an order of its own, in as many epochs as the original divided by the ranks."""
+    complaints = []
+    if any(len(orders) != -(-len(single) // WORLD) for orders in ranks):
+        complaints.append(f"the ranks make {[len(orders) for orders in ranks]} epochs, the original {len(single)}")
+    if any(sorted(order) != list(range(size)) for orders in ranks for size, order in orders):
+        complaints.append("a rank does not see all samples in an epoch")
+    if any(one == other for one, other in zip(*ranks)):
+        complaints.append("two ranks draw the samples in the same order")
+    return complaints
+
+
 def check(telar, script, folder, target):
     """The complaints about one script."""
     source = real_open(script).read()
@@ -383,6 +416,8 @@ def check(telar, script, folder, target):
     if ranks[1]["writes"]:
         complaints.append(f"rank 1 writes {ranks[1]['writes']}")
 
+    options = options_of(source)
+    warm_up = int(options[options.index("--warmup") + 1]) if "--warmup" in options else 0
     replay = {}
     if "# not equal:" not in source:
         for number in ranks[0]["batches"]:
@@ -391,12 +426,14 @@ def check(telar, script, folder, target):
 
     def original():
         os.chdir(where["original"])
-        return run(os.path.abspath(script), [], replay)
+        return run(os.path.abspath(script), [], replay, warm_up)
 
     script = os.path.abspath(script)
     if not wait([in_process(one_result, original)], SECONDS):
         return complaints + ["the original script fails or does not end"]
     single = torch.load(one_result)
+    if "divide" in options:
+        complaints += complaints_of_orders(single["orders"], [result["orders"] for result in ranks])
     if replay:
         if len(single["parameters"]) != len(ranks[0]["parameters"]):
             complaints.append("the programs optimize different numbers of parameters")
