@@ -192,6 +192,10 @@ class Metrics {
           sum.target,
           "each process fills this list from all samples, and together they would hold them several times; "
           "add up a figure instead, or weave with --epochs keep");
+    if (sum.is_list && is_mean(sum, loop))
+      w_.refuse(sum.target,
+                "what this list adds up to is divided by a number of batches, of which each process has its "
+                "share, while the list will hold those of all; divide by the length of the list");
     if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
     const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call +

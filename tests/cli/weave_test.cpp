@@ -42,6 +42,22 @@ TEST_F(Weave, KeepsLineEndsMarksAndEncodings) {
   EXPECT_TRUE(says(telar("weave latin.py").out, "# ni\xf1o\n"));
 }
 
+TEST_F(Weave, AListOfAllProcessesIsNotDividedByTheBatchesOfOne) {
+  const auto script = [](const std::string& mean) {
+    return "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+           "loader = DataLoader(TensorDataset(torch.rand(8, 1)))\nmodel = torch.nn.Linear(1, 1)\n"
+           "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nlosses = []\nfor (x,) in loader:\n"
+           "    optimizer.zero_grad()\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
+           "    losses.append(loss.item())\nprint(" +
+           mean + ")\n";
+  };
+  const CommandResult wrong = weave(script("sum(losses) / len(loader)"));
+  EXPECT_EQ(wrong.code, 3);
+  EXPECT_TRUE(says(wrong.err, "train.py:12: "));
+  EXPECT_TRUE(says(wrong.err, "divide by the length of the list"));
+  EXPECT_TRUE(says(weave(script("sum(losses) / len(losses)")).out, "losses = gather_over_ranks(losses)\n"));
+}
+
 TEST_F(Weave, RefusesWhatItDoesNotUnderstandWithItsLine) {
   write_text(
       folder_ / "by_hand.py",
