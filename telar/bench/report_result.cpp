@@ -164,8 +164,8 @@ Json section_of_result(const Json& result) {
                   {"warnings", Json::array()},
                   {"environment", result["environment"]}};
   if (result.contains("energy_source") && result["energy_source"].is_string())
-    section["remarks"].push_back(
-        "Energy of the whole machine: " + result["energy_source"].get<std::string>() + ".");
+    section["remarks"].push_back("Energy was read from " + result["energy_source"].get<std::string>() +
+                                 ", whoever used it.");
   if (result.value("busy", false)) {
     section["warnings"].push_back(fmt::format(
         "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt.",

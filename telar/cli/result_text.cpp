@@ -173,7 +173,7 @@ std::string result_text(const Result& result) {
   }
   for (const std::string& remark : result.remarks) text += remark + "\n";
   if (!result.energy_source.empty())
-    text += fmt::format("Energy of the whole machine: {}.\n", result.energy_source);
+    text += fmt::format("Energy was read from {}, whoever used it.\n", result.energy_source);
   if (bench::was_busy(result)) {
     text += fmt::format(
         "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt. Run "

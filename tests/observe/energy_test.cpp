@@ -10,6 +10,8 @@ namespace {
 using test::TempFolder;
 using test::write_text;
 
+const std::string kNoGpus = "libtelar-no-such-library.so";
+
 /// Files as Linux shows them of an Intel server's two packages, with their memory.
 class Powercap {
  public:
@@ -33,7 +35,7 @@ TEST(EnergyMeter, AddsPackagesAndTheirMemoryButNothingTwice) {
   host.set("intel-rapl:1", "package-1", 7'000'000);
   host.set("intel-rapl:2", "psys", 1);
   host.set("intel-rapl-mmio:0", "package-0", 1);
-  EnergyMeter meter(host.root());
+  EnergyMeter meter(host.root(), kNoGpus);
   EXPECT_EQ(meter.source(), "RAPL (package-0, dram, package-1)");
   EXPECT_EQ(meter.missing(), "");
   EXPECT_EQ(meter.joules(), 0.0);
@@ -50,7 +52,7 @@ TEST(EnergyMeter, AddsPackagesAndTheirMemoryButNothingTwice) {
 TEST(EnergyMeter, ACounterThatWrapsAroundGoesOn) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 262143000000);
-  EnergyMeter meter(host.root());
+  EnergyMeter meter(host.root(), kNoGpus);
   host.set("intel-rapl:0", "package-0", 1'671'150);
   EXPECT_NEAR(*meter.joules(), 2.0, 1e-9);
   host.set("intel-rapl:0", "package-0", 2'671'150);
@@ -67,16 +69,31 @@ TEST(EnergyMeter, OfAmdSocketsThroughHwmon) {
   set("energy1_input", "5000000");
   set("energy2_label", "Esocket0");
   set("energy2_input", "9000000");
-  EnergyMeter meter(host.path());
+  EnergyMeter meter(host.path(), kNoGpus);
   EXPECT_EQ(meter.source(), "hwmon amd_energy (Esocket0)");
   set("energy1_input", "6000000");
   set("energy2_input", "9500000");
   EXPECT_NEAR(*meter.joules(), 0.5, 1e-9);
 }
 
+TEST(EnergyMeter, OfGpusThatCountBesideTheProcessors) {
+  Powercap host;
+  host.set("intel-rapl:0", "package-0", 1'000'000);
+  EnergyMeter meter(host.root(), TELAR_FAKE_NVML);
+  EXPECT_EQ(meter.source(), "RAPL (package-0), NVML (NVIDIA Test)");
+  host.set("intel-rapl:0", "package-0", 2'000'000);
+  EXPECT_NEAR(*meter.joules(), 2.5, 1e-9);
+  const TempFolder no_rapl;
+  EnergyMeter gpus(no_rapl.path(), TELAR_FAKE_NVML);
+  EXPECT_EQ(gpus.source(), "NVML (NVIDIA Test)");
+  EXPECT_EQ(gpus.missing(), "");
+  EXPECT_NEAR(*gpus.joules(), 1.5, 1e-9);
+  EXPECT_NEAR(*gpus.joules(), 3.0, 1e-9);
+}
+
 TEST(EnergyMeter, WithoutACounterThereIsNoFigure) {
   const TempFolder host;
-  EnergyMeter meter(host.path());
+  EnergyMeter meter(host.path(), kNoGpus);
   EXPECT_EQ(meter.source(), "");
   EXPECT_NE(meter.missing(), "");
   EXPECT_FALSE(meter.joules());
@@ -85,7 +102,7 @@ TEST(EnergyMeter, WithoutACounterThereIsNoFigure) {
 TEST(EnergyMeter, ACounterThatStopsAnsweringLosesNothing) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 1'000'000);
-  EnergyMeter meter(host.root());
+  EnergyMeter meter(host.root(), kNoGpus);
   std::filesystem::remove(host.root() / "sys/class/powercap/intel-rapl:0/energy_uj");
   EXPECT_NEAR(*meter.joules(), 0.0, 1e-9);
   host.set("intel-rapl:0", "package-0", 4'000'000);
