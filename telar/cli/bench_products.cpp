@@ -4,11 +4,10 @@
 #include <memory>
 
 #include "telar/bench/limits.h"
+#include "telar/bench/machine_watch.h"
 #include "telar/bench/products.h"
 #include "telar/cli/bench.h"
 #include "telar/cli/experiment.h"
-#include "telar/cli/result_text.h"
-#include "telar/cli/table.h"
 #include "telar/observe/process.h"
 #include "telar/observe/stop_request.h"
 
@@ -56,18 +55,30 @@ constexpr const char* kAbout =
     "bytes over its memory's bandwidth (telar bench limits). Ctrl-C ends the sweep after the row that is "
     "measured now.";
 
-int limits_of_machine() {
-  std::vector<std::vector<std::string>> rows = {
-      {"threads", "product f32", "product bf16", "memory, read and written", "all-reduce, gradients"}};
+int limits_of_machine(const ResultFiles& files) {
+  const bench::MachineWatch watch;
+  bench::Result result{
+      "limits", "What this machine can do, the best of several runs", {"threads"}, {}, "", 0, {}, {}};
   const int all = available_threads();
   for (const int threads : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
     std::cerr << "measuring with " << threads << (threads == 1 ? " thread …\n" : " threads …\n");
     const bench::Limits limits = bench::renewed_limits(threads);
-    rows.push_back({std::to_string(threads), scaled(limits.f32_operations, "FLOP/s"),
-                    scaled(limits.bf16_operations, "FLOP/s"), scaled(limits.memory_bytes, "B/s"),
-                    threads > 1 ? scaled(limits.all_reduce_bytes, "B/s") : "—"});
+    constexpr double kGiga = 1e-9;
+    bench::ResultRow row{{std::to_string(threads)},
+                         std::nullopt,
+                         "",
+                         {{"product f32", "GFLOP/s", kGiga * limits.f32_operations},
+                          {"product bf16", "GFLOP/s", kGiga * limits.bf16_operations},
+                          {"memory, read and written", "GB/s", kGiga * limits.memory_bytes},
+                          {"last-level caches", "MB", 1e-6 * limits.cache_bytes}}};
+    if (threads > 1)
+      row.figures.push_back({"all-reduce, gradients", "GB/s", kGiga * limits.all_reduce_bytes});
+    result.rows.push_back(row);
   }
-  std::cout << table_text(rows, 0) << "\nKept in " << bench::limits_file().string() << ".\n";
+  result.drawn = "product f32";
+  result.remarks.push_back(fmt::format("Kept in {}.", bench::limits_file().string()));
+  watch.finish(result);
+  publish(result, files);
   return 0;
 }
 
@@ -106,12 +117,16 @@ void add_bench_conv(CLI::App& bench, Action& action) {
 }
 
 void add_bench_limits(CLI::App& bench, Action& action) {
+  auto files = std::make_shared<ResultFiles>();
   CLI::App* verb = bench.add_subcommand("limits", "What this machine can do: products, memory, all-reduce");
+  add_result_files(*verb, *files);
   verb->footer(
       "The figures are kept, and the other experiments show theirs beside them. They are the best of several "
       "runs; let nothing\n"
-      "else run meanwhile.");
-  verb->callback([&action] { action = limits_of_machine; });
+      "else run meanwhile. The all-reduce is between threads; mpirun -n 2 telar bench comm measures it "
+      "between "
+      "processes, too.");
+  verb->callback([files, &action] { action = [files] { return limits_of_machine(*files); }; });
 }
 
 }  // namespace telar::cli

@@ -52,6 +52,19 @@ std::string figure_bar(const ResultRow& row, Rows rows, const std::string& name)
   return value_of(row) > 0 ? bar(value_of(row) / longest) : "";
 }
 
+/// "1.23 GFLOP/s".
+std::string scaled(double number, const std::string& unit) {
+  constexpr std::array<const char*, 6> kPrefixes{"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  while (number >= 999.5 && prefix + 1 < kPrefixes.size()) {
+    number /= 1000;
+    ++prefix;
+  }
+  const int digits = number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}{}", number, prefix == 0 && number == std::floor(number) ? 0 : digits,
+                     kPrefixes[prefix], unit);
+}
+
 std::string rate_text(const Measured& measured) {
   if (measured.operations > 0) return scaled(measured.operations_per_second(), "FLOP/s");
   return measured.bytes > 0 ? scaled(measured.bytes_per_second(), "B/s") : "";
@@ -147,18 +160,6 @@ std::string table_of(Rows rows, const Result& result) {
 }
 
 }  // namespace
-
-std::string scaled(double number, const std::string& unit) {
-  constexpr std::array<const char*, 6> kPrefixes{"", "k", "M", "G", "T", "P"};
-  size_t prefix = 0;
-  while (number >= 999.5 && prefix + 1 < kPrefixes.size()) {
-    number /= 1000;
-    ++prefix;
-  }
-  const int digits = number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
-  return fmt::format("{:.{}f} {}{}", number, prefix == 0 && number == std::floor(number) ? 0 : digits,
-                     kPrefixes[prefix], unit);
-}
 
 std::string result_text(const Result& result) {
   std::string text = result.title + "\n\n";
