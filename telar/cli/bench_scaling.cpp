@@ -38,10 +38,7 @@ int scaling(ScalingArguments arguments) {
   const bench::Result result =
       bench::measure_scaling(options, watch_sweep(
                                           progress, [&stop] { return stop.requested(); }, options.folder));
-  publish(result, arguments.files);
-  if (std::filesystem::exists(options.folder / "result.json"))
-    std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
-                             options.folder.string());
+  publish_runs(result, arguments.files, options.folder);
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 
 #include "telar/cli/experiment.h"
@@ -32,10 +31,7 @@ int compare(CompareArguments arguments) {
   const bench::Result result =
       bench::compare_strategies(options, watch_sweep(
                                              progress, [&stop] { return stop.requested(); }, options.folder));
-  publish(result, arguments.files);
-  if (std::filesystem::exists(options.folder / "result.json"))
-    std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n",
-                             options.folder.string());
+  publish_runs(result, arguments.files, options.folder);
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 

@@ -1,5 +1,8 @@
 #include "telar/cli/experiment.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <iostream>
 
 #include "telar/bench/report.h"
@@ -8,10 +11,22 @@
 
 namespace telar::cli {
 
+namespace {
+
+/// What is wrong with a file that is to be written in the end: better said before than after a long measurement.
+std::string wrong_with(const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  if (std::filesystem::is_directory(file)) return file + " is a folder; give a file";
+  if (!std::filesystem::is_directory(folder)) return "there is no folder " + folder.string();
+  return ::access(folder.c_str(), W_OK) == 0 ? "" : "nothing can be written to " + folder.string();
+}
+
+}  // namespace
+
 void add_result_files(CLI::App& verb, ResultFiles& files) {
-  verb.add_option("--json", files.json, "Write the figures to this file");
-  verb.add_option("--csv", files.csv, "Write them to this file as a table");
-  verb.add_option("--html", files.html, "Write them to this file as a page for a browser");
+  verb.add_option("--json", files.json, "Write the figures to this file")->check(wrong_with);
+  verb.add_option("--csv", files.csv, "Write them to this file as a table")->check(wrong_with);
+  verb.add_option("--html", files.html, "Write them to this file as a page for a browser")->check(wrong_with);
 }
 
 void publish(const bench::Result& result, const ResultFiles& files) {

@@ -14,7 +14,7 @@ struct ResultFiles {
   std::string html;
 };
 
-/// --json, --csv and --html of a verb. `files` must live as long as the verb's action.
+/// --json, --csv and --html of a verb; a file that could not be written is a mistake before anything is measured. `files` must live as long as the verb's action.
 void add_result_files(CLI::App& verb, ResultFiles& files);
 
 /// Prints a result, and writes the files that were asked for. Throws Error (run) for one that cannot be written.

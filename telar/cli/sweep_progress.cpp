@@ -63,4 +63,10 @@ bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> sto
   return watch;
 }
 
+void publish_runs(const bench::Result& result, const ResultFiles& files, const fs::path& folder) {
+  publish(result, files);
+  if (fs::exists(folder / "result.json"))
+    std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n", folder.string());
+}
+
 }  // namespace telar::cli

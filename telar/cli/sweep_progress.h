@@ -4,6 +4,7 @@
 #include <string>
 
 #include "telar/bench/sweep_watch.h"
+#include "telar/cli/experiment.h"
 
 namespace telar::cli {
 
@@ -29,5 +30,8 @@ std::filesystem::path experiment_folder(const std::string& given, const std::str
 /// so that what was measured stays whatever happens. `progress` must outlive it.
 bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> stop_requested,
                               const std::filesystem::path& folder);
+
+/// publish(), and where the runs lie, when there are any.
+void publish_runs(const bench::Result& result, const ResultFiles& files, const std::filesystem::path& folder);
 
 }  // namespace telar::cli
