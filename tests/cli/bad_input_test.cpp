@@ -121,6 +121,15 @@ TEST_F(BadInput, Jobs) {
   expect_refused("", {"telar --help"});
 }
 
+TEST_F(BadInput, ResultFilesThatCouldNotBeWritten) {
+  const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_TRUE(says(nowhere.err, "--json: there is no folder"));
+  const CommandResult folder = telar_in(folder_.path(), "bench matmul --sizes 100000 --html data");
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_TRUE(says(folder.err, "data is a folder"));
+}
+
 TEST_F(BadInput, MoreThreadsThanTheEnvironmentAllows) {
   const ChangedEnvironment limit("OMP_THREAD_LIMIT", "1");
   expect_refused("train job.yaml --set strategy.threads=2", {"2 threads", "OMP_THREAD_LIMIT", "allows 1"});
