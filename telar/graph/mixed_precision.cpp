@@ -17,7 +17,10 @@ class Converter {
     if (value == kNoValue || builder.type(value).dtype == to) return value;
     const auto known = done_.find({value, to});
     if (known != done_.end()) return known->second;
-    return done_[{value, to}] = convert(builder, value, to);
+    const DType from = builder.type(value).dtype;
+    const ValueId converted = convert(builder, value, to);
+    done_[{converted, from}] = value;  // the way back is the value itself
+    return done_[{value, to}] = converted;
   }
 
  private:
@@ -35,8 +38,9 @@ bool computes_in_bf16(const Op& op, const TensorType& type) {
 Graph mixed_precision(const Graph& forward) {
   Converter converter;
   const Graph converted = rewrite_nodes(forward, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
-    for (const ValueId old : node.inputs) {
-      if (old == kNoValue) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId old = node.inputs[i];
+      if (old == kNoValue || !node.op->reads_values(i)) continue;
       const TensorType type = builder.type(remap(old));
       if (type.dtype != DType::f32 && type.dtype != DType::bf16) continue;
       remap.set(old,

@@ -48,6 +48,9 @@ class Op {
   /// its documentation says so); false keeps it in f32 under `precision: bf16`.
   virtual bool bf16() const { return false; }
 
+  /// False for an input of which only the shape matters: it needs no conversion.
+  virtual bool reads_values(size_t /*input*/) const { return true; }
+
   /// Multiplications-with-addition of one evaluation, for `telar show` and the planner; 0 for what is bound by memory.
   virtual int64_t multiply_adds(const std::vector<TensorType>& /*inputs*/,
                                 const std::vector<TensorType>& /*outputs*/,

@@ -8,6 +8,7 @@
 #include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
+#include "telar/graph/winograd.h"
 
 namespace telar {
 
@@ -80,6 +81,7 @@ Forward build_forward(const Model& model, const StepOptions& options, Mode mode,
     builder.graph().output("prediction", prediction);
   }
   Graph graph = builder.graph().build();
+  if (options.convolution == Convolution::winograd) graph = allow_winograd(graph);
   if (options.precision == Precision::bf16) graph = mixed_precision(graph);
   return {std::move(graph), builder.parameters(), builder.running_statistics()};
 }

@@ -19,6 +19,12 @@ enum class Loss : uint8_t {
 
 enum class Precision : uint8_t { f32, bf16 };
 
+/// How convolutions are computed.
+enum class Convolution : uint8_t {
+  direct,   ///< as they are defined
+  winograd  ///< 3×3 kernels at stride 1 in f32 by Winograd's F(4×4, 3×3) where that pays: fewer multiplications, errors of 1e-6
+};
+
 /// AdamW is AdamOptions with `decoupled`.
 using Optimizer = std::variant<SgdOptions, AdamOptions, RmspropOptions, AdagradOptions>;
 
@@ -31,6 +37,7 @@ struct StepOptions {
   std::vector<int64_t> top_k = {
       1};  ///< metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for squared error
   Precision precision = Precision::f32;
+  Convolution convolution = Convolution::direct;
   /// Which parameters are trained, by name; empty: all. One that is not becomes ParameterInfo::trainable = false and
   /// has neither gradient nor update.
   std::function<bool(const std::string&)> trains;

@@ -87,6 +87,7 @@ struct TrainingJob {
   std::string batch_per = "step";
   int64_t evaluation_batch = 256;
   std::string precision = "f32";
+  std::string convolution = "direct";
   int64_t seed = 1;
   double clip_norm = 0;  ///< 0: off
   double label_smoothing = 0;

@@ -68,6 +68,10 @@ void check_training(const Job& job, const Where& where) {
         "training.batch_per to worker, or leave the rate as it is",
         where("schedule.scale"), job.schedule.scale);
   }
+  if (job.training.convolution == "winograd" && job.training.precision != "f32") {
+    throw user_error("{}: training.convolution is winograd, which is for f32, and training.precision is {}",
+                     where("training.convolution"), job.training.precision);
+  }
   if (job.training.top_k.empty()) {
     throw user_error("{}: training.top_k is empty; it must have at least one number",
                      where("training.top_k"));

@@ -82,6 +82,7 @@ StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
   if (job.training.clip_norm > 0) options.clip_norm = job.training.clip_norm;
   options.top_k = job.training.top_k;
   options.precision = job.training.precision == "bf16" ? Precision::bf16 : Precision::f32;
+  options.convolution = job.training.convolution == "winograd" ? Convolution::winograd : Convolution::direct;
   return options;
 }
 

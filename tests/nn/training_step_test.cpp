@@ -197,6 +197,18 @@ TEST(TrainingStep, InBf16TheMasterWeightsGradientsAndLossStayF32) {
   EXPECT_EQ(step.prediction.value(step.prediction.output("prediction")).type.dtype, DType::f32);
 }
 
+// Running statistics are weighted by the size of a batch of images: for that nothing needs to be converted.
+TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
+  const TrainingStep step =
+      make_training_step(make_model("resnet18", {}, {3, 64, 64}, 10), {.precision = Precision::bf16});
+  for (const Node* node : nodes_named(step.gradient, "convert")) {
+    const Value& from = step.gradient.value(node->inputs[0]);
+    if (from.type.shape.rank() == 4) {
+      EXPECT_NE(from.kind, ValueKind::result) << node->scope;
+    }
+  }
+}
+
 TEST(TrainingStep, RefusesWhatCannotBeTrained) {
   EXPECT_THROW(make_training_step(tiny(), {.batch = 0}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.label_smoothing = 1}), Error);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "telar/core/error.h"
 #include "telar/core/random.h"
@@ -48,6 +49,9 @@ GraphRun::GraphRun(const Graph& graph, Accumulation accumulation, int threads)
   arena_ = ArenaLayout::pack(executable_->parameter_layouts());
   parameters_ = Buffer(std::max<size_t>(arena_.bytes, 1));
   gradients_ = Buffer(std::max<size_t>(arena_.bytes, 1));
+  if (accumulation == Accumulation::overwrite) {  // every element must be written
+    std::ranges::fill(gradients_.as<float>(), std::numeric_limits<float>::quiet_NaN());
+  }
   Bindings bindings;
   bindings.parameters = parameters_.data();
   bindings.gradients = gradients_.data();

@@ -83,7 +83,7 @@ TEST_F(AnyNumberOfThreads, GivesTheSameEmbedding) {
 TEST_F(AnyNumberOfThreads, GivesTheSameReductions) {
   const Shape shape{16, 70, 61};
   const auto x = numbers(shape.elements(), 2);
-  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{1}, {2}, {1, 2}, {0}}) {
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{1}, {2}, {1, 2}, {0}, {0, 1, 2}}) {
     for (const auto& reduce : {reduce_sum, reduce_mean, reduce_max}) {
       const Build build = [&](GraphBuilder& builder, ValueId value) {
         return reduce(builder, value, axes, false);
@@ -94,6 +94,20 @@ TEST_F(AnyNumberOfThreads, GivesTheSameReductions) {
       EXPECT_LT(relative_error(three.gradient, one.gradient), 1e-6);
     }
   }
+}
+
+TEST_F(AnyNumberOfThreads, SumsAWholeTensorInOneOrder) {
+  const Shape shape{7, 89, 61};
+  const auto x = numbers(shape.elements(), 2);
+  const Build build = [](GraphBuilder& builder, ValueId value) {
+    return reduce_sum(builder, value, {}, false);
+  };
+  const Results one = run_on(1, shape, build, x);
+  double sum = 0;
+  for (const float value : x) sum += value;
+  EXPECT_NEAR(one.y.at(0), sum, 1e-2);
+  EXPECT_EQ(run_on(2, shape, build, x).y, one.y);
+  EXPECT_EQ(run_on(3, shape, build, x).y, one.y);
 }
 
 TEST_F(AnyNumberOfThreads, CountsEveryTieOfAMaximum) {

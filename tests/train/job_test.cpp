@@ -45,6 +45,8 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {kSmall + "training:\n  label_smoothing: 1\n", {"job.yaml:4", "at least 0 and below 1"}},
       {kSmall + "training:\n  clip_norm: nan\n", {"job.yaml:4", "training.clip_norm is 'nan'"}},
       {kSmall + "training:\n  precision: bf61\n", {"job.yaml:4", "f32 or bf16", "did you mean 'bf16'"}},
+      {kSmall + "training: {precision: bf16, convolution: winograd}\n",
+       {"job.yaml:3", "winograd, which is for f32", "bf16"}},
       {kSmall + "training:\n  epochs: 3\n  epochs: 4\n",
        {"job.yaml:5", "'epochs'", "second time", "job.yaml:4"}},
       {kSmall + "output:\n  tensorboard: 3\n", {"job.yaml:4", "true or false"}},

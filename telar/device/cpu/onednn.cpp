@@ -66,6 +66,43 @@ Desc for_batch(const Desc& desc, int64_t batch) {
   return changed;
 }
 
+Desc tap_by_tap(const Desc& weights, const Shape& taps) {
+  Desc changed = weights;
+  auto& data = changed.data;
+  auto& strides = data.format_desc.blocking.strides;
+  const int first = data.ndims - 2;
+  const int64_t had = data.dims[first] * data.dims[first + 1];
+  const int64_t tap_stride = std::min(strides[first], strides[first + 1]);
+  int64_t piece = 1;  // elements of a tap, padding of blocks included
+  for (int axis = 0; axis < first; ++axis) {
+    piece *= data.padded_dims[axis];
+    if (strides[axis] > tap_stride) strides[axis] /= had;  // it stepped over all taps
+  }
+  for (int axis = first; axis < data.ndims; ++axis) {
+    data.dims[axis] = data.padded_dims[axis] = taps[static_cast<size_t>(axis - first)];
+  }
+  strides[first + 1] = piece;
+  strides[first] = piece * taps[1];
+  return changed;
+}
+
+Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets) {
+  Part part{desc.submemory_desc(extents, offsets), 0};
+  part.shift = static_cast<size_t>(part.desc.data.offset0) * dnnl::memory::data_type_size(desc.data_type());
+  part.desc.data.offset0 = 0;
+  return part;
+}
+
+bool same_memory(const Desc& a, const Desc& b) {
+  if (a.dims() != b.dims()) return false;
+  Desc as_b = a;
+  for (int axis = 0; axis < a.data.ndims; ++axis) {
+    if (a.data.padded_dims[axis] != 1) continue;
+    as_b.data.format_desc.blocking.strides[axis] = b.data.format_desc.blocking.strides[axis];
+  }
+  return as_b == b;
+}
+
 Desc bytes_desc(size_t bytes) { return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a}; }
 
 std::string format_name(const Desc& desc) {

@@ -28,6 +28,18 @@ Desc like(const Desc& desc, DType dtype, const Shape& shape);
 bool batch_is_outermost(const Desc& desc);
 /// The same layout for another extent of axis 0, which must be outermost.
 Desc for_batch(const Desc& desc, int64_t batch);
+/// A layout of weights whose kernel has `taps` [KH, KW] (the last two axes), in which each tap is one piece of memory, stored as
+/// `weights` stores the taps that it has.
+Desc tap_by_tap(const Desc& weights, const Shape& taps);
+/// A part of a tensor where it lies: its layout, and how many bytes of the tensor's memory lie before it.
+struct Part {
+  Desc desc;
+  size_t shift;
+};
+/// The part of these extents that begins at `offsets`, which must not cut a block.
+Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets);
+/// Whether the elements lie at the same places: == but for the strides of axes that have one element.
+bool same_memory(const Desc& a, const Desc& b);
 /// Raw memory.
 Desc bytes_desc(size_t bytes);
 /// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:

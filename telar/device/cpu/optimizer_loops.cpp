@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "telar/device/cpu/simd.h"
+#include "telar/core/simd.h"
 
 namespace telar::cpu {
 

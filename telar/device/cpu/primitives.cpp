@@ -25,7 +25,9 @@ dnnl::memory::dims onednn_dilations(const ConvolutionShape& shape) {  // oneDNN 
   return gaps;
 }
 
-constexpr auto kConvolution = dnnl::algorithm::convolution_direct;
+dnnl::algorithm algorithm_of(const ConvolutionShape& shape) {
+  return shape.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+}
 
 dnnl::normalization_flags batch_norm_flags(bool training, bool relu) {
   auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
@@ -40,19 +42,21 @@ dnnl::convolution_forward::primitive_desc convolution_forward(bool training, con
                                                               const Desc& bias, const Desc& y,
                                                               const ConvolutionShape& shape, bool relu) {
   const auto gaps = onednn_dilations(shape);
-  const auto desc = bias.is_zero()
-                        ? dnnl::convolution_forward::desc(forward_kind(training), kConvolution, x, w, y,
-                                                          shape.strides, gaps, shape.padding, shape.padding)
-                        : dnnl::convolution_forward::desc(forward_kind(training), kConvolution, x, w, bias, y,
-                                                          shape.strides, gaps, shape.padding, shape.padding);
+  const auto desc =
+      bias.is_zero()
+          ? dnnl::convolution_forward::desc(forward_kind(training), algorithm_of(shape), x, w, y,
+                                            shape.strides, gaps, shape.padding, shape.padding_after)
+          : dnnl::convolution_forward::desc(forward_kind(training), algorithm_of(shape), x, w, bias, y,
+                                            shape.strides, gaps, shape.padding, shape.padding_after);
   return {desc, attributes(relu), engine()};
 }
 
 dnnl::convolution_backward_data::primitive_desc convolution_backward_data(
     const Desc& dx, const Desc& w, const Desc& dy, const ConvolutionShape& shape,
     const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_data::desc desc(kConvolution, dx, w, dy, shape.strides,
-                                                   onednn_dilations(shape), shape.padding, shape.padding);
+  const dnnl::convolution_backward_data::desc desc(algorithm_of(shape), dx, w, dy, shape.strides,
+                                                   onednn_dilations(shape), shape.padding,
+                                                   shape.padding_after);
   return {desc, attributes(), engine(), hint};
 }
 
@@ -60,11 +64,12 @@ dnnl::convolution_backward_weights::primitive_desc convolution_backward_weights(
     const Desc& x, const Desc& dw, const Desc& db, const Desc& dy, const ConvolutionShape& shape,
     const dnnl::convolution_forward::primitive_desc& hint) {
   const auto gaps = onednn_dilations(shape);
-  const auto desc = db.is_zero()
-                        ? dnnl::convolution_backward_weights::desc(kConvolution, x, dw, dy, shape.strides,
-                                                                   gaps, shape.padding, shape.padding)
-                        : dnnl::convolution_backward_weights::desc(kConvolution, x, dw, db, dy, shape.strides,
-                                                                   gaps, shape.padding, shape.padding);
+  const auto desc =
+      db.is_zero()
+          ? dnnl::convolution_backward_weights::desc(algorithm_of(shape), x, dw, dy, shape.strides, gaps,
+                                                     shape.padding, shape.padding_after)
+          : dnnl::convolution_backward_weights::desc(algorithm_of(shape), x, dw, db, dy, shape.strides, gaps,
+                                                     shape.padding, shape.padding_after);
   return {desc, attributes(), engine(), hint};
 }
 

@@ -10,7 +10,9 @@ namespace telar::cpu {
 /// primitives.cpp and onednn.cpp. Every primitive leaves its scratchpad to the caller.
 
 struct ConvolutionShape {
-  dnnl::memory::dims strides, dilations, padding;  ///< dilations as the field counts them: 1 is dense
+  dnnl::memory::dims strides, dilations;      ///< dilations as the field counts them: 1 is dense
+  dnnl::memory::dims padding, padding_after;  ///< before the first row and column; behind the last
+  bool winograd = false;                      ///< by Winograd's algorithm; else directly
 };
 
 /// `bias` may be empty (Desc()). With `relu` the output is max(0, …).

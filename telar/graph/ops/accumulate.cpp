@@ -6,6 +6,8 @@ namespace telar {
 
 namespace {
 
+constexpr size_t kBatchOf = 2;
+
 class AccumulateOp final : public Op {
  public:
   std::string_view name() const override { return "accumulate"; }
@@ -17,6 +19,7 @@ class AccumulateOp final : public Op {
     }
     return {};
   }
+  bool reads_values(size_t input) const override { return input != kBatchOf; }
 };
 
 const AccumulateOp kAccumulate;

@@ -1,42 +1,68 @@
 #include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels/kernel_taps.h"
+#include "telar/device/cpu/kernels/winograd.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
 
 namespace {
 
-ConvolutionShape shape_of(const Attributes& attributes) {
-  return {attributes.integers("stride"), attributes.integers("dilation"), attributes.integers("padding")};
-}
-
 /// oneDNN keeps groups as a leading axis of the weights: [O, C/g, KH, KW] is [g, O/g, C/g, KH, KW].
-Shape grouped(const Shape& w, int64_t groups) {
-  if (groups == 1) return w;
-  return {groups, w[0] / groups, w[1], w[2], w[3]};
+Shape grouped(const Shape& w, int64_t groups, const Shape& taps) {
+  if (groups == 1) return {w[0], w[1], taps[0], taps[1]};
+  return {groups, w[0] / groups, w[1], taps[0], taps[1]};
 }
-
-Desc weights_any(DType dtype, const Shape& w, int64_t groups) { return any(dtype, grouped(w, groups)); }
 
 Desc bias_desc(int64_t channels) { return plain(DType::f32, {channels}); }
 
-struct Shapes {
+/// A convolution of a node, with the taps of its kernel that meet the image.
+struct Convolution {
   DType dtype;
-  Shape x, w, y;
-  int64_t groups;
+  Shape x, y;
+  Shape w;  ///< with groups, and these taps alone
+  KernelTaps taps;
+
+  Convolution(const Lowering& lowering, const Node& node, ValueId x_value, ValueId w_value, ValueId y_value)
+      : dtype(lowering.type(node.inputs[0]).dtype),
+        x(lowering.shape(x_value)),
+        y(lowering.shape(y_value)),
+        taps(taps_of(node.attributes, lowering.shape(w_value))) {
+    w = grouped(lowering.shape(w_value), node.attributes.integer("groups"), taps.count);
+    taps.shape.winograd =
+        node.attributes.flag_or("winograd", false) && winograd_pays({dtype, x, w, y}, taps.shape);
+  }
+
+  dnnl::convolution_forward::primitive_desc forward(bool bias, bool relu) const {
+    return convolution_forward(true, any(dtype, x), any(dtype, w), bias ? bias_desc(y[1]) : Desc(),
+                               any(dtype, y), taps.shape, relu);
+  }
+  dnnl::convolution_backward_data::primitive_desc backward_data() const {
+    return convolution_backward_data(any(dtype, x), any(dtype, w), any(dtype, y), taps.shape,
+                                     forward(false, false));
+  }
+  dnnl::convolution_backward_weights::primitive_desc backward_weights(bool bias) const {
+    return convolution_backward_weights(any(dtype, x), any(DType::f32, w), bias ? bias_desc(y[1]) : Desc(),
+                                        any(dtype, y), taps.shape, forward(bias, false));
+  }
+  /// The layout of the weights, all taps, as their gradient is made.
+  Desc weights_layout(bool bias) const {
+    const Desc made = backward_weights(bias).diff_weights_desc();
+    return taps.cropped() ? tap_by_tap(made, taps.all) : made;
+  }
+
+ private:
+  KernelTaps taps_of(const Attributes& attributes, const Shape& weights) const {
+    const auto padding = attributes.integers("padding");
+    return taps_that_meet({x[2], x[3]}, {weights[2], weights[3]}, {y[2], y[3]},
+                          {attributes.integers("stride"), attributes.integers("dilation"), padding, padding});
+  }
 };
 
-dnnl::convolution_forward::primitive_desc forward_of(const Shapes& s, const ConvolutionShape& shape,
-                                                     bool training, bool bias, bool relu) {
-  return convolution_forward(training, any(s.dtype, s.x), weights_any(s.dtype, s.w, s.groups),
-                             bias ? bias_desc(s.y[1]) : Desc(), any(s.dtype, s.y), shape, relu);
-}
-
-dnnl::convolution_backward_weights::primitive_desc backward_weights_of(const Shapes& s,
-                                                                       const ConvolutionShape& shape,
-                                                                       bool bias) {
-  return convolution_backward_weights(any(s.dtype, s.x), weights_any(DType::f32, s.w, s.groups),
-                                      bias ? bias_desc(s.y[1]) : Desc(), any(s.dtype, s.y), shape,
-                                      forward_of(s, shape, true, bias, false));
+/// The weights as the primitive wants them.
+SlotId weights_slot(Lowering& lowering, ValueId w, const Convolution& convolution, const Desc& wanted) {
+  if (!convolution.taps.cropped()) return lowering.slot(w, wanted);
+  const ValueId stored = lowering.converted_parameter(w).value_or(w);
+  return cropped_weights(lowering, lowering.slot(stored), convolution.taps, wanted);
 }
 
 }  // namespace
@@ -46,17 +72,17 @@ void lower_conv2d(Lowering& lowering, const Node& node) {
   const ValueId w = node.inputs[1];
   const ValueId y = node.outputs[0];
   const bool bias = node.inputs[2] != kNoValue;
-  const bool relu = node.attributes.text_or("activation", "") == "relu";
-  const ConvolutionShape shape = shape_of(node.attributes);
-  const Shapes s{lowering.type(x).dtype, lowering.shape(x), lowering.shape(w), lowering.shape(y),
-                 node.attributes.integer("groups")};
-  const auto pd = forward_of(s, shape, true, bias, relu);
-  if (const auto source = lowering.converted_parameter(w)) {
-    lowering.propose_layout(*source, backward_weights_of(s, shape, bias).diff_weights_desc());
+  const Convolution convolution(lowering, node, x, w, y);
+  const auto pd = convolution.forward(bias, node.attributes.text_or("activation", "") == "relu");
+  const auto source = lowering.converted_parameter(w);
+  if (source || convolution.taps.cropped()) {
+    lowering.propose_layout(source.value_or(w), convolution.weights_layout(bias));
   }
   Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x, pd.src_desc())},
-                      {DNNL_ARG_WEIGHTS, lowering.slot(w, pd.weights_desc())}};
-  if (bias) arguments.emplace_back(DNNL_ARG_BIAS, lowering.slot(node.inputs[2], bias_desc(s.y[1])));
+                      {DNNL_ARG_WEIGHTS, weights_slot(lowering, w, convolution, pd.weights_desc())}};
+  if (bias) {
+    arguments.emplace_back(DNNL_ARG_BIAS, lowering.slot(node.inputs[2], bias_desc(convolution.y[1])));
+  }
   arguments.emplace_back(DNNL_ARG_DST, lowering.define(y, pd.dst_desc()));
   lowering.primitive(pd, dnnl::convolution_forward(pd), std::move(arguments));
 }
@@ -65,15 +91,11 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId w = node.inputs[1];
   const ValueId dx = node.outputs[0];
-  const ConvolutionShape shape = shape_of(node.attributes);
-  const Shapes s{lowering.type(dy).dtype, lowering.shape(dx), lowering.shape(w), lowering.shape(dy),
-                 node.attributes.integer("groups")};
-  const auto pd =
-      convolution_backward_data(any(s.dtype, s.x), weights_any(s.dtype, s.w, s.groups), any(s.dtype, s.y),
-                                shape, forward_of(s, shape, true, false, false));
+  const Convolution convolution(lowering, node, dx, w, dy);
+  const auto pd = convolution.backward_data();
   lowering.primitive(pd, dnnl::convolution_backward_data(pd),
                      {{DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
-                      {DNNL_ARG_WEIGHTS, lowering.slot(w, pd.weights_desc())},
+                      {DNNL_ARG_WEIGHTS, weights_slot(lowering, w, convolution, pd.weights_desc())},
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
@@ -82,15 +104,20 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[1];
   const ValueId dw = node.outputs[0];
   const bool bias = node.attributes.flag("bias");
-  const ConvolutionShape shape = shape_of(node.attributes);
-  const Shapes s{lowering.type(x).dtype, lowering.shape(x), lowering.shape(dw), lowering.shape(dy),
-                 node.attributes.integer("groups")};
-  const auto pd = backward_weights_of(s, shape, bias);
-  Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x, pd.src_desc())},
-                      {DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
-                      {DNNL_ARG_DIFF_WEIGHTS, lowering.define(dw, pd.diff_weights_desc())}};
-  if (bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(s.y[1])));
+  const Convolution convolution(lowering, node, x, dw, dy);
+  const auto pd = convolution.backward_weights(bias);
+  const Desc made = pd.diff_weights_desc();
+  const SlotId x_slot = lowering.slot(x, pd.src_desc());
+  const SlotId dy_slot = lowering.slot(dy, pd.diff_dst_desc());
+  const SlotId whole = lowering.define(dw, convolution.weights_layout(bias));
+  const bool cropped = convolution.taps.cropped();
+  const SlotId dw_slot = cropped ? cropped_gradients(lowering, whole, convolution.taps, made) : whole;
+  Arguments arguments{{DNNL_ARG_SRC, x_slot}, {DNNL_ARG_DIFF_DST, dy_slot}, {DNNL_ARG_DIFF_WEIGHTS, dw_slot}};
+  if (bias) {
+    arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(convolution.y[1])));
+  }
   lowering.primitive(pd, dnnl::convolution_backward_weights(pd), std::move(arguments));
+  if (cropped) spread_gradients(lowering, dw_slot, whole, convolution.taps);
 }
 
 }  // namespace telar::cpu

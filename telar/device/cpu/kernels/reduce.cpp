@@ -3,6 +3,7 @@
 #include "telar/device/cpu/kernels/kernel_table.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
+#include "telar/device/cpu/sum_loops.h"
 
 namespace telar::cpu {
 
@@ -78,6 +79,32 @@ void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algor
                      {{DNNL_ARG_SRC, lowering.plain_slot(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
+/// The sum of a whole tensor does not ask in which layout it lies, and all threads can make it: oneDNN's reduction wants it plain, and makes
+/// one result on one thread.
+bool sums_all(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const Shape& shape = lowering.shape(x);
+  return lowering.type(x).dtype == DType::f32 && is_dense(lowering.desc(x)) && shape.elements() > 1 &&
+         kept_shape(shape, node.attributes).elements() == 1;
+}
+
+void lower_sum_of_all(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const int64_t count = lowering.shape(x).elements();
+  const int64_t pieces = (count + kGrain - 1) / kGrain;
+  const SlotId sums = lowering.temporary(plain(DType::f32, {pieces}));
+  const SlotId from = lowering.slot(x);
+  lowering.function({from}, {sums, lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+    const auto* values = p.get<const float>(0);
+    auto* sum = p.get<float>(1);
+    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece)
+        sum[piece] = sum_of(values + piece * kGrain, std::min(kGrain, count - piece * kGrain));
+    });
+    *p.get<float>(2) = sum_of(sum, pieces);
+  });
+}
+
 SlotId f32_slot(Lowering& lowering, ValueId value) {
   return lowering.slot(value, plain(DType::f32, lowering.shape(value)));
 }
@@ -110,6 +137,7 @@ void lower_spread(Lowering& lowering, const Node& node, float factor) {
 }  // namespace
 
 void lower_reduce_sum(Lowering& lowering, const Node& node) {
+  if (sums_all(lowering, node)) return lower_sum_of_all(lowering, node);
   lower_reduce_as(lowering, node, dnnl::algorithm::reduction_sum);
 }
 

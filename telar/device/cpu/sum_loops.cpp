@@ -1,0 +1,21 @@
+#include "telar/device/cpu/sum_loops.h"
+
+#include "telar/core/simd.h"
+
+namespace telar::cpu {
+
+TELAR_FOR_EACH_CPU
+float sum_of(const float* x, int64_t count) {
+  constexpr int64_t kLanes =
+      64;  // sums of their own: enough to fill the adders of any processor, and little rounding
+  float lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane];
+  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] += x[i];
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  return lanes[0];
+}
+
+}  // namespace telar::cpu
