@@ -53,6 +53,8 @@ class Augmented : public Dataset {
   const SampleSpec& spec() const override { return data_->spec(); }
   bool random() const override { return true; }
 
+  void expect(int64_t index) const override { data_->expect(index); }
+
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override {
     data_->read(index, key, features, label);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "telar/data/pixel_loops.h"
+
 namespace telar {
 namespace {
 
@@ -18,16 +20,25 @@ class ByteImages : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const SampleSpec& spec() const override { return spec_; }
 
+  void expect(int64_t index) const override {
+    constexpr size_t kLine = 64;
+    const uint8_t* pixels = pixels_of(index);
+    for (size_t p = 0; p < static_cast<size_t>(spec_.features.elements()); p += kLine)
+      __builtin_prefetch(pixels + p);
+  }
+
   void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
             std::span<std::byte> label) const override {
-    const auto i = static_cast<size_t>(index);
-    const uint8_t* pixels = storage_.data() + layout_.offset + i * layout_.stride;
     const std::span<float> out = as_floats(features);
-    for (size_t p = 0; p < out.size(); ++p) out[p] = static_cast<float>(pixels[p]) * scale_;
-    std::memcpy(label.data(), &labels_[i], sizeof(int32_t));
+    scaled_bytes({pixels_of(index), out.size()}, scale_, out);
+    std::memcpy(label.data(), &labels_[static_cast<size_t>(index)], sizeof(int32_t));
   }
 
  private:
+  const uint8_t* pixels_of(int64_t index) const {
+    return storage_.data() + layout_.offset + static_cast<size_t>(index) * layout_.stride;
+  }
+
   SampleSpec spec_;
   Bytes storage_;
   ByteLayout layout_;

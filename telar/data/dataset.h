@@ -48,6 +48,9 @@ class Dataset {
   virtual void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
                     std::span<std::byte> label) const = 0;
 
+  /// Sample `index` will be read soon, on the same thread: what lies in memory may be brought into its cache.
+  virtual void expect(int64_t /*index*/) const {}
+
   /// True when what read() gives depends on its key.
   virtual bool random() const { return false; }
 };

@@ -14,7 +14,7 @@
 namespace telar {
 
 struct LoaderOptions {
-  int threads = 1;    ///< that read in the background; 0: next() reads itself
+  int threads = 1;    ///< that read in the background what takes long; 0: next() reads itself
   int prefetch = 2;   ///< batches read ahead of the one in use; at least 1 unless threads is 0
   uint64_t seed = 0;  ///< of the augmentation
 };
@@ -29,7 +29,8 @@ struct Batch {
   int32_t* samples = nullptr;     ///< [size] indices in the dataset
 };
 
-/// Reads the batches that an assignment gives, ahead of their use, into memory that is used again and again.
+/// Reads the batches that an assignment gives, ahead of their use, into memory that is used again and again. Batches that take a few
+/// microseconds, from data in memory, are made when they are asked for: they do not keep a second thread busy.
 /// Dataset and assignment must outlive it. One thread calls start() and next().
 ///
 ///     Loader loader(data, assignment, {.threads = 1, .prefetch = 2, .seed = 7});
@@ -68,7 +69,8 @@ class Loader {
   };
 
   Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step) % slots_.size()]; }
-  bool can_take() const;
+  bool wanted_in_background() const;
+  void take(std::unique_lock<std::mutex>& lock);
   void work(const std::stop_token& stop);
   void fill(Slot& slot, int64_t step);
 
@@ -87,6 +89,8 @@ class Loader {
   int64_t held_ = 0;     ///< the oldest step whose slot is in use: the batch given out last
   int64_t given_ = 0;    ///< the next step that next() will give
   int64_t filling_ = 0;  ///< slots that are being filled
+  bool cheap_ =
+      false;  ///< the batch that was filled last took so little that next() fills the following itself
   std::vector<std::jthread> threads_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/pixel_loops.h"
 
 namespace telar {
 namespace {
@@ -18,16 +19,15 @@ class Normalised : public Dataset {
   const SampleSpec& spec() const override { return data_->spec(); }
   bool random() const override { return data_->random(); }
 
+  void expect(int64_t index) const override { data_->expect(index); }
+
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override {
     data_->read(index, key, features, label);
     const std::span<float> values = as_floats(features);
     const size_t plane = values.size() / scale_.size();
-    for (size_t channel = 0; channel < scale_.size(); ++channel) {
-      const float scale = scale_[channel];
-      const float shift = shift_[channel];
-      for (float& value : values.subspan(channel * plane, plane)) value = value * scale + shift;
-    }
+    for (size_t channel = 0; channel < scale_.size(); ++channel)
+      scale_and_shift(values.subspan(channel * plane, plane), scale_[channel], shift_[channel]);
   }
 
  private:

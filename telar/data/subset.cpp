@@ -20,6 +20,8 @@ class Subset : public Dataset {
   const SampleSpec& spec() const override { return data_->spec(); }
   bool random() const override { return data_->random(); }
 
+  void expect(int64_t index) const override { data_->expect(indices_[static_cast<size_t>(index)]); }
+
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override {
     data_->read(indices_[static_cast<size_t>(index)], key, features, label);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <thread>
 
 #include "data/support.h"
@@ -12,6 +13,7 @@
 #include "telar/data/cached.h"
 #include "telar/data/idx.h"
 #include "telar/data/normalised.h"
+#include "telar/data/subset.h"
 
 namespace telar::test {
 namespace {
@@ -150,6 +152,56 @@ TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
   while (data.reads < 40 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(data.reads, 40);  // the batch in use and three more
+}
+
+/// Numbers that remember who read them.
+class Watched : public Numbers {
+ public:
+  using Numbers::Numbers;
+  void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    ++reads;
+    if (std::this_thread::get_id() == consumer) ++reads_of_consumer;
+    Numbers::read(index, key, features, label);
+  }
+  std::thread::id consumer = std::this_thread::get_id();
+  mutable std::atomic<int> reads = 0, reads_of_consumer = 0;
+};
+
+TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
+  const Watched data(8000);
+  const WholeBatch all(8000, 4);
+  Loader loader(data, all, {.threads = 1, .prefetch = 3});
+  loader.start(0, 0);
+  while (loader.next() != nullptr) {
+  }
+  EXPECT_EQ(data.reads, 8000);
+  EXPECT_GT(data.reads_of_consumer,
+            4000);  // not all: a batch may be interrupted, and then seems to cost much
+}
+
+/// Numbers that remember which of them were read, and of which they were told before. For one thread.
+class Told : public Numbers {
+ public:
+  using Numbers::Numbers;
+  void expect(int64_t index) const override { expected.push_back(index); }
+  void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    read_order.push_back(index);
+    Numbers::read(index, key, features, label);
+  }
+  mutable std::vector<int64_t> expected, read_order;
+};
+
+TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
+  const auto data = std::make_shared<Told>(40);
+  const DatasetPtr wrapped = normalised(subset(data, {7, 3, 30, 11, 12}), {0}, {1});
+  const WholeBatch all(5, 5);
+  Loader loader(*wrapped, all, {.threads = 0, .prefetch = 0});
+  loader.start(0, 0);
+  ASSERT_NE(loader.next(), nullptr);
+  EXPECT_EQ(data->read_order, (std::vector<int64_t>{7, 3, 30, 11, 12}));
+  EXPECT_EQ(data->expected, (std::vector<int64_t>{30, 11, 12}));
 }
 
 TEST(Loader, AnErrorInTheBackgroundComesOutOfNextAtItsStep) {
