@@ -28,6 +28,7 @@ struct WeaveArguments {
   std::string target;
   std::string global_batch = "grow";
   std::string epochs = "keep";
+  std::string evaluation = "every";
   int warmup = 0;
   bool diff = false;
   bool explain = false;
@@ -106,6 +107,7 @@ weave::Reply ask(const WeaveArguments& arguments) {
   request.keep_global_batch = arguments.global_batch == "keep";
   request.divide_epochs = arguments.epochs == "divide";
   request.warmup_epochs = arguments.warmup;
+  request.share_evaluation = arguments.evaluation == "shared";
   request.describe = arguments.describe;
   request.diff = arguments.diff;
   request.colour = ::isatty(STDOUT_FILENO) == 1;
@@ -199,6 +201,11 @@ void add_weave(CLI::App& app, Action& action) {
                    "the epochs are "
                    "divided by the number of processes (--target horovod or ddp)")
       ->check(CLI::IsMember({"keep", "divide"}));
+  verb->add_option(
+          "--evaluation", arguments->evaluation,
+          "every: each process evaluates all samples; shared: each takes its share of the batches, and "
+          "what is added up over them is added up over the processes (PyTorch)")
+      ->check(CLI::IsMember({"every", "shared"}));
   verb->add_option("--warmup", arguments->warmup,
                    "Over how many epochs the learning rate grows from the script's to that of all processes "
                    "(--target horovod or ddp)")

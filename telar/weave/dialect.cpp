@@ -53,7 +53,8 @@ Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
       choices_(choices),
       module_(names.fresh(is_horovod()         ? "hvd"
                           : is_tf_distribute() ? "strategy"
-                                               : "dist")) {}
+                                               : "dist")),
+      main_guard_(find_main_guard()) {}
 
 std::string Dialect::is_first(const Node* at) {
   use(at);
@@ -125,7 +126,7 @@ void Dialect::at_start(const std::vector<std::string>& text) {
 }
 
 /// `if __name__ == "__main__":` with a block of its own.
-const Node* Dialect::main_guard() const {
+const Node* Dialect::find_main_guard() const {
   for (const Node* statement : script()->list("body")) {
     if (!statement->is(Kind::if_) || !statement->child("test")->is(Kind::compare)) continue;
     const Node* left = statement->child("test")->child("left");
@@ -136,9 +137,8 @@ const Node* Dialect::main_guard() const {
 }
 
 bool Dialect::runs_on_import(const Node* node) const {
-  const Node* guard = main_guard();
   return function_of(node) == nullptr && class_of(node) == nullptr &&
-         (guard == nullptr || !is_inside(node, guard));
+         (main_guard_ == nullptr || !is_inside(node, main_guard_));
 }
 
 bool Dialect::are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds) {
@@ -249,7 +249,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   for (const auto& [module, needed] : needed_) {
     if (module != script()) write_imported(module, needed);
   }
-  const Node* guard = main_guard();
+  const Node* guard = main_guard_;
   const size_t first_use = std::min(first_use_of_module(script()), first_import_with_use());
   const Node* anchor = last_import(script(), first_use);
   std::vector<std::string> begin = start;

@@ -24,6 +24,8 @@ struct Choices {
   bool divide_epochs = false;
   /// Over how many epochs the learning rate grows from the author's to that of all processes; 0: at once.
   int warmup_epochs = 0;
+  /// Each process evaluates its share of the batches, and the figures are added up. Otherwise each evaluates all.
+  bool share_evaluation = false;
 };
 
 /// The few expressions in which the targets differ, and what the edits made so far need at the top of the file.
@@ -75,7 +77,7 @@ class Dialect {
   };
   Needed& needed_in(const Node* at) { return needed_[module_of(at)]; }
   const Node* last_import(const Node* module, size_t before) const;
-  const Node* main_guard() const;
+  const Node* find_main_guard() const;
   bool runs_on_import(const Node* node) const;
   size_t first_use_of_module(const Node* module) const;
   size_t first_import_with_use() const;
@@ -87,6 +89,7 @@ class Dialect {
   Edits& edits_;
   Choices choices_;
   std::string module_;
+  const Node* main_guard_;  // of the script; null when it has none
   std::function<std::string(const Node*)> barrier_;
   std::map<const Node*, Needed> needed_;  // by module
   std::vector<std::string> start_;

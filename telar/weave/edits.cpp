@@ -1,6 +1,7 @@
 #include "telar/weave/edits.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace telar::weave {
@@ -210,31 +211,76 @@ void Edits::apply_guards() {
   guards_.clear();
 }
 
-std::vector<std::string> Edits::apply() {
-  apply_guards();
-  std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+std::string Edits::written(const Part& part, std::span<const Change> changes) const {
   const std::string& source = tree_.source();
-  std::vector<std::string> texts;
+  std::string text;
+  text.reserve(part.end - part.begin);
+  size_t at = part.begin;
+  for (const Change& change : changes) {
+    if (change.begin < at) {
+      throw Refusal{tree_.line_of(change.begin), source.substr(change.begin, change.end - change.begin),
+                    "two changes meet here; write this in several statements"};
+    }
+    text.append(source, at, change.begin - at);
+    text += change.text;
+    at = change.end;
+  }
+  text.append(source, at, part.end - at);
+  if (part.ends_open) text.resize(text.size() - part.newline.size());
+  return text;
+}
+
+/// Of a block's statements those that have lines of their own, none of them changed. changes_ are sorted, and do not overlap.
+void Edits::leave_out(Nodes block, std::vector<Change>& left_out) const {
+  const std::string& source = tree_.source();
+  size_t left_until = 0;  // where the one before ends that was left out
+  for (const Node* statement : block) {
+    const size_t first = statement_begin(*statement);
+    const size_t begin = tree_.line_begin(tree_.line_of(first));
+    const size_t end = tree_.line_begin(tree_.line_of(statement->end) + 1);
+    // What is inserted at its beginning or end stands before or after it.
+    const auto change = std::upper_bound(changes_.begin(), changes_.end(), begin,
+                                         [](size_t at, const Change& one) { return at < one.end; });
+    const bool is_changed = change != changes_.end() && change->begin < end;
+    if (is_changed || shares_line(*statement) || source.compare(first, 4, "elif") == 0) {
+      left_until = 0;
+      for (const std::string_view field : {"body", "orelse", "finalbody"})
+        leave_out(statement->list(field), left_out);
+      for (const std::string_view field : {"handlers", "cases"}) {
+        for (const Node* one : statement->list(field)) leave_out(one->list("body"), left_out);
+      }
+      continue;
+    }
+    const bool follows =
+        left_until > 0 && (change == changes_.begin() || std::prev(change)->end < left_until);
+    left_out.push_back(
+        {begin, end, follows ? "" : source.substr(begin, first - begin) + "pass" + tree_.newline(begin), 0});
+    left_until = end;
+  }
+}
+
+std::vector<Edited> Edits::apply() {
+  apply_guards();
+  const auto earlier = [](const Change& a, const Change& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  };
+  std::stable_sort(changes_.begin(), changes_.end(), earlier);
+  std::vector<Edited> files;
   auto change = changes_.begin();
   for (const Part& part : tree_.parts()) {
-    std::string text;
-    size_t at = part.begin;
-    for (; change != changes_.end() && change->begin <= part.end; ++change) {
-      if (change->begin < at) {
-        throw Refusal{tree_.line_of(change->begin), source.substr(change->begin, change->end - change->begin),
-                      "two changes meet here; write this in several statements"};
-      }
-      text.append(source, at, change->begin - at);
-      text += change->text;
-      at = change->end;
-    }
-    text.append(source, at, part.end - at);
-    if (part.ends_open) text.resize(text.size() - part.newline.size());
-    texts.push_back(std::move(text));
+    const auto first = change;
+    while (change != changes_.end() && change->begin <= part.end) ++change;
+    Edited& file = files.emplace_back();
+    file.text = written(part, {first, change});
+    if (first == change) continue;
+    std::vector<Change> left_out;
+    leave_out(part.root->list("body"), left_out);
+    std::vector<Change> both;
+    both.reserve(left_out.size() + static_cast<size_t>(change - first));
+    std::merge(first, change, left_out.begin(), left_out.end(), std::back_inserter(both), earlier);
+    file.outline = written(part, both);
   }
-  return texts;
+  return files;
 }
 
 }  // namespace telar::weave

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,14 @@ struct Explanation {
   int line = 0;  ///< of the tree
   std::string what;
   std::string why;
+};
+
+/// A file with its edits.
+struct Edited {
+  std::string text;
+  /// The text with `pass` in place of the statements that nothing was changed in: when this is a program of Python, the text is
+  /// one too, and it is sooner read.
+  std::string outline;
 };
 
 /// Changes of a text, as replaced spans of bytes; everything outside of them stays as it is.
@@ -51,8 +60,8 @@ class Edits {
   const std::vector<Explanation>& explanations() const { return explanations_; }
   bool empty() const { return changes_.empty() && guards_.empty(); }
 
-  /// The texts of the tree's files with every edit in them.
-  std::vector<std::string> apply();
+  /// The tree's files with every edit in them.
+  std::vector<Edited> apply();
 
  private:
   struct Change {
@@ -66,6 +75,8 @@ class Edits {
     std::string header;  // `if …:`, `with …:`
   };
   void apply_guards();
+  std::string written(const Part& part, std::span<const Change> changes) const;
+  void leave_out(Nodes block, std::vector<Change>& left_out) const;
   void indent_lines(const Node& statement, const std::string& step);
   bool shares_line(const Node& statement) const;
   std::string step_of(const Node& statement) const;

@@ -52,7 +52,7 @@ bool is_fit(const KerasWeaving& w, const Node* call) {
 }
 
 /// Guards the statements of a block that make variables; goes into those that also train.
-void write_block(KerasWeaving& w, const std::vector<Node*>& block) {
+void write_block(KerasWeaving& w, Nodes block) {
   for (const Node* statement : block) {
     if (statement->is_function() || statement->is(Kind::class_def)) continue;
     const bool makes =

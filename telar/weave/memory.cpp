@@ -13,7 +13,7 @@ namespace telar::weave {
 
 void make_room(size_t source_bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
-  constexpr size_t kTreeForEachByte = 160;
+  constexpr size_t kTreeForEachByte = 80;
   constexpr size_t kMost = size_t{512} << 20;
   const size_t room = std::min(source_bytes * kTreeForEachByte, kMost);
   if (room < 8 * kHugePage) return;

@@ -7,8 +7,9 @@ namespace telar::weave {
 
 namespace {
 
-constexpr int kUnknown = -2;  // in name_places_
+constexpr int kUnknown = -2;  // in places_by_node_
 constexpr int kDeepest = 60;  // of chains of variables, calls and returns that are followed
+constexpr int kShallow = 20;  // in such a chain: its end is not near
 
 bool makes_scope(const Node& node) {
   return node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def) || node.is(Kind::module) ||
@@ -23,6 +24,7 @@ bool is_outside_of_its_function(const Node& child) {
 }
 
 const std::vector<Value> kNoValues;
+const std::vector<const Node*> kNoNodes;
 
 }  // namespace
 
@@ -65,10 +67,11 @@ std::string canonical(std::string name) {
 }
 
 Names::Names(const Tree& tree) : tree_(tree) {
+  find_scopes();
   for (const Part& part : tree.parts()) modules_[part.path] = part.root;
   collect_bindings();
   link_imports();
-  name_places_.assign(tree.nodes().size(), kUnknown);
+  places_by_node_.assign(tree.nodes().size(), kUnknown);
   bind_assignments();
   // Arguments reach parameters only once it is known whose method a call runs, which arguments may tell.
   for (int round = 0; round < 4; ++round) {
@@ -76,238 +79,56 @@ Names::Names(const Tree& tree) : tree_(tree) {
     if (!bind_arguments()) break;
   }
   origin_memo_.clear();
+  is_bound_ = true;
   collect_mentions();
 }
 
-const Node* Names::scope_of(const Node* node) const {
-  const Node* child = node;
-  for (const Node* around = node->parent; around != nullptr; child = around, around = around->parent) {
-    if (around->is(Kind::arguments) && (child->role == "defaults" || child->role == "kw_defaults")) {
-      // Over the function: its own scope is not that of its defaults.
-      child = around;
-      around = around->parent;
+/// Nodes stand behind their parents, whose scopes are known then.
+void Names::find_scopes() {
+  scopes_.reserve(tree_.nodes().size());
+  for (const Node& node : tree_.nodes()) {
+    const Node* parent = node.parent;
+    if (parent == nullptr) {
+      scopes_.push_back(&node);
       continue;
     }
-    if (makes_scope(*around) && !is_outside_of_its_function(*child)) return around;
+    // Defaults of parameters stand outside of their function.
+    const bool is_default =
+        parent->is(Kind::arguments) && (node.role == "defaults" || node.role == "kw_defaults");
+    if (is_default) parent = parent->parent;
+    const bool is_inside = !is_default && makes_scope(*parent) && !is_outside_of_its_function(node);
+    scopes_.push_back(is_inside ? parent : scopes_[parent->number]);
   }
-  return module_of(node);
 }
 
-int Names::place_of(const Node* scope, const std::string& name) const {
+int Names::place_of(const Node* scope, std::string_view name) const {
   const auto found = by_name_.find({scope, name});
   return found == by_name_.end() ? -1 : found->second;
 }
 
 int Names::make_place(const Node* scope, const std::string& name) {
-  const auto [at, is_new] = by_name_.try_emplace({scope, name}, static_cast<int>(places_.size()));
-  if (is_new) places_.push_back({scope, name, {}, {}, {}});
-  return at->second;
+  if (const int known = place_of(scope, name); known >= 0) return known;
+  const auto number = static_cast<int>(places_.size());
+  Place& place = places_.emplace_back();
+  place.scope = scope;
+  place.name = name;
+  by_name_.emplace(ScopedName{scope, place.name}, number);
+  if (name.ends_with(']')) entries_.push_back(number);
+  return number;
 }
 
 int Names::resolve(const Node* at, const std::string& name) const {
   const Node* scope = at->is(Kind::module) ? at : scope_of(at);
   const Node* first = scope;
-  while (scope != nullptr) {
+  for (; !scope->is(Kind::module); scope = scope_of(scope)) {
     const auto globals = global_.find(scope);
     if (globals != global_.end() && globals->second.contains(name)) break;
-    const auto bound = bound_.find(scope);
-    const bool visible = scope == first || !scope->is(Kind::class_def);
-    if (visible && bound != bound_.end() && bound->second.contains(name)) return place_of(scope, name);
-    if (scope->is(Kind::module)) break;
-    scope = scope_of(scope);
+    if (scope != first && scope->is(Kind::class_def)) continue;
+    if (const int found = place_of(scope, name); found >= 0) return found;
   }
-  const int found = place_of(module_of(at), name);
-  return found >= 0 ? found : star_place(module_of(at), name);
-}
-
-void Names::collect_bindings() {
-  const auto bind = [&](const Node* at, const std::string& name) {
-    const Node* scope = scope_of(at);
-    const auto globals = global_.find(scope);
-    if (globals != global_.end() && globals->second.contains(name)) scope = module_of(at);
-    ++times_bound_[{scope, name}];
-    bound_[scope].insert(name);
-    make_place(scope, name);
-    names_in_[module_of(at)].insert(name);
-  };
-  for (const Node& node : tree_.nodes()) {
-    if (node.is(Kind::global)) {
-      for (const std::string& name : node.global_names) {
-        global_[scope_of(&node)].insert(name);
-        bound_[module_of(&node)].insert(name);
-        make_place(module_of(&node), name);
-      }
-    }
-  }
-  for (const Node& node : tree_.nodes()) {
-    switch (node.kind) {
-      case Kind::name:
-        names_in_[module_of(&node)].insert(node.text);
-        if (node.store) bind(&node, node.text);
-        break;
-      case Kind::function_def:
-        has_call_methods_ = has_call_methods_ || node.text == "__call__";
-        bind(&node, node.text);
-        break;
-      case Kind::arg:
-      case Kind::async_function_def:
-      case Kind::class_def: bind(&node, node.text); break;
-      case Kind::except_handler:
-        if (!node.text.empty()) bind(&node, node.text);
-        break;
-      case Kind::import:
-      case Kind::import_from: bind_import(node); break;
-      case Kind::call: calls_.push_back(&node); break;
-      default: break;
-    }
-  }
-  std::sort(calls_.begin(), calls_.end(), [](const Node* a, const Node* b) { return a->begin < b->begin; });
-}
-
-void Names::bind_import(const Node& statement) {
-  const Node* scope = scope_of(&statement);
-  const std::string module = std::string(static_cast<size_t>(statement.level), '.') + statement.text;
-  for (const Node* alias : statement.list("names")) {
-    const bool from = statement.is(Kind::import_from);
-    const std::string whole =
-        from ? module + (module.ends_with('.') || module.empty() ? "" : ".") + alias->text : alias->text;
-    imports_.emplace_back(from ? module : whole, &statement);
-    if (from) imports_.emplace_back(whole, &statement);
-    if (bind_own_import(statement, alias, scope)) continue;
-    if (alias->text == "*") {
-      star_imports_.emplace_back(module_of(&statement), module);
-      continue;
-    }
-    const std::string first = alias->text.substr(0, alias->text.find('.'));
-    const std::string name = !alias->as_name.empty() ? alias->as_name : from ? alias->text : first;
-    bound_[scope].insert(name);
-    names_in_[module_of(&statement)].insert(name);
-    Place& place = places_[static_cast<size_t>(make_place(scope, name))];
-    place.imported = !alias->as_name.empty() || from ? whole : first;
-  }
-}
-
-bool Names::add_value(int place, const Value& value) {
-  if (place < 0 || value.node == nullptr) return false;
-  std::vector<Value>& values = places_[static_cast<size_t>(place)].values;
-  if (std::find(values.begin(), values.end(), value) != values.end()) return false;
-  values.push_back(value);
-  return true;
-}
-
-void Names::bind_target(const Node* target, const Value& value) {
-  if (target == nullptr) return;
-  if (target->is(Kind::tuple) || target->is(Kind::list)) {
-    const auto& parts = target->list("elts");
-    const bool display = value.node != nullptr && !value.element && value.part < 0 &&
-                         (value.node->is(Kind::tuple) || value.node->is(Kind::list)) &&
-                         value.node->list("elts").size() == parts.size();
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (display) {
-        bind_target(parts[i], {value.node->list("elts")[i]});
-      } else {
-        bind_target(parts[i], {value.node, static_cast<int>(i), value.element, value.augmented});
-      }
-    }
-    return;
-  }
-  if (target->is(Kind::starred)) return bind_target(target->child("value"), {value.node, -1, true});
-  int where = place(target);
-  if (where < 0 && target->is(Kind::attribute)) {
-    if (const Node* owner = owner_class(target->child("value"))) {
-      where = make_place(root_class(owner), "." + target->text);
-    }
-  }
-  if (where < 0 && target->is(Kind::subscript)) {
-    const Node* key = target->child("slice");
-    const int table = place(target->child("value"));
-    if (table >= 0 && key != nullptr && key->is_string()) {
-      where = make_place(scope(table), name(table) + "[" + key->text + "]");
-    }
-  }
-  add_value(where, value);
-}
-
-void Names::bind_statement(const Node& node) {
-  switch (node.kind) {
-    case Kind::assign:
-      for (const Node* target : node.list("targets")) bind_target(target, {node.child("value")});
-      break;
-    case Kind::ann_assign:
-      if (node.child("value") != nullptr) bind_target(node.child("target"), {node.child("value")});
-      break;
-    case Kind::aug_assign: bind_target(node.child("target"), {node.child("value"), -1, false, true}); break;
-    case Kind::named_expr: bind_target(node.child("target"), {node.child("value")}); break;
-    case Kind::for_:
-    case Kind::async_for:
-    case Kind::comprehension: bind_target(node.child("target"), {node.child("iter"), -1, true}); break;
-    case Kind::with_item: bind_target(node.child("optional_vars"), {node.child("context_expr")}); break;
-    case Kind::function_def:
-    case Kind::async_function_def:
-    case Kind::class_def: add_value(place_of(scope_of(&node), node.text), {&node}); break;
-    case Kind::arguments: {
-      const auto& parameters = node.list("args");
-      const auto& defaults = node.list("defaults");
-      const size_t first = parameters.size() - std::min(defaults.size(), parameters.size());
-      for (size_t i = first; i < parameters.size(); ++i) {
-        add_value(place_of(scope_of(parameters[i]), parameters[i]->text), {defaults[i - first]});
-      }
-      const auto& only = node.list("kwonlyargs");
-      const auto& only_defaults = node.list("kw_defaults");
-      for (size_t i = 0; i < std::min(only.size(), only_defaults.size()); ++i) {
-        add_value(place_of(scope_of(only[i]), only[i]->text), {only_defaults[i]});
-      }
-      break;
-    }
-    default: break;
-  }
-}
-
-void Names::bind_assignments() {
-  for (const Node& node : tree_.nodes()) bind_statement(node);
-  // Attributes of objects whose class is known only through a variable.
-  for (const Node& node : tree_.nodes()) {
-    if (node.is(Kind::assign)) bind_statement(node);
-  }
-  // The entries of a dictionary display are places of their own: loaders = {"train": …, "test": …}.
-  for (size_t p = 0, before = places_.size(); p < before; ++p) {
-    const std::vector<Value> values = places_[p].values;
-    for (const Value& value : values) {
-      if (!value.node->is(Kind::dict) || value.part >= 0 || value.element) continue;
-      const auto& keys = value.node->list("keys");
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (keys[i] == nullptr || !keys[i]->is_string()) continue;
-        add_value(make_place(places_[p].scope, places_[p].name + "[" + keys[i]->text + "]"),
-                  {value.node->list("values")[i]});
-      }
-    }
-  }
-}
-
-bool Names::bind_arguments() {
-  bool changed = false;
-  callers_.clear();
-  for (const Node* call : calls_) {
-    const Node* function = called_function(call);
-    if (function == nullptr) continue;
-    callers_[function].push_back(call);
-    const Node* arguments = function->child("args");
-    std::vector<Node*> parameters = arguments->list("posonlyargs");
-    parameters.insert(parameters.end(), arguments->list("args").begin(), arguments->list("args").end());
-    bool bound = class_of(function) == function->parent && function->parent->is(Kind::class_def);
-    for (const Node* decorator : function->list("decorator_list"))
-      bound = bound && qualified(decorator) != "staticmethod";
-    size_t next = bound ? 1 : 0;
-    for (const Node* given : call->list("args")) {
-      if (given->is(Kind::starred) || next >= parameters.size()) break;
-      changed |= add_value(place_of(function, parameters[next++]->text), {given});
-    }
-    for (const Node* given : call->list("keywords")) {
-      if (given->text.empty() || !bound_[function].contains(given->text)) continue;
-      changed |= add_value(place_of(function, given->text), {given->child("value")});
-    }
-  }
-  return changed;
+  const Node* module = scope->is(Kind::module) ? scope : module_of(scope);
+  const int found = place_of(module, name);
+  return found >= 0 ? found : star_place(module, name);
 }
 
 void Names::collect_mentions() {
@@ -324,35 +145,45 @@ void Names::collect_mentions() {
 
 int Names::place(const Node* expression) const {
   if (expression == nullptr) return -1;
-  if (expression->is(Kind::name)) {
-    int& known = name_places_[expression->number];
-    if (known == kUnknown) known = resolve(expression, expression->text);
-    return known;
-  }
-  if (expression->is(Kind::arg)) return place_of(scope_of(expression), expression->text);
-  if (expression->is(Kind::alias)) {
-    const auto found = alias_places_.find(expression);
-    return found == alias_places_.end() ? -1 : found->second;
-  }
-  if (expression->is(Kind::attribute)) {
-    if (modules_.size() > 1) {
-      const std::string path = module_path(expression->child("value"));
-      const Node* module = path.empty() ? nullptr : own_module(path);
-      if (module != nullptr) {
-        const int found = place_of(module, expression->text);
-        return found >= 0 ? found : star_place(module, expression->text);
-      }
+  if (!expression->is(Kind::name) && !expression->is(Kind::attribute) && !expression->is(Kind::subscript))
+    return find_place(expression);
+  int& known = places_by_node_[expression->number];
+  if (known != kUnknown) return known;
+  // Whose attribute it is may be told otherwise while names are still bound, or on the way around a circle.
+  const bool is_sure = expression->is(Kind::name) || (is_bound_ && in_progress_.empty() && depth_ < kShallow);
+  const int found = find_place(expression);
+  if (is_sure) known = found;
+  return found;
+}
+
+int Names::find_place(const Node* expression) const {
+  switch (expression->kind) {
+    case Kind::name: return resolve(expression, expression->text);
+    case Kind::arg: return place_of(scope_of(expression), expression->text);
+    case Kind::alias: {
+      const auto found = alias_places_.find(expression);
+      return found == alias_places_.end() ? -1 : found->second;
     }
-    const Node* owner = owner_class(expression->child("value"));
-    return owner == nullptr ? -1 : place_of(root_class(owner), "." + expression->text);
-  }
-  if (expression->is(Kind::subscript)) {
-    const Node* key = expression->child("slice");
-    const int table = place(expression->child("value"));
-    if (table >= 0 && key != nullptr && key->is_string())
+    case Kind::attribute: {
+      if (modules_.size() > 1) {
+        const std::string path = module_path(expression->child("value"));
+        const Node* module = path.empty() ? nullptr : own_module(path);
+        if (module != nullptr) {
+          const int found = place_of(module, expression->text);
+          return found >= 0 ? found : star_place(module, expression->text);
+        }
+      }
+      const Node* owner = owner_class(expression->child("value"));
+      return owner == nullptr ? -1 : place_of(root_class(owner), "." + expression->text);
+    }
+    case Kind::subscript: {
+      const Node* key = expression->child("slice");
+      const int table = place(expression->child("value"));
+      if (table < 0 || key == nullptr || !key->is_string()) return -1;
       return place_of(scope(table), name(table) + "[" + key->text + "]");
+    }
+    default: return -1;
   }
-  return -1;
 }
 
 const Node* Names::root_class(const Node* class_def) const {
@@ -368,12 +199,17 @@ const Node* Names::root_class(const Node* class_def) const {
   return class_def;
 }
 
+const std::vector<const Node*>& Names::calls_of(const Node* function) const {
+  const auto found = callers_.find(function);
+  return found == callers_.end() ? kNoNodes : found->second;
+}
+
 const std::vector<Value>& Names::values(int place) const {
   return place < 0 ? kNoValues : places_[static_cast<size_t>(place)].values;
 }
 
-std::vector<const Node*> Names::mentions(int place) const {
-  return place < 0 ? std::vector<const Node*>() : places_[static_cast<size_t>(place)].mentions;
+const std::vector<const Node*>& Names::mentions(int place) const {
+  return place < 0 ? kNoNodes : places_[static_cast<size_t>(place)].mentions;
 }
 
 bool Names::is_parameter(int place) const {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -36,7 +38,7 @@ class Names {
   int place(const Node* expression) const;
   const std::vector<Value>& values(int place) const;
   /// Every name, attribute and subscript that stands for the place, in the order of the source.
-  std::vector<const Node*> mentions(int place) const;
+  const std::vector<const Node*>& mentions(int place) const;
   /// The function, class or module that a variable belongs to; of an attribute its class.
   const Node* scope(int place) const { return places_[static_cast<size_t>(place)].scope; }
   const std::string& name(int place) const { return places_[static_cast<size_t>(place)].name; }
@@ -60,7 +62,7 @@ class Names {
   /// constants; for `self` the class. `part` chooses from tuples.
   std::vector<const Node*> origins(const Node* expression, int part = -1) const;
   /// All calls of a function of this file.
-  std::vector<const Node*> calls_of(const Node* function) const;
+  const std::vector<const Node*>& calls_of(const Node* function) const;
   const std::vector<const Node*>& calls() const { return calls_; }
   /// Every import of the file: its qualified module name and statement.
   const std::vector<std::pair<std::string, const Node*>>& imports() const { return imports_; }
@@ -87,7 +89,8 @@ class Names {
     std::vector<Value> values;
     std::vector<const Node*> mentions;
     std::string imported;
-    std::string module;  ///< a module of the program: its path without ending
+    std::string module;   ///< a module of the program: its path without ending
+    int times_bound = 0;  ///< statements that bind the variable
   };
   /// `from module import name`, of a file of the program; what it stands for is settled when all files are read.
   struct Import {
@@ -97,9 +100,11 @@ class Names {
     const Node* module = nullptr;
   };
 
-  int place_of(const Node* scope, const std::string& name) const;
+  int place_of(const Node* scope, std::string_view name) const;
   int make_place(const Node* scope, const std::string& name);
-  const Node* scope_of(const Node* node) const;
+  const Node* scope_of(const Node* node) const { return scopes_[node->number]; }
+  void find_scopes();
+  int find_place(const Node* expression) const;
   int resolve(const Node* at, const std::string& name) const;
   const Node* owner_class(const Node* expression) const;
   const Node* root_class(const Node* class_def) const;
@@ -110,13 +115,15 @@ class Names {
   const Node* own_module(const std::string& path) const;
   bool is_own_module(const std::string& path) const;
   std::string module_path(const Node* expression) const;
-  int star_place(const Node* module, const std::string& name) const;
+  int star_place(const Node* module, std::string_view name) const;
   void bind_target(const Node* target, const Value& value);
   void bind_assignments();
   void bind_statement(const Node& node);
   bool bind_arguments();
   bool add_value(int place, const Value& value);
   void collect_mentions();
+  std::vector<int> entries_of(int table) const;
+  std::vector<const Node*> entry_origins(const Node* subscript) const;
   std::vector<const Node*> place_origins(int place, int part) const;
   std::vector<const Node*> return_origins(const Node* function, int part) const;
   void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
@@ -124,9 +131,17 @@ class Names {
   std::string find_callee(const Node* call) const;
 
   const Tree& tree_;
-  std::vector<Place> places_;
-  std::map<std::pair<const Node*, std::string>, int> by_name_;
-  std::unordered_map<const Node*, std::unordered_set<std::string>> bound_;
+  std::vector<const Node*>
+      scopes_;  // by the number of a node: the function, class or module whose variables it sees
+  std::deque<Place> places_;  // whose names by_name_ looks at
+  using ScopedName = std::pair<const Node*, std::string_view>;
+  struct HashName {
+    size_t operator()(const ScopedName& one) const {
+      return std::hash<std::string_view>()(one.second) ^ (reinterpret_cast<uintptr_t>(one.first) * 31);
+    }
+  };
+  std::unordered_map<ScopedName, int, HashName> by_name_;
+  std::vector<int> entries_;  // places that are entries of tables: `table[key]`
   std::unordered_map<const Node*, std::unordered_set<std::string>> global_;
   std::vector<const Node*> calls_;
   bool has_call_methods_ = false;  ///< a class of the program defines __call__
@@ -135,7 +150,6 @@ class Names {
   std::vector<std::pair<const Node*, std::string>> star_imports_;              // by module
   std::vector<std::pair<const Node*, const Node*>> own_star_imports_;  // importing and imported module
   std::vector<Import> own_imports_;
-  std::map<std::pair<const Node*, std::string>, int> times_bound_;
   std::unordered_map<const Node*, int> alias_places_;
   std::map<std::string, const Node*> modules_;  // of the program, by the paths of their files
   std::unordered_map<const Node*, std::vector<const Node*>> callers_;
@@ -156,7 +170,8 @@ class Names {
   mutable std::vector<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;
-  mutable std::vector<int> name_places_;  ///< by the number of a node: what a name resolves to
+  mutable std::vector<int> places_by_node_;
+  bool is_bound_ = false;  ///< every value has reached the places that it can
   mutable std::unordered_map<const Node*, std::string> callees_;
 };
 

@@ -44,10 +44,9 @@ bool Names::bind_own_import(const Node& statement, const Node* alias, const Node
       for (size_t i = 0; i < deeper; ++i) stands_for = stands_for.substr(0, stands_for.rfind('/'));
     }
     if (from && stands_for.empty() && module == nullptr) return false;
-    bound_[scope].insert(name);
     names_in_[module_of(&statement)].insert(name);
-    ++times_bound_[{scope, name}];
     const int where = make_place(scope, name);
+    ++places_[static_cast<size_t>(where)].times_bound;
     if (!stands_for.empty()) {
       places_[static_cast<size_t>(where)].module = stands_for;
     } else {
@@ -66,15 +65,16 @@ void Names::link_imports() {
     if (target < 0) target = star_place(one.module, one.alias->text);
     if (target < 0) continue;  // made while the program runs
     alias_places_[one.alias] = target;
-    if (times_bound_[{one.scope, one.name}] == 1) {
+    const int own = place_of(one.scope, one.name);
+    if (places_[static_cast<size_t>(own)].times_bound == 1) {
       by_name_[{one.scope, one.name}] = target;
     } else {
-      add_value(place_of(one.scope, one.name), {one.alias});
+      add_value(own, {one.alias});
     }
   }
 }
 
-int Names::star_place(const Node* module, const std::string& name) const {
+int Names::star_place(const Node* module, std::string_view name) const {
   for (const auto& [importer, imported] : own_star_imports_) {
     if (importer != module || imported == module) continue;
     const int found = place_of(imported, name);

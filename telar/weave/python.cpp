@@ -5,11 +5,14 @@
 
 #include <Python.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <unordered_map>
 
 #include "telar/core/error.h"
+#include "telar/weave/source_text.h"
 
 namespace telar::weave {
 
@@ -43,7 +46,7 @@ void start() {
 
 std::string text_of(PyObject* object) {
   if (object == nullptr || object == Py_None) return {};
-  const Ref text(PyObject_Str(object));
+  const Ref text(PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_Str(object));
   Py_ssize_t size = 0;
   const char* bytes = text ? PyUnicode_AsUTF8AndSize(text.get(), &size) : nullptr;
   if (bytes == nullptr) {
@@ -100,39 +103,6 @@ Error raised(const std::string& file) {
   return user_error("{}\n{}: {}", report, name, attribute_text(value, "msg"));
 }
 
-bool is_cookie_character(char c) {
-  return c == '-' || c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-         (c >= 'A' && c <= 'Z');
-}
-
-/// The encoding that one of the first two lines names (PEP 263: `# -*- coding: latin-1 -*-`); empty when none does.
-std::string declared_encoding(std::string_view bytes) {
-  for (int line = 0; line < 2 && !bytes.empty(); ++line) {
-    const size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
-    const std::string_view text = bytes.substr(0, end);
-    const size_t first = text.find_first_not_of(" \t\f");
-    if (first != std::string_view::npos && text[first] != '#') return {};
-    size_t at = first == std::string_view::npos ? first : text.find("coding", first);
-    if (at != std::string_view::npos) at += 6;
-    if (at < text.size() && (text[at] == ':' || text[at] == '=')) {
-      do ++at;
-      while (at < text.size() && (text[at] == ' ' || text[at] == '\t'));
-      size_t stop = at;
-      while (stop < text.size() && is_cookie_character(text[stop])) ++stop;
-      if (stop > at) return std::string(text.substr(at, stop - at));
-    }
-    bytes.remove_prefix(end);
-    if (bytes.starts_with("\r\n")) bytes.remove_prefix(1);
-    if (!bytes.empty()) bytes.remove_prefix(1);
-  }
-  return {};
-}
-
-bool is_utf8(std::string name) {
-  for (char& c : name) c = c == '_' ? '-' : static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return name == "utf-8" || name == "utf8" || name == "utf-8-sig" || name.starts_with("utf-8-");
-}
-
 bool is_a(PyObject* object, std::string_view kind) {
   const std::string_view full = Py_TYPE(object)->tp_name;
   return full.substr(full.rfind('.') + 1) == kind;
@@ -147,107 +117,142 @@ bool is_main_guard(PyObject* statement) {
   return left && is_a(left.get(), "Name") && attribute_text(left.get(), "id") == "__name__";
 }
 
-/// Copies a tree of Python's into ours.
+/// Where a node begins and ends, as Python's classes call it.
+constexpr std::array<std::string_view, 4> kPlaces = {"lineno", "col_offset", "end_lineno", "end_col_offset"};
+constexpr size_t kMostFields = 8;  // of a node: a function and its arguments have 7
+
+/// Copies trees of Python's into ours.
 class Copy {
  public:
-  /// `first_line`: of the file within the tree. Of a file that is imported what it does as a script is left out.
-  Copy(Tree& tree, int first_line, bool is_imported)
-      : tree_(tree), lines_before_(first_line - 1), is_imported_(is_imported) {}
+  explicit Copy(Tree& tree) : tree_(tree) {}
 
+  /// Adds the statements of a module, which is a piece of one of the tree's files, to those of `root`. `first_line`: of the piece, within
+  /// the tree. Of a file that is imported what it does as a script is left out.
+  void statements(PyObject* module, int first_line, bool is_imported, Node& root, std::vector<Node*>& found) {
+    lines_before_ = first_line - 1;
+    const Ref body(PyObject_GetAttrString(module, "body"));
+    for (Py_ssize_t i = 0; body && i < PyList_Size(body.get()); ++i) {
+      PyObject* statement = PyList_GetItem(body.get(), i);
+      if (!is_imported || !is_main_guard(statement)) found.push_back(below(root, "body", statement));
+    }
+  }
+
+ private:
   Node* node(PyObject* object, bool inside_fstring) {
     const Shape& shape = shape_of(Py_TYPE(object));
     Node* copy = tree_.add(shape.kind);
     copy->inside_fstring = inside_fstring;
-    place(object, shape, *copy);
-    for (const auto& [field, name] : shape.fields) {
-      const Ref value(PyObject_GetAttr(object, field));
-      if (!value) {
-        PyErr_Clear();
-        continue;
+    // The attributes lie in the object's dictionary in the order of the class's fields, then lines and columns: they are
+    // gone through, not looked up.
+    const Ref attributes(PyObject_GenericGetDict(object, nullptr));
+    if (!attributes) throw raised("a syntax tree");
+    std::array<Field, kMostFields> fields;
+    size_t used = 0;
+    Py_ssize_t at = 0;
+    PyObject* name = nullptr;
+    PyObject* value = nullptr;
+    std::array<int, 4> place{};
+    auto expected = shape.fields.begin();
+    while (PyDict_Next(attributes.get(), &at, &name, &value) != 0) {
+      if (expected == shape.fields.end() || expected->python_name != name) {
+        expected = std::find_if(shape.fields.begin(), shape.fields.end(), [&](const Attribute& one) {
+          return PyUnicode_Compare(one.python_name, name) == 0;
+        });
       }
-      add(*copy, name, value.get());
+      if (expected == shape.fields.end()) continue;
+      if (expected->place >= 0) {
+        place[static_cast<size_t>(expected->place)] = static_cast<int>(PyLong_AsLong(value));
+      } else {
+        const Nodes below = add(*copy, expected->name, value);
+        if (!below.empty()) fields.at(used++) = {key_of(expected->name), below};
+      }
+      ++expected;
+    }
+    const std::span<Field> kept = tree_.make_room<Field>(used);
+    std::copy_n(fields.begin(), used, kept.begin());
+    copy->fields = kept;
+    if (shape.has_place) {
+      copy->line = lines_before_ + place[0];
+      copy->begin = tree_.offset(copy->line, place[1]);
+      copy->end = tree_.offset(lines_before_ + place[2], place[3]);
     }
     return copy;
   }
 
- private:
+  /// An entry of the dictionary of a class's objects.
+  struct Attribute {
+    PyObject* python_name = nullptr;  // borrowed: interned by Python
+    std::string_view name;            // of a field; "ctx": whether it is assigned
+    int place = -1;                   // of a line or column: which
+  };
   struct Shape {
     Kind kind = Kind::other;
     bool has_place = false;
-    std::vector<std::pair<PyObject*, std::string_view>> fields;  // names borrowed from the type
+    std::vector<Attribute> fields;
   };
 
   /// The kind and fields of a class of `ast`, asked for once.
   const Shape& shape_of(PyTypeObject* type) {
     const auto [at, is_new] = shapes_.try_emplace(type);
-    if (!is_new) return at->second;
+    Shape& shape = at->second;
+    if (!is_new) return shape;
     const std::string_view full = type->tp_name;
-    at->second.kind = kind_of(full.substr(full.rfind('.') + 1));
-    const Ref attributes(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "_attributes"));
-    at->second.has_place = attributes && PyTuple_Size(attributes.get()) > 0;
-    const Ref fields(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "_fields"));
-    for (Py_ssize_t i = 0; fields && i < PyTuple_Size(fields.get()); ++i) {
-      PyObject* name = PyTuple_GetItem(fields.get(), i);
-      const std::string text = text_of(name);
-      if (text == "ctx" || text == "type_comment" || text == "type_ignores") {
-        if (text == "ctx") at->second.fields.emplace_back(name, "ctx");
-        continue;
+    shape.kind = kind_of(full.substr(full.rfind('.') + 1));
+    for (const char* const names : {"_fields", "_attributes"}) {
+      const Ref listed(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), names));
+      for (Py_ssize_t i = 0; listed && i < PyTuple_Size(listed.get()); ++i) {
+        PyObject* name = PyTuple_GetItem(listed.get(), i);
+        const std::string text = text_of(name);
+        const auto place = std::find(kPlaces.begin(), kPlaces.end(), text);
+        // `kind` is the u of u"text".
+        if (text == "type_comment" || text == "type_ignores" || text == "kind") continue;
+        shape.has_place = shape.has_place || place != kPlaces.end();
+        shape.fields.push_back({name, tree_.intern(text),
+                                place == kPlaces.end() ? -1 : static_cast<int>(place - kPlaces.begin())});
       }
-      at->second.fields.emplace_back(name, tree_.intern(text));
     }
-    return at->second;
+    return shape;
   }
 
-  void place(PyObject* object, const Shape& shape, Node& copy) const {
-    if (!shape.has_place) return;
-    const auto number = [&](const Ref& name) {
-      const Ref value(PyObject_GetAttr(object, name.get()));
-      return value ? static_cast<int>(PyLong_AsLong(value.get())) : 0;
-    };
-    copy.line = lines_before_ + number(line_);
-    copy.begin = tree_.offset(copy.line, number(column_));
-    copy.end = tree_.offset(lines_before_ + number(end_line_), number(end_column_));
-  }
-
-  void add(Node& copy, std::string_view name, PyObject* value) {
+  /// What the field `name` says of a node, or the nodes below it under that name.
+  Nodes add(Node& copy, std::string_view name, PyObject* value) {
     if (name == "ctx") {
       copy.store = std::string_view(Py_TYPE(value)->tp_name).find("Load") == std::string_view::npos;
     } else if (copy.kind == Kind::constant && name == "value") {
       constant(copy, value);
     } else if (PyList_Check(value)) {
-      list(copy, name, value);
+      return list(copy, name, value);
     } else if (PyUnicode_Check(value)) {
       (name == "asname" ? copy.as_name : copy.text) = text_of(value);
     } else if (PyLong_Check(value)) {
       if (name == "level") copy.level = static_cast<int>(PyLong_AsLong(value));
     } else if (value != Py_None) {
-      attach(copy, name, value);
+      const std::span<Node*> one = tree_.make_room<Node*>(1);
+      one[0] = below(copy, name, value);
+      return one;
     }
+    return {};
   }
 
-  void list(Node& copy, std::string_view name, PyObject* values) {
-    const Py_ssize_t size = PyList_Size(values);
-    if (size > 0 && PyUnicode_Check(PyList_GetItem(values, 0))) {
-      for (Py_ssize_t i = 0; i < size; ++i) copy.global_names.push_back(text_of(PyList_GetItem(values, i)));
-      return;
+  Nodes list(Node& copy, std::string_view name, PyObject* values) {
+    const auto size = static_cast<size_t>(PyList_Size(values));
+    const auto at = [&](size_t i) { return PyList_GetItem(values, static_cast<Py_ssize_t>(i)); };
+    if (size > 0 && PyUnicode_Check(at(0))) {
+      for (size_t i = 0; i < size; ++i) copy.global_names.push_back(text_of(at(i)));
+      return {};
     }
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      PyObject* value = PyList_GetItem(values, i);
-      if (is_imported_ && copy.is(Kind::module) && is_main_guard(value)) continue;
-      attach(copy, name, value);
-    }
+    const std::span<Node*> nodes = tree_.make_room<Node*>(size);
+    for (size_t i = 0; i < size; ++i) nodes[i] = below(copy, name, at(i));
+    return nodes;
   }
 
-  void attach(Node& copy, std::string_view name, PyObject* value) {
-    Node* below = nullptr;
-    if (value != Py_None) {
-      below = node(value, copy.inside_fstring || copy.kind == Kind::joined_str);
-      below->parent = &copy;
-      below->role = name;
-    }
-    const uint64_t key = key_of(name);
-    if (copy.fields.empty() || copy.fields.back().key != key) copy.fields.push_back({key, {}});
-    copy.fields.back().nodes.push_back(below);
+  /// A node's child; null for None, what is absent in a list.
+  Node* below(Node& copy, std::string_view name, PyObject* value) {
+    if (value == Py_None) return nullptr;
+    Node* child = node(value, copy.inside_fstring || copy.kind == Kind::joined_str);
+    child->parent = &copy;
+    child->role = name;
+    return child;
   }
 
   static void constant(Node& copy, PyObject* value) {
@@ -262,12 +267,7 @@ class Copy {
   }
 
   Tree& tree_;
-  int lines_before_;
-  bool is_imported_;
-  Ref line_{PyUnicode_InternFromString("lineno")};
-  Ref column_{PyUnicode_InternFromString("col_offset")};
-  Ref end_line_{PyUnicode_InternFromString("end_lineno")};
-  Ref end_column_{PyUnicode_InternFromString("end_col_offset")};
+  int lines_before_ = 0;
   std::unordered_map<PyTypeObject*, Shape> shapes_;
 };
 
@@ -325,7 +325,7 @@ std::string encode(const std::string& file, const SourceText& source) {
 
 namespace {
 
-/// Python's own tree, or nothing when the text is no program and Python has raised why.
+/// Python's own tree; null when the text is no program and Python has raised why.
 Ref syntax(const std::string& file, const std::string& text) {
   start();
   PyCompilerFlags flags{};
@@ -338,36 +338,72 @@ Ref syntax(const std::string& file, const std::string& text) {
     const Ref ignore(PyUnicode_FromString("ignore"));
     PyList_Append(warnings, ignore.get());
   }
-  Ref module(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
-  if (!module) throw raised(file);
-  return module;
+  return Ref(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
+}
+
+/// Reads the files of a tree, in pieces or each as a whole; false when a piece is no program. Throws Error (user) when a whole
+/// file is none.
+bool read(Tree& tree, bool in_pieces) {
+  Copy copy(tree);
+  for (Part& part : tree.parts()) {
+    const std::string_view text = std::string_view(tree.source()).substr(part.begin, part.end - part.begin);
+    part.root = tree.add(Kind::module);
+    part.root->begin = part.begin;
+    part.root->end = part.end;
+    std::vector<Node*> statements;
+    size_t begin = part.begin;
+    for (const std::string_view piece : in_pieces ? pieces(text) : std::vector<std::string_view>{text}) {
+      const Ref module = syntax(part.name, std::string(piece));
+      if (!module && in_pieces) {
+        PyErr_Clear();
+        return false;
+      }
+      if (!module) throw raised(part.name);
+      const bool is_imported = &part != &tree.parts().back();
+      copy.statements(module.get(), tree.line_of(begin), is_imported, *part.root, statements);
+      begin += piece.size();
+    }
+    tree.set_body(*part.root, statements);
+  }
+  return true;
 }
 
 }  // namespace
 
 Tree parse(std::vector<SourceFile> files) {
-  std::vector<Ref> modules;
-  modules.reserve(files.size());
-  for (const SourceFile& file : files) modules.push_back(syntax(file.name, file.text));
-  Tree tree(std::move(files));
-  for (size_t i = 0; i < modules.size(); ++i) {
-    Part& part = tree.parts()[i];
-    part.root = Copy(tree, part.first_line, i + 1 < modules.size()).node(modules[i].get(), false);
-    part.root->begin = part.begin;
-    part.root->end = part.end;
-  }
-  return tree;
+  Tree tree(files);
+  if (read(tree, true)) return tree;
+  Tree whole(std::move(files));
+  read(whole, false);
+  return whole;
 }
 
-void check_syntax(const std::string& file, const std::string& text) {
+namespace {
+
+/// Python's table of the names of a program, which needs its parser but no tree of objects; null when it is none and Python has
+/// raised why.
+Ref table_of_names(const std::string& file, std::string_view text) {
   start();
-  // Python's table of names: it needs the parser, but no tree of objects.
   const Ref module(PyImport_ImportModule("_symtable"));
   const Ref source(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
   const Ref name(PyUnicode_DecodeFSDefault(file.c_str()));
-  if (!module || !source || !name) throw raised(file);
-  const Ref table(PyObject_CallMethod(module.get(), "symtable", "OOs", source.get(), name.get(), "exec"));
-  if (!table) throw raised(file);
+  if (!module || !source || !name) return nullptr;
+  return Ref(PyObject_CallMethod(module.get(), "symtable", "OOs", source.get(), name.get(), "exec"));
+}
+
+}  // namespace
+
+void check_syntax(const std::string& file, const std::string& text) {
+  if (!table_of_names(file, text)) throw raised(file);
+}
+
+bool is_program(const std::string& text) {
+  for (const std::string_view piece : pieces(text)) {
+    if (table_of_names("", piece)) continue;
+    PyErr_Clear();
+    return false;
+  }
+  return true;
 }
 
 }  // namespace telar::weave

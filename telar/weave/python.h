@@ -23,7 +23,9 @@ std::string encode(const std::string& file, const SourceText& source);
 /// The syntax trees, by CPython's own parser, of a script and the files that it imports, the script last. Throws Error (user)
 /// with Python's message, line and caret when one is no program of this Python.
 Tree parse(std::vector<SourceFile> files);
-/// The same without making the tree: whether the text is a program.
+/// The same without making the tree.
 void check_syntax(const std::string& file, const std::string& text);
+/// Whether a text is a program; of one that is, false may be said too, when a line of a string looks like a definition.
+bool is_program(const std::string& text);
 
 }  // namespace telar::weave

@@ -18,11 +18,12 @@ struct Request {
   std::function<std::optional<std::string>(const std::string& path)> read;
   std::string target;  ///< ddp, horovod, tf-distribute; empty: ddp for PyTorch, horovod for Keras
   bool keep_global_batch = false;
-  bool divide_epochs = false;  ///< all samples in each process, epochs divided (Horovod, ddp)
-  int warmup_epochs = 0;       ///< over which the learning rate grows (Horovod, ddp)
-  bool describe = false;       ///< the program as JSON instead of the woven file
-  bool diff = false;           ///< asked for
-  bool colour = false;         ///< of the diff
+  bool divide_epochs = false;     ///< all samples in each process, epochs divided (Horovod, ddp)
+  int warmup_epochs = 0;          ///< over which the learning rate grows (Horovod, ddp)
+  bool share_evaluation = false;  ///< every n-th batch in each process, figures added up (PyTorch)
+  bool describe = false;          ///< the program as JSON instead of the woven file
+  bool diff = false;              ///< asked for
+  bool colour = false;            ///< of the diff
 };
 
 /// A file of a project that was changed.

@@ -138,12 +138,13 @@ const Node* Names::argument(const Node* call, std::string_view name, int positio
     }
   }
   if (position < 0) return nullptr;
-  std::vector<Node*> given = call->list("args");
+  std::vector<Node*> given;
   if (const Node* partial = partial_of(call)) {
-    given = partial->list("args");
-    if (!given.empty()) given.erase(given.begin());
-    given.insert(given.end(), call->list("args").begin(), call->list("args").end());
+    const Nodes first = partial->list("args");
+    if (!first.empty()) given.assign(first.begin() + 1, first.end());
   }
+  const Nodes own = call->list("args");
+  given.insert(given.end(), own.begin(), own.end());
   for (const Node* one : given) {
     if (one->is(Kind::starred)) return nullptr;
   }
@@ -187,7 +188,7 @@ const Node* Names::definition(const Node* expression) const {
     const Node* receiver = expression->child("value");
     if (receiver->is(Kind::call) && qualified(receiver->child("func")) == "super") {
       const Node* own = class_of(expression);
-      for (const Node* base : own != nullptr ? own->list("bases") : std::vector<Node*>()) {
+      for (const Node* base : own != nullptr ? own->list("bases") : Nodes()) {
         const Node* found = definition(base);
         if (found != nullptr && found->is(Kind::class_def) && found != own)
           return method(found, expression->text);
@@ -329,6 +330,32 @@ void Names::call_origins(const Node* call, int part, std::vector<const Node*>& f
   add(found, {call});
 }
 
+/// The entries of a table that have places of their own, in the order of their names.
+std::vector<int> Names::entries_of(int table) const {
+  const std::string prefix = name(table) + "[";
+  std::vector<int> found;
+  for (const int entry : entries_) {
+    if (scope(entry) == scope(table) && name(entry).starts_with(prefix)) found.push_back(entry);
+  }
+  std::sort(found.begin(), found.end(), [&](int a, int b) { return name(a) < name(b); });
+  return found;
+}
+
+/// Where any entry of a table may come from: loaders[phase]. A table can hold what is taken from it: `x = [x[i], x[j]]`.
+std::vector<const Node*> Names::entry_origins(const Node* subscript) const {
+  return answered_once({reinterpret_cast<uintptr_t>(subscript), -1}, [&] {
+    std::vector<const Node*> found;
+    const int table = place(subscript->child("value"));
+    for (const int entry : entries_of(table)) add(found, place_origins(entry, -1));
+    for (const Node* made : place_origins(table, -1)) {
+      if (made->is(Kind::dict_comp)) add(found, origins(made->child("value")));
+      if (!made->is(Kind::list) && !made->is(Kind::tuple)) continue;
+      for (const Node* one : made->list("elts")) add(found, origins(one));
+    }
+    return found;
+  });
+}
+
 std::vector<const Node*> Names::origins(const Node* expression, int part) const {
   const Deeper deeper(depth_);
   std::vector<const Node*> found;
@@ -339,22 +366,10 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
     case Kind::name:
     case Kind::attribute:
     case Kind::subscript: {
-      int where = place(expression);
+      const int where = place(expression);
       if (where >= 0) return place_origins(where, part);
-      // Any entry of a table: loaders[phase].
-      if (expression->is(Kind::subscript) && (where = place(expression->child("value"))) >= 0) {
-        const std::string prefix = name(where) + "[";
-        for (const auto& [key, other] : by_name_) {
-          if (key.first == scope(where) && key.second.starts_with(prefix))
-            add(found, place_origins(other, -1));
-        }
-        for (const Node* table : place_origins(where, -1)) {
-          if (table->is(Kind::dict_comp)) add(found, origins(table->child("value")));
-          if (!table->is(Kind::list) && !table->is(Kind::tuple)) continue;
-          for (const Node* one : table->list("elts")) add(found, origins(one));
-        }
-      }
-      return found;
+      const bool of_table = expression->is(Kind::subscript) && place(expression->child("value")) >= 0;
+      return of_table ? entry_origins(expression) : found;
     }
     case Kind::if_exp:
       add(found, origins(expression->child("body"), part));
@@ -374,11 +389,6 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
     case Kind::call: call_origins(expression, part, found); return found;
     default: return {expression};
   }
-}
-
-std::vector<const Node*> Names::calls_of(const Node* function) const {
-  const auto found = callers_.find(function);
-  return found == callers_.end() ? std::vector<const Node*>() : found->second;
 }
 
 }  // namespace telar::weave

@@ -78,25 +78,11 @@ const std::unordered_map<std::string_view, Kind>& kinds() {
   return table;
 }
 
-const std::vector<Node*> kNone;
-
 }  // namespace
 
 Kind kind_of(std::string_view name) {
   const auto found = kinds().find(name);
   return found == kinds().end() ? Kind::other : found->second;
-}
-
-Node* Node::first(uint64_t key) const {
-  const std::vector<Node*>& nodes = under(key);
-  return nodes.empty() ? nullptr : nodes.front();
-}
-
-const std::vector<Node*>& Node::under(uint64_t key) const {
-  for (const Field& field : fields) {
-    if (field.key == key) return field.nodes;
-  }
-  return kNone;
 }
 
 Tree::Tree(std::vector<SourceFile> files) {
@@ -152,6 +138,15 @@ Node* Tree::add(Kind kind) {
   node.number = number;
   node.kind = kind;
   return &node;
+}
+
+void Tree::set_body(Node& module, const std::vector<Node*>& statements) {
+  if (statements.empty()) return;
+  const std::span<Node*> nodes = make_room<Node*>(statements.size());
+  std::copy(statements.begin(), statements.end(), nodes.begin());
+  const std::span<Field> body = make_room<Field>(1);
+  body[0] = {key_of("body"), nodes};
+  module.fields = body;
 }
 
 std::string_view Tree::intern(std::string_view name) {
@@ -211,8 +206,8 @@ const Node* module_of(const Node* node) {
   return node;
 }
 
-const std::vector<Node*>& block_of(const Node* statement) {
-  return statement->parent == nullptr ? kNone : statement->parent->list(statement->role);
+Nodes block_of(const Node* statement) {
+  return statement->parent == nullptr ? Nodes() : statement->parent->list(statement->role);
 }
 
 bool is_inside(const Node* node, const Node* ancestor) {

@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,9 +102,10 @@ constexpr uint64_t key_of(std::string_view name) {
 
 /// The children that a node has under one name: `body`, `args`, `value`. An absent child in a list (the default that
 /// a keyword-only parameter lacks, the key of `**other` in a dict) is null.
+using Nodes = std::span<Node* const>;
 struct Field {
   uint64_t key = 0;  ///< of its name
-  std::vector<Node*> nodes;
+  Nodes nodes;       ///< in the tree's own memory, as the fields are
 };
 
 /// A node: kind, names, children and the bytes of the source that it covers.
@@ -122,14 +126,22 @@ struct Node {
   std::vector<std::string> global_names;  ///< of `global` and `nonlocal`
   Node* parent = nullptr;
   std::string_view role;  ///< the name of the parent's field that holds it
-  std::vector<Field> fields;
+  std::span<const Field> fields;
 
   /// The child called `name`; null when there is none.
   Node* child(std::string_view name) const { return first(key_of(name)); }
   /// The children called `name`.
-  const std::vector<Node*>& list(std::string_view name) const { return under(key_of(name)); }
-  Node* first(uint64_t key) const;
-  const std::vector<Node*>& under(uint64_t key) const;
+  Nodes list(std::string_view name) const { return under(key_of(name)); }
+  Node* first(uint64_t key) const {
+    const Nodes nodes = under(key);
+    return nodes.empty() ? nullptr : nodes.front();
+  }
+  Nodes under(uint64_t key) const {
+    for (const Field& field : fields) {
+      if (field.key == key) return field.nodes;
+    }
+    return {};
+  }
   bool is(Kind which) const { return kind == which; }
   bool is_function() const { return kind == Kind::function_def || kind == Kind::async_function_def; }
   bool is_statement() const { return kind >= Kind::module && kind <= Kind::delete_; }
@@ -170,6 +182,15 @@ class Tree {
   ~Tree() = default;
 
   Node* add(Kind kind);
+  /// Room for `size` objects that live as long as the tree and need no destructor.
+  template <typename Object>
+  std::span<Object> make_room(size_t size) {
+    Object* const first = std::pmr::polymorphic_allocator<Object>(memory_.get()).allocate(size);
+    std::uninitialized_value_construct_n(first, size);
+    return {first, size};
+  }
+  /// The statements of a module, when all have been read.
+  void set_body(Node& module, const std::vector<Node*>& statements);
   /// One copy of each name of a field.
   std::string_view intern(std::string_view name);
 
@@ -207,6 +228,8 @@ class Tree {
   std::vector<size_t> line_begins_;
   std::deque<Node> nodes_;
   std::deque<std::string> names_;
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>(size_t{1} << 16);
 };
 
 /// Calls `visit(node)` for a node and everything below it, in the order of the source. `visit` returns whether to go
@@ -230,7 +253,7 @@ const Node* class_of(const Node* node);
 /// The module that a node stands in.
 const Node* module_of(const Node* node);
 /// The statements among which a statement stands (its parent's `body`, `orelse`, …).
-const std::vector<Node*>& block_of(const Node* statement);
+Nodes block_of(const Node* statement);
 bool is_inside(const Node* node, const Node* ancestor);
 
 }  // namespace telar::weave

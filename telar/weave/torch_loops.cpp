@@ -57,7 +57,7 @@ std::vector<const Node*> way_out(const Names& names, const Node* loop) {
   for (int steps = 0; steps < 10; ++steps) {
     const Node* function = function_of(way.back());
     if (function == nullptr) break;
-    const auto callers = names.calls_of(function);
+    const auto& callers = names.calls_of(function);
     if (callers.empty() || std::find(way.begin(), way.end(), callers[0]) != way.end()) break;
     way.push_back(callers[0]);
   }

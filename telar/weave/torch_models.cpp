@@ -38,6 +38,11 @@ class Wrapping {
     for (const Node* call : w_.names.calls()) remember(call);
     wrapped_.reserve(w_.program.models.size());
     for (const TorchModel& model : w_.program.models) wrap(model);
+    for (const Wrapped& root : wrapped_) {
+      roots_.try_emplace(root.place, &root);
+      const auto calls = applications(*root.model);
+      appliers_.insert(calls.begin(), calls.end());
+    }
     spread();
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) use(&node);
@@ -154,12 +159,7 @@ class Wrapping {
   /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
-    std::set<const Node*> calls;
-    for (const Node* origin : model.origins) {
-      const auto applied = applied_.find(origin);
-      if (applied != applied_.end()) calls.insert(applied->second.begin(), applied->second.end());
-    }
-    for (const Node* call : calls) {
+    for (const Node* call : applications(model)) {
       for (const TorchLoop& loop : w_.program.loops)
         count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
     }
@@ -174,11 +174,14 @@ class Wrapping {
     for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
   }
 
-  bool applies(const Node* call, const TorchModel& model) const {
-    return std::any_of(model.origins.begin(), model.origins.end(), [&](const Node* origin) {
+  /// The calls of what may be the model.
+  std::set<const Node*> applications(const TorchModel& model) const {
+    std::set<const Node*> calls;
+    for (const Node* origin : model.origins) {
       const auto applied = applied_.find(origin);
-      return applied != applied_.end() && applied->second.contains(call);
-    });
+      if (applied != applied_.end()) calls.insert(applied->second.begin(), applied->second.end());
+    }
+    return calls;
   }
 
   /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
@@ -186,11 +189,11 @@ class Wrapping {
     if (expression == nullptr || depth == 0) return nullptr;
     if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
       const int place = w_.names.place(expression);
-      for (const Wrapped& root : wrapped_) {
-        if (root.place != place) continue;
-        const bool same_function = function_of(expression) == function_of(root.before);
-        const bool earlier = expression->begin < statement_begin(*root.before);
-        return same_function && earlier ? nullptr : &root;
+      if (const auto known = roots_.find(place); known != roots_.end()) {
+        const Node* before = known->second->before;
+        const bool same_function = function_of(expression) == function_of(before);
+        const bool earlier = expression->begin < statement_begin(*before);
+        return same_function && earlier ? nullptr : known->second;
       }
       const auto spread = spread_.find(place);
       return spread == spread_.end() ? nullptr : spread->second;
@@ -247,10 +250,7 @@ class Wrapping {
     }
   }
 
-  bool is_root(int place) const {
-    return std::any_of(wrapped_.begin(), wrapped_.end(),
-                       [&](const Wrapped& root) { return root.place == place; });
-  }
+  bool is_root(int place) const { return roots_.contains(place); }
 
   /// A variable that holds the wrapped model at one time and the bare one at another.
   void check_one_kind(const Node* node) const {
@@ -282,6 +282,9 @@ class Wrapping {
       unwrap(node, "." + parent->text + " is the model's own");
       return;
     }
+    if (parent->is(Kind::call) && node->role == "func" && is_shared_out(parent))
+      return unwrap(
+          node, "the processes have batches of their own here, at which the wrapper would meet the others");
     const bool argument = parent->is(Kind::call) && node->role == "args";
     const bool by_name = parent->is(Kind::keyword) && parent->parent->is(Kind::call);
     if (argument || by_name) {
@@ -301,6 +304,12 @@ class Wrapping {
     }
   }
 
+  bool is_shared_out(const Node* call) const {
+    return std::any_of(w_.program.loops.begin(), w_.program.loops.end(), [&](const TorchLoop& loop) {
+      return is_inside(call, loop.loop) && is_shared_evaluation(w_, loop);
+    });
+  }
+
   void unwrap(const Node* node, const std::string& why) {
     check_one_kind(node);
     if (node->inside_fstring) {
@@ -313,16 +322,13 @@ class Wrapping {
 
   /// A training step that applies the bare model would silently not be averaged.
   void check_forward(const Node* call) const {
-    const Node* function = call->child("func");
-    for (const Wrapped& root : wrapped_) {
-      if (!applies(call, *root.model) || wrapped(function) != nullptr) continue;
-      const Node* owner = class_of(call);
-      if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) continue;
-      if (computes_gradients(w_, call)) {
-        w_.refuse(call,
-                  "this applies the model by another way than the one that its optimizer was given; use one "
-                  "variable for it");
-      }
+    if (!appliers_.contains(call) || wrapped(call->child("func")) != nullptr) return;
+    const Node* owner = class_of(call);
+    if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) return;
+    if (computes_gradients(w_, call)) {
+      w_.refuse(call,
+                "this applies the model by another way than the one that its optimizer was given; use one "
+                "variable for it");
     }
   }
 
@@ -332,6 +338,8 @@ class Wrapping {
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;
+  std::unordered_map<int, const Wrapped*> roots_;  // by place
+  std::unordered_set<const Node*> appliers_;       // calls of a wrapped model, by whatever name
   std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it made
 };
 

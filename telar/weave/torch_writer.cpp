@@ -42,6 +42,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_models(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_metrics(weaving);
+  if (choices.share_evaluation) write_evaluation(weaving);
   const auto calls = [&](std::string_view callee) {
     return [&names, callee](const Node* call) { return names.callee(call) == callee; };
   };

@@ -35,8 +35,11 @@ void write_rates(TorchWeaving& weaving);               // learning rates and sch
 void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
 void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
+void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
 
+/// Whether a loop evaluates, and each process takes every n-th of its batches.
+bool is_shared_evaluation(const TorchWeaving& weaving, const TorchLoop& loop);
 /// Whether a node is run where gradients are computed: in a training loop or a function that one calls, and not under no_grad.
 bool computes_gradients(const TorchWeaving& weaving, const Node* node);
 /// Refuses a method of a wrapped model that applies layers around the wrapper's forward: it would train without averaging.

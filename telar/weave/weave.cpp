@@ -33,7 +33,8 @@ const Node* parallel_already(const Names& names, std::string& by) {
                                                                "colossalai"};
   const auto matches = [&](const std::string& name) {
     for (const std::string_view module : modules) {
-      if (name == module || name.starts_with(std::string(module) + ".")) return true;
+      if (name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.'))
+        return true;
     }
     return name.starts_with("tensorflow.distribute");
   };
@@ -62,6 +63,7 @@ Choices choices_of(const Request& request, Framework framework) {
   choices.keep_global_batch = request.keep_global_batch;
   choices.divide_epochs = request.divide_epochs;
   choices.warmup_epochs = request.warmup_epochs;
+  choices.share_evaluation = request.share_evaluation;
   const bool keras = framework == Framework::keras;
   if (request.target.empty()) {
     choices.target = keras ? Target::horovod : Target::ddp;
@@ -81,6 +83,8 @@ Choices choices_of(const Request& request, Framework framework) {
   if (!keras && choices.target == Target::tf_distribute)
     throw user_error("{} trains with PyTorch, and tf-distribute is for Keras; give --target ddp or horovod",
                      request.file);
+  if (keras && choices.share_evaluation)
+    throw user_error("--evaluation shared is for PyTorch's loops, and {} trains with Keras", request.file);
   const bool strategy = choices.target == Target::tf_distribute;
   if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
@@ -111,6 +115,17 @@ std::string explained(const Tree& tree, const Edits& edits) {
   return text;
 }
 
+/// What was written must be a program.
+void check_program(const std::string& file, const Edited& edited) {
+  if (is_program(edited.outline)) return;
+  try {
+    check_syntax(file, edited.text);
+  } catch (const Error& error) {
+    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
+                    error.what());
+  }
+}
+
 void write(const Names& names, Framework framework, const Request& request,
            const std::vector<ProjectFile>& files, Reply& reply) {
   Edits edits(names.tree());
@@ -123,17 +138,13 @@ void write(const Names& names, Framework framework, const Request& request,
   } else {
     write_keras(names, read_keras(names), choices, edits);
   }
-  const std::vector<std::string> woven = edits.apply();
+  const std::vector<Edited> woven = edits.apply();
   for (size_t i = 0; i < files.size(); ++i) {
     const ProjectFile& file = files[i];
-    if (woven[i] == file.source.text) continue;
-    try {
-      check_syntax(file.name, woven[i]);
-    } catch (const Error& error) {
-      throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
-                      error.what());
-    }
-    reply.files.push_back({file.path, encode(file.name, {woven[i], file.source.encoding, file.source.mark})});
+    if (woven[i].text == file.source.text) continue;
+    check_program(file.name, woven[i]);
+    reply.files.push_back(
+        {file.path, encode(file.name, {woven[i].text, file.source.encoding, file.source.mark})});
     if (request.diff) reply.diff += unified_diff(file.path, file.bytes, reply.files.back().bytes);
   }
   reply.bytes = reply.files.empty() ? request.bytes : reply.files.back().bytes;

@@ -44,6 +44,14 @@ TEST_F(WeaveInput, TakesAFileOfFiftyThousandLines) {
   EXPECT_TRUE(says(woven.out, "+model = DistributedDataParallel(model)"));
 }
 
+TEST_F(WeaveInput, FollowsATableThatIsMadeOfItsOwnEntries) {
+  const std::string entries = "x = [x[i], x[j], x[k], x[l], x[m]]\n";
+  const CommandResult refused = weave("def turned(x, i, j, k, l, m):\n    " + entries +
+                                      "    x.turn(x[0][i])\n    return x[i].done()\n");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_TRUE(says(refused.err, "no training script"));
+}
+
 TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
   for (const std::string& text :
        {std::string("print 'two'\n"), std::string("# \xff\n"), std::string("def f(:\n"),

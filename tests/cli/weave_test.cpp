@@ -42,6 +42,13 @@ TEST_F(Weave, KeepsLineEndsMarksAndEncodings) {
   EXPECT_TRUE(says(telar("weave latin.py").out, "# ni\xf1o\n"));
 }
 
+TEST_F(Weave, TheUBeforeAStringIsNoPartOfIt) {
+  const CommandResult woven =
+      weave(script_ + "with open(\"log.txt\", u\"w\") as log:\n    log.write(\"done\")\n");
+  EXPECT_TRUE(says(woven.out, "open(\"log.txt\" if dist.get_rank() == 0 else os.devnull, u\"w\")"))
+      << woven.out;
+}
+
 TEST_F(Weave, AListOfAllProcessesIsNotDividedByTheBatchesOfOne) {
   const auto script = [](const std::string& mean) {
     return "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"

@@ -5,10 +5,12 @@
 
 For every target that a script can be woven for: the output parses; weaving it again changes nothing; --diff applied to the
 script gives it; and it is the text in golden/TARGET/SCRIPT.py beside the scripts, of a project (a script in a folder of
-projects/) its diff. With UPDATE=1 in the environment these texts are written anew, to be read before they are committed.
+projects/) its diff. The diff of the first script is coloured on a terminal. With UPDATE=1 in the environment these texts are written anew, to be read before they are committed.
 """
 import ast
 import os
+import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -53,10 +55,41 @@ def check(telar, script, target, folder):
     return complaints
 
 
+def shown_on_a_terminal(command):
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(command, stdout=end)
+    os.close(end)
+    text = b""
+    try:
+        while part := os.read(terminal, 65536):
+            text += part
+    except OSError:  # so Linux says that nobody writes any more
+        pass
+    os.close(terminal)
+    process.wait()
+    return text.decode().replace("\r\n", "\n")
+
+
+def complaints_of_colours(telar, script):
+    """On a terminal --diff is coloured, and otherwise the same."""
+    command = [telar, "weave", "--diff", script]
+    coloured = shown_on_a_terminal(command)
+    plain = subprocess.run(command, capture_output=True, text=True).stdout
+    complaints = []
+    if re.sub(r"\x1b\[\d*m", "", coloured) != plain:
+        complaints.append("on a terminal --diff shows something else")
+    if "\n\x1b[32m+" not in coloured or "\n\x1b[31m-" not in coloured or "\x1b" in plain:
+        complaints.append("--diff is not green and red on a terminal, and plain elsewhere")
+    return complaints
+
+
 def main():
     telar, scripts = os.path.abspath(sys.argv[1]), [os.path.abspath(one) for one in sys.argv[2:]]
-    failed = 0
-    count = 0
+    count = 1
+    complaints = complaints_of_colours(telar, scripts[0])
+    for complaint in complaints:
+        print("FAILED %s: %s" % (name_of(scripts[0]), complaint))
+    failed = int(bool(complaints))
     for script in scripts:
         for target in TARGETS:
             with tempfile.TemporaryDirectory() as folder:

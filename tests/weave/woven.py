@@ -38,6 +38,26 @@ def options_of(source):
     return " ".join(re.findall(r"^# weave with: (.*)$", source, re.M)).split()
 
 
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+
+
+def last_figures(text):
+    """The last printed line that has a figure with decimals: the loss or accuracy at the end."""
+    lines = [line for line in text.splitlines() if re.search(r"\d\.\d", line)]
+    return lines[-1] if lines else ""
+
+
+def noise_complaints(expected, printed):
+    """Whether two programs that cannot be equal end alike: the same words, and figures that other noise, other samples or other
+    statistics of a batch may make."""
+    ends = [last_figures(expected), last_figures(printed)]
+    words = [NUMBER.sub("#", end).split() for end in ends]
+    figures = [[float(number) for number in NUMBER.findall(end) if "." in number] for end in ends]
+    if words[0] == words[1] and all(abs(a - b) <= 0.15 * max(1.0, abs(a)) for a, b in zip(*figures)):
+        return []
+    return ["ends with %r, the original with %r" % (ends[1], ends[0])]
+
+
 def text_complaints(telar, asked, script, woven, folder):
     """Whether weaving twice changes something, and --diff applied to the input gives the output."""
     complaints = []
