@@ -36,6 +36,7 @@ struct Options {
   bool memory = false;
   bool profile = false;
   bool no_limit = false;
+  bool winograd = false;
 };
 
 void print(const nlohmann::ordered_json& record, bool json) {
@@ -105,6 +106,9 @@ void run(const Options& options) {
   Workload workload = make_workload(options.workload);
   const int64_t batch = workload.options.batch * options.replicas;  // the same batch for each replica
   workload.options.batch = batch;
+  if (options.winograd && workload.options.precision != Precision::f32)
+    throw user_error("--winograd is for f32, and {} computes in bf16", options.workload);
+  if (options.winograd) workload.options.convolution = Convolution::winograd;
   const uint64_t before = peak_memory_bytes();
   auto session = make_session(workload, options.replicas, options.threads);
   const Samples samples(workload, batch);
@@ -138,11 +142,12 @@ void run(const Options& options) {
           options.json);
     return;
   }
+  const std::string name = options.workload + (options.winograd ? "_winograd" : "");
   const Times times = time_calls(options.seconds, step);
   nlohmann::ordered_json record{
       {"kind", "step"},
       {"framework", "telar"},
-      {"workload", options.workload},
+      {"workload", name},
       {"setting", fmt::format("{} × {} threads", options.replicas, options.threads)},
       {"reps", times.milliseconds.size()},
       {"median_ms", times.median()},
@@ -171,6 +176,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "at least so long, and at least 10 steps");
   app.add_option("--threads", options.threads, "of each replica");
   app.add_option("--replicas", options.replicas, "with more than 1: mirrored, the same batch for each");
+  app.add_flag("--winograd", options.winograd,
+               "convolutions by Winograd's algorithm where it pays; the limit stays that of direct ones");
   app.add_flag("--json", options.json, "JSON, one object a line");
   app.add_flag("--memory", options.memory, "the peak memory of a few steps in place of times");
   app.add_flag("--profile", options.profile, "the time of each operation");

@@ -20,4 +20,7 @@ Limit measure_limit(const TrainingStep& step, double seconds);
 /// 3 calls.
 Times time_alone(const Graph& graph, double seconds);
 
+/// The first convolution of the graph, and the sum of its results by oneDNN's reduction.
+Times time_summed(const Graph& graph, double seconds);
+
 }  // namespace telar::bench

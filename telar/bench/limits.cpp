@@ -4,18 +4,22 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "telar/bench/crew.h"
 #include "telar/bench/graph_run.h"
 #include "telar/bench/products.h"
+#include "telar/bench/result.h"
 #include "telar/bench/timing.h"
 #include "telar/core/buffer.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/activity.h"
 #include "telar/observe/hardware.h"
 
 namespace telar::bench {
@@ -100,7 +104,8 @@ std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
                       number("bf16_operations"),
                       number("memory_bytes"),
                       number("all_reduce_bytes"),
-                      number("cache_bytes")};
+                      number("cache_bytes"),
+                      number("others")};
   if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
     return std::nullopt;
   return limits;
@@ -113,18 +118,36 @@ double Limits::milliseconds(DType dtype, double work, double bytes) const {
 }
 
 Limits measure_limits(int threads) {
-  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0, 0};
+  const OthersActivity others;
+  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0, 0, 0};
   limits.memory_bytes = copy_rate();
   limits.all_reduce_bytes = all_reduce_rate(threads);
   limits.cache_bytes = static_cast<double>(last_level_bytes());
+  limits.others = others.processors();
   return limits;
 }
 
-Limits known_limits(int threads) {
+bool machine_is_quiet() {
+  const OthersActivity others;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  return others.processors() <= kQuiet;
+}
+
+Limits known_limits(int threads, const std::function<bool()>& quiet) {
   const nlohmann::json kept = read_kept();
   if (const auto found = kept.find(key_of(threads)); found != kept.end() && found->is_object())
-    if (const auto limits = limits_of(*found, threads)) return *limits;
+    if (const auto limits = limits_of(*found, threads); limits && (limits->others <= kQuiet || !quiet()))
+      return *limits;
   return renewed_limits(threads);
+}
+
+std::string busy_text(const Limits& limits) {
+  if (limits.others <= kQuiet) return {};
+  return fmt::format(
+      "The limits of {} threads were measured while others kept {:.1f} processors busy: this machine can do "
+      "more. "
+      "They are measured again when it is found quiet, or by telar bench limits.",
+      limits.threads, limits.others);
 }
 
 Limits renewed_limits(int threads) {
@@ -135,11 +158,10 @@ Limits renewed_limits(int threads) {
 
 void keep_limits(const Limits& limits) {
   nlohmann::json kept = read_kept();
-  kept[key_of(limits.threads)] = {{"f32_operations", limits.f32_operations},
-                                  {"bf16_operations", limits.bf16_operations},
-                                  {"memory_bytes", limits.memory_bytes},
-                                  {"all_reduce_bytes", limits.all_reduce_bytes},
-                                  {"cache_bytes", limits.cache_bytes}};
+  kept[key_of(limits.threads)] = {
+      {"f32_operations", limits.f32_operations}, {"bf16_operations", limits.bf16_operations},
+      {"memory_bytes", limits.memory_bytes},     {"all_reduce_bytes", limits.all_reduce_bytes},
+      {"cache_bytes", limits.cache_bytes},       {"others", limits.others}};
   std::filesystem::create_directories(limits_file().parent_path());
   write_file(limits_file(), kept.dump(2) + "\n");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "telar/core/dtype.h"
@@ -16,7 +17,8 @@ struct Limits {
   double memory_bytes = 0;      ///< per second: read and written by a copy that no cache holds
   double all_reduce_bytes = 0;  ///< per second: gradients summed between that many threads; 0 with one
   double cache_bytes =
-      0;  ///< of the last-level caches together: what repetitions find there comes from no memory
+      0;              ///< of the last-level caches together: what repetitions find there comes from no memory
+  double others = 0;  ///< processors that others kept busy while this was measured
 
   double operations(DType dtype) const { return dtype == DType::bf16 ? bf16_operations : f32_operations; }
   /// Milliseconds that work of so many operations and bytes takes at least, repetition after repetition.
@@ -26,11 +28,16 @@ struct Limits {
 /// Takes some seconds.
 Limits measure_limits(int threads);
 
+/// Whether others leave the processors alone; looks for 0.3 s.
+bool machine_is_quiet();
+
 /// Limits of this machine (its processor, the libraries, the number of threads) that were measured before; measured now, and kept, when
-/// there are none.
-Limits known_limits(int threads);
+/// there are none, and when those were measured on a busy machine that now is quiet.
+Limits known_limits(int threads, const std::function<bool()>& quiet = machine_is_quiet);
 /// Measures and keeps them, whatever was there.
 Limits renewed_limits(int threads);
+/// "The limits were measured while others kept 1.2 processors busy …"; empty for limits of a quiet machine.
+std::string busy_text(const Limits& limits);
 /// Keeps these as this machine's, with this build's libraries.
 void keep_limits(const Limits& limits);
 

@@ -100,7 +100,7 @@ class Sweep {
         for (const std::string& device : options_.devices) {
           if (options_.stop_requested && options_.stop_requested()) {
             result.remarks.push_back("Stopped before its end: the rows that were measured until then.");
-            watch_.finish(result);
+            finish(result);
             return;
           }
           if (options_.say) options_.say(fmt::format("{} {} {}", size, name_of(dtype), device));
@@ -108,10 +108,16 @@ class Sweep {
         }
       }
     }
-    watch_.finish(result);
+    finish(result);
   }
 
  private:
+  void finish(Result& result) const {
+    watch_.finish(result);
+    for (const auto& [threads, limits] : limits_)
+      if (const std::string text = busy_text(limits); !text.empty()) result.remarks.push_back(text);
+  }
+
   static constexpr double kSuspect = 1.03;
 
   const Limits& limits(int threads) {

@@ -119,10 +119,7 @@ Environment read_environment() {
            {"oneDNN", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)}}};
 }
 
-bool was_busy(const Result& result) {
-  constexpr double kQuiet = 0.1;  // of one processor: what a system does in the background
-  return result.others > kQuiet;
-}
+bool was_busy(const Result& result) { return result.others > kQuiet; }
 
 std::string json_text(const Result& result) {
   nlohmann::ordered_json json = {{"experiment", result.experiment},

@@ -80,6 +80,9 @@ struct Result {
   std::vector<Chart> charts = {};
 };
 
+/// Processors that others may keep busy on a machine that counts as quiet: what a system does in the background.
+inline constexpr double kQuiet = 0.1;
+
 /// True when others kept so much of the machine busy that the figures are in doubt.
 bool was_busy(const Result& result);
 

@@ -85,6 +85,7 @@ class Scaling {
   }
 
   Result run() {
+    if (watch_.planned) watch_.planned(settings_.size());
     const auto start = std::chrono::steady_clock::now();
     size_t number = 0;
     for (Setting& setting : settings_) {

@@ -11,6 +11,8 @@ namespace telar::bench {
 /// Who is told how an experiment that trains goes on; each may be empty.
 struct SweepWatch {
   std::function<bool()> stop_requested;
+  std::function<void(size_t trainings)>
+      planned;  ///< so many; before the first, when nothing can be refused any more
   std::function<void(const std::string& what)> began;      ///< a training: "mirrored 2, round 1"
   std::function<void(const CurvePoint& newest)> progress;  ///< of that training
   std::function<void(const std::string& how)> ended;       ///< what became of it, in words

@@ -74,6 +74,7 @@ int limits_of_machine(const ResultFiles& files) {
     if (threads > 1)
       row.figures.push_back({"all-reduce, gradients", "GB/s", kGiga * limits.all_reduce_bytes});
     result.rows.push_back(row);
+    if (const std::string text = bench::busy_text(limits); !text.empty()) result.remarks.push_back(text);
   }
   result.drawn = "product f32";
   result.remarks.push_back(fmt::format("Kept in {}.", bench::limits_file().string()));

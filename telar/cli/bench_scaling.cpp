@@ -27,17 +27,17 @@ int scaling(ScalingArguments arguments) {
   for (std::string& mixing : options.mixing)
     if (mixing == "by-label") mixing = "by_label";
   options.folder = experiment_folder(arguments.output, "scaling");
-  const size_t trainings =
-      options.workers.size() * options.servers.size() * options.batches.size() * options.mixing.size();
-  std::cerr << fmt::format(
-      "{} trainings until an accuracy of {}, or the job's last epoch; after the first there is an estimate "
-      "of "
-      "the time. Ctrl-C keeps what was measured.\n",
-      trainings, options.target);
   SweepProgress progress;
-  const bench::Result result =
-      bench::measure_scaling(options, watch_sweep(
-                                          progress, [&stop] { return stop.requested(); }, options.folder));
+  bench::SweepWatch watch = watch_sweep(
+      progress, [&stop] { return stop.requested(); }, options.folder);
+  watch.planned = [&options](size_t trainings) {
+    std::cerr << fmt::format(
+        "{} trainings until an accuracy of {}, or the job's last epoch; after the first there is an estimate "
+        "of "
+        "the time. Ctrl-C keeps what was measured.\n",
+        trainings, options.target);
+  };
+  const bench::Result result = bench::measure_scaling(options, watch);
   publish_runs(result, arguments.files, options.folder);
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }

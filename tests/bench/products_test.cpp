@@ -18,7 +18,7 @@ class Products : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("XDG_CACHE_HOME", cache_.path().c_str(), 1);
-    keep_limits({1, 1e15, 1e15, 1e15, 0, 0});
+    keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 0});
   }
   void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
   test::TempFolder cache_;
@@ -77,16 +77,29 @@ TEST_F(Products, WhatCannotBeMeasuredIsSaidAtOnce) {
 }
 
 TEST_F(Products, WhatIsFasterThanItsLimitIsMeasuredAgainWithTheLimit) {
-  keep_limits({1, 1, 1, 1, 0, 0});
+  keep_limits({1, 1, 1, 1, 0, 0, 0});
   measure_matmul(sweep({64}));
   EXPECT_GT(known_limits(1).f32_operations, 1e6);
 }
 
 TEST(Limits, AreOperationsOrWhatNoCacheHolds) {
-  const Limits limits{1, 100, 200, 10, 0, 50};
+  const Limits limits{1, 100, 200, 10, 0, 50, 0};
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::bf16, 300, 40), 1500);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 60), 6000);
+}
+
+TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
+  keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 1.2});
+  const Limits busy = known_limits(1, [] { return false; });
+  EXPECT_EQ(busy.f32_operations, 1e15);
+  EXPECT_NE(busy_text(busy).find("1.2 processors"), std::string::npos) << busy_text(busy);
+  EXPECT_LT(known_limits(1, [] { return true; }).f32_operations, 1e15);
+}
+
+TEST_F(Products, LimitsOfAQuietMachineAreNotMeasuredAgain) {
+  EXPECT_EQ(known_limits(1, [] { return true; }).f32_operations, 1e15);
+  EXPECT_EQ(busy_text(known_limits(1)), "");
 }
 
 TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
@@ -97,7 +110,8 @@ TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
   EXPECT_LT(measured.f32_operations, 1e15);
   EXPECT_GT(measured.memory_bytes, 0);
   EXPECT_EQ(measured.all_reduce_bytes, 0);
-  EXPECT_EQ(known_limits(1).f32_operations, measured.f32_operations);
+  // Whoever was busy meanwhile: found quiet, they would be measured again.
+  EXPECT_EQ(known_limits(1, [] { return false; }).f32_operations, measured.f32_operations);
 }
 
 TEST(BenchResult, AsJsonAndCsv) {
