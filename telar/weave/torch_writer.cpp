@@ -69,8 +69,13 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     } else {
       start = {module + ".init_process_group(\"gloo\")"};
     }
-    finish = {module + ".destroy_process_group()"};
+    // Gloo's threads keep tensors of Python's a little longer than a reduction takes. A process that ends before they let go is
+    // aborted, or waits for ever (one of twelve runs of a short script, with PyTorch 1.13 and 2.11); they do while it waits here.
+    finish = {module + ".barrier()", module + ".destroy_process_group()"};
     edits.explain(0, start[0], "the processes that torchrun starts find each other; each takes one GPU");
+    edits.explain(
+        0, finish[0],
+        "no process ends while the others, or its own threads, are still busy with what they exchanged");
   }
   dialect.write(import, start, finish);
 }

@@ -27,7 +27,7 @@ TEST_F(WeaveInput, TakesALastLineWithoutAnEnd) {
   while (open.ends_with('\n')) open.pop_back();
   const CommandResult woven = weave(open);
   EXPECT_EQ(woven.code, 0) << woven.err;
-  EXPECT_TRUE(woven.out.ends_with("dist.destroy_process_group()"));
+  EXPECT_TRUE(woven.out.ends_with("dist.barrier()\ndist.destroy_process_group()"));
 }
 
 TEST_F(WeaveInput, TakesAFileOfFiftyThousandLines) {

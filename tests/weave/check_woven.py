@@ -19,6 +19,7 @@ A script says in a comment what cannot be equal: `# not equal: reason` (batch no
 and what weave refuses for Horovod: `# not for horovod: reason`.
 """
 import builtins
+import gc
 import importlib
 import io
 import os
@@ -213,6 +214,7 @@ def in_process(result, work):
     code = 1
     try:
         torch.set_num_threads(1)
+        gc.disable()  # a script's process would be over when ours still collects: gloo's threads may not be done (docs/weave.md)
         real_save(work(), result)
         code = 0
     except BaseException:  # also SystemExit: the parent must see it
