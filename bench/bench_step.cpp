@@ -12,6 +12,7 @@
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "limit.h"
 #include "telar/bench/timing.h"
@@ -94,6 +95,34 @@ void print_losses(const Options& options, Session& session, const Samples& sampl
         true);
 }
 
+/// Steps and their limit, a turn of each after the other. Figures of the limit: one of each turn.
+struct Turns {
+  Times steps, products, optimizer, limits;
+  Times over_limit;  ///< a turn's median step over its limit
+};
+
+/// At least 10 steps, and `seconds` of steps and of the limit each, after a warm-up. `alone`: null for steps without a limit.
+template <typename Step>
+Turns take_turns(double seconds, const Step& step, StepAlone* alone) {
+  constexpr int kTurns = 5;
+  Turns turns;
+  time_calls(
+      3, [] {}, step);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const Times mine = time_calls(
+        2, seconds / kTurns, [] {}, step);
+    turns.steps.milliseconds.insert(turns.steps.milliseconds.end(), mine.milliseconds.begin(),
+                                    mine.milliseconds.end());
+    if (alone == nullptr) continue;
+    const Limit limit = alone->measure(seconds / kTurns);
+    turns.products.milliseconds.push_back(limit.products_ms);
+    turns.optimizer.milliseconds.push_back(limit.optimizer_ms);
+    turns.limits.milliseconds.push_back(limit.total());
+    turns.over_limit.milliseconds.push_back(mine.median() / limit.total());
+  }
+  return turns;
+}
+
 std::string date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -143,7 +172,14 @@ void run(const Options& options) {
     return;
   }
   const std::string name = options.workload + (options.winograd ? "_winograd" : "");
-  const Times times = time_calls(options.seconds, step);
+  const bool limited = !options.no_limit && options.replicas == 1;
+  std::optional<StepAlone> alone;
+  if (limited) {
+    omp_set_num_threads(options.threads);
+    alone.emplace(make_training_step(workload.model, workload.options));
+  }
+  const Turns turns = take_turns(options.seconds, step, alone ? &*alone : nullptr);
+  const Times& times = turns.steps;
   nlohmann::ordered_json record{
       {"kind", "step"},
       {"framework", "telar"},
@@ -154,12 +190,11 @@ void run(const Options& options) {
       {"min_ms", times.min()},
       {"max_ms", times.max()},
       {"images_per_second", 1e3 * static_cast<double>(batch) / times.median()}};
-  if (!options.no_limit && options.replicas == 1) {
-    omp_set_num_threads(options.threads);
-    const Limit limit = measure_limit(make_training_step(workload.model, workload.options), options.seconds);
-    record["limit_products_ms"] = limit.products_ms;
-    record["limit_optimizer_ms"] = limit.optimizer_ms;
-    record["limit_ms"] = limit.total();
+  if (limited) {
+    record["limit_products_ms"] = turns.products.median();
+    record["limit_optimizer_ms"] = turns.optimizer.median();
+    record["limit_ms"] = turns.limits.median();
+    record["over_limit"] = turns.over_limit.median();
   }
   print(record, options.json);
 }
@@ -173,7 +208,8 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--check", options.check,
                  "write weights and batch to this file, and print the losses of 20 steps in place of times");
-  app.add_option("--seconds", options.seconds, "at least so long, and at least 10 steps");
+  app.add_option("--seconds", options.seconds,
+                 "steps for at least so long, at least 10 of them, and their limit for as long");
   app.add_option("--threads", options.threads, "of each replica");
   app.add_option("--replicas", options.replicas, "with more than 1: mirrored, the same batch for each");
   app.add_flag("--winograd", options.winograd,

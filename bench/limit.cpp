@@ -1,6 +1,7 @@
 #include "limit.h"
 
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "telar/core/buffer.h"
@@ -58,30 +59,33 @@ ConvolutionShape convolution_shape(const Node& node) {
   return {node.attributes.integers("stride"), node.attributes.integers("dilation"), padding, padding};
 }
 
-Times time_convolution(const Node& node, const std::string& kind, const Operands& o, double seconds) {
+Alone convolution_alone(const Node& node, const std::string& kind, const Operands& o) {
   const ConvolutionShape shape = convolution_shape(node);
   const auto forward = convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(),
                                            any(o.dtype, o.y), shape, false);
   if (kind == "conv2d") {
-    return time_for(seconds, Alone(forward, dnnl::convolution_forward(forward),
-                                   {{DNNL_ARG_SRC, forward.src_desc()},
-                                    {DNNL_ARG_WEIGHTS, forward.weights_desc()},
-                                    {DNNL_ARG_DST, forward.dst_desc()}}));
+    return {forward,
+            dnnl::convolution_forward(forward),
+            {{DNNL_ARG_SRC, forward.src_desc()},
+             {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+             {DNNL_ARG_DST, forward.dst_desc()}}};
   }
   if (kind == "conv2d_backward_data") {
     const auto pd =
         convolution_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), shape, forward);
-    return time_for(seconds, Alone(pd, dnnl::convolution_backward_data(pd),
-                                   {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                    {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                    {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}));
+    return {pd,
+            dnnl::convolution_backward_data(pd),
+            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+             {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}};
   }
   const auto pd = convolution_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
                                                any(o.dtype, o.y), shape, forward);
-  return time_for(seconds, Alone(pd, dnnl::convolution_backward_weights(pd),
-                                 {{DNNL_ARG_SRC, pd.src_desc()},
-                                  {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                  {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}));
+  return {pd,
+          dnnl::convolution_backward_weights(pd),
+          {{DNNL_ARG_SRC, pd.src_desc()},
+           {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+           {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}};
 }
 
 /// The sum of all results by oneDNN's reduction: over the memory as it lies, in rows whose sums all threads can make. (Rows that are images
@@ -109,29 +113,32 @@ Times time_summed_convolution(const Node& node, const Operands& o, double second
   });
 }
 
-Times time_linear(const std::string& kind, const Operands& o, double seconds) {
+Alone linear_alone(const std::string& kind, const Operands& o) {
   const auto forward =
       inner_product_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(), any(o.dtype, o.y), false);
   if (kind == "linear") {
-    return time_for(seconds, Alone(forward, dnnl::inner_product_forward(forward),
-                                   {{DNNL_ARG_SRC, forward.src_desc()},
-                                    {DNNL_ARG_WEIGHTS, forward.weights_desc()},
-                                    {DNNL_ARG_DST, forward.dst_desc()}}));
+    return {forward,
+            dnnl::inner_product_forward(forward),
+            {{DNNL_ARG_SRC, forward.src_desc()},
+             {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+             {DNNL_ARG_DST, forward.dst_desc()}}};
   }
   if (kind == "linear_backward_data") {
     const auto pd =
         inner_product_backward_data(any(o.dtype, o.x), any(o.dtype, o.w), any(o.dtype, o.y), forward);
-    return time_for(seconds, Alone(pd, dnnl::inner_product_backward_data(pd),
-                                   {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                    {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                    {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}));
+    return {pd,
+            dnnl::inner_product_backward_data(pd),
+            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+             {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}}};
   }
   const auto pd = inner_product_backward_weights(any(o.dtype, o.x), any(DType::f32, o.w), Desc(),
                                                  any(o.dtype, o.y), forward);
-  return time_for(seconds, Alone(pd, dnnl::inner_product_backward_weights(pd),
-                                 {{DNNL_ARG_SRC, pd.src_desc()},
-                                  {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                  {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}));
+  return {pd,
+          dnnl::inner_product_backward_weights(pd),
+          {{DNNL_ARG_SRC, pd.src_desc()},
+           {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+           {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}};
 }
 
 Operands operands_of(const Graph& graph, const Node& node, const std::string& kind) {
@@ -146,32 +153,38 @@ Operands operands_of(const Graph& graph, const Node& node, const std::string& ki
   return {dtype, shape(node.inputs[0]), shape(node.inputs[1]), shape(node.outputs[0])};
 }
 
-/// The optimizer's bytes over the bandwidth of a copy whose memory is as large as the optimizer's: p, g and the states. (A
-/// copy of less may stay in a nearer cache than the optimizer can.)
-double time_optimizer(const TrainingStep& step, double seconds) {
-  int64_t floats = 0;
-  for (const ParameterInfo& parameter : step.parameters) floats += parameter.shape.elements();
-  const auto states = static_cast<int64_t>(state_slots(step.update).size());
-  const int64_t half = floats * (2 + states) / 2;
-  Buffer memory(static_cast<size_t>(2 * half) * sizeof(float));
-  float* to = memory.as<float>().data();
-  const float* from = to + half;
-  const double copy_ms = time_calls(seconds, [&] {
-                           parallel_for(half, 8192, [&](int64_t begin, int64_t end) {
-                             std::copy(from + begin, from + end, to + begin);
-                           });
-                         }).median();
-  const auto copied = static_cast<double>(2 * half);
-  const auto moved =
-      static_cast<double>(floats * (3 + 2 * states));  // reads p, g and states; writes p and states
-  return copy_ms * moved / copied;
+/// A copy, by all threads, in as much memory as the optimizer's: p, g and the states. (A copy of less may stay in a nearer cache than
+/// the optimizer can.)
+class Copy {
+ public:
+  explicit Copy(int64_t floats)
+      : half_(floats / 2), memory_(static_cast<size_t>(2 * half_) * sizeof(float)) {}
+  void operator()() {
+    float* to = memory_.as<float>().data();
+    const float* from = to + half_;
+    parallel_for(half_, 8192,
+                 [&](int64_t begin, int64_t end) { std::copy(from + begin, from + end, to + begin); });
+  }
+  /// Floats that it reads and writes.
+  double moved() const { return static_cast<double>(2 * half_); }
+
+ private:
+  int64_t half_;
+  Buffer memory_;
+};
+
+/// After a first call.
+double median_of(double seconds, const std::function<void()>& call) {
+  call();
+  return time_calls(
+             2, seconds, [] {}, call)
+      .median();
 }
 
 }  // namespace
 
-Limit measure_limit(const TrainingStep& step, double seconds) {
-  Limit limit;
-  std::map<std::string, double> known;  // equal operations are measured once
+StepAlone::StepAlone(const TrainingStep& step) {
+  std::map<std::string, size_t> known;  // equal operations are measured once
   for (const Node& node : step.gradient.nodes()) {
     const std::string kind(node.op->name());
     const bool convolution = kind.starts_with("conv2d");
@@ -179,14 +192,28 @@ Limit measure_limit(const TrainingStep& step, double seconds) {
     const Operands operands = operands_of(step.gradient, node, kind);
     const std::string key =
         kind + operands.x.str() + operands.w.str() + operands.y.str() + node.attributes.str();
-    if (!known.contains(key)) {
-      known[key] = (convolution ? time_convolution(node, kind, operands, seconds / 20)
-                                : time_linear(kind, operands, seconds / 20))
-                       .median();
+    const auto [found, is_new] = known.try_emplace(key, operations_.size());
+    if (is_new) {
+      operations_.push_back(
+          {convolution ? convolution_alone(node, kind, operands) : linear_alone(kind, operands), 0});
     }
-    limit.products_ms += known[key];
+    ++operations_[found->second].times;
   }
-  limit.optimizer_ms = time_optimizer(step, seconds / 4);
+  int64_t floats = 0;
+  for (const ParameterInfo& parameter : step.parameters) floats += parameter.shape.elements();
+  const auto states = static_cast<int64_t>(state_slots(step.update).size());
+  const auto copy = std::make_shared<Copy>(floats * (2 + states));
+  // The optimizer reads p, g and the states, and writes p and the states.
+  copies_ = static_cast<double>(floats * (3 + 2 * states)) / copy->moved();
+  copy_ = [copy] { (*copy)(); };
+}
+
+Limit StepAlone::measure(double seconds) {
+  const double each = seconds / static_cast<double>(operations_.size() + 1);
+  Limit limit;
+  for (const Operation& operation : operations_)
+    limit.products_ms += operation.times * median_of(each, operation.call);
+  limit.optimizer_ms = copies_ * median_of(each, copy_);
   return limit;
 }
 
@@ -202,7 +229,7 @@ Times time_alone(const Graph& graph, double seconds) {
   for (const Node& node : graph.nodes()) {
     const std::string kind(node.op->name());
     const Operands o = operands_of(graph, node, kind);
-    if (kind == "conv2d") return time_convolution(node, kind, o, seconds);
+    if (kind == "conv2d") return time_for(seconds, convolution_alone(node, kind, o));
     if (kind != "matmul") continue;
     const auto row_major = [&](const Shape& shape) {
       return Desc(shape.dims(), data_type(o.dtype), dnnl::memory::format_tag::ab);

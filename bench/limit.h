@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "telar/bench/timing.h"
 #include "telar/graph/program.h"
 
@@ -12,8 +15,23 @@ struct Limit {
   double total() const { return products_ms + optimizer_ms; }
 };
 
-/// What the step cannot go below on the calling thread's team: medians of at least `seconds` in all.
-Limit measure_limit(const TrainingStep& step, double seconds);
+/// What a step cannot go below, on the calling thread's team, made ready to be measured again and again: in turns with the step itself,
+/// so that a change of the machine's pace meets both.
+class StepAlone {
+ public:
+  explicit StepAlone(const TrainingStep& step);
+  /// Each different operation for its share of `seconds`, and at least two calls after a first one: the sum of their medians.
+  Limit measure(double seconds);
+
+ private:
+  struct Operation {
+    std::function<void()> call;
+    int times;  ///< in a step
+  };
+  std::vector<Operation> operations_;
+  std::function<void()> copy_;
+  double copies_ = 0;  ///< that the optimizer is worth
+};
 
 /// A convolution or product of matrices of the graph, the first there, alone on the calling thread's team: a convolution in oneDNN's best
 /// layouts, a product row-major as it is given. Times of at least `seconds` and 10 calls; with 0 seconds, of

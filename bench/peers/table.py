@@ -5,10 +5,10 @@
 A line is one of (steps several times: rounds)
     {"kind": "environment", "framework", "version", "cpu", "threads", "date"}
     {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]
-     [, "images_per_second"]}
+     [, "over_limit"][, "images_per_second"]}
     {"kind": "memory", "framework", "workload", "setting", "peak_bytes"[, "after_import_bytes"]}
 where framework is telar, pytorch, keras or onednn (the same operation alone). `limit_ms` is the step's convolutions and products run alone, plus the
-optimizer's bytes over the measured bandwidth.
+optimizer's bytes over the measured bandwidth, in turns with the steps; `over_limit` the median over the turns of step over limit.
 """
 
 import json
@@ -64,7 +64,7 @@ def merge_rounds(records):
     merged = [record for record in records if record["kind"] != "step"]
     for of_setting in rounds.values():
         one = dict(of_setting[0])
-        for key in ("median_ms", "limit_ms", "images_per_second"):
+        for key in ("median_ms", "limit_ms", "over_limit", "images_per_second"):
             if key in one:
                 one[key] = statistics.median(record[key] for record in of_setting)
         one["min_ms"] = min(record["min_ms"] for record in of_setting)
@@ -118,8 +118,8 @@ def checks(records):
             yield f"{workload}: speed over {framework}", ratio, f"≥ {wanted:.2f}", ratio >= wanted
     for workload, wanted in TIMES_LIMIT.items():
         ours = best(records, "telar", workload)
-        if ours and ours.get("limit_ms"):
-            ratio = ours["median_ms"] / ours["limit_ms"]
+        if ours and "over_limit" in ours:
+            ratio = ours["over_limit"]
             yield f"{workload}: time over the limit", ratio, f"≤ {wanted:.2f}", ratio <= wanted
     for workload in dict.fromkeys(r["workload"] for r in records if r["kind"] == "step" and r["framework"] == "onednn"):
         ours = best(records, "telar", workload)

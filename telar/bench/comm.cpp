@@ -318,22 +318,22 @@ std::optional<Result> measure_communication(const CommOptions& options, Processe
   make_workload(options.workload);  // throws before anything is measured
   const bool first = processes == nullptr || processes->rank() == 0;
   const MachineWatch watch;
-  Result result{
-      "comm",
-      fmt::format("{} MiB of gradients on each replica; steps of {}", options.bytes >> 20, options.workload),
-      {"what", "by"},
-      {},
-      "",
-      0,
-      {},
-      {}};
+  Result result{"comm",
+                fmt::format("{} MiB of gradients on each replica{}", options.bytes >> 20,
+                            options.steps ? "; steps of " + options.workload : ""),
+                {"what", "by"},
+                {},
+                "",
+                0,
+                {},
+                {}};
   InProcessSums sums;
   Times single;
   if (first) {
     sums = InProcess(options).measure();
     for (const Sum* sum : {&sums.add, &sums.add_for_both, &sums.reduce_scatter, &sums.all_reduce})
       result.rows.push_back(sum->row());
-    single = add_steps(result, options);
+    if (options.steps) single = add_steps(result, options);
   }
   if (processes != nullptr) {
     processes->sleep_until_all_come();
@@ -351,10 +351,12 @@ std::optional<Result> measure_communication(const CommOptions& options, Processe
         result.remarks.push_back(comparison(library, ours, sums, processes->size()));
       }
     }
-    Steps steps(options.workload, 1, processes);
-    steps.measure(options.seconds);
-    if (first)
-      result.rows.push_back(steps.row(fmt::format("{} processes × 1 thread", processes->size()), &single));
+    if (options.steps) {
+      Steps steps(options.workload, 1, processes);
+      steps.measure(options.seconds);
+      if (first)
+        result.rows.push_back(steps.row(fmt::format("{} processes × 1 thread", processes->size()), &single));
+    }
   }
   if (!first) return std::nullopt;
   watch.finish(result);

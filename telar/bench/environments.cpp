@@ -32,14 +32,21 @@ bool is_in_path(const std::string& program) {
   return false;
 }
 
+std::string text_of(const std::string& key, int number) { return fmt::format("strategy.{}={}", key, number); }
+
+}  // namespace
+
 std::string without_mpi() {
   if (!can_join_processes()) return "this build has no MPI";
   return is_in_path("mpirun") ? "" : "there is no mpirun in PATH";
 }
 
-std::string text_of(const std::string& key, int number) { return fmt::format("strategy.{}={}", key, number); }
-
-}  // namespace
+std::vector<std::string> mpirun_words(int processes) {
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(processes)};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  if (processes > available_threads()) words.emplace_back("--oversubscribe");
+  return words;
+}
 
 TrainingEnvironment environment_of(const std::string& name) {
   if (name == "gpu" || name == "hybrid")

@@ -18,4 +18,9 @@ struct TrainingEnvironment {
 /// pipeline:N (so many stages), gpu, hybrid (processors and GPUs together). Throws Error (user) for another name.
 TrainingEnvironment environment_of(const std::string& name);
 
+/// Why no processes can be started by mpirun here, without a full stop; empty when they can.
+std::string without_mpi();
+/// The words of a command before those of the program that it starts in so many processes.
+std::vector<std::string> mpirun_words(int processes);
+
 }  // namespace telar::bench

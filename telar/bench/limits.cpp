@@ -10,7 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "telar/bench/child.h"
+#include "telar/bench/comm.h"
 #include "telar/bench/crew.h"
+#include "telar/bench/environments.h"
 #include "telar/bench/graph_run.h"
 #include "telar/bench/products.h"
 #include "telar/bench/result.h"
@@ -19,6 +22,7 @@
 #include "telar/device/cpu/onednn.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/temporary_folder.h"
 #include "telar/observe/activity.h"
 #include "telar/observe/hardware.h"
 
@@ -104,11 +108,18 @@ std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
                       number("bf16_operations"),
                       number("memory_bytes"),
                       number("all_reduce_bytes"),
+                      number("process_all_reduce_bytes"),
                       number("cache_bytes"),
                       number("others")};
   if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
     return std::nullopt;
   return limits;
+}
+
+std::optional<Limits> kept_limits(int threads) {
+  const nlohmann::json kept = read_kept();
+  const auto found = kept.find(key_of(threads));
+  return found != kept.end() && found->is_object() ? limits_of(*found, threads) : std::nullopt;
 }
 
 }  // namespace
@@ -119,12 +130,42 @@ double Limits::milliseconds(DType dtype, double work, double bytes) const {
 
 Limits measure_limits(int threads) {
   const OthersActivity others;
-  Limits limits{threads, product_rate(DType::f32, threads), product_rate(DType::bf16, threads), 0, 0, 0, 0};
+  Limits limits;
+  limits.threads = threads;
+  limits.f32_operations = product_rate(DType::f32, threads);
+  limits.bf16_operations = product_rate(DType::bf16, threads);
   limits.memory_bytes = copy_rate();
   limits.all_reduce_bytes = all_reduce_rate(threads);
   limits.cache_bytes = static_cast<double>(last_level_bytes());
   limits.others = others.processors();
   return limits;
+}
+
+double measure_all_reduce_between(int processes, const std::string& program,
+                                  const std::function<bool()>& stop_requested) {
+  const TemporaryFolder folder("telar-limits");
+  const auto result = folder.path() / "comm.json";
+  const auto log = folder.path() / "comm.log";
+  std::vector<std::string> words = mpirun_words(processes);
+  for (const std::string& word :
+       {program, std::string("bench"), std::string("comm"), std::string("--no-steps"),
+        std::string("--replicas"), std::to_string(processes), std::string("--seconds"),
+        fmt::format("{}", kSeconds), std::string("--json"), result.string()})
+    words.push_back(word);
+  Child child({"mpirun", words, {}, log});
+  std::optional<int> status;
+  while (!(status = child.ended())) {
+    if (stop_requested()) return 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  if (*status != 0)
+    throw run_error("{}", sentence_in(log, "telar bench comm under mpirun " + ending_text(*status)));
+  std::ifstream file(result);
+  const auto json = nlohmann::json::parse(file);
+  for (const auto& row : json.at("rows"))
+    if (row.at("what") == "all-reduce" && row.at("by") == fmt::format("{} processes", processes))
+      return 1e3 * static_cast<double>(CommOptions().bytes) / row.at("min_ms").get<double>();
+  throw run_error("telar bench comm under mpirun measured no all-reduce between {} processes", processes);
 }
 
 bool machine_is_quiet() {
@@ -134,34 +175,35 @@ bool machine_is_quiet() {
 }
 
 Limits known_limits(int threads, const std::function<bool()>& quiet) {
-  const nlohmann::json kept = read_kept();
-  if (const auto found = kept.find(key_of(threads)); found != kept.end() && found->is_object())
-    if (const auto limits = limits_of(*found, threads); limits && (limits->others <= kQuiet || !quiet()))
-      return *limits;
-  return renewed_limits(threads);
+  const std::optional<Limits> kept = kept_limits(threads);
+  return kept && (kept->others <= kQuiet || !quiet()) ? *kept : renewed_limits(threads);
 }
 
 std::string busy_text(const Limits& limits) {
   if (limits.others <= kQuiet) return {};
   return fmt::format(
-      "The limits of {} threads were measured while others kept {:.1f} processors busy: this machine can do "
-      "more. "
-      "They are measured again when it is found quiet, or by telar bench limits.",
-      limits.threads, limits.others);
+      "The limits of {} thread{} were measured while others kept {:.1f} processors busy: this machine can do "
+      "more. They are measured again when it is found quiet, or by telar bench limits.",
+      limits.threads, limits.threads == 1 ? "" : "s", limits.others);
 }
 
 Limits renewed_limits(int threads) {
-  const Limits limits = measure_limits(threads);
+  Limits limits = measure_limits(threads);
+  if (const auto kept = kept_limits(threads))
+    limits.process_all_reduce_bytes = kept->process_all_reduce_bytes;
   keep_limits(limits);
   return limits;
 }
 
 void keep_limits(const Limits& limits) {
   nlohmann::json kept = read_kept();
-  kept[key_of(limits.threads)] = {
-      {"f32_operations", limits.f32_operations}, {"bf16_operations", limits.bf16_operations},
-      {"memory_bytes", limits.memory_bytes},     {"all_reduce_bytes", limits.all_reduce_bytes},
-      {"cache_bytes", limits.cache_bytes},       {"others", limits.others}};
+  kept[key_of(limits.threads)] = {{"f32_operations", limits.f32_operations},
+                                  {"bf16_operations", limits.bf16_operations},
+                                  {"memory_bytes", limits.memory_bytes},
+                                  {"all_reduce_bytes", limits.all_reduce_bytes},
+                                  {"process_all_reduce_bytes", limits.process_all_reduce_bytes},
+                                  {"cache_bytes", limits.cache_bytes},
+                                  {"others", limits.others}};
   std::filesystem::create_directories(limits_file().parent_path());
   write_file(limits_file(), kept.dump(2) + "\n");
 }

@@ -16,6 +16,7 @@ struct Limits {
   double bf16_operations = 0;   ///< the same in bf16 with sums in f32
   double memory_bytes = 0;      ///< per second: read and written by a copy that no cache holds
   double all_reduce_bytes = 0;  ///< per second: gradients summed between that many threads; 0 with one
+  double process_all_reduce_bytes = 0;  ///< the same between that many processes; 0: not measured
   double cache_bytes =
       0;              ///< of the last-level caches together: what repetitions find there comes from no memory
   double others = 0;  ///< processors that others kept busy while this was measured
@@ -25,8 +26,13 @@ struct Limits {
   double milliseconds(DType dtype, double operations, double bytes) const;
 };
 
-/// Takes some seconds.
+/// Takes some seconds. What there is between processes is left out.
 Limits measure_limits(int threads);
+
+/// Bytes of gradients that each of so many processes of this machine gets summed in a second, by `program bench comm` under mpirun; 0 when it was
+/// told to stop. Takes some seconds. Throws Error (run) when it fails.
+double measure_all_reduce_between(int processes, const std::string& program,
+                                  const std::function<bool()>& stop_requested);
 
 /// Whether others leave the processors alone; looks for 0.3 s.
 bool machine_is_quiet();
@@ -34,7 +40,7 @@ bool machine_is_quiet();
 /// Limits of this machine (its processor, the libraries, the number of threads) that were measured before; measured now, and kept, when
 /// there are none, and when those were measured on a busy machine that now is quiet.
 Limits known_limits(int threads, const std::function<bool()>& quiet = machine_is_quiet);
-/// Measures and keeps them, whatever was there.
+/// Measures and keeps them, whatever was there but for what there is between processes.
 Limits renewed_limits(int threads);
 /// "The limits were measured while others kept 1.2 processors busy …"; empty for limits of a quiet machine.
 std::string busy_text(const Limits& limits);

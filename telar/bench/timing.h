@@ -32,21 +32,23 @@ Times time_calls(int calls, const Prepare& prepare, const Body& body) {
   return times;
 }
 
+/// At least so many calls, and `seconds`.
+template <typename Prepare, typename Body>
+Times time_calls(int calls, double seconds, const Prepare& prepare, const Body& body) {
+  Times times;
+  double total = 0;
+  while (times.milliseconds.size() < static_cast<size_t>(calls) || total < 1e3 * seconds) {
+    times.milliseconds.push_back(time_calls(1, prepare, body).milliseconds.front());
+    total += times.milliseconds.back();
+  }
+  return times;
+}
+
 /// After a warm-up, at least 10 calls and `seconds`.
 template <typename Prepare, typename Body>
 Times time_calls(double seconds, const Prepare& prepare, const Body& body) {
-  Times times;
-  double total = 0;
-  const auto call = [&] {
-    const double time = time_calls(1, prepare, body).milliseconds.front();
-    times.milliseconds.push_back(time);
-    total += time / 1e3;
-  };
-  for (int i = 0; i < 3 || total < seconds / 4; ++i) call();
-  times.milliseconds.clear();
-  total = 0;
-  while (times.milliseconds.size() < 10 || total < seconds) call();
-  return times;
+  time_calls(3, seconds / 4, prepare, body);
+  return time_calls(10, seconds, prepare, body);
 }
 
 template <typename Body>

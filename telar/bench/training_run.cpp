@@ -1,17 +1,14 @@
 #include "telar/bench/training_run.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "telar/core/error.h"
-#include "telar/observe/process.h"
-#include "telar/train/child_process.h"
+#include "telar/bench/child.h"
+#include "telar/bench/environments.h"
 
 namespace telar::bench {
 
@@ -24,52 +21,11 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLook = 200ms;  // rarely enough not to slow down what is measured
 constexpr auto kPatience = 60s;
 
-/// A process that does not outlive this object.
-class Child {
- public:
-  explicit Child(const ChildStart& what) : id_(start_child(what)) {}
-  ~Child() {
-    if (id_ < 0) return;
-    kill();
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  /// As waitpid() gives it, when it has ended.
-  std::optional<int> ended() {
-    int status = 0;
-    if (::waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
-    id_ = -1;
-    return status;
-  }
-  void interrupt() const { ::kill(id_, SIGINT); }
-  /// Those that mpirun has started. mpirun itself would kill them soon after it was told, which may be in the middle of a checkpoint.
-  void interrupt_its_children() const {
-    std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", id_));
-    bool any = false;
-    for (pid_t child = 0; file >> child; any = true) ::kill(child, SIGINT);
-    if (!any) interrupt();
-  }
-  /// With all processes of its group.
-  void kill() {
-    ::kill(-id_, SIGKILL);
-    ::waitpid(id_, nullptr, 0);
-    id_ = -1;
-  }
-
- private:
-  pid_t id_;
-};
-
 fs::path log_of(const TrainingStart& start) { return start.folder.string() + ".log"; }
 
 ChildStart child_of(const TrainingStart& start) {
   std::vector<std::string> words;
-  if (start.processes > 1) {
-    words = {"mpirun", "-n", std::to_string(start.processes)};
-    if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-    if (start.processes > available_threads()) words.emplace_back("--oversubscribe");
-  }
+  if (start.processes > 1) words = mpirun_words(start.processes);
   for (const std::string& word : {start.program, std::string("train"), start.job.string(),
                                   std::string("--quiet"), std::string("--output"), start.folder.string()})
     words.push_back(word);
@@ -79,26 +35,6 @@ ChildStart child_of(const TrainingStart& start) {
   }
   words.insert(words.end(), start.options.begin(), start.options.end());
   return {"the training", words, start.environment, log_of(start)};
-}
-
-/// The run's own sentence, which the command line prints as "error: …"; of several processes the first one's.
-std::string sentence_in(const fs::path& log, const std::string& ending) {
-  const std::string mark = "error: ";
-  std::ifstream file(log);
-  std::string sentence;
-  for (std::string line; std::getline(file, line);) {
-    if (sentence.empty() && line.starts_with(mark)) {
-      sentence = line.substr(mark.size());
-    } else if (!sentence.empty() && sentence.ends_with(':') && !line.empty()) {
-      sentence += " " + line;  // what it announces
-    }
-  }
-  if (sentence.empty()) {
-    sentence = "the training " + ending;
-    if (const std::string lines = last_lines(log, 5); !lines.empty()) sentence += ": " + lines;
-  }
-  if (sentence.ends_with('.')) sentence.pop_back();
-  return sentence;
 }
 
 /// The numbers of a JSON object by their names, those within objects as "outer/inner".
@@ -181,7 +117,7 @@ TrainingRun run_training(const TrainingStart& start, const TrainingWatch& watch)
                                 std::chrono::seconds(kPatience).count());
     } else if (run.end == TrainingRun::End::finished && *status != 0) {
       run.end = TrainingRun::End::failed;
-      run.failure = sentence_in(log_of(start), ending_text(*status));
+      run.failure = sentence_in(log_of(start), "the training " + ending_text(*status));
     } else {
       run.figures = numbers_in(start.folder / "summary.json");
     }

@@ -45,6 +45,7 @@ void add_bench_comm(CLI::App& bench, Action& action) {
   verb->add_option(
       "--workload", arguments->options.workload,
       fmt::format("Whose training steps are looked at: {}", fmt::join(bench::workload_names(), ", ")));
+  verb->add_flag("!--no-steps", arguments->options.steps, "Sums of gradients alone, no training steps");
   add_result_files(*verb, arguments->files);
   verb->footer(
       "Examples:\n"

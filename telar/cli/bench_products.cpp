@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include "telar/bench/environments.h"
 #include "telar/bench/limits.h"
 #include "telar/bench/machine_watch.h"
 #include "telar/bench/products.h"
 #include "telar/cli/bench.h"
 #include "telar/cli/experiment.h"
+#include "telar/core/error.h"
 #include "telar/observe/process.h"
 #include "telar/observe/stop_request.h"
 
@@ -55,32 +58,60 @@ constexpr const char* kAbout =
     "bytes over its memory's bandwidth (telar bench limits). Ctrl-C ends the sweep after the row that is "
     "measured now.";
 
+bench::ResultRow row_of(const bench::Limits& limits) {
+  constexpr double kGiga = 1e-9;
+  bench::ResultRow row{{std::to_string(limits.threads)},
+                       std::nullopt,
+                       "",
+                       {{"product f32", "GFLOP/s", kGiga * limits.f32_operations},
+                        {"product bf16", "GFLOP/s", kGiga * limits.bf16_operations},
+                        {"memory, read and written", "GB/s", kGiga * limits.memory_bytes},
+                        {"last-level caches", "MB", 1e-6 * limits.cache_bytes}}};
+  if (limits.threads == 1) return row;
+  row.figures.push_back({"gradients, between threads", "GB/s", kGiga * limits.all_reduce_bytes});
+  std::optional<double> between;
+  if (limits.process_all_reduce_bytes > 0) between = kGiga * limits.process_all_reduce_bytes;
+  row.figures.push_back({"gradients, between processes", "GB/s", between});
+  return row;
+}
+
+/// Adds what there is between as many processes; says why when there is nothing.
+void add_processes(bench::Limits& limits, bench::Result& result, const std::function<bool()>& stop) {
+  std::string impossible = bench::without_mpi();
+  if (impossible.empty()) {
+    std::cerr << "measuring between " << limits.threads << " processes …\n";
+    try {
+      limits.process_all_reduce_bytes = bench::measure_all_reduce_between(
+          limits.threads, std::filesystem::read_symlink("/proc/self/exe").string(), stop);
+    } catch (const Error& error) {
+      impossible = error.what();
+    }
+  }
+  if (!impossible.empty())
+    result.remarks.push_back(fmt::format("Between processes nothing was measured: {}.", impossible));
+}
+
 int limits_of_machine(const ResultFiles& files) {
+  const StopRequest stop;
+  const auto stopped = [&stop] { return stop.requested(); };
   const bench::MachineWatch watch;
   bench::Result result{
       "limits", "What this machine can do, the best of several runs", {"threads"}, {}, "", 0, {}, {}};
   const int all = available_threads();
   for (const int threads : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
+    if (stopped()) break;
     std::cerr << "measuring with " << threads << (threads == 1 ? " thread …\n" : " threads …\n");
-    const bench::Limits limits = bench::renewed_limits(threads);
-    constexpr double kGiga = 1e-9;
-    bench::ResultRow row{{std::to_string(threads)},
-                         std::nullopt,
-                         "",
-                         {{"product f32", "GFLOP/s", kGiga * limits.f32_operations},
-                          {"product bf16", "GFLOP/s", kGiga * limits.bf16_operations},
-                          {"memory, read and written", "GB/s", kGiga * limits.memory_bytes},
-                          {"last-level caches", "MB", 1e-6 * limits.cache_bytes}}};
-    if (threads > 1)
-      row.figures.push_back({"all-reduce, gradients", "GB/s", kGiga * limits.all_reduce_bytes});
-    result.rows.push_back(row);
+    bench::Limits limits = bench::measure_limits(threads);
+    if (threads > 1 && !stopped()) add_processes(limits, result, stopped);
+    bench::keep_limits(limits);
+    result.rows.push_back(row_of(limits));
     if (const std::string text = bench::busy_text(limits); !text.empty()) result.remarks.push_back(text);
   }
   result.drawn = "product f32";
   result.remarks.push_back(fmt::format("Kept in {}.", bench::limits_file().string()));
   watch.finish(result);
   publish(result, files);
-  return 0;
+  return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
 }  // namespace

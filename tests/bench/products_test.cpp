@@ -7,6 +7,7 @@
 
 #include "io/temp_folder.h"
 #include "support/sentences.h"
+#include "telar/bench/environments.h"
 #include "telar/bench/graph_run.h"
 #include "telar/bench/limits.h"
 
@@ -18,7 +19,7 @@ class Products : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("XDG_CACHE_HOME", cache_.path().c_str(), 1);
-    keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 0});
+    keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 0, 0});
   }
   void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
   test::TempFolder cache_;
@@ -77,24 +78,35 @@ TEST_F(Products, WhatCannotBeMeasuredIsSaidAtOnce) {
 }
 
 TEST_F(Products, WhatIsFasterThanItsLimitIsMeasuredAgainWithTheLimit) {
-  keep_limits({1, 1, 1, 1, 0, 0, 0});
+  keep_limits({1, 1, 1, 1, 0, 0, 0, 0});
   measure_matmul(sweep({64}));
   EXPECT_GT(known_limits(1).f32_operations, 1e6);
 }
 
 TEST(Limits, AreOperationsOrWhatNoCacheHolds) {
-  const Limits limits{1, 100, 200, 10, 0, 50, 0};
+  const Limits limits{1, 100, 200, 10, 0, 0, 50, 0};
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::bf16, 300, 40), 1500);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 60), 6000);
 }
 
 TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
-  keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 1.2});
+  keep_limits({1, 1e15, 1e15, 1e15, 0, 5e9, 0, 1.2});
   const Limits busy = known_limits(1, [] { return false; });
   EXPECT_EQ(busy.f32_operations, 1e15);
   EXPECT_NE(busy_text(busy).find("1.2 processors"), std::string::npos) << busy_text(busy);
-  EXPECT_LT(known_limits(1, [] { return true; }).f32_operations, 1e15);
+  const Limits again = known_limits(1, [] { return true; });
+  EXPECT_LT(again.f32_operations, 1e15);
+  EXPECT_EQ(again.process_all_reduce_bytes, 5e9);  // telar bench limits alone measures it
+}
+
+TEST_F(Products, AnAllReduceBetweenProcessesIsMeasuredByProcesses) {
+  if (!without_mpi().empty()) GTEST_SKIP() << without_mpi();
+  const auto never = [] { return false; };
+  EXPECT_GT(measure_all_reduce_between(2, TELAR_CLI, never), 1e6);
+  EXPECT_EQ(measure_all_reduce_between(2, TELAR_CLI, [] { return true; }), 0);
+  test::expect_error([&] { measure_all_reduce_between(2, "/bin/false", never); },
+                     {"telar bench comm under mpirun", "exit code 1"}, Error::Kind::run);
 }
 
 TEST_F(Products, LimitsOfAQuietMachineAreNotMeasuredAgain) {

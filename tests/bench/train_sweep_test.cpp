@@ -117,7 +117,7 @@ class TrainSweep : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
-    keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 0});
+    keep_limits({1, 1e15, 1e15, 1e15, 0, 0, 0, 0});
   }
   void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
 

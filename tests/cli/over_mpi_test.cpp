@@ -97,6 +97,13 @@ TEST_F(OverMpi, BenchCommShowsMpiBesideOurs) {
     EXPECT_EQ(std::ranges::count(rows, row), 1) << row;
 }
 
+TEST_F(OverMpi, BenchCommWithoutStepsHasSumsAlone) {
+  const CommandResult result = telar(2, "bench comm --no-steps --mb 1 --seconds 0.01");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "MPI_Allreduce between 2 processes takes"));
+  EXPECT_FALSE(says(result.out, "step")) << result.out;
+}
+
 TEST_F(OverMpi, AMistakeIsSaidOnceWithExitCodeTwo) {
   for (const char* mistake :
        {"train small.yaml --set training.batch=0", "train small.yaml --set strategy=single",
