@@ -22,6 +22,13 @@ bool is_import(const Node& statement) {
   return statement.is(Kind::import) || statement.is(Kind::import_from);
 }
 
+/// sys.exit(…), exit(), SystemExit(…).
+bool ends_program(const Names& names, const Node& expression) {
+  const std::string name =
+      names.qualified(expression.is(Kind::call) ? expression.child("func") : &expression);
+  return name == "sys.exit" || name == "exit" || name == "quit" || name == "SystemExit";
+}
+
 }  // namespace
 
 std::string times(const Tree& tree, const Node& expression, const std::string& factor) {
@@ -274,7 +281,26 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   if (finish.empty()) return;
   const Node* last = in_guard ? guard->list("body").back() : script()->list("body").back();
   if (!in_guard && guard == last) last = guard->list("body").back();
-  edits_.after(*last, finish);
+  write_last(*last, finish);
+}
+
+/// Behind the last statement; where that ends the script with what a call returns (`sys.exit(main())`), between the call and the end.
+void Dialect::write_last(const Node& last, const std::vector<std::string>& finish) {
+  const Node* end = last.is(Kind::expr)    ? last.child("value")
+                    : last.is(Kind::raise) ? last.child("exc")
+                                           : nullptr;
+  if (end == nullptr || !ends_program(names_, *end)) return edits_.after(last, finish);
+  const Node* code = end->is(Kind::call) && !end->list("args").empty() ? end->list("args").front() : nullptr;
+  if (code == nullptr || !code->is(Kind::call)) return edits_.before(last, finish);
+  const std::string name = names_.fresh("status");
+  const std::string_view text = names_.tree().text(last);
+  std::vector<std::string> lines = finish;
+  lines.push_back(std::string(text.substr(0, code->begin - last.begin)) + name +
+                  std::string(text.substr(code->end - last.begin)));
+  edits_.replace(last.begin, code->begin, name + " = ");
+  edits_.replace(code->end, last.end, "");
+  edits_.after(last, lines);
+  edits_.explain(last.line, name + " = …", "the processes part before the script ends");
 }
 
 /// What the script's first import needs stands before it.

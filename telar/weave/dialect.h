@@ -84,6 +84,7 @@ class Dialect {
   std::vector<std::string> top_of(const Needed& needed) const;
   void write_imported(const Node* module, const Needed& needed);
   void write_first(size_t first_use, const std::vector<std::string>& top);
+  void write_last(const Node& last, const std::vector<std::string>& finish);
 
   const Names& names_;
   Edits& edits_;

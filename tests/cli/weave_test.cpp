@@ -31,6 +31,24 @@ TEST_F(Weave, LeavesAParallelScriptAlone) {
   EXPECT_TRUE(says(again.err, "parallel already"));
 }
 
+TEST_F(Weave, TheProcessesPartBeforeTheScriptEndsItself) {
+  const auto end_of = [this](const std::string& statement) {
+    write_text(folder_ / "ends.py", "import sys\n" + script_ + statement + "\n");
+    const CommandResult woven = telar("weave ends.py");
+    EXPECT_EQ(woven.code, 0) << woven.err;
+    const std::string saved = "print(\"saved\")\n";
+    return woven.out.substr(woven.out.find(saved) + saved.size());
+  };
+  const std::string parting = "dist.barrier()\ndist.destroy_process_group()\n";
+  EXPECT_EQ(end_of("sys.exit(int(input()))  # done"),
+            "status = int(input())  # done\n" + parting + "sys.exit(status)\n");
+  EXPECT_EQ(end_of("raise SystemExit(int(input()))"),
+            "status = int(input())\n" + parting + "raise SystemExit(status)\n");
+  EXPECT_EQ(end_of("sys.exit(0)"), parting + "sys.exit(0)\n");
+  EXPECT_EQ(end_of("raise SystemExit"), parting + "raise SystemExit\n");
+  EXPECT_EQ(end_of("int(0)"), "int(0)\n" + parting);
+}
+
 TEST_F(Weave, KeepsLineEndsMarksAndEncodings) {
   std::string windows;
   for (const char c : script_) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);

@@ -1,5 +1,6 @@
 #include <grpcpp/grpcpp.h>
 
+#include <future>
 #include <limits>
 #include <set>
 #include <stop_token>
@@ -56,7 +57,9 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
   for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
     Sentences said;
     Used used;
-    WorkerLoop loop{&used, rhythm == Rhythm::rounds, {}};
+    std::promise<void> victim_has_work;  // before the other has done all
+    const std::shared_future<void> has_work = victim_has_work.get_future().share();
+    WorkerLoop loop{&used, rhythm == Rhythm::rounds, [&](auto&&...) { has_work.wait(); }};
     std::jthread steady;
     CoordinatorOptions options = coordinator_options(2, rhythm);
     options.say = said.writer();
@@ -68,6 +71,7 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
     std::jthread cutter([&] {
       EXPECT_TRUE(victim.wait_for_work());
       EXPECT_TRUE(victim.lease().has_value());
+      victim_has_work.set_value();
       relay.cut();
     });
     EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);

@@ -270,6 +270,9 @@ def run(script, arguments, replay, warm_up=0):
     sys.stdout = out
     try:
         runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
     finally:
         sys.stdout = sys.__stdout__
     return {

@@ -1,5 +1,6 @@
 """Optimizer by functools.partial, loader options in a dictionary, the model from a table of constructors."""
 import argparse
+import sys
 from functools import partial
 
 import torch
@@ -42,4 +43,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-    main(get_parser().parse_args())
+    sys.exit(main(get_parser().parse_args()))
