@@ -154,12 +154,14 @@ def without_progress(text):
 
 
 def form_of_weights(path):
-    """Names and shapes of what an HDF5 file of Keras holds: what loading it looks for."""
+    """Names and shapes of what an HDF5 file of Keras holds: what loading it looks for. The optimizer's have a number of the graph
+    in them (cond_2), which is another under a strategy; they are loaded by their order."""
     import h5py
 
     found = {}
     with h5py.File(path, "r") as file:
-        file.visititems(lambda name, one: found.update({name: one.shape}) if isinstance(one, h5py.Dataset) else None)
+        file.visititems(lambda name, one: found.update({re.sub(r"cond_\d+", "cond", name): one.shape})
+                        if isinstance(one, h5py.Dataset) else None)
     return found
 
 
