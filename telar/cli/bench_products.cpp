@@ -103,7 +103,7 @@ int limits_of_machine(const ResultFiles& files) {
     std::cerr << "measuring with " << threads << (threads == 1 ? " thread …\n" : " threads …\n");
     bench::Limits limits = bench::measure_limits(threads);
     if (threads > 1 && !stopped()) add_processes(limits, result, stopped);
-    bench::keep_limits(limits);
+    if (!stopped()) bench::keep_limits(limits);  // what was kept before has all its figures
     result.rows.push_back(row_of(limits));
     if (const std::string text = bench::busy_text(limits); !text.empty()) result.remarks.push_back(text);
   }
