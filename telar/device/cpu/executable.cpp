@@ -63,8 +63,7 @@ OperationName CpuExecutable::name_of(const Step& step, size_t backward) const {
   const auto& nodes = graph_.nodes();
   if (step.node < 0 || step.node >= static_cast<int>(nodes.size())) return {"", "reorder", false};
   const Node& node = nodes[static_cast<size_t>(step.node)];
-  const bool reorder = step.primitive && step.primitive.get_kind() == dnnl::primitive::kind::reorder;
-  return {node.scope, std::string(node.op->name()) + (reorder ? " (reorder)" : ""),
+  return {node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""),
           static_cast<size_t>(step.node) >= backward};
 }
 
@@ -111,7 +110,7 @@ class CpuContext final : public Context {
   void prepare(Phase phase) override {
     for (size_t s = 0; s < bound_.size(); ++s) {
       const Step& step = executable_.steps_[s];
-      if (step.prepares && in_part(step, phase)) step.primitive.execute(stream_, bound_[s].arguments);
+      if (step.prepares && in_part(step, phase)) compute(s);
     }
   }
 
@@ -210,10 +209,17 @@ class CpuContext final : public Context {
     Bound& bound = bound_[s];
     if (step.host) {
       host.communicate(*bound.node, bound.host_memory);
-    } else if (step.function) {
-      step.function(Pointers(bound.pointers));
     } else {
-      step.primitive.execute(stream_, bound.arguments);
+      compute(s);
+    }
+  }
+
+  void compute(size_t s) {
+    const Step& step = executable_.steps_[s];
+    if (step.function) {
+      step.function(Pointers(bound_[s].pointers));
+    } else {
+      step.primitive.execute(stream_, bound_[s].arguments);
     }
   }
 

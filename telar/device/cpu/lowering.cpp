@@ -5,6 +5,7 @@
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/weights_to_bf16.h"
 #include "telar/graph/ops/stage.h"
 
 namespace telar::cpu {
@@ -152,10 +153,13 @@ SlotId Lowering::slot(ValueId value, const Desc& wanted) {
 void Lowering::prepare_with_last_step() {
   Step& step = steps_.back();
   step.prepares = true;
+  std::vector<SlotId> written(step.slots.begin() + static_cast<ptrdiff_t>(step.reads), step.slots.end());
   for (const auto& [argument, id] : step.arguments) {
+    if (argument != DNNL_ARG_FROM) written.push_back(id);
+  }
+  for (const SlotId id : written) {
     Slot& slot = slots_[static_cast<size_t>(id)];
-    if (argument == DNNL_ARG_FROM) continue;
-    slot.place = Place::prepared;  // its scratchpad, too: this step runs at another time than its neighbours
+    slot.place = Place::prepared;  // a scratchpad, too: this step runs at another time than its neighbours
     slot.offset = prepared_bytes_;
     prepared_bytes_ += align_up(slot.bytes);
   }
@@ -305,10 +309,15 @@ void Lowering::host(SlotId slot) {
 }
 
 void Lowering::reorder(SlotId from, SlotId to) {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::reorder::primitive_desc pd(engine(), desc_of(from), engine(), desc_of(to), attributes);
-  primitive(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  if (const WeightsToBf16 convert = weights_to_bf16(desc_of(from), desc_of(to))) {
+    function({from}, {to}, [=](const Pointers& p) { convert(p.get<const float>(0), p.get<uint16_t>(1)); });
+  } else {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc pd(engine(), desc_of(from), engine(), desc_of(to), attributes);
+    primitive(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+  steps_.back().reorders = true;
 }
 
 std::vector<std::pair<std::string, TensorLayout>> Lowering::parameter_layouts() const {

@@ -55,6 +55,7 @@ struct Step {
   std::vector<SlotId> slots;  ///< of a function or a host call: reads first, then writes
   size_t reads = 0;           ///< how many of `slots` are reads; the rest are written
   bool host = false;
+  bool reorders = false;     ///< brings a value into another layout
   bool prepares = false;     ///< belongs to Context::prepare
   bool after_pause = false;  ///< Phase::after_pause
 };

@@ -103,6 +103,20 @@ bool same_memory(const Desc& a, const Desc& b) {
   return as_b == b;
 }
 
+Blocks blocks_of(const Desc& desc) {
+  const auto& data = desc.data;
+  const auto& blocking = data.format_desc.blocking;
+  Blocks blocks;
+  blocks.inner.assign(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks);
+  blocks.sizes.assign(blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks);
+  blocks.counts.assign(data.padded_dims, data.padded_dims + data.ndims);
+  blocks.strides.assign(blocking.strides, blocking.strides + data.ndims);
+  blocks.padded = !std::equal(data.dims, data.dims + data.ndims, data.padded_dims);
+  for (size_t i = 0; i < blocks.inner.size(); ++i)
+    blocks.counts[static_cast<size_t>(blocks.inner[i])] /= blocks.sizes[i];
+  return blocks;
+}
+
 Desc bytes_desc(size_t bytes) { return {{static_cast<int64_t>(bytes)}, dnnl::memory::data_type::u8, Tag::a}; }
 
 std::string format_name(const Desc& desc) {

@@ -3,6 +3,7 @@
 // The only header through which the engine sees oneDNN; primitives.h wraps what differs between its major versions.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
+#include <vector>
 
 #include "telar/core/dtype.h"
 #include "telar/core/shape.h"
@@ -40,6 +41,16 @@ struct Part {
 Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets);
 /// Whether the elements lie at the same places: == but for the strides of axes that have one element.
 bool same_memory(const Desc& a, const Desc& b);
+/// How a layout stores its elements: in blocks of `sizes` along the axes `inner`, the first the outermost, and the blocks, `counts` of
+/// them along each axis, `strides` elements from one to the next.
+struct Blocks {
+  std::vector<int> inner;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> counts;
+  std::vector<int64_t> strides;
+  bool padded = false;  ///< the last block of some axis is not full
+};
+Blocks blocks_of(const Desc& desc);
 /// Raw memory.
 Desc bytes_desc(size_t bytes);
 /// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:
