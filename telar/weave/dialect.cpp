@@ -101,8 +101,9 @@ std::string Dialect::module_name(const std::string& qualified, const Node* at) {
     for (const Node* alias : statement->list("names")) {
       if (alias->text != qualified) continue;
       if (!alias->as_name.empty()) {
-        rely_on(statement, "import " + qualified + " as " + alias->as_name, at);
-        return alias->as_name;
+        std::string name(alias->as_name);
+        rely_on(statement, "import " + qualified + " as " + name, at);
+        return name;
       }
       if (qualified.find('.') == std::string::npos) {
         rely_on(statement, "import " + qualified, at);

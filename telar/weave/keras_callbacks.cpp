@@ -189,7 +189,7 @@ class Callbacks {
       w_.refuse(call, "which learning rates this function gives cannot be seen; define it in this file");
     if (!w_.shared.insert(function).second) return;
     const auto& parameters = function->child("args")->list("args");
-    const std::string rate = parameters.size() > 1 ? parameters[1]->text : "";
+    const std::string_view rate = parameters.size() > 1 ? parameters[1]->text : "";
     const auto relative = [&](const Node* value) {
       bool found = false;
       walk(*value, [&](const Node& node) {

@@ -55,7 +55,7 @@ void write_keras_devices(KerasWeaving& w) {
         w.refuse(statement, "remove it: each process must see the GPUs to take its own");
     }
     if (callee == "tensorflow.device" && !call->list("args").empty() && call->list("args")[0]->is_string()) {
-      const std::string& device = call->list("args")[0]->text;
+      const std::string_view device = call->list("args")[0]->text;
       if (device.find("GPU:") != std::string::npos || device.find("gpu:") != std::string::npos) {
         if (!device.ends_with(":0"))
           w.refuse(

@@ -305,7 +305,7 @@ class Fits {
                 "this is the dataset of the training, of which each process has its share; give the "
                 "evaluation a dataset of its own");
     }
-    const std::string& method = call->child("func")->text;
+    const std::string_view method = call->child("func")->text;
     if (method.ends_with("_generator")) return;
     write_verbose(call, method == "evaluate" ? 3 : 2);
   }

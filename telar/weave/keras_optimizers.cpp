@@ -102,7 +102,7 @@ class Optimizers {
         w_.refuse(given,
                   "which optimizer this is depends on the run; make it with a learning rate, as in "
                   "Adam(learning_rate=…)");
-      const Known* one = known(origins[0]->text);
+      const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
         w_.refuse(given, "the optimizer of this name is not known; make it with a learning rate");
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
@@ -297,7 +297,7 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
       w.edits.before(*class_def,
                      {"@" + w.keras_module("utils", class_def) + ".register_keras_serializable()"});
   }
-  const std::string step = call->child("args")->list("args")[1]->text;
+  const std::string step(call->child("args")->list("args")[1]->text);
   if (w.has_fewer_steps()) {
     w.dialect.use(call);
     w.edits.before(*call->list("body").front(), {step + " = " + step + " * " + w.dialect.size(call)});

@@ -140,7 +140,7 @@ class Reader {
   void read_method(const Node* call, std::string_view wanted) {
     const Node* function = call->child("func");
     if (!function->is(Kind::attribute)) return;
-    const std::string& method = function->text;
+    const std::string_view method = function->text;
     const Node* model = function->child("value");
     if (wanted == "compile") {
       if (method != "compile" || names_.definition(function) != nullptr) return;
@@ -314,7 +314,7 @@ bool trains_with_keras(const Names& names) {
     const Node* function = call->child("func");
     tape = tape || is_tape(names.callee(call));
     if (!function->is(Kind::attribute)) continue;
-    const std::string& method = function->text;
+    const std::string_view method = function->text;
     compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile");
     fits = fits || method == "fit" || method == "fit_generator" || method == "train_on_batch";
     applies = applies || method == "apply_gradients";

@@ -12,8 +12,8 @@ namespace telar::weave {
 namespace {
 
 /// The names that a pattern of targets binds: `step, (x, y)`.
-std::set<std::string> bound_names(const Node* target) {
-  std::set<std::string> found;
+std::set<std::string_view> bound_names(const Node* target) {
+  std::set<std::string_view> found;
   walk(*target, [&](const Node& node) {
     if (node.is(Kind::name)) found.insert(node.text);
     return true;
@@ -68,9 +68,10 @@ class Replicas {
         w_.refuse(call,
                   "compute the loss in a variable inside of the `with` of the tape, so that it can be "
                   "divided there");
-      const std::string scaled = w_.names.fresh("scaled_" + target->text);
+      const std::string loss(target->text);
+      const std::string scaled = w_.names.fresh("scaled_" + loss);
       w_.edits.replace(*target, scaled);
-      const std::string line = scaled + " = " + target->text + " / " + strategy_ + ".num_replicas_in_sync";
+      const std::string line = scaled + " = " + loss + " / " + strategy_ + ".num_replicas_in_sync";
       w_.edits.after(*tape.with->list("body").back(), {line});
       w_.edits.explain(call->line, line, "the gradients of all replicas are summed, and their mean is meant");
       write_use(call);
@@ -120,8 +121,9 @@ class Replicas {
     }
     if (!changed) return;
     const std::string tf = w_.tensorflow(gradient);
-    const std::string line = target->text + " = " + tf + ".distribute.get_replica_context().all_reduce(" +
-                             tf + ".distribute.ReduceOp.SUM, " + target->text + ")";
+    const std::string gradients(target->text);
+    const std::string line = gradients + " = " + tf + ".distribute.get_replica_context().all_reduce(" + tf +
+                             ".distribute.ReduceOp.SUM, " + gradients + ")";
     w_.edits.after(*statement, {line});
     w_.edits.explain(gradient->line, line, "what changes the gradients must see those of all replicas");
     for (const Node* apply : w_.names.calls()) {
@@ -171,9 +173,9 @@ class Replicas {
 
   /// What the loop takes from the dataset is one part for each replica: only the step can use it.
   void check_batch(const KerasLoop& loop, const Node* call) const {
-    std::set<std::string> names = bound_names(loop.loop->child("target"));
+    std::set<std::string_view> names = bound_names(loop.loop->child("target"));
     if (loop.index != nullptr) {
-      for (const std::string& one : bound_names(loop.index)) names.erase(one);
+      for (const std::string_view one : bound_names(loop.index)) names.erase(one);
     }
     walk(*loop.loop, [&](const Node& node) {
       const bool in_target = is_inside(&node, loop.loop->child("target"));
@@ -236,7 +238,8 @@ class Replicas {
   /// Beside the step a function that runs it on every replica; a graph, if the step was one.
   void write_step(const Node* function, const Node* call) {
     const std::string tf = w_.tensorflow(function);
-    const std::string name = w_.names.fresh("distributed_" + function->text);
+    const std::string step(function->text);
+    const std::string name = w_.names.fresh("distributed_" + step);
     if (written_.insert(function).second) {
       const bool method = function->parent->is(Kind::class_def);
       std::vector<std::string> text = {""};
@@ -249,8 +252,7 @@ class Replicas {
         remove_decorator(decorator);
       }
       text.push_back("def " + name + (method ? "(self, *batch):" : "(*batch):"));
-      const std::string run =
-          strategy_ + ".run(" + (method ? "self." : "") + function->text + ", args=batch)";
+      const std::string run = strategy_ + ".run(" + (method ? "self." : "") + step + ", args=batch)";
       const std::string mean = strategy_ + ".reduce(" + tf + ".distribute.ReduceOp.MEAN, ";
       const size_t count = returned(function);
       if (count == 0) text.push_back("    " + run);
@@ -290,8 +292,9 @@ class Replicas {
       w_.edits.insert(loop.dataset->end, ")");
     } else {
       // Not once for each epoch: the order of the next one depends on that of the last.
-      const std::string name = w_.names.fresh("distributed_" + loop.dataset->text);
-      w_.edits.before(*outermost, {name + " = " + distribute + loop.dataset->text + ")"});
+      const std::string dataset(loop.dataset->text);
+      const std::string name = w_.names.fresh("distributed_" + dataset);
+      w_.edits.before(*outermost, {name + " = " + distribute + dataset + ")"});
       w_.edits.replace(*loop.dataset, name);
     }
     w_.edits.explain(loop.loop->line, distribute + "…)", "each replica takes its part of every batch");

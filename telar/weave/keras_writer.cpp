@@ -1,5 +1,7 @@
 #include "telar/weave/keras_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "telar/weave/outputs.h"
@@ -12,9 +14,13 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
     if (!statement->is(Kind::import) || statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
       if (alias->text == "tensorflow") {
-        const std::string as = alias->as_name.empty() ? "" : " as " + alias->as_name;
-        dialect.rely_on(statement, "import tensorflow" + as, at);
-        return alias->as_name.empty() ? alias->text : alias->as_name;
+        if (alias->as_name.empty()) {
+          dialect.rely_on(statement, "import tensorflow", at);
+          return "tensorflow";
+        }
+        std::string name(alias->as_name);
+        dialect.rely_on(statement, "import tensorflow as " + name, at);
+        return name;
       }
       // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
@@ -30,16 +36,15 @@ std::string KerasWeaving::keras_module(const std::string& part, const Node* at) 
   for (const auto& [module, statement] : names.imports()) {
     if (statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
+      const bool from = statement->is(Kind::import_from);
       const std::string whole =
-          statement->is(Kind::import) ? alias->text : statement->text + "." + alias->text;
-      std::string name = !alias->as_name.empty()       ? alias->as_name
-                         : statement->is(Kind::import) ? ""
-                                                       : alias->text;
+          from ? fmt::format("{}.{}", statement->text, alias->text) : std::string(alias->text);
+      std::string name(!alias->as_name.empty() ? alias->as_name : from ? alias->text : "");
       const std::string known = canonical(whole + ".x");
       if (known == "keras." + part + ".x" && !name.empty()) return name;
       if (known == "keras.x" && !name.empty()) return name + "." + part;
       if (whole == "keras" && name.empty()) return "keras." + part;
-      if (whole == "tensorflow") return (alias->as_name.empty() ? whole : alias->as_name) + ".keras." + part;
+      if (whole == "tensorflow") return (name.empty() ? whole : name) + ".keras." + part;
     }
   }
   if (program.standalone) {

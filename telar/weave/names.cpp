@@ -1,5 +1,7 @@
 #include "telar/weave/names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -106,7 +108,7 @@ int Names::place_of(const Node* scope, std::string_view name) const {
   return found == by_name_.end() ? -1 : found->second;
 }
 
-int Names::make_place(const Node* scope, const std::string& name) {
+int Names::make_place(const Node* scope, std::string_view name) {
   if (const int known = place_of(scope, name); known >= 0) return known;
   const auto number = static_cast<int>(places_.size());
   Place& place = places_.emplace_back();
@@ -117,7 +119,14 @@ int Names::make_place(const Node* scope, const std::string& name) {
   return number;
 }
 
-int Names::resolve(const Node* at, const std::string& name) const {
+/// What places are called that are no variables: an attribute of a class's instances, an entry of a dictionary.
+std::string Names::attribute_name(std::string_view attribute) { return std::string(".").append(attribute); }
+
+std::string Names::entry_name(std::string_view table, std::string_view key) {
+  return fmt::format("{}[{}]", table, key);
+}
+
+int Names::resolve(const Node* at, std::string_view name) const {
   const Node* scope = at->is(Kind::module) ? at : scope_of(at);
   const Node* first = scope;
   for (; !scope->is(Kind::module); scope = scope_of(scope)) {
@@ -174,13 +183,13 @@ int Names::find_place(const Node* expression) const {
         }
       }
       const Node* owner = owner_class(expression->child("value"));
-      return owner == nullptr ? -1 : place_of(root_class(owner), "." + expression->text);
+      return owner == nullptr ? -1 : place_of(root_class(owner), attribute_name(expression->text));
     }
     case Kind::subscript: {
       const Node* key = expression->child("slice");
       const int table = place(expression->child("value"));
       if (table < 0 || key == nullptr || !key->is_string()) return -1;
-      return place_of(scope(table), name(table) + "[" + key->text + "]");
+      return place_of(scope(table), entry_name(name(table), key->text));
     }
     default: return -1;
   }

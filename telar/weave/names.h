@@ -4,6 +4,8 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -96,16 +98,18 @@ class Names {
   struct Import {
     const Node* alias = nullptr;
     const Node* scope = nullptr;
-    std::string name;
+    std::string_view name;
     const Node* module = nullptr;
   };
 
   int place_of(const Node* scope, std::string_view name) const;
-  int make_place(const Node* scope, const std::string& name);
+  int make_place(const Node* scope, std::string_view name);
   const Node* scope_of(const Node* node) const { return scopes_[node->number]; }
+  static std::string attribute_name(std::string_view attribute);
+  static std::string entry_name(std::string_view table, std::string_view key);
   void find_scopes();
   int find_place(const Node* expression) const;
-  int resolve(const Node* at, const std::string& name) const;
+  int resolve(const Node* at, std::string_view name) const;
   const Node* owner_class(const Node* expression) const;
   const Node* root_class(const Node* class_def) const;
   void collect_bindings();
@@ -123,14 +127,12 @@ class Names {
   bool add_value(int place, const Value& value);
   void collect_mentions();
   std::vector<int> entries_of(int table) const;
-  std::vector<const Node*> entry_origins(const Node* subscript) const;
-  std::vector<const Node*> place_origins(int place, int part) const;
-  std::vector<const Node*> return_origins(const Node* function, int part) const;
   void call_origins(const Node* call, int part, std::vector<const Node*>& found) const;
   const Node* partial_of(const Node* call) const;
   std::string find_callee(const Node* call) const;
 
   const Tree& tree_;
+  mutable std::pmr::monotonic_buffer_resource memory_{size_t{1} << 16};
   std::vector<const Node*>
       scopes_;  // by the number of a node: the function, class or module whose variables it sees
   std::deque<Place> places_;  // whose names by_name_ looks at
@@ -140,33 +142,40 @@ class Names {
       return std::hash<std::string_view>()(one.second) ^ (reinterpret_cast<uintptr_t>(one.first) * 31);
     }
   };
-  std::unordered_map<ScopedName, int, HashName> by_name_;
+  std::pmr::unordered_map<ScopedName, int, HashName> by_name_{&memory_};
   std::vector<int> entries_;  // places that are entries of tables: `table[key]`
-  std::unordered_map<const Node*, std::unordered_set<std::string>> global_;
+  std::unordered_map<const Node*, std::unordered_set<std::string_view>> global_;
   std::vector<const Node*> calls_;
   bool has_call_methods_ = false;  ///< a class of the program defines __call__
   std::vector<std::pair<std::string, const Node*>> imports_;
-  std::unordered_map<const Node*, std::unordered_set<std::string>> names_in_;  // by module
-  std::vector<std::pair<const Node*, std::string>> star_imports_;              // by module
+  std::unordered_map<const Node*, std::unordered_set<std::string_view>> names_in_;  // by module
+  std::vector<std::pair<const Node*, std::string>> star_imports_;                   // by module
   std::vector<std::pair<const Node*, const Node*>> own_star_imports_;  // importing and imported module
   std::vector<Import> own_imports_;
   std::unordered_map<const Node*, int> alias_places_;
   std::map<std::string, const Node*> modules_;  // of the program, by the paths of their files
   std::unordered_map<const Node*, std::vector<const Node*>> callers_;
 
-  /// A place (its number, odd) or a function (its address), and the part of a tuple that is asked for.
+  /// A place (its number, odd), an expression or a function (its address), and the part of a tuple that is asked for.
   using Question = std::pair<uintptr_t, int>;
+  static Question of_place(int place, int part) { return {2 * static_cast<uintptr_t>(place) + 1, part}; }
+  static Question of_node(const Node* node, int part) { return {reinterpret_cast<uintptr_t>(node), part}; }
   struct Hash {
     size_t operator()(const Question& one) const {
       return one.first * 31 + static_cast<size_t>(static_cast<unsigned>(one.second));
     }
   };
-  using Answers = std::unordered_map<Question, std::vector<const Node*>, Hash>;
+  using Answer = std::span<const Node* const>;  // in memory_
+  using Answers = std::pmr::unordered_map<Question, Answer, Hash>;
   template <typename Compute>
-  std::vector<const Node*> answered_once(const Question& question, const Compute& compute) const;
-  mutable Answers origin_memo_;
+  Answer answered_once(const Question& question, const Compute& compute) const;
+  Answer kept(const std::vector<const Node*>& nodes) const;
+  Answer entry_origins(const Node* subscript) const;
+  Answer place_origins(int place, int part) const;
+  Answer return_origins(const Node* function, int part) const;
+  mutable Answers origin_memo_{&memory_};
   /// Answers found on the way to another one; where a circle was cut they hold for that one only.
-  mutable Answers on_the_way_;
+  mutable Answers on_the_way_{&memory_};
   mutable std::vector<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;

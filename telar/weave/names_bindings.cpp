@@ -6,8 +6,8 @@
 namespace telar::weave {
 
 void Names::collect_bindings() {
-  std::unordered_set<std::string>* names_here = nullptr;  // of the module that is gone through
-  const auto bind = [&](const Node* at, const std::string& name) {
+  std::unordered_set<std::string_view>* names_here = nullptr;  // of the module that is gone through
+  const auto bind = [&](const Node* at, std::string_view name) {
     const Node* scope = scope_of(at);
     const auto globals = global_.find(scope);
     if (globals != global_.end() && globals->second.contains(name)) scope = module_of(at);
@@ -16,7 +16,7 @@ void Names::collect_bindings() {
   };
   for (const Node& node : tree_.nodes()) {
     if (node.is(Kind::global)) {
-      for (const std::string& name : node.global_names) {
+      for (const std::string_view name : node.global_names) {
         global_[scope_of(&node)].insert(name);
         make_place(module_of(&node), name);
       }
@@ -53,11 +53,12 @@ void Names::collect_bindings() {
 
 void Names::bind_import(const Node& statement) {
   const Node* scope = scope_of(&statement);
-  const std::string module = std::string(static_cast<size_t>(statement.level), '.') + statement.text;
+  const std::string module = std::string(static_cast<size_t>(statement.level), '.').append(statement.text);
   for (const Node* alias : statement.list("names")) {
     const bool from = statement.is(Kind::import_from);
-    const std::string whole =
-        from ? module + (module.ends_with('.') || module.empty() ? "" : ".") + alias->text : alias->text;
+    std::string whole = from ? module : std::string();
+    if (!whole.empty() && !whole.ends_with('.')) whole += '.';
+    whole += alias->text;
     imports_.emplace_back(from ? module : whole, &statement);
     if (from) imports_.emplace_back(whole, &statement);
     if (bind_own_import(statement, alias, scope)) continue;
@@ -65,8 +66,8 @@ void Names::bind_import(const Node& statement) {
       star_imports_.emplace_back(module_of(&statement), module);
       continue;
     }
-    const std::string first = alias->text.substr(0, alias->text.find('.'));
-    const std::string name = !alias->as_name.empty() ? alias->as_name : from ? alias->text : first;
+    const std::string_view first = alias->text.substr(0, alias->text.find('.'));
+    const std::string_view name = !alias->as_name.empty() ? alias->as_name : from ? alias->text : first;
     names_in_[module_of(&statement)].insert(name);
     Place& place = places_[static_cast<size_t>(make_place(scope, name))];
     place.imported = !alias->as_name.empty() || from ? whole : first;
@@ -101,14 +102,14 @@ void Names::bind_target(const Node* target, const Value& value) {
   int where = place(target);
   if (where < 0 && target->is(Kind::attribute)) {
     if (const Node* owner = owner_class(target->child("value"))) {
-      where = make_place(root_class(owner), "." + target->text);
+      where = make_place(root_class(owner), attribute_name(target->text));
     }
   }
   if (where < 0 && target->is(Kind::subscript)) {
     const Node* key = target->child("slice");
     const int table = place(target->child("value"));
     if (table >= 0 && key != nullptr && key->is_string()) {
-      where = make_place(scope(table), name(table) + "[" + key->text + "]");
+      where = make_place(scope(table), entry_name(name(table), key->text));
     }
   }
   add_value(where, value);
@@ -163,7 +164,7 @@ void Names::bind_assignments() {
       const auto& keys = value.node->list("keys");
       for (size_t i = 0; i < keys.size(); ++i) {
         if (keys[i] == nullptr || !keys[i]->is_string()) continue;
-        add_value(make_place(places_[p].scope, places_[p].name + "[" + keys[i]->text + "]"),
+        add_value(make_place(places_[p].scope, entry_name(places_[p].name, keys[i]->text)),
                   {value.node->list("values")[i]});
       }
     }
@@ -180,15 +181,17 @@ bool Names::bind_arguments() {
     const Node* arguments = function->child("args");
     const Nodes first_ones = arguments->list("posonlyargs");
     const Nodes other_ones = arguments->list("args");
-    std::vector<Node*> parameters(first_ones.begin(), first_ones.end());
-    parameters.insert(parameters.end(), other_ones.begin(), other_ones.end());
+    const size_t count = first_ones.size() + other_ones.size();
+    const auto parameter = [&](size_t i) {
+      return i < first_ones.size() ? first_ones[i] : other_ones[i - first_ones.size()];
+    };
     bool bound = class_of(function) == function->parent && function->parent->is(Kind::class_def);
     for (const Node* decorator : function->list("decorator_list"))
       bound = bound && qualified(decorator) != "staticmethod";
     size_t next = bound ? 1 : 0;
     for (const Node* given : call->list("args")) {
-      if (given->is(Kind::starred) || next >= parameters.size()) break;
-      changed |= add_value(place_of(function, parameters[next++]->text), {given});
+      if (given->is(Kind::starred) || next >= count) break;
+      changed |= add_value(place_of(function, parameter(next++)->text), {given});
     }
     for (const Node* given : call->list("keywords")) {
       if (given->text.empty()) continue;

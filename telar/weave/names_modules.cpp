@@ -23,7 +23,7 @@ bool Names::bind_own_import(const Node& statement, const Node* alias, const Node
   if (modules_.size() < 2) return false;
   const bool from = statement.is(Kind::import_from);
   const std::string importer = tree_.part_at(statement.begin).path;
-  const std::string& dotted = from ? statement.text : alias->text;
+  const std::string dotted(from ? statement.text : alias->text);
   for (const std::string& path : module_paths(importer, tree_.main().path, dotted, statement.level)) {
     if (!is_own_module(path)) continue;
     const Node* module = own_module(path);
@@ -31,10 +31,10 @@ bool Names::bind_own_import(const Node& statement, const Node* alias, const Node
       if (module != nullptr) own_star_imports_.emplace_back(module_of(&statement), module);
       return true;
     }
-    std::string name = alias->as_name.empty() ? alias->text : alias->as_name;
+    std::string_view name = alias->as_name.empty() ? alias->text : alias->as_name;
     std::string stands_for = path;
     if (from) {
-      const std::string below = path.empty() ? alias->text : path + "/" + alias->text;
+      const std::string below = joined(path, std::string(alias->text));
       const bool is_variable = module != nullptr && place_of(module, alias->text) >= 0;
       stands_for = is_own_module(below) && !is_variable ? below : "";
     } else if (alias->as_name.empty()) {
@@ -96,7 +96,7 @@ std::string Names::module_path(const Node* expression) const {
     const int where = place_of(module, expression->text);
     if (where >= 0) return places_[static_cast<size_t>(where)].module;
   }
-  const std::string below = base + "/" + expression->text;
+  const std::string below = joined(base, std::string(expression->text));
   return is_own_module(below) ? below : std::string();
 }
 
@@ -121,11 +121,11 @@ std::vector<const Node*> Names::imported_modules(const Node* statement) const {
   const std::string importer = tree_.part_at(statement->begin).path;
   for (const Node* alias : statement->list("names")) {
     const bool from = statement->is(Kind::import_from);
-    const std::string& dotted = from ? statement->text : alias->text;
+    const std::string dotted(from ? statement->text : alias->text);
     for (const std::string& path : module_paths(importer, tree_.main().path, dotted, statement->level)) {
       if (!is_own_module(path)) continue;
       add(path);
-      if (from) add(path.empty() ? alias->text : path + "/" + alias->text);
+      if (from) add(joined(path, std::string(alias->text)));
       break;
     }
   }
@@ -134,12 +134,12 @@ std::vector<const Node*> Names::imported_modules(const Node* statement) const {
 
 bool Names::is_used(std::string_view name) const {
   return std::any_of(names_in_.begin(), names_in_.end(),
-                     [&](const auto& one) { return one.second.contains(std::string(name)); });
+                     [&](const auto& one) { return one.second.contains(name); });
 }
 
 bool Names::is_used_in(const Node* module, std::string_view name) const {
   const auto found = names_in_.find(module);
-  return found != names_in_.end() && found->second.contains(std::string(name));
+  return found != names_in_.end() && found->second.contains(name);
 }
 
 std::string Names::fresh(std::string name) const {

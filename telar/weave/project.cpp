@@ -15,11 +15,6 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
 }
 
-std::string joined(const std::string& folder, const std::string& path) {
-  if (folder.empty() || path.empty()) return folder + path;
-  return folder + "/" + path;
-}
-
 class Loader {
  public:
   explicit Loader(const Request& request) : request_(request) {}
@@ -64,10 +59,10 @@ class Loader {
   void visit_imported(const std::string& importer, const Node& statement) {
     for (const Node* alias : statement.list("names")) {
       const bool from = statement.is(Kind::import_from);
-      const std::string& dotted = from ? statement.text : alias->text;
+      const std::string dotted(from ? statement.text : alias->text);
       for (const std::string& path : module_paths(importer, request_.file, dotted, statement.level)) {
         bool found = visit_module(path);
-        if (from && visit_module(joined(path, alias->text))) found = true;
+        if (from && visit_module(joined(path, std::string(alias->text)))) found = true;
         if (!found) continue;
         // The packages around it are imported before it.
         for (std::string around = folder_of(path); !around.empty(); around = folder_of(around))
@@ -92,6 +87,11 @@ class Loader {
 };
 
 }  // namespace
+
+std::string joined(const std::string& folder, const std::string& path) {
+  if (folder.empty() || path.empty()) return folder + path;
+  return folder + "/" + path;
+}
 
 std::vector<std::string> module_paths(const std::string& importer, const std::string& script,
                                       const std::string& dotted, int level) {

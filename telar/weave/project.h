@@ -21,6 +21,9 @@ struct ProjectFile {
 /// script last. Throws Error (user) for a file that is not readable as Python.
 std::vector<ProjectFile> load_project(const Request& request);
 
+/// `folder/path`, or the one of both that is not empty.
+std::string joined(const std::string& folder, const std::string& path);
+
 /// What an import may mean within a project: paths without their ending, "models/resnet", in the order in which Python looks.
 /// A level above 0 is the number of dots before the name. `importer`, `script`: paths of the importing file and of the script
 /// that is run, from whose folder Python imports.

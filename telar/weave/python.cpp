@@ -44,16 +44,23 @@ void start() {
   PyGC_Disable();
 }
 
-std::string text_of(PyObject* object) {
-  if (object == nullptr || object == Py_None) return {};
-  const Ref text(PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_Str(object));
+/// The characters of a string of Python's, as long as that one lives; empty when UTF-8 cannot express them.
+std::string_view characters(PyObject* text) {
   Py_ssize_t size = 0;
-  const char* bytes = text ? PyUnicode_AsUTF8AndSize(text.get(), &size) : nullptr;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
   if (bytes == nullptr) {
     PyErr_Clear();
     return {};
   }
   return {bytes, static_cast<size_t>(size)};
+}
+
+std::string text_of(PyObject* object) {
+  if (object == nullptr || object == Py_None) return {};
+  const Ref text(PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_Str(object));
+  if (text) return std::string(characters(text.get()));
+  PyErr_Clear();
+  return {};
 }
 
 std::string attribute_text(PyObject* object, const char* name) {
@@ -163,8 +170,8 @@ class Copy {
       if (expected->place >= 0) {
         place[static_cast<size_t>(expected->place)] = static_cast<int>(PyLong_AsLong(value));
       } else {
-        const Nodes below = add(*copy, expected->name, value);
-        if (!below.empty()) fields.at(used++) = {key_of(expected->name), below};
+        const Nodes below = add(*copy, *expected, value);
+        if (!below.empty()) fields.at(used++) = {expected->key, below};
       }
       ++expected;
     }
@@ -183,6 +190,7 @@ class Copy {
   struct Attribute {
     PyObject* python_name = nullptr;  // borrowed: interned by Python
     std::string_view name;            // of a field; "ctx": whether it is assigned
+    uint64_t key = 0;                 // of the name
     int place = -1;                   // of a line or column: which
   };
   struct Shape {
@@ -207,7 +215,7 @@ class Copy {
         // `kind` is the u of u"text".
         if (text == "type_comment" || text == "type_ignores" || text == "kind") continue;
         shape.has_place = shape.has_place || place != kPlaces.end();
-        shape.fields.push_back({name, tree_.intern(text),
+        shape.fields.push_back({name, tree_.keep(text), key_of(text),
                                 place == kPlaces.end() ? -1 : static_cast<int>(place - kPlaces.begin())});
       }
     }
@@ -215,20 +223,20 @@ class Copy {
   }
 
   /// What the field `name` says of a node, or the nodes below it under that name.
-  Nodes add(Node& copy, std::string_view name, PyObject* value) {
-    if (name == "ctx") {
-      copy.store = std::string_view(Py_TYPE(value)->tp_name).find("Load") == std::string_view::npos;
-    } else if (copy.kind == Kind::constant && name == "value") {
+  Nodes add(Node& copy, const Attribute& field, PyObject* value) {
+    if (field.key == key_of("ctx")) {
+      copy.store = shape_of(Py_TYPE(value)).kind != Kind::load;
+    } else if (copy.kind == Kind::constant && field.key == key_of("value")) {
       constant(copy, value);
     } else if (PyList_Check(value)) {
-      return list(copy, name, value);
+      return list(copy, field.name, value);
     } else if (PyUnicode_Check(value)) {
-      (name == "asname" ? copy.as_name : copy.text) = text_of(value);
+      (field.key == key_of("asname") ? copy.as_name : copy.text) = tree_.keep(characters(value));
     } else if (PyLong_Check(value)) {
-      if (name == "level") copy.level = static_cast<int>(PyLong_AsLong(value));
+      if (field.key == key_of("level")) copy.level = static_cast<int>(PyLong_AsLong(value));
     } else if (value != Py_None) {
       const std::span<Node*> one = tree_.make_room<Node*>(1);
-      one[0] = below(copy, name, value);
+      one[0] = below(copy, field.name, value);
       return one;
     }
     return {};
@@ -238,7 +246,9 @@ class Copy {
     const auto size = static_cast<size_t>(PyList_Size(values));
     const auto at = [&](size_t i) { return PyList_GetItem(values, static_cast<Py_ssize_t>(i)); };
     if (size > 0 && PyUnicode_Check(at(0))) {
-      for (size_t i = 0; i < size; ++i) copy.global_names.push_back(text_of(at(i)));
+      const std::span<std::string_view> names = tree_.make_room<std::string_view>(size);
+      for (size_t i = 0; i < size; ++i) names[i] = tree_.keep(characters(at(i)));
+      copy.global_names = names;
       return {};
     }
     const std::span<Node*> nodes = tree_.make_room<Node*>(size);
@@ -255,7 +265,7 @@ class Copy {
     return child;
   }
 
-  static void constant(Node& copy, PyObject* value) {
+  void constant(Node& copy, PyObject* value) {
     copy.literal = PyUnicode_Check(value) ? Literal::string
                    : PyBytes_Check(value) ? Literal::bytes
                    : PyBool_Check(value)  ? Literal::boolean
@@ -263,7 +273,9 @@ class Copy {
                    : value == Py_Ellipsis ? Literal::ellipsis
                                           : Literal::number;
     if (copy.literal == Literal::bytes) return;
-    copy.text = value == Py_None ? "None" : text_of(value);
+    copy.text = value == Py_None   ? "None"
+                : copy.is_string() ? tree_.keep(characters(value))
+                                   : tree_.keep(text_of(value));
   }
 
   Tree& tree_;

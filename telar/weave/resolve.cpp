@@ -1,4 +1,6 @@
 // The questions of names.h whose answer follows values: what is called, where was it made.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "telar/weave/names.h"
@@ -45,12 +47,14 @@ bool passes_through(const std::string& qualified) {
 /// What has more origins than this (tables that a program wrote) is told by the first ones.
 constexpr size_t kMostOrigins = 200;
 
-void add(std::vector<const Node*>& found, const std::vector<const Node*>& more) {
+void add(std::vector<const Node*>& found, std::span<const Node* const> more) {
   for (const Node* node : more) {
     if (found.size() >= kMostOrigins) return;
     if (std::find(found.begin(), found.end(), node) == found.end()) found.push_back(node);
   }
 }
+
+void add(std::vector<const Node*>& found, const Node* node) { add(found, std::span(&node, 1)); }
 
 }  // namespace
 
@@ -61,7 +65,7 @@ std::string Names::qualified(const Node* expression) const {
                          !module_path(expression->child("value")).empty();
   if (expression->is(Kind::attribute) && !of_module) {
     const std::string base = qualified(expression->child("value"));
-    return base.empty() ? std::string() : canonical(base + "." + expression->text);
+    return base.empty() ? std::string() : canonical(fmt::format("{}.{}", base, expression->text));
   }
   if (!expression->is(Kind::name) && !of_module) return {};
   const int where = place(expression);
@@ -73,10 +77,10 @@ std::string Names::qualified(const Node* expression) const {
         const bool builtin = expression->text == "print" || expression->text == "open" ||
                              expression->text == "enumerate" || expression->text == "len" ||
                              expression->text == "range";
-        if (!builtin) return canonical(module + "." + expression->text);
+        if (!builtin) return canonical(fmt::format("{}.{}", module, expression->text));
       }
     }
-    return expression->text;
+    return std::string(expression->text);
   }
   const Place& held = places_[static_cast<size_t>(where)];
   if (!held.module.empty()) return {};
@@ -200,14 +204,14 @@ const Node* Names::definition(const Node* expression) const {
   const int where = place(expression);
   if (where < 0) return nullptr;
   constexpr int kDefinition = -3;  // no part of a tuple
-  const auto found = answered_once({2 * static_cast<uintptr_t>(where) + 1, kDefinition}, [&] {
+  const Answer found = answered_once(of_place(where, kDefinition), [&] {
     std::vector<const Node*> definitions;
     for (const Value& value : values(where)) {
       if (value.node->is_function() || value.node->is(Kind::class_def)) {
-        add(definitions, {value.node});
+        add(definitions, value.node);
       } else if ((value.node->is(Kind::name) || value.node->is(Kind::alias)) && value.part < 0 &&
                  !value.element) {
-        if (const Node* other = definition(value.node)) add(definitions, {other});
+        if (const Node* other = definition(value.node)) add(definitions, other);
       }
     }
     return definitions;
@@ -226,8 +230,14 @@ const Node* Names::called_function(const Node* call) const {
   return found;
 }
 
+Names::Answer Names::kept(const std::vector<const Node*>& nodes) const {
+  const Node** const first = std::pmr::polymorphic_allocator<const Node*>(&memory_).allocate(nodes.size());
+  std::copy(nodes.begin(), nodes.end(), first);
+  return {first, nodes.size()};
+}
+
 template <typename Compute>
-std::vector<const Node*> Names::answered_once(const Question& question, const Compute& compute) const {
+Names::Answer Names::answered_once(const Question& question, const Compute& compute) const {
   if (const auto known = origin_memo_.find(question); known != origin_memo_.end()) return known->second;
   if (const auto known = on_the_way_.find(question); known != on_the_way_.end()) return known->second;
   if (std::find(in_progress_.begin(), in_progress_.end(), question) != in_progress_.end()) {
@@ -235,26 +245,23 @@ std::vector<const Node*> Names::answered_once(const Question& question, const Co
     return {};
   }
   in_progress_.push_back(question);
-  std::vector<const Node*> found = compute();
+  const Answer found = kept(compute());
   in_progress_.pop_back();
-  on_the_way_[question] = found;
-  if (in_progress_.empty()) {
-    if (cut_) {
-      origin_memo_[question] = found;
-    } else {
-      origin_memo_.merge(on_the_way_);
-    }
-    on_the_way_.clear();
-    cut_ = false;
-  }
-  return found;
+  if (!in_progress_.empty()) return on_the_way_[question] = found;
+  if (!cut_) origin_memo_.merge(on_the_way_);
+  on_the_way_.clear();
+  cut_ = false;
+  return origin_memo_[question] = found;
 }
 
 /// The class of this file whose instance an expression is.
 const Node* Names::owner_class(const Node* expression) const {
   if (expression == nullptr) return nullptr;
   constexpr int kOwner = -2;  // no part of a tuple
-  const auto owners = answered_once({reinterpret_cast<uintptr_t>(expression), kOwner}, [&] {
+  // Most expressions are `self` and the like: many that stand for one place.
+  const int where = place(expression);
+  const Question question = where >= 0 ? of_place(where, kOwner) : of_node(expression, kOwner);
+  const Answer owners = answered_once(question, [&] {
     std::vector<const Node*> found;
     for (const Node* origin : origins(expression)) {
       const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
@@ -264,16 +271,15 @@ const Node* Names::owner_class(const Node* expression) const {
           (function->is(Kind::name) || (function->is(Kind::attribute) && modules_.size() > 1 &&
                                         !module_path(function->child("value")).empty())))
         candidate = definition(function);
-      if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, {candidate});
+      if (candidate != nullptr && candidate->is(Kind::class_def)) add(found, candidate);
     }
     return found;
   });
   return owners.empty() ? nullptr : owners.back();
 }
 
-std::vector<const Node*> Names::place_origins(int where, int part) const {
-  const Question question{2 * static_cast<uintptr_t>(where) + 1, part};
-  return answered_once(question, [&] {
+Names::Answer Names::place_origins(int where, int part) const {
+  return answered_once(of_place(where, part), [&] {
     std::vector<const Node*> found;
     const Node* own = scope(where);
     if (part < 0 && own->is_function() && own->parent != nullptr && own->parent->is(Kind::class_def)) {
@@ -299,8 +305,8 @@ std::vector<const Node*> Names::place_origins(int where, int part) const {
 }
 
 /// Where the values come from that a function returns.
-std::vector<const Node*> Names::return_origins(const Node* function, int part) const {
-  return answered_once({reinterpret_cast<uintptr_t>(function), part}, [&] {
+Names::Answer Names::return_origins(const Node* function, int part) const {
+  return answered_once(of_node(function, part), [&] {
     std::vector<const Node*> found;
     walk(*function, [&](const Node& node) {
       if (&node != function && (node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def)))
@@ -327,7 +333,7 @@ void Names::call_origins(const Node* call, int part, std::vector<const Node*>& f
     const std::vector<const Node*> same = origins(function->child("value"), part);
     if (!same.empty()) return add(found, same);
   }
-  add(found, {call});
+  add(found, call);
 }
 
 /// The entries of a table that have places of their own, in the order of their names.
@@ -342,8 +348,8 @@ std::vector<int> Names::entries_of(int table) const {
 }
 
 /// Where any entry of a table may come from: loaders[phase]. A table can hold what is taken from it: `x = [x[i], x[j]]`.
-std::vector<const Node*> Names::entry_origins(const Node* subscript) const {
-  return answered_once({reinterpret_cast<uintptr_t>(subscript), -1}, [&] {
+Names::Answer Names::entry_origins(const Node* subscript) const {
+  return answered_once(of_node(subscript, -1), [&] {
     std::vector<const Node*> found;
     const int table = place(subscript->child("value"));
     for (const int entry : entries_of(table)) add(found, place_origins(entry, -1));
@@ -367,9 +373,12 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
     case Kind::attribute:
     case Kind::subscript: {
       const int where = place(expression);
-      if (where >= 0) return place_origins(where, part);
-      const bool of_table = expression->is(Kind::subscript) && place(expression->child("value")) >= 0;
-      return of_table ? entry_origins(expression) : found;
+      const bool of_table =
+          where < 0 && expression->is(Kind::subscript) && place(expression->child("value")) >= 0;
+      const Answer answer = where >= 0 ? place_origins(where, part)
+                            : of_table ? entry_origins(expression)
+                                       : Answer();
+      return {answer.begin(), answer.end()};
     }
     case Kind::if_exp:
       add(found, origins(expression->child("body"), part));

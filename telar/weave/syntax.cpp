@@ -67,6 +67,7 @@ const std::unordered_map<std::string_view, Kind>& kinds() {
       {"withitem", Kind::with_item},
       {"ExceptHandler", Kind::except_handler},
       {"comprehension", Kind::comprehension},
+      {"Load", Kind::load},
       {"Add", Kind::add},
       {"Sub", Kind::sub},
       {"Mult", Kind::mult},
@@ -149,11 +150,10 @@ void Tree::set_body(Node& module, const std::vector<Node*>& statements) {
   module.fields = body;
 }
 
-std::string_view Tree::intern(std::string_view name) {
-  for (const std::string& known : names_) {
-    if (known == name) return known;
-  }
-  return names_.emplace_back(name);
+std::string_view Tree::keep(std::string_view text) {
+  const std::span<char> copy = make_room<char>(text.size());
+  std::copy(text.begin(), text.end(), copy.begin());
+  return {copy.data(), copy.size()};
 }
 
 size_t Tree::line_begin(int line) const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace telar::weave {
@@ -73,6 +74,7 @@ enum class Kind : uint8_t {
   with_item,
   except_handler,
   comprehension,
+  load,
   // Operators that are asked about.
   add,
   sub,
@@ -105,10 +107,10 @@ constexpr uint64_t key_of(std::string_view name) {
 using Nodes = std::span<Node* const>;
 struct Field {
   uint64_t key = 0;  ///< of its name
-  Nodes nodes;       ///< in the tree's own memory, as the fields are
+  Nodes nodes;
 };
 
-/// A node: kind, names, children and the bytes of the source that it covers.
+/// A node: kind, names, children and the bytes of the source that it covers. All that it refers to lies in its tree's memory.
 struct Node {
   Kind kind = Kind::other;
   Literal literal = Literal::none;
@@ -121,9 +123,9 @@ struct Node {
   size_t end = 0;
   /// Name, attribute, function, class, parameter, keyword or module; a constant's value (a string's own characters,
   /// otherwise as written).
-  std::string text;
-  std::string as_name;                    ///< of an import
-  std::vector<std::string> global_names;  ///< of `global` and `nonlocal`
+  std::string_view text;
+  std::string_view as_name;                        ///< of an import
+  std::span<const std::string_view> global_names;  ///< of `global` and `nonlocal`
   Node* parent = nullptr;
   std::string_view role;  ///< the name of the parent's field that holds it
   std::span<const Field> fields;
@@ -176,23 +178,24 @@ class Tree {
  public:
   explicit Tree(std::vector<SourceFile> files);
   Tree(Tree&&) = default;
-  Tree& operator=(Tree&&) = default;
+  Tree& operator=(Tree&&) = delete;
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
   ~Tree() = default;
 
   Node* add(Kind kind);
-  /// Room for `size` objects that live as long as the tree and need no destructor.
+  /// Room for `size` objects that live as long as the tree.
   template <typename Object>
   std::span<Object> make_room(size_t size) {
+    static_assert(std::is_trivially_destructible_v<Object>);
     Object* const first = std::pmr::polymorphic_allocator<Object>(memory_.get()).allocate(size);
     std::uninitialized_value_construct_n(first, size);
     return {first, size};
   }
   /// The statements of a module, when all have been read.
   void set_body(Node& module, const std::vector<Node*>& statements);
-  /// One copy of each name of a field.
-  std::string_view intern(std::string_view name);
+  /// A copy of a text that lives as long as the tree.
+  std::string_view keep(std::string_view text);
 
   const std::vector<Part>& parts() const { return parts_; }
   std::vector<Part>& parts() { return parts_; }
@@ -202,8 +205,8 @@ class Tree {
   const std::string& source() const { return source_; }
   /// The module that is run.
   Node* root() const { return parts_.back().root; }
-  const std::deque<Node>& nodes() const { return nodes_; }
-  std::deque<Node>& nodes() { return nodes_; }
+  /// Every node, in the order of their numbers.
+  const std::pmr::deque<Node>& nodes() const { return nodes_; }
 
   /// Byte offset of a line (1 is the first) and of the line that an offset lies in.
   size_t line_begin(int line) const;
@@ -226,10 +229,9 @@ class Tree {
   std::string source_;
   std::vector<Part> parts_;
   std::vector<size_t> line_begins_;
-  std::deque<Node> nodes_;
-  std::deque<std::string> names_;
   std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
       std::make_unique<std::pmr::monotonic_buffer_resource>(size_t{1} << 16);
+  std::pmr::deque<Node> nodes_{memory_.get()};
 };
 
 /// Calls `visit(node)` for a node and everything below it, in the order of the source. `visit` returns whether to go

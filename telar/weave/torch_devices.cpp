@@ -6,7 +6,7 @@ namespace telar::weave {
 namespace {
 
 /// The number behind "cuda:"; -1 when the text names no numbered device.
-int device_number(const std::string& text) {
+int device_number(std::string_view text) {
   const std::string_view prefix = "cuda:";
   if (!text.starts_with(prefix) || text.size() == prefix.size() || text.size() > prefix.size() + 3) return -1;
   int number = 0;

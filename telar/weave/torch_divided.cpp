@@ -127,8 +127,9 @@ class Divided {
       const Node* count = end->child("left");  // range(1, epochs + 1)
       w_.edits.replace(*count, ceil + quotient(tree, *count, size) + ")");
     } else {
-      w_.edits.replace(
-          *end, first->text + " + " + ceil + "(" + w_.text(*end) + " - " + first->text + ") / " + size + ")");
+      const std::string start(first->text);
+      w_.edits.replace(*end,
+                       start + " + " + ceil + "(" + w_.text(*end) + " - " + start + ") / " + size + ")");
     }
     w_.edits.explain(loop->line, "epochs ÷ number of processes",
                      "each process sees all samples, so together they see them as often");
@@ -148,11 +149,11 @@ class Divided {
                 kKeep);
       }
     }
-    const std::string counter = counter_of(w_.names, loop);
+    const std::string_view counter = counter_of(w_.names, loop);
     for (const Node* statement : loop->list("body")) check_plan(statement, counter, 3);
   }
 
-  void check_plan(const Node* within, const std::string& counter, int depth) const {
+  void check_plan(const Node* within, std::string_view counter, int depth) const {
     walk(*within, [&](const Node& node) {
       if (node.is(Kind::compare)) {
         const auto& others = node.list("comparators");
@@ -172,7 +173,7 @@ class Divided {
   }
 
   /// `epoch % 10` comes as often in relation to the epochs that there are.
-  static bool goes_by(const Node& compare, const std::string& counter) {
+  static bool goes_by(const Node& compare, std::string_view counter) {
     bool found = false;
     walk(compare, [&](const Node& node) {
       if (node.is(Kind::bin_op) && node.child("op")->is(Kind::mod)) return false;

@@ -66,7 +66,7 @@ class Epochs {
       const Node* around = nullptr;
       for (around = loop_around(nodes[step]); around != nullptr; around = loop_around(around)) {
         any_loop = true;
-        const std::string epoch = counter_of(w_.names, around);
+        const std::string epoch(counter_of(w_.names, around));
         if (epoch.empty()) continue;
         const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {

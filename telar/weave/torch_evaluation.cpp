@@ -1,5 +1,7 @@
 // --evaluation shared: each process evaluates every n-th batch, and what the loop adds up is added up over the processes. Batches
 // stay those of the script, so that a mean over batches, a count, or a last, smaller batch mean what they mean with one process.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -73,8 +75,7 @@ class Evaluation {
     w_.edits.insert(iterable->end,
                     ", " + w_.dialect.rank(iterable) + ", None, " + w_.dialect.size(iterable) + ")");
     std::vector<std::string> text;
-    for (const Node* sum : sums)
-      text.push_back(sum->text + " = " + add_up(loop.loop) + "(" + sum->text + ")");
+    for (const Node* sum : sums) text.push_back(fmt::format("{0} = {1}({0})", sum->text, add_up(loop.loop)));
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, islice + "(…)", "each process evaluates every n-th batch");
     for (const std::string& line : text)

@@ -9,7 +9,7 @@ namespace telar::weave {
 namespace {
 
 /// The variable that a `for` over range, enumerate and the like counts in.
-std::string counted_by(const Names& names, const Node* loop) {
+std::string_view counted_by(const Names& names, const Node* loop) {
   const Node* target = loop->child("target");
   bool counts = false;
   bool enumerates = false;
@@ -22,12 +22,12 @@ std::string counted_by(const Names& names, const Node* loop) {
     return true;
   });
   if (enumerates && target->is(Kind::tuple)) target = target->list("elts")[0];
-  return (counts || enumerates) && target->is(Kind::name) ? target->text : std::string();
+  return (counts || enumerates) && target->is(Kind::name) ? target->text : "";
 }
 
 /// The variable of a `while` that is counted up: `epoch += 1`.
-std::string counted_in(const Node* loop) {
-  std::string found;
+std::string_view counted_in(const Node* loop) {
+  std::string_view found;
   walk(*loop, [&](const Node& node) {
     if (node.is(Kind::aug_assign) && node.parent == loop && node.child("target")->is(Kind::name) &&
         node.child("value")->literal == Literal::number) {
@@ -72,9 +72,9 @@ const Node* loop_around(const Node* node) {
   return nullptr;
 }
 
-std::string counter_of(const Names& names, const Node* loop) {
+std::string_view counter_of(const Names& names, const Node* loop) {
   if (loop->is(Kind::for_)) return counted_by(names, loop);
-  return loop->is(Kind::while_) ? counted_in(loop) : std::string();
+  return loop->is(Kind::while_) ? counted_in(loop) : "";
 }
 
 std::vector<const Node*> epoch_loops(const Names& names, const TorchLoop& loop) {

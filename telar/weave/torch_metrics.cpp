@@ -8,6 +8,12 @@ namespace telar::weave {
 
 namespace {
 
+/// `x / y`, `x /= y` and the function that it stands in.
+struct Division {
+  const Node* node = nullptr;
+  const Node* function = nullptr;
+};
+
 /// Something that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
 struct Sum {
   const Node* target = nullptr;
@@ -20,7 +26,7 @@ class Metrics {
   explicit Metrics(TorchWeaving& weaving) : w_(weaving), tree_(weaving.names.tree()) {
     for (const Node& node : tree_.nodes()) {
       const bool divides = node.is(Kind::bin_op) || node.is(Kind::aug_assign);
-      if (divides && node.child("op")->is(Kind::div)) divisions_.push_back(&node);
+      if (divides && node.child("op")->is(Kind::div)) divisions_.push_back({&node, function_of(&node)});
     }
   }
 
@@ -39,8 +45,8 @@ class Metrics {
   bool divides_epochs() const { return w_.dialect.choices().divide_epochs; }
 
   /// The names of a loop whose values come from its batch.
-  std::set<std::string> from_batch(const Node* loop) const {
-    std::set<std::string> names;
+  std::set<std::string_view> from_batch(const Node* loop) const {
+    std::set<std::string_view> names;
     const auto bind = [&](const Node* target) {
       walk(*target, [&](const Node& node) {
         if (node.is(Kind::name)) names.insert(node.text);
@@ -67,7 +73,7 @@ class Metrics {
     return names;
   }
 
-  static bool uses(const Node* expression, const std::set<std::string>& names) {
+  static bool uses(const Node* expression, const std::set<std::string_view>& names) {
     bool found = false;
     walk(*expression, [&](const Node& node) {
       found = found || (node.is(Kind::name) && names.contains(node.text));
@@ -77,7 +83,7 @@ class Metrics {
   }
 
   std::vector<Sum> sums(const TorchLoop& loop) const {
-    std::set<std::string> batch = from_batch(loop.loop);
+    std::set<std::string_view> batch = from_batch(loop.loop);
     if (loop.index != nullptr && loop.index->is(Kind::name)) batch.erase(loop.index->text);
     std::vector<Sum> found;
     const auto add = [&](const Node* target, const Node* value, bool is_list) {
@@ -205,33 +211,32 @@ class Metrics {
   /// Whether the sum is divided by a number of batches, of which each process had its share.
   bool is_mean(const Sum& sum, const TorchLoop& loop) const {
     const Node* function = function_of(loop.loop);
-    std::set<std::string> results;  // what callers keep the sum in
+    std::set<std::string_view> results;  // what callers keep the sum in
     for (const Node* call : function == nullptr ? std::vector<const Node*>() : w_.names.calls_of(function)) {
       const Node* statement = statement_of(call);
-      if (statement->is(Kind::assign)) results.insert(w_.text(*statement->list("targets")[0]));
+      if (statement->is(Kind::assign)) results.insert(tree_.text(*statement->list("targets")[0]));
     }
-    bool mean = false;
     const auto holds_sum = [&](const Node* expression, bool here) {
       bool found = false;
       walk(*expression, [&](const Node& node) {
-        const std::string text =
-            node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) ? w_.text(node) : "";
-        found = found || (!text.empty() && ((here && text == sum.text) || (!here && results.contains(text))));
-        found = found || (!here && node.is(Kind::call) && w_.names.called_function(&node) == function &&
-                          function != nullptr);
+        if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) {
+          const std::string_view text = tree_.text(node);
+          found = found || (here ? text == sum.text : results.contains(text));
+        }
+        found = found || (!here && node.is(Kind::call) && function != nullptr &&
+                          w_.names.called_function(&node) == function);
         return !found;
       });
       return found;
     };
-    for (const Node* node : divisions_) {
+    for (const auto& [node, around] : divisions_) {
       const bool assigns = node->is(Kind::aug_assign);
       const Node* left = node->child(assigns ? "target" : "left");
       const Node* right = node->child(assigns ? "value" : "right");
-      if (is_inside(node, loop.loop)) continue;
-      const bool here = function_of(node) == function;
-      if (holds_sum(left, here) && counts_batches(right, loop)) mean = true;
+      const bool here = around == function;
+      if (holds_sum(left, here) && !is_inside(node, loop.loop) && counts_batches(right, loop)) return true;
     }
-    return mean;
+    return false;
   }
 
   /// len(loader), a variable with it, the index of enumerate, or a counter that goes up by one for each batch.
@@ -331,11 +336,11 @@ class Metrics {
 
   TorchWeaving& w_;
   const Tree& tree_;
-  std::vector<const Node*> divisions_;
+  std::vector<Division> divisions_;
 };
 
 /// Names whose values in a loop come from the batch, for check_control_flow.
-bool depends_on(const Node* test, const std::set<std::string>& names) {
+bool depends_on(const Node* test, const std::set<std::string_view>& names) {
   bool found = false;
   walk(*test, [&](const Node& node) {
     found = found || (node.is(Kind::name) && names.contains(node.text));
@@ -351,7 +356,7 @@ void write_metrics(TorchWeaving& weaving) { Metrics(weaving).write(); }
 void check_control_flow(const TorchWeaving& weaving) {
   for (const TorchLoop& loop : weaving.program.loops) {
     if (!loop.trains) continue;
-    std::set<std::string> names;
+    std::set<std::string_view> names;
     walk(*loop.loop->child("target"), [&](const Node& node) {
       if (node.is(Kind::name) && !(loop.index != nullptr && loop.index->text == node.text))
         names.insert(node.text);

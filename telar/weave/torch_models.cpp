@@ -1,4 +1,6 @@
 // DDP averages the gradients while backward runs: the model is wrapped.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,8 +34,8 @@ class Wrapping {
 
   void write() {
     for (const Node* call : w_.names.calls()) {
-      const bool parallel = w_.names.qualified(call->child("func")) == "torch.nn.DataParallel";
-      if (parallel && !call->list("args").empty()) data_parallel_.push_back(call);
+      if (call->list("args").empty()) continue;
+      if (w_.names.qualified(call->child("func")) == "torch.nn.DataParallel") data_parallel_.push_back(call);
     }
     for (const Node* call : w_.names.calls()) remember(call);
     wrapped_.reserve(w_.program.models.size());
@@ -228,12 +230,14 @@ class Wrapping {
 
   /// Follows the wrapped models into parameters, attributes and other variables.
   void spread() {
-    std::set<int> places;
+    std::vector<int> places;
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg)) {
-        if (const int place = w_.names.place(&node); place >= 0) places.insert(place);
+        if (const int place = w_.names.place(&node); place >= 0) places.push_back(place);
       }
     }
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
     for (bool changed = true; changed;) {
       changed = false;
       for (const int place : places) {
@@ -279,7 +283,7 @@ class Wrapping {
     if (parent->is(Kind::attribute) && node->role == "value") {
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
       check_method(w_, parent);
-      unwrap(node, "." + parent->text + " is the model's own");
+      unwrap(node, fmt::format(".{} is the model's own", parent->text));
       return;
     }
     if (parent->is(Kind::call) && node->role == "func" && is_shared_out(parent))
@@ -334,7 +338,7 @@ class Wrapping {
 
   TorchWeaving& w_;
   std::vector<Wrapped> wrapped_;
-  std::map<int, const Wrapped*> spread_;
+  std::unordered_map<int, const Wrapped*> spread_;
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;

@@ -25,7 +25,7 @@ std::string optimizer_name(const Names& names, const Node* call) {
   }
   const Node* own = names.definition(function);
   if (own != nullptr && own->is(Kind::class_def) && names.derives(own, {"torch.optim.Optimizer"}))
-    return own->text;
+    return std::string(own->text);
   return {};
 }
 
@@ -233,7 +233,7 @@ class Reader {
              "into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
     for (const Node* call : names_.calls()) {
-      if (names_.qualified(call->child("func")) != "next" || call->list("args").empty()) continue;
+      if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;
       for (const Node* origin : names_.origins(call->list("args")[0])) {
         for (const TorchLoader& loader : program_.loaders) {
           if (loader.call == origin && loader.trains) {

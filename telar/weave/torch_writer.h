@@ -53,7 +53,7 @@ std::vector<const Node*> way_out(const Names& names, const Node* loop);
 /// The nearest loop around a node within its function; null when there is none.
 const Node* loop_around(const Node* node);
 /// The variable that counts in a loop, `for epoch in range(9)` or `while …: epoch += 1`; empty when none does.
-std::string counter_of(const Names& names, const Node* loop);
+std::string_view counter_of(const Names& names, const Node* loop);
 /// The loops over epochs that a training loop runs in, followed through all calls of its function: of each way the nearest
 /// loop that counts.
 std::vector<const Node*> epoch_loops(const Names& names, const TorchLoop& loop);

@@ -176,7 +176,7 @@ void check_dynamic_imports(const Names& names) {
     if (callee != "importlib.import_module" && callee != "__import__") continue;
     const Node* name = names.argument(call, "name", 0);
     if (name != nullptr && name->is_string() && !name->text.starts_with('.')) {
-      const auto paths = module_paths("", names.tree().main().path, name->text, 0);
+      const auto paths = module_paths("", names.tree().main().path, std::string(name->text), 0);
       const bool ours = std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
         return std::any_of(names.tree().parts().begin(), names.tree().parts().end(),
                            [&](const Part& part) { return part.path.starts_with(path); });
