@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "telar/core/error.h"
 #include "telar/weave/syntax.h"
 
 namespace telar::weave {
@@ -25,6 +26,10 @@ std::string encode(const std::string& file, const SourceText& source);
 Tree parse(std::vector<SourceFile> files);
 /// The same without making the tree.
 void check_syntax(const std::string& file, const std::string& text);
+/// Python's report of what is no program: file, line, the line's text, a caret below the character at `column` (0 is the first), and
+/// the message ("SyntaxError: invalid syntax").
+Error syntax_error(const std::string& file, long line, std::string_view text, long column,
+                   const std::string& message);
 /// Whether a text is a program; of one that is, false may be said too, when a line of a string looks like a definition.
 bool is_program(const std::string& text);
 

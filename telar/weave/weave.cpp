@@ -8,6 +8,7 @@
 #include "telar/weave/diff.h"
 #include "telar/weave/keras_writer.h"
 #include "telar/weave/memory.h"
+#include "telar/weave/placement.h"
 #include "telar/weave/program.h"
 #include "telar/weave/project.h"
 #include "telar/weave/python.h"
@@ -198,6 +199,7 @@ Reply weave(const Request& request) {
   sources.reserve(files.size());
   for (const ProjectFile& file : files) sources.push_back({file.name, file.path, file.source.text});
   const Tree tree = parse(std::move(sources));
+  check_placement(tree);
   const Names names(tree);
   const auto refused = [&](int line, const std::string& construct, const std::string& decision) {
     reply.kind = Reply::Kind::refused;

@@ -61,6 +61,36 @@ TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
   }
 }
 
+TEST_F(WeaveInput, ReportsWhatPythonsCompilerRefuses) {
+  const std::vector<std::pair<std::string, std::string>> scripts = {
+      {"x = 1\nif x:\n    return x\n", "line 3\n    return x\n    ^\nSyntaxError: 'return' outside function"},
+      {"class A:\n    yield 1\n", "line 2\n    yield 1\n    ^\nSyntaxError: 'yield' outside function"},
+      {"é = (yield)\n", "line 1\n    é = (yield)\n         ^\nSyntaxError: 'yield' outside function"},
+      {"for x in []:\n    pass\nelse:\n    break\n",
+       "line 4\n    break\n    ^\nSyntaxError: 'break' outside loop"},
+      {"while True:\n    def f():\n        continue\n",
+       "line 3\n    continue\n    ^\nSyntaxError: 'continue' not properly in loop"}};
+  for (const auto& [text, report] : scripts) {
+    const CommandResult broken = weave(text);
+    EXPECT_EQ(broken.code, 2) << text;
+    EXPECT_TRUE(says(broken.err, report)) << broken.err;
+  }
+}
+
+TEST_F(WeaveInput, TakesEveryPlaceThatPythonsCompilerTakes) {
+  const std::string text =
+      "def f():\n"
+      "    while True:\n        for x in []:\n            break\n        else:\n            continue\n"
+      "        try:\n            pass\n        finally:\n            break\n"
+      "    class A((yield)):\n        g = lambda: (yield)\n"
+      "        async def h(self):\n            async for y in self:\n                yield y\n               "
+      " continue\n"
+      "    return f\n";
+  const CommandResult refused = weave(text);
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_TRUE(says(refused.err, "no training script")) << refused.err;
+}
+
 }  // namespace
 }  // namespace telar::test
 #endif
