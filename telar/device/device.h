@@ -162,4 +162,8 @@ class Device {
 /// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores);
 
+/// The GPU of this number, as CUDA counts them from 0 (telar/device/cuda.h says which there are). Loads the module telar-cuda. Throws
+/// Error (user) with the reason when there is no such GPU, no driver, or no such module here.
+std::unique_ptr<Device> make_cuda_device(int number);
+
 }  // namespace telar
