@@ -14,8 +14,11 @@ install(TARGETS telar-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET telar-weave)
   install(TARGETS telar-weave LIBRARY DESTINATION lib/telar)
 endif()
+if(TARGET telar-cuda)
+  install(TARGETS telar-cuda LIBRARY DESTINATION lib/telar)
+endif()
 install(DIRECTORY telar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE PATTERN "weave" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE PATTERN "weave" EXCLUDE PATTERN "device/cuda" EXCLUDE)
 install(EXPORT telar NAMESPACE telar:: FILE telar-targets.cmake DESTINATION ${package})
 
 configure_package_config_file(cmake/telar-config.cmake.in ${CMAKE_BINARY_DIR}/telar-config.cmake

@@ -50,7 +50,7 @@ std::vector<std::string> mpirun_words(int processes) {
 
 TrainingEnvironment environment_of(const std::string& name) {
   if (name == "gpu" || name == "hybrid")
-    return {.name = name, .impossible = "this build computes on processors alone"};
+    return {.name = name, .impossible = "telar trains on processors alone"};
   const int all = available_threads();
   const size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);

@@ -29,7 +29,7 @@ void fill(Buffer& buffer, DType dtype, uint64_t stream) {
 
 }  // namespace
 
-GraphRun::GraphRun(const Graph& graph, int threads) : device_(make_cpu_device(threads, {})) {
+GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device) : device_(std::move(device)) {
   device_->enter();
   executable_ = device_->compile(graph, {});
   activations_ = Buffer(executable_->activation_bytes());
@@ -48,6 +48,7 @@ GraphRun::GraphRun(const Graph& graph, int threads) : device_(make_cpu_device(th
 void GraphRun::run() {
   NoHost host;
   context_->run(host);
+  device_->synchronise();
 }
 
 }  // namespace telar::bench

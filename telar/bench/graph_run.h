@@ -12,7 +12,9 @@ namespace telar::bench {
 /// A graph without parameters on a device of its own, its inputs filled with normal numbers. Belongs to the thread that makes it.
 class GraphRun {
  public:
-  GraphRun(const Graph& graph, int threads);
+  GraphRun(const Graph& graph, int threads) : GraphRun(graph, make_cpu_device(threads, {})) {}
+  GraphRun(const Graph& graph, std::unique_ptr<Device> device);
+  /// Returns when the results are there, so that a clock may be read.
   void run();
   /// The value of an output after run().
   std::vector<float> output(const std::string& name) { return context_->output(name); }

@@ -4,11 +4,13 @@
 
 #include <charconv>
 #include <map>
+#include <set>
 
 #include "telar/bench/graph_run.h"
 #include "telar/bench/limits.h"
 #include "telar/bench/machine_watch.h"
 #include "telar/core/error.h"
+#include "telar/device/cuda.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/reduce.h"
@@ -47,22 +49,23 @@ Work conv_work(int64_t images, DType dtype) {
 }
 
 struct Place {
-  int threads = 0;
+  int threads = 0;         ///< of the processors
+  std::optional<int> gpu;  ///< its number; then no threads
   std::string impossible;
 };
 
 Place place_of(const std::string& device) {
-  if (device == "cpu") return {available_threads(), {}};
-  if (device == "gpu" || device.starts_with("cuda")) return {0, "this build computes on processors alone"};
+  if (device == "cpu") return {available_threads(), std::nullopt, {}};
+  if (const std::optional<int> gpu = cuda_number(device)) return {0, gpu, {}};
   int threads = 0;
   const std::string number = device.starts_with("cpu:") ? device.substr(4) : "";
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), threads);
   if (number.empty() || error != std::errc() || end != number.data() + number.size() || threads < 1)
-    throw user_error("there is no device '{}'; a device is cpu (all threads), cpu:N (N threads) or gpu",
-                     device);
+    throw user_error(
+        "there is no device '{}'; a device is cpu (all threads), cpu:N (N threads), gpu or cuda:N", device);
   if (threads > available_threads())
-    return {0, fmt::format("this process may use {} threads", available_threads())};
-  return {threads, {}};
+    return {0, std::nullopt, fmt::format("this process may use {} threads", available_threads())};
+  return {threads, std::nullopt, {}};
 }
 
 /// After a first call, which compiles kernels, and a warm-up of a tenth of a second: at least so many calls, and a second.
@@ -116,6 +119,15 @@ class Sweep {
     watch_.finish(result);
     for (const auto& [threads, limits] : limits_)
       if (const std::string text = busy_text(limits); !text.empty()) result.remarks.push_back(text);
+    if (measured_gpus_.empty()) return;
+    const CudaGpus found = find_cuda_gpus();
+    for (const int number : measured_gpus_) {
+      if (static_cast<size_t>(number) >= found.gpus.size()) continue;  // lost since
+      const CudaGpu& gpu = found.gpus[static_cast<size_t>(number)];
+      result.remarks.push_back(fmt::format("cuda:{} is {} with {} multiprocessors, driver for CUDA {}.",
+                                           number, gpu.name, gpu.multiprocessors, found.driver));
+    }
+    result.remarks.emplace_back("The rows of GPUs have no limit: none is measured yet.");
   }
 
   static constexpr double kSuspect = 1.03;
@@ -129,29 +141,53 @@ class Sweep {
   ResultRow row(int64_t size, DType dtype, const std::string& device) {
     ResultRow row{{std::to_string(size), name_of(dtype), device}, std::nullopt, {}};
     const Place place = place_of(device);
-    if (place.threads == 0) {
+    if (!place.impossible.empty()) {
       row.impossible = place.impossible;
-      return row;
+    } else if (!place.gpu) {
+      const Work work = work_(size, dtype);
+      GraphRun run(work.graph, place.threads);
+      row.measured = measure_beside_limit(work, dtype, run, place.threads);
+    } else {
+      measure_on_gpu(*place.gpu, size, dtype, row);
     }
-    const Work work = work_(size, dtype);
-    GraphRun run(work.graph, place.threads);
+    return row;
+  }
+
+  Measured measure(const Work& work, GraphRun& run) {
     Measured measured{{}, work.operations, work.bytes, 0, false, std::nullopt};
-    const auto measure = [&] {
-      const std::optional<double> before = watch_.energy().joules();
-      measured.times = time_repetitions(options_.repetitions, run);
-      if (before)
-        measured.joules =
-            (*watch_.energy().joules() - *before) / static_cast<double>(measured.times.milliseconds.size());
-      measured.limit_ms = limits(place.threads).milliseconds(dtype, work.operations, work.bytes);
+    const std::optional<double> before = watch_.energy().joules();
+    measured.times = time_repetitions(options_.repetitions, run);
+    if (before)
+      measured.joules =
+          (*watch_.energy().joules() - *before) / static_cast<double>(measured.times.milliseconds.size());
+    return measured;
+  }
+
+  Measured measure_beside_limit(const Work& work, DType dtype, GraphRun& run, int threads) {
+    const auto once = [&] {
+      Measured measured = measure(work, run);
+      measured.limit_ms = limits(threads).milliseconds(dtype, work.operations, work.bytes);
+      return measured;
     };
-    measure();
+    Measured measured = once();
     if (measured.of_limit() > kSuspect) {
-      limits_.insert_or_assign(place.threads, renewed_limits(place.threads));
-      measure();
+      limits_.insert_or_assign(threads, renewed_limits(threads));
+      measured = once();
       measured.suspect = measured.of_limit() > kSuspect;
     }
-    row.measured = measured;
-    return row;
+    return measured;
+  }
+
+  /// What is in the way, from the missing module to too little memory, is the row's reason: the other rows are measured all the same.
+  void measure_on_gpu(int number, int64_t size, DType dtype, ResultRow& row) {
+    try {
+      const Work work = work_(size, dtype);
+      GraphRun run(work.graph, make_cuda_device(number));
+      row.measured = measure(work, run);
+      measured_gpus_.insert(number);
+    } catch (const Error& error) {
+      row.impossible = error.what();
+    }
   }
 
   static std::string name_of(DType dtype) { return dtype == DType::bf16 ? "bf16" : "f32"; }
@@ -160,6 +196,7 @@ class Sweep {
   Work (*work_)(int64_t, DType);
   MachineWatch watch_;
   std::map<int, Limits> limits_;  // by threads
+  std::set<int> measured_gpus_;   // by number
 };
 
 }  // namespace

@@ -12,8 +12,9 @@
 namespace telar::bench {
 
 struct SweepOptions {
-  std::vector<int64_t> sizes;        ///< of the matrices' sides, or numbers of images
-  std::vector<std::string> devices;  ///< "cpu": all threads that this process may use; "cpu:2": two
+  std::vector<int64_t> sizes;  ///< of the matrices' sides, or numbers of images
+  /// "cpu": all threads that this process may use; "cpu:2": two; "cuda:1": the GPU of that number; "gpu": "cuda:0".
+  std::vector<std::string> devices;
   std::vector<DType> precisions{DType::f32};
   int repetitions = 10;                              ///< at least; and more, until a second is over
   std::function<bool()> stop_requested;              ///< asked between rows; may be empty

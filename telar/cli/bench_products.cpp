@@ -41,7 +41,7 @@ int run(ProductArguments arguments, Measure measure) {
 
 void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& arguments) {
   verb.add_option("--devices", arguments->options.devices,
-                  "Side by side: cpu (all threads), cpu:N (N threads), gpu (cpu)")
+                  "Side by side: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (cpu)")
       ->delimiter(',');
   verb.add_option("--precision", arguments->precisions, "f32, bf16, or both: f32,bf16 (f32)")
       ->delimiter(',')

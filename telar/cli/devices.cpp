@@ -2,9 +2,11 @@
 
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "telar/cli/table.h"
 #include "telar/cli/verbs.h"
+#include "telar/device/cuda.h"
 #include "telar/observe/hardware.h"
 #include "telar/observe/process.h"
 
@@ -25,7 +27,30 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
+nlohmann::ordered_json json_of(const CudaGpus& cuda) {
+  nlohmann::ordered_json json;
+  json["driver"] = cuda.driver;
+  json["gpus"] = nlohmann::ordered_json::array();
+  for (const CudaGpu& gpu : cuda.gpus) {
+    json["gpus"].push_back({{"device", fmt::format("cuda:{}", json["gpus"].size())},
+                            {"model", gpu.name},
+                            {"memory_bytes", gpu.memory},
+                            {"compute_capability", gpu.capability},
+                            {"multiprocessors", gpu.multiprocessors}});
+  }
+  json["not_found"] =
+      cuda.not_found.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cuda.not_found);
+  return json;
+}
+
+/// What CUDA can compute on. Where the system knows of no GPU the module is not loaded: nothing is said but what the search says.
+std::optional<CudaGpus> find_cuda_gpus(const NvidiaSearch& nvidia) {
+  if (nvidia.gpus.empty()) return std::nullopt;
+  return telar::find_cuda_gpus();
+}
+
+nlohmann::ordered_json json_of(const CpuInfo& cpu, const NvidiaSearch& nvidia,
+                               const std::optional<CudaGpus>& cuda) {
   nlohmann::ordered_json json;
   json["cpu"] = {{"model", cpu.model},
                  {"packages", cpu.packages},
@@ -56,10 +81,23 @@ nlohmann::ordered_json json_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
   }
   json["gpus_not_found"] =
       nvidia.not_found.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(nvidia.not_found);
+  if (cuda) json["cuda"] = json_of(*cuda);
   return json;
 }
 
-std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
+std::string text_of(const CudaGpus& cuda) {
+  std::string text;
+  for (size_t g = 0; g < cuda.gpus.size(); ++g) {
+    const CudaGpu& gpu = cuda.gpus[g];
+    text += fmt::format("cuda:{}   {}: {}, {} multiprocessors, compute capability {}\n", g, gpu.name,
+                        bytes_text(gpu.memory), gpu.multiprocessors, gpu.capability);
+  }
+  if (!cuda.gpus.empty()) text += fmt::format("         driver for CUDA {}\n", cuda.driver);
+  if (!cuda.not_found.empty()) text += fmt::format("cuda     {}\n", cuda.not_found);
+  return text;
+}
+
+std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::optional<CudaGpus>& cuda) {
   std::string text = fmt::format("cpu      {}: {} cores, {} threads, of which {} are free for this process\n",
                                  cpu.model, cpu.cores, cpu.threads, available_threads());
   const ContainerLimits limits = read_container_limits();
@@ -79,9 +117,9 @@ std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia) {
   const MemoryInfo memory = read_memory();
   text += fmt::format("memory   {}, {} free\n", bytes_text(memory.total), bytes_text(memory.available));
   for (const NvidiaGpu& gpu : nvidia.gpus) {
-    text +=
-        fmt::format("gpu {}    {} at {}: found, and not used by this build\n", gpu.minor, gpu.model, gpu.bus);
+    text += fmt::format("gpu {}    {} at {}\n", gpu.minor, gpu.model, gpu.bus);
   }
+  if (cuda) text += text_of(*cuda);
   if (!nvidia.not_found.empty()) text += fmt::format("gpu      NVIDIA: {}\n", nvidia.not_found);
   return text;
 }
@@ -98,7 +136,8 @@ void add_devices(CLI::App& app, Action& action) {
     action = [json] {
       const CpuInfo cpu = read_cpu();
       const NvidiaSearch nvidia = find_nvidia_gpus();
-      std::cout << (*json ? json_of(cpu, nvidia).dump(2) + "\n" : text_of(cpu, nvidia));
+      const std::optional<CudaGpus> cuda = find_cuda_gpus(nvidia);
+      std::cout << (*json ? json_of(cpu, nvidia, cuda).dump(2) + "\n" : text_of(cpu, nvidia, cuda));
       return 0;
     };
   });

@@ -1,4 +1,3 @@
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "telar/cli/verbs.h"
 #include "telar/cli/weave_project.h"
 #include "telar/core/error.h"
+#include "telar/core/module.h"
 #include "telar/io/atomic_file.h"
 #include "telar/weave/request.h"
 
@@ -41,22 +41,14 @@ struct WeaveArguments {
   std::vector<std::string> script_arguments;
 };
 
-/// The module lies beside the program in a build, and in ../lib/telar when installed.
 weave::Entry load() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  std::string reason;
-  for (const fs::path& path : {folder / "telar-weave.so", folder / TELAR_MODULES / "telar-weave.so"}) {
-    if (!fs::exists(path)) continue;
-    void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    void* entry = module != nullptr ? ::dlsym(module, weave::kEntry) : nullptr;
-    if (entry != nullptr) return reinterpret_cast<weave::Entry>(entry);
-    reason = std::string(": ") + ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
-  }
+  const LoadedModule module = load_module("telar-weave", weave::kEntry);
+  if (module.entry != nullptr) return reinterpret_cast<weave::Entry>(module.entry);
   throw user_error(
       "the module telar-weave, which `telar weave` needs, is not here{}; install python3-dev and pkg-config, "
       "then build "
       "again (scripts/build)",
-      reason);
+      module.reason.empty() ? "" : ": " + module.reason);
 }
 
 std::string bytes_of(const std::string& file) {

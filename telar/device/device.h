@@ -66,15 +66,17 @@ struct OperationTime {
 class Context {
  public:
   virtual ~Context() = default;
-  /// Where an input lies: contiguous, canonical, of the graph's type; read during the following runs.
+  /// Where an input lies in the host's memory: contiguous, canonical, of the graph's type. A processor reads it there during the
+  /// following runs; a device with memory of its own copies it now, so that it has to be set again when it has changed.
   virtual void set_input(const std::string& name, const void* memory) = 0;
+  /// A processor has run when this returns; a device that works beside the host has been told to: Device::synchronise waits for it.
   virtual void run(HostOperations& host, Phase phase = Phase::whole) = 0;
   /// Brings the parameters that this part reads in another layout into it, for every context of the executable: once after
   /// each update, before the first run. Needed with CompileOptions::prepare_parameters.
   virtual void prepare(Phase phase) = 0;
   /// Runs and looks at every result: the layer and operation in which a NaN or infinity is first seen.
   virtual std::optional<std::string> find_non_finite(HostOperations& host, Phase phase = Phase::whole) = 0;
-  /// The value of a graph output after run, in canonical layout, f32.
+  /// The value of a graph output after run, which it waits for, in canonical layout, f32.
   virtual std::vector<float> output(const std::string& name) = 0;
 };
 
@@ -84,7 +86,7 @@ class Executable {
   virtual ~Executable() = default;
   /// The layout of every parameter that the graph uses, in order of first use.
   virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
-  /// Bytes of the memory plan: what each Context needs.
+  /// Bytes of the memory plan: what each Context needs of the host's memory. 0 where contexts have memory of their own.
   virtual size_t activation_bytes() const = 0;
   /// Bytes of parameters in other layouts, with CompileOptions::prepare_parameters.
   virtual size_t prepared_bytes() const = 0;
@@ -152,9 +154,16 @@ class Device {
                     std::span<float> canonical) const = 0;
   virtual void write(const TensorLayout& layout, std::span<const float> canonical,
                      std::byte* memory) const = 0;
+  /// Waits until all that this device was told to do is done; whoever reads a clock calls it before. Nothing to do where run() itself
+  /// computes. Throws Error (run) when something of it has failed.
+  virtual void synchronise() const {}
 };
 
 /// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores);
+
+/// The GPU of this number, as CUDA counts them from 0 (telar/device/cuda.h says which there are). Loads the module telar-cuda. Throws
+/// Error (user) with the reason when there is no such GPU, no driver, or no such module here.
+std::unique_ptr<Device> make_cuda_device(int number);
 
 }  // namespace telar

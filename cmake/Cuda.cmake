@@ -1,0 +1,55 @@
+# The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Where CUDA or cuDNN is missing telar is built for processors
+# alone, and says so in one line.
+
+# What describes values to the GPU's libraries needs none of them, and is tested everywhere.
+add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/matrix_product.cpp)
+set_target_properties(telar-cuda-parts PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
+target_include_directories(telar-cuda-parts PUBLIC ${CMAKE_SOURCE_DIR})
+target_link_libraries(telar-cuda-parts PUBLIC fmt::fmt)
+telar_options(telar-cuda-parts)
+
+# Sanitizers and the fuzzer's compiler do not go with nvcc.
+if(TELAR_SANITIZE OR TELAR_FUZZ)
+  return()
+endif()
+find_package(CUDAToolkit 13 QUIET)
+if(CUDAToolkit_FOUND)
+  find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
+  mark_as_advanced(CUDNN_INCLUDE CUDNN_LIBRARY)
+endif()
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE
+    OR NOT CUDNN_LIBRARY)
+  message(STATUS "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for processors alone (docs/gpu.md)")
+  return()
+endif()
+
+# Code for each generation from Turing on, and for those to come in the form that the driver compiles.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 100-real 100-virtual)
+endif()
+if(NOT DEFINED CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+enable_language(CUDA)
+
+# nvcc compiles what is written in CUDA, and nothing else. (C++17: this CMake knows no later one for it.)
+add_library(telar-cuda-loops STATIC telar/device/cuda/kernels/loops.cu)
+set_target_properties(telar-cuda-loops PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden CUDA_STANDARD 17)
+target_include_directories(telar-cuda-loops PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(telar-cuda-loops PRIVATE --expt-relaxed-constexpr --Werror=all-warnings
+  -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
+
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
+list(FILTER sources EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")
+# The module shares no symbols with the program: it has its own copy of the little that it needs of the floors below.
+add_library(telar-cuda MODULE ${sources} telar/device/memory_plan.cpp telar/core/dtype.cpp telar/core/shape.cpp
+  telar/graph/attributes.cpp telar/graph/graph.cpp)
+# No path is kept in it: libraries are found by their names where it runs.
+set_target_properties(telar-cuda PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON
+  INSTALL_RPATH "" LINKER_LANGUAGE CXX)
+target_include_directories(telar-cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE})
+target_link_libraries(telar-cuda PRIVATE telar-cuda-parts telar-cuda-loops fmt::fmt CUDA::cublasLt ${CUDNN_LIBRARY}
+  CUDA::cudart_static)
+target_link_options(telar-cuda PRIVATE -Wl,--no-undefined)
+telar_options(telar-cuda)

@@ -1,0 +1,54 @@
+#include "telar/device/cuda.h"
+
+#include <charconv>
+
+#include "telar/core/error.h"
+#include "telar/core/module.h"
+
+namespace telar {
+
+namespace {
+
+cuda::Functions load() {
+  const LoadedModule module = load_module("telar-cuda", cuda::kEntry);
+  if (module.entry != nullptr) {
+    cuda::Functions functions;
+    reinterpret_cast<cuda::Entry>(module.entry)(functions);
+    return functions;
+  }
+  if (module.reason.empty()) {
+    throw user_error(
+        "this build computes on processors alone: the module telar-cuda is not here; build it where CUDA 13 "
+        "and "
+        "cuDNN 9 are (docs/gpu.md)");
+  }
+  throw user_error(
+      "the module telar-cuda cannot be loaded: {}; it needs cuBLASLt of CUDA 13 and cuDNN 9 where the system "
+      "looks for libraries, or in LD_LIBRARY_PATH (docs/gpu.md)",
+      module.reason);
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int number) { return load().make_device(number); }
+
+CudaGpus find_cuda_gpus() {
+  try {
+    return load().find_gpus();
+  } catch (const Error& error) {
+    return {{}, {}, error.what()};
+  }
+}
+
+std::optional<int> cuda_number(const std::string& device) {
+  if (!device.starts_with("gpu") && !device.starts_with("cuda")) return std::nullopt;
+  if (device == "gpu") return 0;
+  const std::string digits = device.starts_with("cuda:") ? device.substr(5) : "";
+  int number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || number < 0)
+    throw user_error("there is no device '{}'; a GPU is gpu or cuda:N, with N from 0", device);
+  return number;
+}
+
+}  // namespace telar

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/device/device.h"
+
+namespace telar {
+
+/// A GPU that CUDA can compute on.
+struct CudaGpu {
+  std::string name;        ///< "NVIDIA H200"
+  uint64_t memory = 0;     ///< bytes
+  std::string capability;  ///< compute capability: "9.0"
+  int multiprocessors = 0;
+};
+
+struct CudaGpus {
+  std::vector<CudaGpu> gpus;  ///< in CUDA's order: the number of make_cuda_device
+  std::string driver;         ///< the newest CUDA that the driver knows: "13.0"; empty without a driver
+  std::string not_found;      ///< why there are none: a sentence without a full stop; else empty
+};
+
+/// Loads the module telar-cuda and asks it. Never throws: what is in the way is `not_found`.
+CudaGpus find_cuda_gpus();
+
+/// The number in the name of a GPU: 0 of "gpu", N of "cuda:N"; none when the name is not that of a GPU at all. Throws Error (user) for
+/// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "cuda", "gpu0".
+std::optional<int> cuda_number(const std::string& device);
+
+namespace cuda {
+
+/// What the module telar-cuda can do.
+struct Functions {
+  std::unique_ptr<Device> (*make_device)(int number) = nullptr;  ///< throws as make_cuda_device
+  CudaGpus (*find_gpus)() = nullptr;                             ///< never throws
+};
+
+/// The function that the module exports under kEntry.
+using Entry = void (*)(Functions& functions);
+inline constexpr const char* kEntry = "telar_cuda";
+
+}  // namespace cuda
+
+}  // namespace telar

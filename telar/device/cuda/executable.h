@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "telar/device/cuda/lowering.h"
+#include "telar/device/device.h"
+
+namespace telar::cuda {
+
+/// A lowered graph with its memory plan. See telar/device/device.h. Its contexts have memory of their own on the GPU.
+class CudaExecutable final : public Executable {
+ public:
+  /// Throws Error (run) naming what a GPU cannot compute yet.
+  CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu);
+
+  const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override {
+    return layouts_;
+  }
+  size_t activation_bytes() const override { return 0; }
+  size_t prepared_bytes() const override { return 0; }
+  const std::map<std::string, TensorLayout>& delivered_layouts() const override { return delivered_layouts_; }
+  std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
+
+ private:
+  friend class CudaContext;
+  struct Output {
+    std::string name;
+    SlotId slot;
+  };
+
+  /// Lets each step choose its algorithm, in the memory of the first context.
+  void choose_algorithms(const std::vector<std::byte*>& pointers) const;
+
+  std::shared_ptr<Gpu> gpu_;
+  Graph graph_;
+  std::vector<Slot> slots_;
+  std::vector<Step> steps_;
+  std::vector<OperationName> names_;  ///< of each step
+  std::vector<Output> outputs_;
+  size_t plan_bytes_ = 0;
+  mutable std::once_flag chosen_;
+  std::vector<std::pair<std::string, TensorLayout>> layouts_;  // no parameters yet
+  std::map<std::string, TensorLayout> delivered_layouts_;      // nor values that go from graph to graph
+};
+
+}  // namespace telar::cuda

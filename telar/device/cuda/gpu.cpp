@@ -1,0 +1,91 @@
+#include "telar/device/cuda/gpu.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/device/cuda/check.h"
+
+namespace telar::cuda {
+
+Count count_gpus() {
+  int driver = 0;
+  // Without a driver this succeeds, too, and says 0.
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return {0, "no GPU: NVIDIA's driver (libcuda.so.1) is not here"};
+  Count count;
+  const cudaError_t status = cudaGetDeviceCount(&count.gpus);
+  if (status == cudaSuccess && count.gpus > 0) return count;
+  return {0,
+          fmt::format("no GPU: {}", status == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(status))};
+}
+
+Gpu::Gpu(int number) : number_(number) {
+  const Count count = count_gpus();
+  if (!count.none.empty()) throw user_error("{}", count.none);
+  if (number < 0 || number >= count.gpus) {
+    throw user_error("there is no cuda:{}: CUDA counts {} GPU{} here, from cuda:0", number, count.gpus,
+                     count.gpus == 1 ? "" : "s");
+  }
+  use();
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  if (const cublasStatus_t status = cublasLtCreate(&products_); status != CUBLAS_STATUS_SUCCESS) {
+    cudaStreamDestroy(stream_);
+    check(status, "starting");
+  }
+}
+
+Gpu::~Gpu() {
+  // Nothing can be done about what fails here; work that is under way is waited for by the stream's end.
+  cudaSetDevice(number_);
+  if (convolutions_ != nullptr) cudnnDestroy(convolutions_);
+  cublasLtDestroy(products_);
+  cudaStreamDestroy(stream_);
+}
+
+std::string Gpu::name() const { return fmt::format("cuda:{}", number_); }
+
+void Gpu::use() const { check(cudaSetDevice(number_), "choosing the GPU"); }
+
+void Gpu::wait() const { check(cudaStreamSynchronize(stream_), "what was run on the GPU"); }
+
+cudnnHandle_t Gpu::convolutions() {
+  if (convolutions_ == nullptr) {
+    cudnnHandle_t handle = nullptr;
+    check(cudnnCreate(&handle), "starting");
+    convolutions_ = handle;
+    check(cudnnSetStream(convolutions_, stream_), "taking the stream");
+  }
+  return convolutions_;
+}
+
+DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  if (const cudaError_t status = cudaMalloc(&memory, bytes); status != cudaSuccess) {
+    cudaGetLastError();  // it is told here, and not by the next call
+    throw run_error("{} has not enough memory: {:.1f} MiB wanted ({}); a smaller batch needs less",
+                    gpu.name(), static_cast<double>(bytes) / 1048576.0, cudaGetErrorString(status));
+  }
+  data_ = static_cast<std::byte*>(memory);
+  if (const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, gpu.stream()); status != cudaSuccess) {
+    cudaFree(data_);
+    check(status, "zeroing memory");
+  }
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) cudaFree(data_);  // waits for what uses it
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,19 @@
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels/loops.h"
+
+namespace telar::cuda {
+
+void lower_convert(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const SlotId from = lowering.slot(x);
+  const SlotId to = lowering.define(y, lowering.layout(x));
+  lowering.add({from}, {to},
+               [count = lowering.shape(x).elements(), stream = lowering.gpu().stream(),
+                of = lowering.type(x).dtype, into = lowering.type(y).dtype](const Pointers& p) {
+                 check(convert_values(p[0], of, p[1], into, count, stream), "converting values");
+               });
+}
+
+}  // namespace telar::cuda

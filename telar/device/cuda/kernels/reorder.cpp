@@ -1,0 +1,16 @@
+#include "telar/device/cuda/kernels/reorder.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/loops.h"
+
+namespace telar::cuda {
+
+Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to) {
+  const Transposition stack = transposition_to(to, type.shape);
+  return [stack, dtype = type.dtype, stream = gpu.stream()](const Pointers& p) {
+    check(transpose_stack(p[0], p[1], dtype, stack.count, stack.rows, stack.columns, stream),
+          "bringing a value into another layout");
+  };
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "telar/device/cuda/lowering.h"
+
+namespace telar::cuda {
+
+/// What brings a value, f32 or bf16 [N, C, H, W], from the other layout into `to`. Pointers: from, to.
+Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to);
+
+}  // namespace telar::cuda

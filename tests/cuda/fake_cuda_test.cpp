@@ -1,0 +1,170 @@
+// The module's own code, from the graph to the calls of the libraries, on what stands for them. What the libraries really do is seen
+// on a GPU alone (tests/device/cuda_device_test.cpp).
+#include <gtest/gtest.h>
+
+#include "cuda/fakes.h"
+#include "support/gpu_cases.h"
+#include "support/sentences.h"
+#include "telar/device/cuda.h"
+#include "telar/graph/ops/softmax.h"
+
+extern "C" void telar_cuda(telar::cuda::Functions& functions);
+
+namespace telar {
+namespace {
+
+using test::fake;
+
+class FakeCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake() = {};
+    telar_cuda(module_);
+  }
+  /// One device at most is left by a test, and nothing of its memory.
+  void TearDown() override { EXPECT_EQ(fake().blocks, 0); }
+  std::unique_ptr<Device> device() const { return module_.make_device(0); }
+  cuda::Functions module_;
+};
+
+TEST_F(FakeCuda, ComputesWhatProcessorsCompute) {
+  for (const test::GpuCase& given : test::gpu_cases()) test::expect_as_on_processors(given, device());
+  EXPECT_GT(fake().products, 0);
+  EXPECT_GT(fake().convolutions, 0);
+}
+
+TEST_F(FakeCuda, ComputesWithChannelsInTheirPlaceWhereCudnnCannotOtherwise) {
+  fake().channels_last = false;
+  for (const test::GpuCase& given : test::gpu_cases()) test::expect_as_on_processors(given, device());
+}
+
+TEST_F(FakeCuda, TakesAnAlgorithmThatWorks) {
+  fake().products_that_work = 1;
+  test::expect_as_on_processors(test::gpu_cases().front(), device());
+  fake().products_that_work = 0;
+  test::expect_error([&] { bench::GraphRun(test::gpu_cases().front().graph, device()); },
+                     {"no algorithm of cuBLASLt", "cuda:0"}, Error::Kind::run);
+}
+
+TEST_F(FakeCuda, ChoosesAlgorithmsForTheFirstContextAlone) {
+  GraphBuilder builder;
+  const ValueId a = builder.input("a", {DType::f32, {8, 8}}, false);
+  builder.output("y", matmul(builder, a, a));
+  const Graph graph = builder.build();
+  const auto gpu = device();
+  const auto executable = gpu->compile(graph, {});
+  const auto first = executable->bind(ArenaLayout::pack({}), {});
+  const int tried = fake().products;
+  EXPECT_GT(tried, 3);
+  const auto second = executable->bind(ArenaLayout::pack({}), {});
+  EXPECT_EQ(fake().products, tried);
+}
+
+TEST_F(FakeCuda, OfTheBenchIsWaitedForInEachRun) {
+  bench::GraphRun run(test::gpu_cases().front().graph, device());
+  const int waits = fake().waits;
+  run.run();
+  EXPECT_EQ(fake().waits, waits + 1);
+}
+
+class Listener final : public HostOperations {
+ public:
+  void communicate(const Node& /*node*/, std::span<float> /*memory*/) override {}
+  bool listens() const override { return true; }
+  void ran(const OperationName& operation) override { names.push_back(operation.op); }
+  std::vector<std::string> names;
+};
+
+TEST_F(FakeCuda, TellsEachOperationAndFindsTheFirstThatIsNotFinite) {
+  GraphBuilder builder;
+  builder.set_scope("front");
+  const ValueId x = builder.input("x", {DType::f32, {1, 2, 3, 3}}, false);
+  const ValueId w = builder.input("w", {DType::f32, {2, 2, 1, 1}}, false);
+  builder.output("y", reduce_sum(builder, conv2d(builder, x, w, kNoValue, {}), {}));
+  const Graph graph = builder.build();
+  const auto gpu = device();
+  const auto executable = gpu->compile(graph, {});
+  const auto context = executable->bind(ArenaLayout::pack({}), {});
+  std::vector<float> images(18, 1e30F);
+  std::vector<float> weights(4, 1);
+  context->set_input("x", images.data());
+  context->set_input("w", weights.data());
+  images.assign(18, 0);  // what was set was copied
+  Listener host;
+  const int waits = fake().waits;
+  context->run(host);
+  EXPECT_EQ(fake().waits, waits + 4);  // what is told of an operation is that it has run
+  EXPECT_EQ(host.names,
+            (std::vector<std::string>{"conv2d (reorder)", "conv2d (reorder)", "conv2d", "reduce_sum"}));
+  EXPECT_FLOAT_EQ(context->output("y").front(), 36e30F);
+  EXPECT_EQ(context->find_non_finite(host), std::nullopt);
+  weights.assign(4, 1e30F);
+  context->set_input("w", weights.data());
+  EXPECT_EQ(context->find_non_finite(host), "layer 'front' (conv2d)");
+  test::expect_error([&] { context->output("z"); }, {"no output 'z'"}, Error::Kind::run);
+}
+
+TEST_F(FakeCuda, IsWaitedForAndSaysThenWhatFailed) {
+  const auto gpu = device();
+  const int waits = fake().waits;
+  gpu->synchronise();
+  EXPECT_EQ(fake().waits, waits + 1);
+  fake().failure = cudaErrorIllegalAddress;
+  test::expect_error([&] { gpu->synchronise(); }, {"what was run on the GPU", "CUDA's words"},
+                     Error::Kind::run);
+}
+
+TEST_F(FakeCuda, RefusesWhatItCannotDoYet) {
+  const auto gpu = device();
+  const auto refused = [&](const auto& build, const std::vector<std::string_view>& parts) {
+    GraphBuilder builder;
+    builder.output("y", build(builder));
+    const Graph graph = builder.build();
+    test::expect_error([&] { gpu->compile(graph, {}); }, parts, Error::Kind::run);
+  };
+  const TensorType matrix{DType::f32, {2, 3}};
+  const TensorType images{DType::f32, {2, 3, 8, 8}};
+  refused([&](GraphBuilder& builder) { return softmax(builder, builder.input("x", matrix, false), 1); },
+          {"cannot compute softmax yet"});
+  refused([&](GraphBuilder& builder) { return reduce_sum(builder, builder.input("x", matrix, false), {1}); },
+          {"reduce_sum of some axes", "[2, 3]"});
+  refused(
+      [&](GraphBuilder& builder) { return convert(builder, builder.parameter("w", matrix), DType::bf16); },
+      {"parameters", "'w'"});
+  refused(
+      [&](GraphBuilder& builder) {
+        return conv2d(builder, builder.input("x", images, false),
+                      builder.input("w", {DType::f32, {4, 3, 2, 2}}, false),
+                      builder.input("b", {DType::f32, {4}}, false), {});
+      },
+      {"conv2d with a bias"});
+}
+
+TEST_F(FakeCuda, WithTooLittleMemorySaysHowMuchWasWanted) {
+  fake().memory = size_t{1} << 20;
+  GraphBuilder builder;
+  builder.output("y", reduce_sum(builder, builder.input("x", {DType::f32, {1 << 19}}, false), {}));
+  const Graph graph = builder.build();
+  const auto gpu = device();
+  const auto executable = gpu->compile(graph, {});
+  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), {}); }, {"cuda:0", "2.0 MiB wanted"},
+                     Error::Kind::run);
+}
+
+TEST_F(FakeCuda, ThatIsNotThereIsSaid) {
+  fake().gpus = 2;
+  test::expect_error([&] { module_.make_device(3); }, {"no cuda:3", "2 GPUs"});
+  const CudaGpus both = module_.find_gpus();
+  ASSERT_EQ(both.gpus.size(), 2U);
+  EXPECT_EQ(both.gpus[1].name, "a fake");
+  EXPECT_EQ(both.gpus[1].capability, "9.0");
+  EXPECT_EQ(both.driver, "13.0");
+  fake().gpus = 0;
+  test::expect_error([&] { device(); }, {"no GPU: CUDA's words"});
+  fake().driver = 0;
+  test::expect_error([&] { device(); }, {"no GPU: NVIDIA's driver"});
+  EXPECT_TRUE(test::says(module_.find_gpus().not_found, "driver"));
+}
+
+}  // namespace
+}  // namespace telar
