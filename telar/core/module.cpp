@@ -1,9 +1,12 @@
 #include "telar/core/module.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <vector>
 
 namespace telar {
@@ -22,6 +25,17 @@ std::vector<fs::path> folders() {
   return folders;
 }
 
+/// Whether a file ends before its table of sections, which linkers write last: dlopen would run over the end, which kills the program. What
+/// is no such file dlopen itself refuses.
+bool is_cut(const fs::path& path) {
+  ElfW(Ehdr) header{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return false;
+  const uint64_t sections = uint64_t{header.e_shnum} * header.e_shentsize;
+  return std::string_view(reinterpret_cast<const char*>(header.e_ident), SELFMAG) == ELFMAG &&
+         header.e_shoff + sections > fs::file_size(path);
+}
+
 }  // namespace
 
 LoadedModule load_module(const std::string& name, const char* entry) {
@@ -29,6 +43,10 @@ LoadedModule load_module(const std::string& name, const char* entry) {
   for (const fs::path& folder : folders()) {
     const fs::path path = folder / (name + ".so");
     if (!fs::exists(path)) continue;
+    if (is_cut(path)) {
+      loaded.reason = path.string() + ": the file is cut off; install it again";
+      continue;
+    }
     void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     loaded.entry = module != nullptr ? ::dlsym(module, entry) : nullptr;
     if (loaded.entry != nullptr) return {loaded.entry, {}};

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "io/temp_folder.h"
 #include "support/sentences.h"
@@ -53,6 +54,15 @@ TEST_F(CudaLoading, AFunctionThatAModuleLacksIsAReason) {
   const LoadedModule loaded = load_module("other", "entry");
   EXPECT_EQ(loaded.entry, nullptr);
   EXPECT_NE(loaded.reason, "");
+}
+
+TEST_F(CudaLoading, AModuleThatIsCutOffSaysSo) {
+  std::string beginning(5000, '\0');
+  std::ifstream("/proc/self/exe", std::ios::binary).read(beginning.data(), 5000);
+  test::write_text(folder_ / "other.so", beginning);
+  const LoadedModule loaded = load_module("other", "entry");
+  EXPECT_EQ(loaded.entry, nullptr);
+  EXPECT_TRUE(test::says(loaded.reason, "other.so: the file is cut off")) << loaded.reason;
 }
 
 }  // namespace
