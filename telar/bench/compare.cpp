@@ -197,8 +197,11 @@ class Comparison {
     return std::find(names.begin(), names.end(), contender.strategy) != names.end();
   }
 
-  static std::optional<double> trained(const TrainingRun& run) {
-    return run.curve.steps.empty() ? std::nullopt : std::optional(run.curve.steps.back().seconds);
+  static std::optional<double> training_seconds(const Learned& learned) {
+    std::vector<double> seconds;
+    for (const TrainingRun& run : learned.rounds)
+      if (!run.curve.steps.empty()) seconds.push_back(run.curve.steps.back().seconds);
+    return seconds.empty() ? std::nullopt : std::optional(median_of(seconds));
   }
 
   static std::string time_name(double accuracy) { return fmt::format("to {:.2f}", accuracy); }
@@ -223,12 +226,12 @@ class Comparison {
                      {to + " min", "s", part(seconds, &Spread::least)},
                      {to + " max", "s", part(seconds, &Spread::most)}};
     }
-    for (const Figure& figure :
-         {Figure{"training", "s", trained(first)}, Figure{"rate", "images/s", part(rate, &Spread::median)},
-          Figure{"rate min", "images/s", part(rate, &Spread::least)},
-          Figure{"rate max", "images/s", part(rate, &Spread::most)},
-          Figure{"accuracy", "", final_accuracy(learned)},
-          Figure{"test accuracy", "", first.figure("test_accuracy")}})
+    for (const Figure& figure : {Figure{"training", "s", training_seconds(learned)},
+                                 Figure{"rate", "images/s", part(rate, &Spread::median)},
+                                 Figure{"rate min", "images/s", part(rate, &Spread::least)},
+                                 Figure{"rate max", "images/s", part(rate, &Spread::most)},
+                                 Figure{"accuracy", "", final_accuracy(learned)},
+                                 Figure{"test accuracy", "", first.figure("test_accuracy")}})
       row.figures.push_back(figure);
     if (of_servers(contender)) row.figures.push_back({"staleness", "updates", first.figure("staleness")});
     return row;

@@ -5,6 +5,12 @@
 
 namespace telar::bench {
 
+/// The middle value, or the mean of the two middle ones. Of at least one value.
+inline double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 /// What several measurements of one thing came to.
 struct Spread {
   double median = 0;
@@ -12,9 +18,9 @@ struct Spread {
   double most = 0;
 
   /// Of at least one value.
-  static Spread of(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return {values[values.size() / 2], values.front(), values.back()};
+  static Spread of(const std::vector<double>& values) {
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    return {median_of(values), *least, *most};
   }
   /// Two things whose measurements overlap are not to be told apart.
   bool overlaps(const Spread& other) const { return least <= other.most && other.least <= most; }

@@ -4,16 +4,14 @@
 #include <chrono>
 #include <vector>
 
+#include "telar/bench/spread.h"
+
 namespace telar::bench {
 
 /// Of calls of one kind, one after the other.
 struct Times {
   std::vector<double> milliseconds;
-  double median() const {
-    auto sorted = milliseconds;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
+  double median() const { return median_of(milliseconds); }
   double min() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
   double max() const { return *std::max_element(milliseconds.begin(), milliseconds.end()); }
 };
