@@ -24,27 +24,33 @@ if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::
   return()
 endif()
 
-# Code for each generation from Turing on, and for those to come in the form that the driver compiles.
+# The module's sources, and the little that it needs of the floors below: it shares no symbols with the program.
+file(GLOB_RECURSE TELAR_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
+list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")  # in telar-cuda-parts
+file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
+set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/dtype.cpp
+  telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
+
+# Code for each generation that has bf16, from Ampere on, and for those to come in the form that the driver compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 100-real 100-virtual)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 100-virtual)
 endif()
 if(NOT DEFINED CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
 endif()
+if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
 enable_language(CUDA)
 
 # nvcc compiles what is written in CUDA, and nothing else. (C++17: this CMake knows no later one for it.)
-add_library(telar-cuda-loops STATIC telar/device/cuda/kernels/loops.cu)
+add_library(telar-cuda-loops STATIC ${TELAR_CUDA_LOOPS})
 set_target_properties(telar-cuda-loops PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden CUDA_STANDARD 17)
 target_include_directories(telar-cuda-loops PRIVATE ${CMAKE_SOURCE_DIR})
-target_compile_options(telar-cuda-loops PRIVATE --expt-relaxed-constexpr --Werror=all-warnings
+target_compile_options(telar-cuda-loops PRIVATE --expt-relaxed-constexpr --extended-lambda --Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
 
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
-list(FILTER sources EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")
-# The module shares no symbols with the program: it has its own copy of the little that it needs of the floors below.
-add_library(telar-cuda MODULE ${sources} telar/device/memory_plan.cpp telar/core/dtype.cpp telar/core/shape.cpp
-  telar/graph/attributes.cpp telar/graph/graph.cpp)
+add_library(telar-cuda MODULE ${TELAR_CUDA_SOURCES} ${TELAR_CUDA_FLOORS})
 # No path is kept in it: libraries are found by their names where it runs.
 set_target_properties(telar-cuda PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON
   INSTALL_RPATH "" LINKER_LANGUAGE CXX)

@@ -1,7 +1,10 @@
 #include "telar/bench/environments.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +12,7 @@
 
 #include "telar/comm/processes.h"
 #include "telar/core/error.h"
+#include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 
 namespace telar::bench {
@@ -48,18 +52,45 @@ std::vector<std::string> mpirun_words(int processes) {
   return words;
 }
 
+namespace {
+
+/// "gpu", "gpu:N": so many GPUs; "hybrid": the first one and the cores that do not feed it.
+TrainingEnvironment with_gpus(const std::string& name, int gpus) {
+  TrainingEnvironment environment{.name = name, .on_gpus = true};
+  const CudaGpus found = find_cuda_gpus();
+  if (static_cast<size_t>(gpus) > found.gpus.size()) {
+    environment.impossible = !found.not_found.empty()
+                                 ? found.not_found
+                                 : fmt::format("there {} {} GPU{}", found.gpus.size() == 1 ? "is" : "are",
+                                               found.gpus.size(), found.gpus.size() == 1 ? "" : "s");
+    return environment;
+  }
+  if (name == "hybrid") {
+    environment.settings = {"strategy.name=mirrored", R"(strategy.devices=["cuda:0", "cpu"])",
+                            text_of("threads", std::max(1, available_threads() - 1))};
+    return environment;
+  }
+  std::vector<std::string> devices;
+  for (int gpu = 0; gpu < gpus; ++gpu) devices.push_back(fmt::format("\"cuda:{}\"", gpu));
+  environment.settings = {gpus == 1 ? "strategy.name=single" : "strategy.name=mirrored",
+                          fmt::format("strategy.devices=[{}]", fmt::join(devices, ", "))};
+  return environment;
+}
+
+}  // namespace
+
 TrainingEnvironment environment_of(const std::string& name) {
-  if (name == "gpu" || name == "hybrid")
-    return {.name = name, .impossible = "telar trains on processors alone"};
+  if (name == "gpu" || name == "hybrid") return with_gpus(name, 1);
   const int all = available_threads();
   const size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
   const std::string number = colon == std::string::npos ? "" : name.substr(colon + 1);
   const int count = number == "all" && kind == "cpu" ? all : count_in(number);
+  if (kind == "gpu" && count > 0) return with_gpus(name, count);
   if (count == 0 || (kind != "cpu" && kind != "replicas" && kind != "mpi" && kind != "pipeline")) {
     throw user_error(
         "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N "
-        "(processes), pipeline:N (stages), gpu or hybrid",
+        "(processes), pipeline:N (stages), gpu, gpu:N (so many) or hybrid",
         name);
   }
   TrainingEnvironment environment{.name = name, .threads = count};

@@ -11,11 +11,12 @@ struct TrainingEnvironment {
   std::vector<std::string> settings = {};  ///< "strategy.name=mirrored": of the job
   int processes = 1;                       ///< above 1: started by mpirun
   int threads = 1;                         ///< that compute, of all processes together
+  bool on_gpus = false;                    ///< then threads and processors' limits say nothing
   std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty when it can
 };
 
 /// cpu:N and cpu:all (one device with so many threads), replicas:N (in one process, the threads divided), mpi:N (so many processes),
-/// pipeline:N (so many stages), gpu, hybrid (processors and GPUs together). Throws Error (user) for another name.
+/// pipeline:N (so many stages), gpu and gpu:N (so many GPUs), hybrid (a GPU and processors together). Throws Error (user) for another name.
 TrainingEnvironment environment_of(const std::string& name);
 
 /// Why no processes can be started by mpirun here, without a full stop; empty when they can.

@@ -29,12 +29,13 @@ void fill(Buffer& buffer, DType dtype, uint64_t stream) {
 
 }  // namespace
 
-GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device) : device_(std::move(device)) {
+GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, bool tf32)
+    : device_(std::move(device)) {
   device_->enter();
-  executable_ = device_->compile(graph, {});
-  activations_ = Buffer(executable_->activation_bytes());
+  executable_ = device_->compile(graph, {.tf32 = tf32});
+  activations_ = device_->allocate(executable_->activation_bytes());
   Bindings bindings;
-  bindings.activations = activations_.as<std::byte>();
+  bindings.activations = {activations_->data(), activations_->size()};
   context_ = executable_->bind(ArenaLayout::pack({}), bindings);
   for (const Value& value : graph.values()) {
     if (value.kind != ValueKind::input) continue;

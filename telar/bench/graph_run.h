@@ -13,7 +13,8 @@ namespace telar::bench {
 class GraphRun {
  public:
   GraphRun(const Graph& graph, int threads) : GraphRun(graph, make_cpu_device(threads, {})) {}
-  GraphRun(const Graph& graph, std::unique_ptr<Device> device);
+  /// `tf32`: see CompileOptions.
+  GraphRun(const Graph& graph, std::unique_ptr<Device> device, bool tf32 = false);
   /// Returns when the results are there, so that a clock may be read.
   void run();
   /// The value of an output after run().
@@ -22,7 +23,7 @@ class GraphRun {
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Executable> executable_;
-  Buffer activations_;
+  std::unique_ptr<Memory> activations_;
   std::map<std::string, Buffer> inputs_;
   std::unique_ptr<Context> context_;
 };

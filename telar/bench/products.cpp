@@ -98,7 +98,7 @@ class Sweep {
   }
 
   void fill(Result& result) {
-    for (const DType dtype : options_.precisions) {
+    for (const RowPrecision precision : options_.precisions) {
       for (const int64_t size : options_.sizes) {
         for (const std::string& device : options_.devices) {
           if (options_.stop_requested && options_.stop_requested()) {
@@ -106,8 +106,8 @@ class Sweep {
             finish(result);
             return;
           }
-          if (options_.say) options_.say(fmt::format("{} {} {}", size, name_of(dtype), device));
-          result.rows.push_back(row(size, dtype, device));
+          if (options_.say) options_.say(fmt::format("{} {} {}", size, precision.name(), device));
+          result.rows.push_back(row(size, precision, device));
         }
       }
     }
@@ -138,17 +138,19 @@ class Sweep {
     return limits_.emplace(threads, known_limits(threads)).first->second;
   }
 
-  ResultRow row(int64_t size, DType dtype, const std::string& device) {
-    ResultRow row{{std::to_string(size), name_of(dtype), device}, std::nullopt, {}};
+  ResultRow row(int64_t size, RowPrecision precision, const std::string& device) {
+    ResultRow row{{std::to_string(size), precision.name(), device}, std::nullopt, {}};
     const Place place = place_of(device);
     if (!place.impossible.empty()) {
       row.impossible = place.impossible;
+    } else if (!place.gpu && precision.tf32) {
+      row.impossible = "processors do not compute in TF32";
     } else if (!place.gpu) {
-      const Work work = work_(size, dtype);
+      const Work work = work_(size, precision.dtype);
       GraphRun run(work.graph, place.threads);
-      row.measured = measure_beside_limit(work, dtype, run, place.threads);
+      row.measured = measure_beside_limit(work, precision.dtype, run, place.threads);
     } else {
-      measure_on_gpu(*place.gpu, size, dtype, row);
+      measure_on_gpu(*place.gpu, size, precision, row);
     }
     return row;
   }
@@ -179,18 +181,16 @@ class Sweep {
   }
 
   /// What is in the way, from the missing module to too little memory, is the row's reason: the other rows are measured all the same.
-  void measure_on_gpu(int number, int64_t size, DType dtype, ResultRow& row) {
+  void measure_on_gpu(int number, int64_t size, RowPrecision precision, ResultRow& row) {
     try {
-      const Work work = work_(size, dtype);
-      GraphRun run(work.graph, make_cuda_device(number));
+      const Work work = work_(size, precision.dtype);
+      GraphRun run(work.graph, make_cuda_device(number), precision.tf32);
       row.measured = measure(work, run);
       measured_gpus_.insert(number);
     } catch (const Error& error) {
       row.impossible = error.what();
     }
   }
-
-  static std::string name_of(DType dtype) { return dtype == DType::bf16 ? "bf16" : "f32"; }
 
   const SweepOptions& options_;
   Work (*work_)(int64_t, DType);

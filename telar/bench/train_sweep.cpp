@@ -87,7 +87,7 @@ class TrainSweep {
         ResultRow row = measure(precision, environment);
         if (stopping()) break;  // it was not trained to its end
         result.rows.push_back(std::move(row));
-        threads.push_back(environment.threads);
+        threads.push_back(environment.on_gpus ? 0 : environment.threads);
       }
     }
     compare_rows(result.rows, threads);
@@ -120,14 +120,16 @@ class TrainSweep {
     fs::create_directories(base);
     write_file(base / "job.yaml", job_);
     TrainingStart start{options_.program, base / "job.yaml",     options_.settings,
-                        base / file,      environment.processes, {"--profile"}};
+                        base / file,      environment.processes, {}};
+    // A GPU that is asked for the time of each operation waits after each: phases are those of processors.
+    if (!environment.on_gpus) start.options.emplace_back("--profile");
     start.settings.push_back("training.precision=" + precision);
     start.settings.insert(start.settings.end(), environment.settings.begin(), environment.settings.end());
     const TrainingRun run = run_training(start, watch(name));
     if (run.end == TrainingRun::End::failed) return {setting, std::nullopt, run.failure};
     curves_.emplace_back(name, run.curve);
     ResultRow row = training_row(setting, run, training_.batch);
-    if (row.measured && !by_winograd_)
+    if (row.measured && !by_winograd_ && !environment.on_gpus)
       set_limit(*row.measured, precision == "bf16" ? DType::bf16 : DType::f32, environment.threads);
     return row;
   }
@@ -266,10 +268,11 @@ void compare_rows(std::vector<ResultRow>& rows, const std::vector<int>& threads)
     if (!rows[r].measured) continue;
     if (!first) first = r;
     const size_t alike = first_of.emplace(rows[r].setting[0], r).first->second;
-    const double more_threads = static_cast<double>(threads[r]) / threads[alike];
+    std::optional<double> efficiency;  // of threads: a GPU has none
+    if (threads[r] > 0 && threads[alike] > 0)
+      efficiency = step(alike) / step(r) * static_cast<double>(threads[alike]) / threads[r];
     const auto place = rows[r].figures.begin() + 1;  // beside the images of a second
-    rows[r].figures.insert(place, {{"speed-up", "", step(*first) / step(r)},
-                                   {"efficiency", "", step(alike) / step(r) / more_threads}});
+    rows[r].figures.insert(place, {{"speed-up", "", step(*first) / step(r)}, {"efficiency", "", efficiency}});
   }
 }
 

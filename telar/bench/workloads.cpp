@@ -37,6 +37,8 @@ const std::map<std::string, Workload (*)()>& table() {
       {"resnet34_3x3_bf16", [] { return resnet34("3x3", 32, 32, Precision::bf16); }},
       {"resnet34_128", [] { return resnet34("7x7", 128, 8, Precision::f32); }},
       {"resnet34_128_bf16", [] { return resnet34("7x7", 128, 8, Precision::bf16); }},
+      {"resnet34_224_bf16", [] { return resnet34("7x7", 224, 256, Precision::bf16); }},
+      {"resnet34_3x3_b128_bf16", [] { return resnet34("3x3", 32, 128, Precision::bf16); }},
   };
   return workloads;
 }
@@ -68,11 +70,11 @@ Samples::Samples(const Workload& workload, int64_t count) {
 }
 
 std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads,
-                                      Processes* processes) {
+                                      Processes* processes, const std::string& device) {
   Cluster cluster;
   if (processes != nullptr) cluster.processes = processes->size();
-  for (int r = 0; r < replicas; ++r) cluster.devices.push_back({"cpu", threads, {}});
-  if (replicas > 1) {
+  for (int r = 0; r < replicas; ++r) cluster.devices.push_back({device, threads, {}});
+  if (replicas > 1 && device == "cpu") {
     for (int r = 0; r < replicas; ++r) {
       for (int t = 0; t < threads; ++t)
         cluster.devices[static_cast<size_t>(r)].cores.push_back(r * threads + t);

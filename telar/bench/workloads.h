@@ -17,7 +17,7 @@ struct Workload {
 };
 
 /// mlp32, mlp128, convnet; resnet34_7x7 and resnet34_3x3 (the stem) on 32 images of 32×32, resnet34_128 (7×7) on 8 of 128×128, each also
-/// as …_bf16. Throws Error (user) for another name.
+/// as …_bf16; and for GPUs resnet34_224_bf16 (7×7) on 256 of 224×224 and resnet34_3x3_b128_bf16 on 128 of 32×32. Throws Error (user) for another name.
 Workload make_workload(const std::string& name);
 std::vector<std::string> workload_names();
 
@@ -33,8 +33,8 @@ struct Samples {
 };
 
 /// A session of the workload: one replica with `threads`, or `replicas` of them mirrored, in each of `processes` where it is
-/// not null; `batch` is that of all.
+/// not null; `batch` is that of all. `device`: "cpu", or "cuda:0".
 std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads,
-                                      Processes* processes = nullptr);
+                                      Processes* processes = nullptr, const std::string& device = "cpu");
 
 }  // namespace telar::bench

@@ -31,7 +31,7 @@ int run(ProductArguments arguments, Measure measure) {
   bench::SweepOptions& options = arguments.options;
   options.precisions.clear();
   for (const std::string& name : arguments.precisions)
-    options.precisions.push_back(name == "bf16" ? DType::bf16 : DType::f32);
+    options.precisions.push_back({name == "bf16" ? DType::bf16 : DType::f32, name == "tf32"});
   options.stop_requested = [&stop] { return stop.requested(); };
   options.say = [](const std::string& text) { std::cerr << "measuring " << text << " …\n"; };
   const bench::Result result = measure(options);
@@ -43,9 +43,10 @@ void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& argument
   verb.add_option("--devices", arguments->options.devices,
                   "Side by side: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (cpu)")
       ->delimiter(',');
-  verb.add_option("--precision", arguments->precisions, "f32, bf16, or both: f32,bf16 (f32)")
+  verb.add_option("--precision", arguments->precisions,
+                  "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
   verb.add_option("--reps", arguments->options.repetitions,
                   "At least so many repetitions of each, and more until a second is over (10)")
       ->check(CLI::Range(1, 1'000'000));

@@ -55,7 +55,7 @@ void add_bench_train(CLI::App& bench, Action& action) {
   verb->add_option(
           "--environments", options.environments,
           "One row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), "
-          "pipeline:N (stages), gpu, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
+          "pipeline:N (stages), gpu, gpu:N, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
       ->delimiter(',');
   add_overrides(*verb, options.settings);
   verb->add_option("--keep", arguments->folder, "Keep the runs, with their traces, in this folder");

@@ -36,7 +36,9 @@ nlohmann::ordered_json json_of(const CudaGpus& cuda) {
                             {"model", gpu.name},
                             {"memory_bytes", gpu.memory},
                             {"compute_capability", gpu.capability},
-                            {"multiprocessors", gpu.multiprocessors}});
+                            {"multiprocessors", gpu.multiprocessors},
+                            {"peers", gpu.peers},
+                            {"nvlink_peers", gpu.by_nvlink}});
   }
   json["not_found"] =
       cuda.not_found.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cuda.not_found);
@@ -91,6 +93,10 @@ std::string text_of(const CudaGpus& cuda) {
     const CudaGpu& gpu = cuda.gpus[g];
     text += fmt::format("cuda:{}   {}: {}, {} multiprocessors, compute capability {}\n", g, gpu.name,
                         bytes_text(gpu.memory), gpu.multiprocessors, gpu.capability);
+    if (!gpu.peers.empty())
+      text += fmt::format(
+          "         reaches the memory of cuda:{}{}\n", ranges(gpu.peers),
+          gpu.by_nvlink.empty() ? "" : fmt::format(", by NVLink of cuda:{}", ranges(gpu.by_nvlink)));
   }
   if (!cuda.gpus.empty()) text += fmt::format("         driver for CUDA {}\n", cuda.driver);
   if (!cuda.not_found.empty()) text += fmt::format("cuda     {}\n", cuda.not_found);

@@ -36,7 +36,10 @@ void replace_data(DataJob& data, const EvaluateArguments& arguments) {
 }
 
 int evaluate_run(const EvaluateArguments& arguments) {
-  Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides);
+  const auto warn = [&](const std::string& text) {
+    if (!arguments.quiet) std::cerr << "warning: " << text << std::endl;
+  };
+  Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   replace_data(trained.job.data, arguments);
   const DatasetPtr test =
       open_test_dataset(trained.job.data, static_cast<uint64_t>(trained.job.training.seed));

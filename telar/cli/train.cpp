@@ -53,6 +53,19 @@ ProgressOptions progress_of(const Job& job, bool quiet) {
   return options;
 }
 
+/// Whether the processors were of use to the GPUs.
+std::string mixed_text(const MixedSpeed& speed) {
+  const double ratio = speed.together / speed.gpus_alone;
+  return fmt::format(
+      "processors and GPUs: {:.2f} ms a step together; the GPUs would compute all of it in about {:.2f} ms, "
+      "by "
+      "their measured speed: {}\n",
+      1e3 * speed.together, 1e3 * speed.gpus_alone,
+      ratio > 1
+          ? fmt::format("the processors' help does not pay, a step takes {:.2f} times as long with it", ratio)
+          : fmt::format("with the processors a step takes {:.2f} of that", ratio));
+}
+
 std::string ending(const RunSummary& summary) {
   std::string text = fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
@@ -65,6 +78,7 @@ std::string ending(const RunSummary& summary) {
         100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
         100 * summary.communication->waiting);
   }
+  if (summary.mixed_speed) text += mixed_text(*summary.mixed_speed);
   if (summary.staleness > 0) {
     text += fmt::format("staleness: {:.2f} updates by others between a worker's pull and its push (mean)\n",
                         summary.staleness);

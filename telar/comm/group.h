@@ -20,6 +20,10 @@ class Group {
   /// share one copy of the parameters make up the whole.
   virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
 
+  /// Whether buckets lie in the memory of this member's device: sums are then part of what the device is told, none waits for them, and
+  /// each member sums, and updates, all.
+  virtual bool sums_on_device() const { return false; }
+
   /// Zeroed memory in which buckets lie, 64-byte aligned, as long as the member lives or until the next call: members may look
   /// into each other's. Every member asks for as much. Waits.
   virtual std::span<std::byte> allocate(size_t bytes) = 0;

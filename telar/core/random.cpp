@@ -5,37 +5,6 @@
 
 namespace telar {
 
-namespace {
-
-uint64_t mix(uint64_t x) {  // SplitMix64's finaliser: neighbouring seeds give unrelated keys
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
-Philox::Philox(uint64_t seed, uint64_t stream) : key_{} {
-  const uint64_t key = mix(mix(seed) ^ stream);
-  key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
-}
-
-Philox::Counter Philox::operator()(const Counter& counter) const {
-  Counter c = counter;
-  uint32_t k0 = key_[0];
-  uint32_t k1 = key_[1];
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return c;
-}
-
 std::array<float, 2> normal_pair(uint32_t a, uint32_t b) {
   const float radius = std::sqrt(-2.0F * std::log((static_cast<float>(a >> 8) + 1.0F) * 0x1.0p-24F));
   const float angle = 2.0F * std::numbers::pi_v<float> * uniform01(b);

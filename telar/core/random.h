@@ -7,18 +7,43 @@
 namespace telar {
 
 /// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC 2011). The same key and counter give the same four words on every worker, thread and device, in any order.
+/// SC 2011). The same key and counter give the same four words on every worker, thread and device, in any order. (constexpr, and C++17:
+/// so that the code is a GPU's as well.)
 class Philox {
  public:
   using Counter = std::array<uint32_t, 4>;
 
   /// `seed` chooses the job, `stream` the use within it (an operation, the shuffle, a parameter's values).
-  Philox(uint64_t seed, uint64_t stream);
+  constexpr Philox(uint64_t seed, uint64_t stream) : key_{} {
+    const uint64_t key = mix(mix(seed) ^ stream);
+    key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+  }
 
   /// Four independent 32-bit words for one counter.
-  Counter operator()(const Counter& counter) const;
+  constexpr Counter operator()(const Counter& counter) const {
+    Counter c = counter;
+    uint32_t k0 = key_[0];
+    uint32_t k1 = key_[1];
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
+      const uint64_t p1 = uint64_t{0xCD9E8D57} * c[2];
+      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+           static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+      k0 += 0x9E3779B9;
+      k1 += 0xBB67AE85;
+    }
+    return c;
+  }
 
  private:
+  /// SplitMix64's finaliser: neighbouring seeds give unrelated keys.
+  static constexpr uint64_t mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+  }
+
   std::array<uint32_t, 2> key_;
 };
 

@@ -32,6 +32,12 @@ cuda::Functions load() {
 
 std::unique_ptr<Device> make_cuda_device(int number) { return load().make_device(number); }
 
+std::string new_gpu_group() { return load().new_group(); }
+
+std::unique_ptr<Group> join_gpu_group(const Device& device, Group& host, const std::string& name) {
+  return load().join_group(device, host, name);
+}
+
 CudaGpus find_cuda_gpus() {
   try {
     return load().find_gpus();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/group.h"
 #include "telar/device/device.h"
 
 namespace telar {
@@ -16,6 +17,9 @@ struct CudaGpu {
   uint64_t memory = 0;     ///< bytes
   std::string capability;  ///< compute capability: "9.0"
   int multiprocessors = 0;
+  std::vector<int> peers = {};  ///< GPUs whose memory it reaches without the host
+  std::vector<int> by_nvlink =
+      {};  ///< those of them with atomic operations across the link, which NVLink has and PCIe has not
 };
 
 struct CudaGpus {
@@ -31,12 +35,21 @@ CudaGpus find_cuda_gpus();
 /// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "cuda", "gpu0".
 std::optional<int> cuda_number(const std::string& device);
 
+/// The name of a group over NCCL, which one of its members makes and all have in common. Throws Error (user) with the reason when NCCL is
+/// not here.
+std::string new_gpu_group();
+/// `host`, a member of a group that computes on this GPU, as a member whose gradients are summed between GPUs by NCCL. Each has a GPU of
+/// its own. Waits for all members; `host` must outlive it. Throws Error.
+std::unique_ptr<Group> join_gpu_group(const Device& device, Group& host, const std::string& name);
+
 namespace cuda {
 
 /// What the module telar-cuda can do.
 struct Functions {
   std::unique_ptr<Device> (*make_device)(int number) = nullptr;  ///< throws as make_cuda_device
   CudaGpus (*find_gpus)() = nullptr;                             ///< never throws
+  std::string (*new_group)() = nullptr;
+  std::unique_ptr<Group> (*join_group)(const Device& device, Group& host, const std::string& name) = nullptr;
 };
 
 /// The function that the module exports under kEntry.

@@ -42,11 +42,26 @@ class HostOperations {
 /// Which part of a graph with a `pause` runs (telar/graph/ops/stage.h).
 enum class Phase : uint8_t { whole, before_pause, after_pause };
 
-/// The long-lived memory that a graph's parameters and buffers refer to.
+/// Memory that a device computes in, zeroed at first and given back at its end: of the host for a processor, its own for a GPU.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ protected:
+  Memory(std::byte* data, size_t size) : data_(data), size_(size) {}
+  std::byte* data_;
+  size_t size_;
+};
+
+/// The long-lived memory, of the device, that a graph's parameters and buffers refer to.
 struct Bindings {
   std::byte* parameters = nullptr;  ///< arena
   std::byte* gradients = nullptr;   ///< arena; null when the graph has no gradients
-  std::span<float> metrics;         ///< in the order of CompileOptions::metrics
+  float* metrics = nullptr;         ///< in the order of CompileOptions::metrics
   std::span<std::byte>
       activations;  ///< at least Executable::activation_bytes; contexts that never run at once may share it
   /// Executable::prepared_bytes of memory, which contexts of one executable share.
@@ -86,7 +101,7 @@ class Executable {
   virtual ~Executable() = default;
   /// The layout of every parameter that the graph uses, in order of first use.
   virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
-  /// Bytes of the memory plan: what each Context needs of the host's memory. 0 where contexts have memory of their own.
+  /// Bytes of the memory plan.
   virtual size_t activation_bytes() const = 0;
   /// Bytes of parameters in other layouts, with CompileOptions::prepare_parameters.
   virtual size_t prepared_bytes() const = 0;
@@ -103,12 +118,17 @@ struct UpdateScalars {
   float step = 1;     ///< 1 for the first update
 };
 
-/// The memory of an update: arenas of one layout.
+/// The memory, of the device, of an update: arenas of one layout.
 struct UpdateBindings {
   std::byte* parameters = nullptr;
   const std::byte* gradients = nullptr;
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
   size_t gradients_begin = 0;      ///< byte of the arena at which `gradients` begins
+  /// Memory of the device that becomes 1 when a gradient was not finite; with it apply returns true, and does not wait.
+  float* spoilt = nullptr;
+  /// Memory of the device, with `spoilt`: nothing is updated when it holds NaN or infinity, which makes `spoilt` 1, or when `spoilt` is
+  /// not 0.
+  const float* loss = nullptr;
 };
 
 /// A compiled update graph. Element-wise over the arenas, so any range [begin, end) of bytes may be updated alone
@@ -136,6 +156,23 @@ struct CompileOptions {
   bool prepare_parameters = false;
   /// Layouts, for any batch, of values that go from graph to graph; one that is missing is chosen by the graph.
   const std::map<std::string, TensorLayout>* delivered = nullptr;
+  /// GPUs may round the factors of f32 products and convolutions to TF32 (10 bits of mantissa); sums stay f32. Processors do not.
+  bool tf32 = false;
+};
+
+/// A copy to the host's memory that a device makes beside what the host does.
+class PendingCopy {
+ public:
+  virtual ~PendingCopy() = default;
+  /// Throws Error (run) when something that the device was told before has failed.
+  virtual bool done() const = 0;
+  virtual void wait() const = 0;
+};
+
+/// Memory of the host that a device copies into while the host goes on, as long as this lives.
+class PinnedHost {
+ public:
+  virtual ~PinnedHost() = default;
 };
 
 /// A processor with its memory. Compile and run on the thread that will use the result: a CPU device gives its
@@ -149,7 +186,29 @@ class Device {
   virtual void enter() const = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const = 0;
   virtual std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const = 0;
-  /// Canonical f32 values of a tensor in the device's layout, and back (padding is zeroed).
+  /// 64-byte aligned. Throws Error (run), with the size that was wanted, when it is not to be had.
+  virtual std::unique_ptr<Memory> allocate(size_t bytes) const = 0;
+  /// Bytes that can still be had; none where nobody knows.
+  virtual std::optional<size_t> free_memory() const { return std::nullopt; }
+  /// "host", or "cuda:0": devices with equal names compute in the same memory.
+  virtual std::string memory_name() const = 0;
+  /// Where what it has computed can be read, and written, without a copy.
+  bool in_host_memory() const { return memory_name() == "host"; }
+  /// Row-major, without padding: what all devices have in common.
+  virtual TensorLayout plain_layout(const Shape& shape) const = 0;
+  /// Between its memory and the host's, after what it was told to do before; the copy is there when they return.
+  virtual void copy_out(const std::byte* memory, std::span<std::byte> host) const = 0;
+  virtual void copy_in(std::span<const std::byte> host, std::byte* memory) const = 0;
+  /// As copy_out, without waiting; `host` should be pinned, else it may wait after all. `beside`: the device computes meanwhile, and
+  /// must not be told to change that memory before the copy is done.
+  virtual std::unique_ptr<PendingCopy> start_copy_out(const std::byte* memory, std::span<std::byte> host,
+                                                      bool beside) const = 0;
+  /// Null where there is nothing to be done for it: `host` is as good as it is.
+  virtual std::unique_ptr<PinnedHost> pin(std::span<std::byte> host) const = 0;
+  /// In its memory, in the order of what it is told: zeroes bytes; adds f32 values, to[i] += from[i].
+  virtual void zero(std::byte* memory, size_t bytes) const = 0;
+  virtual void add(std::byte* to, const std::byte* from, size_t count) const = 0;
+  /// Canonical f32 values, in the host's memory, of a tensor in the device's layout and memory, and back (padding is zeroed).
   virtual void read(const TensorLayout& layout, const std::byte* memory,
                     std::span<float> canonical) const = 0;
   virtual void write(const TensorLayout& layout, std::span<const float> canonical,

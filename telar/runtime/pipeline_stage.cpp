@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::exchange_norm() {
-  const auto& slots = state_->arena.slots;
+  const auto& slots = home_->arena.slots;
   for (size_t i = 0; i < slots.size(); ++i) {
     const bool mine = std::any_of(owned_ranges().begin(), owned_ranges().end(), [&](const auto& range) {
       return range.first <= slots[i].offset && slots[i].offset < range.second;
@@ -103,7 +103,7 @@ PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
   MicroBatchGraph& graph = graphs_[size];
   if (graph.executable) return graph;
   graph.executable = device_->compile(gradient_.with_batch(size), {.accumulation = Accumulation::add,
-                                                                   .parameters = &state_->arena,
+                                                                   .parameters = &home_->arena,
                                                                    .metrics = program_.metrics,
                                                                    .prepare_parameters = true,
                                                                    .delivered = &exchange_.layouts});
@@ -123,7 +123,7 @@ void PipelineStage::make_plan(Plan& plan, int64_t batch) {
   if (weight_gradients_.nodes().empty()) return;
   plan.weight_gradients = device_->compile(
       weight_gradients_.with_batch(batch),
-      {.parameters = &state_->arena, .metrics = program_.metrics, .delivered = &exchange_.layouts});
+      {.parameters = &home_->arena, .metrics = program_.metrics, .delivered = &exchange_.layouts});
 }
 
 void PipelineStage::bind(Plan& plan) {
@@ -143,19 +143,18 @@ void PipelineStage::bind(Plan& plan) {
     MicroBatch& micro_batch = plan.micro_batches[i];
     const auto addresses = exchange_.addresses(micro_batch.first);
     const std::span<std::byte> activations{memory_.data() + i % in_flight_ * slot_bytes_, slot_bytes_};
-    micro_batch.context = micro_batch.graph->executable->bind(
-        state_->arena, {state_->parameters.data(), gradients_.data(), metrics_, activations,
-                        micro_batch.graph->prepared.data(), &addresses});
+    Bindings of_micro_batch = bindings();
+    of_micro_batch.activations = activations;
+    of_micro_batch.prepared = micro_batch.graph->prepared.data();
+    of_micro_batch.delivered = &addresses;
+    micro_batch.context = micro_batch.graph->executable->bind(home_->arena, of_micro_batch);
   }
   if (plan.weight_gradients) {
     const auto addresses = exchange_.addresses(0);
-    plan.weight_gradients_context =
-        plan.weight_gradients->bind(state_->arena, {state_->parameters.data(),
-                                                    gradients_.data(),
-                                                    metrics_,
-                                                    {memory_.data(), memory_.size()},
-                                                    nullptr,
-                                                    &addresses});
+    Bindings of_batch = bindings();
+    of_batch.activations = {memory_.data(), memory_.size()};
+    of_batch.delivered = &addresses;
+    plan.weight_gradients_context = plan.weight_gradients->bind(home_->arena, of_batch);
   }
   plan.generation = exchange_.generation();
 }
@@ -176,8 +175,8 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 void PipelineStage::clear_sums() {
   // Micro-batches add; what is left for the end is overwritten.
   for (const std::string& name : trained_by(gradient_)) {
-    const ArenaLayout::Slot& slot = state_->arena.find(name);
-    std::memset(gradients_.data() + slot.offset, 0, align_up(slot.layout.bytes));
+    const ArenaLayout::Slot& slot = home_->arena.find(name);
+    std::memset(gradients_ + slot.offset, 0, align_up(slot.layout.bytes));
   }
 }
 
@@ -259,7 +258,7 @@ void PipelineStage::run_all(const BatchView& batch, const StepInputs& inputs, co
   begin_step(batch, inputs);
   for (const ScheduledAction& scheduled : program_.workers[stage_].schedule) act(scheduled.action, run);
   waited_ = 0;
-  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  clear_metrics();
   group_->barrier();
 }
 

@@ -1,9 +1,11 @@
 #include "telar/runtime/replica.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -24,17 +26,18 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
-                 Group* group, const StoreAccess* store, uint64_t seed)
+                 Group* group, const StoreAccess* store, uint64_t seed, bool tf32)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
       device_(std::move(device)),
       group_(group),
-      metrics_(program.metrics.size()),
       random_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0},
       evaluation_(fuse_activations(program.evaluation)),
       prediction_(fuse_activations(program.prediction)),
       schedule_(worker.schedule),
-      store_(store) {}
+      store_(store),
+      tf32_(tf32),
+      metrics_(program.metrics.size()) {}
 
 const Graph& Replica::graph_of(Purpose purpose) const {
   switch (purpose) {
@@ -46,51 +49,83 @@ const Graph& Replica::graph_of(Purpose purpose) const {
 }
 
 std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_t batch) {
-  const auto executable = device_->compile(gradient_.with_batch(batch), {.metrics = program_.metrics});
+  const auto executable =
+      device_->compile(gradient_.with_batch(batch), {.metrics = program_.metrics, .tf32 = tf32_});
   return executable->parameter_layouts();
 }
 
 void Replica::attach(SharedState& state) {
   state_ = &state;
+  home_ = &state.memory_of(*device_);
+  const size_t bytes = home_->arena.bytes;
   if (state.gradients.size() > 0) {
-    gradients_ = {state.gradients.data(), state.arena.bytes};
-  } else if (group_ != nullptr) {
-    gradients_ = group_->allocate(state.arena.bytes);
+    gradients_ = state.gradients.data();
   } else {
-    own_gradients_ = Buffer(state.arena.bytes);
-    gradients_ = {own_gradients_.data(), state.arena.bytes};
+    if (group_ != nullptr) exchanged_ = group_->allocate(bytes);
+    const bool theirs = group_ != nullptr && (device_->in_host_memory() || group_->sums_on_device());
+    if (!theirs) own_gradients_ = device_->allocate(bytes);
+    gradients_ = own_gradients_ != nullptr ? own_gradients_->data() : exchanged_.data();
+    if (!exchanged_.empty() && !theirs) pinned_exchange_ = device_->pin(exchanged_);
   }
+  metrics_memory_ = device_->allocate((metrics_.size() + 1) * sizeof(float));
+  pinned_metrics_ = device_->pin(std::as_writable_bytes(std::span(metrics_)));
   owned_ = find_owned_ranges();
-  updater_ = device_->compile_update(program_.update, state.arena);
+  updater_ = device_->compile_update(program_.update, home_->arena);
   if (store_ == nullptr) return;
-  exchange_.emplace(*program_.servers, store_->servers, program_.parameters, state.arena, *device_);
+  exchange_.emplace(*program_.servers, store_->servers, program_.parameters, home_->arena, *device_);
   const bool accrues = std::any_of(schedule_.begin(), schedule_.end(), [](const ScheduledAction& scheduled) {
     return scheduled.action == Action::push_gradient && scheduled.every > 1;
   });
-  if (accrues) accrued_ = Buffer(state.arena.bytes);
+  if (accrues) accrued_ = device_->allocate(bytes);
+}
+
+Bindings Replica::bindings() const {
+  Bindings bindings;
+  bindings.parameters = home_->parameters->data();
+  bindings.gradients = gradients_;
+  bindings.metrics = reinterpret_cast<float*>(metrics_memory_->data());
+  if (activations_ != nullptr) bindings.activations = {activations_->data(), activations_->size()};
+  return bindings;
+}
+
+std::unique_ptr<Memory> Replica::allocate_activations(int64_t batch, size_t bytes) const {
+  const std::optional<size_t> free = device_->free_memory();
+  if (!free || bytes <= *free) return device_->allocate(bytes);
+  constexpr double kMegabyte = 1 << 20;
+  // Activations grow with the batch; some of the memory is for what is not counted here.
+  const auto fits = static_cast<int64_t>(0.9 * static_cast<double>(batch) * static_cast<double>(*free) /
+                                         static_cast<double>(bytes));
+  throw run_error(
+      "{} has not enough memory: what is computed of {} samples needs {:.1f} MiB beside {:.1f} MiB for "
+      "parameters, gradients and optimizer state, and {:.1f} MiB are free; {}",
+      device_->name(), batch, static_cast<double>(bytes) / kMegabyte,
+      static_cast<double>(home_->arena.bytes * (2 + home_->states.size())) / kMegabyte,
+      static_cast<double>(*free) / kMegabyte,
+      fits > 0 ? fmt::format("a batch of {} on this device would fit", fits) : "no batch would fit");
 }
 
 Context& Replica::context_for(Purpose purpose, int64_t batch) {
   Compiled& compiled = compiled_[{purpose, batch}];
   if (compiled.context) return *compiled.context;
-  compiled.executable = device_->compile(
-      graph_of(purpose).with_batch(batch),
-      {.accumulation = Accumulation::overwrite, .parameters = &state_->arena, .metrics = program_.metrics});
-  if (compiled.executable->activation_bytes() > activations_.size()) {
+  compiled.executable =
+      device_->compile(graph_of(purpose).with_batch(batch), {.accumulation = Accumulation::overwrite,
+                                                             .parameters = &home_->arena,
+                                                             .metrics = program_.metrics,
+                                                             .tf32 = tf32_});
+  if (activations_ == nullptr || compiled.executable->activation_bytes() > activations_->size()) {
     for (auto& other : compiled_) other.second.context.reset();  // they used the smaller memory
-    activations_ = Buffer(0);
-    activations_ = Buffer(compiled.executable->activation_bytes());
+    activations_.reset();
+    activations_ = allocate_activations(batch, compiled.executable->activation_bytes());
   }
   for (auto& other : compiled_) {
     if (other.second.context || !other.second.executable) continue;
-    other.second.context = other.second.executable->bind(
-        state_->arena,
-        {state_->parameters.data(), gradients_.data(), metrics_, {activations_.data(), activations_.size()}});
+    other.second.context = other.second.executable->bind(home_->arena, bindings());
   }
   return *compiled.context;
 }
 
 void Replica::set_inputs(Context& context, const BatchView& part, uint32_t epoch) {
+  if (part.again) return;
   random_[2] = epoch;
   context.set_input(kInputX, part.x);
   context.set_input(kInputLabel, part.label);
@@ -121,9 +156,14 @@ void Replica::communicate(const Node& node, std::span<float> memory) {
 void Replica::exchange(const Node& node, std::span<float> memory) {
   if (node.op->name() == "reduce_bucket") {
     const auto [begin, end] = state_->buckets[static_cast<size_t>(node.attributes.integer("bucket"))];
-    group_->start_reduce_scatter(
-        {reinterpret_cast<float*>(gradients_.data() + begin), (end - begin) / sizeof(float)});
-    ++started_;
+    if (own_gradients_ == nullptr) {
+      start_sum(begin, end);
+    } else {
+      handed_over_.push_back(
+          {begin, end,
+           device_->start_copy_out(gradients_ + begin, exchanged_.subspan(begin, end - begin), true)});
+      start_sums_that_arrived();
+    }
     return;
   }
   // The device has put its row first.
@@ -134,23 +174,62 @@ void Replica::exchange(const Node& node, std::span<float> memory) {
   group_->all_gather(memory);
 }
 
+void Replica::start_sum(size_t begin, size_t end) {
+  group_->start_reduce_scatter(
+      {reinterpret_cast<float*>(exchanged_.data() + begin), (end - begin) / sizeof(float)});
+  ++started_;
+}
+
+void Replica::start_sums_that_arrived() {
+  for (; !handed_over_.empty() && handed_over_.front().copy->done(); handed_over_.pop_front())
+    start_sum(handed_over_.front().begin, handed_over_.front().end);
+}
+
 void Replica::poll() {
+  if (!handed_over_.empty()) communicating(nullptr, [this] { start_sums_that_arrived(); });
   if (complete_ < started_) communicating(nullptr, [this] { complete_ = group_->poll(); });
 }
 
 void Replica::finish() {
   if (group_ == nullptr) return;
   communicating(nullptr, [this] {
+    while (!handed_over_.empty()) {
+      handed_over_.front().copy->wait();
+      start_sums_that_arrived();
+      group_->poll();
+    }
     group_->finish();
     complete_ = started_;
+    take_sums();
   });
   if (timeline_ != nullptr) timeline_->sums_finished();
   started_ = complete_ = 0;
 }
 
+void Replica::take_sums() {
+  if (own_gradients_ == nullptr) return;
+  for (const auto& [begin, end] : owned_)
+    device_->copy_in(exchanged_.subspan(begin, end - begin), gradients_ + begin);
+}
+
+void Replica::share_parameters() {
+  device_->synchronise();  // others read what it has updated
+  std::byte* passage = state_->passage();
+  std::byte* parameters = home_->parameters->data();
+  const bool passes = passage != nullptr && passage != parameters && !group_->sums_on_device();
+  if (passes) {
+    for (const auto& [begin, end] : owned_)
+      device_->copy_out(parameters + begin, {passage + begin, end - begin});
+  }
+  group_->barrier();
+  if (passage == nullptr || group_->sums_on_device()) return;
+  if (passes) device_->copy_in({passage, home_->arena.bytes}, parameters);
+  group_->barrier();
+}
+
 void Replica::communicate_without_samples() {
   // A part without samples contributes zeros and takes part in every exchange.
-  std::memset(gradients_.data(), 0, gradients_.size());
+  device_->zero(gradients_, home_->arena.bytes);
   did(StepPhase::backward, "clears gradients");
   for (const Node& node : gradient_.nodes()) {
     if (!is_communication(*node.op)) continue;
@@ -205,13 +284,13 @@ double Replica::exchange_norm() {
 }
 
 UpdateBindings Replica::update_bindings() const {
-  UpdateBindings bindings{state_->parameters.data(), gradients_.data(), {}};
-  for (Buffer& buffer : state_->states) bindings.states.push_back(buffer.data());
+  UpdateBindings bindings{home_->parameters->data(), gradients_, {}};
+  for (const auto& state : home_->states) bindings.states.push_back(state->data());
   return bindings;
 }
 
-bool Replica::update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares) {
-  const UpdateBindings bindings = update_bindings();
+bool Replica::update(const UpdateBindings& bindings, const StepInputs& inputs, int64_t global_samples,
+                     double sum_of_squares) {
   const UpdateScalars scalars{inputs.learning_rate, static_cast<float>(global_samples),
                               static_cast<float>(inputs.step)};
   bool finite = true;
@@ -220,23 +299,39 @@ bool Replica::update(const StepInputs& inputs, int64_t global_samples, double su
   return finite;
 }
 
+void Replica::clear_metrics() {
+  device_->zero(metrics_memory_->data(), metrics_.size() * sizeof(float));
+  metrics_are_here_ = false;
+}
+
+void Replica::wait_until_computed() {
+  if (device_->in_host_memory()) return;
+  const auto copied =
+      device_->start_copy_out(metrics_memory_->data(), std::as_writable_bytes(std::span(metrics_)), false);
+  while (!copied->done()) {
+    poll();
+    std::this_thread::yield();  // to replicas on processors
+  }
+  metrics_are_here_ = true;
+}
+
+std::span<float> Replica::metrics() {
+  if (!std::exchange(metrics_are_here_, true))
+    device_->copy_out(metrics_memory_->data(), std::as_writable_bytes(std::span(metrics_)));
+  return metrics_;
+}
+
 std::vector<double> Replica::take_metrics() {
-  std::vector<double> sums(metrics_.begin(), metrics_.end());
-  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
-  return sums;
+  const std::span<const float> sums = metrics();
+  return {sums.begin(), sums.end()};
 }
 
 void Replica::accrue(int64_t samples) {
   pending_samples_ += samples;
   ++pending_batches_;
-  if (accrued_.size() == 0) return;
-  const std::span<float> sums = accrued_.as<float>();
-  const std::span<const float> gradients(reinterpret_cast<const float*>(gradients_.data()), sums.size());
-  if (pending_batches_ == 1) {
-    std::copy(gradients.begin(), gradients.end(), sums.begin());
-  } else {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += gradients[i];
-  }
+  if (accrued_ == nullptr) return;
+  if (pending_batches_ == 1) device_->zero(accrued_->data(), accrued_->size());
+  device_->add(accrued_->data(), gradients_, accrued_->size() / sizeof(float));
 }
 
 void Replica::push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result) {
@@ -252,12 +347,12 @@ void Replica::push(Action action, bool then_pull, const StepInputs& inputs, Step
   StoreReport report;
   if (action == Action::push_difference) {
     terms.samples = static_cast<float>(pending_samples_);
-    report = exchange_->push_differences(terms, state_->parameters.data());
+    report = exchange_->push_differences(terms, home_->parameters->data());
   } else {
     // The mean of each batch counts as a gradient of its own, as if each had been pushed.
     terms.samples = static_cast<float>(pending_samples_) / static_cast<float>(pending_batches_);
-    const std::byte* gradients = accrued_.size() > 0 ? accrued_.data() : gradients_.data();
-    report = exchange_->push_gradients(gradients, pending_batches_, terms, state_->parameters.data());
+    const std::byte* gradients = accrued_ != nullptr ? accrued_->data() : gradients_;
+    report = exchange_->push_gradients(gradients, pending_batches_, terms, home_->parameters->data());
   }
   pending_samples_ = 0;
   pending_batches_ = 0;
@@ -267,7 +362,7 @@ void Replica::push(Action action, bool then_pull, const StepInputs& inputs, Step
   result.lost_updates = report.lost_updates;
 }
 
-void Replica::pull() { exchange_->pull(state_->parameters.data()); }
+void Replica::pull() { exchange_->pull(home_->parameters->data()); }
 
 StepResult Replica::flush(const StepInputs& inputs) {
   StepResult result;
@@ -276,6 +371,51 @@ StepResult Replica::flush(const StepInputs& inputs) {
     if (action == Action::push_gradient || action == Action::push_difference)
       push(action, true, inputs, result);
   }
+  return result;
+}
+
+bool Replica::can_run_ahead() const {
+  return (group_ == nullptr || group_->sums_on_device()) && store_ == nullptr && timeline_ == nullptr &&
+         !device_->in_host_memory() && !updater_->clips();
+}
+
+void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
+  const size_t values = metrics_.size() + 1;
+  if (returned_.empty()) {
+    returned_.resize(Session::kStepsAhead * values);
+    pinned_ = device_->pin(std::as_writable_bytes(std::span(returned_)));
+  }
+  clear_metrics();
+  begin_step(part, inputs);
+  compute(Action::compute_gradient);
+  if (group_ != nullptr) {
+    group_->start_reduce_scatter({reinterpret_cast<float*>(metrics_memory_->data()), metrics_.size()});
+    group_->finish();
+  }
+  UpdateBindings bindings = update_bindings();
+  bindings.loss = reinterpret_cast<const float*>(metrics_memory_->data());
+  bindings.spoilt = reinterpret_cast<float*>(metrics_memory_->data()) + metrics_.size();
+  update(bindings, inputs, global_samples, 0);
+  const auto place = std::span(returned_).subspan(begun_++ % Session::kStepsAhead * values, values);
+  ahead_.emplace_back(device_->start_copy_out(metrics_memory_->data(), std::as_writable_bytes(place), false),
+                      place);
+}
+
+bool Replica::oldest_is_done() const {
+  return ahead_.size() == Session::kStepsAhead || (!ahead_.empty() && ahead_.front().first->done());
+}
+
+StepResult Replica::finished() {
+  if (ahead_.empty()) throw run_error("no step was begun whose result is wanted");
+  const auto& [copy, values] = ahead_.front();
+  copy->wait();
+  StepResult result;
+  result.metrics.assign(values.begin(), values.end() - 1);
+  result.finite = std::isfinite(values.front()) && values.back() == 0;
+  ahead_.pop_front();
+  if (!result.finite &&
+      ahead_.empty())  // those that were begun after it have updated nothing; the next one may
+    device_->zero(metrics_memory_->data(), metrics_memory_->size());
   return result;
 }
 
@@ -289,7 +429,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
   const bool pull_is_due = std::any_of(
       schedule_.begin(), schedule_.end(),
       [&](const ScheduledAction& scheduled) { return scheduled.action == Action::pull && due(scheduled); });
-  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  clear_metrics();
   did(StepPhase::other, "begins");
   begin_step(part, inputs);
   for (const ScheduledAction& scheduled : schedule_) {
@@ -301,18 +441,19 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
       case Action::weight_gradients: {
         const auto start = Clock::now();
         compute(scheduled.action);
+        wait_until_computed();
         step.computed = Clock::now();
         step.compute_seconds += std::chrono::duration<double>(step.computed - start).count();
         step.within_gradient_seconds += std::exchange(communication_seconds_, 0.0);
         if (store_ == nullptr) break;
-        step.result.finite = std::isfinite(metrics_[0]);
+        step.result.finite = std::isfinite(metrics()[0]);
         accrue(part.size);
         step.result.fate = StepResult::Fate::pending;
         break;
       }
       case Action::finish_exchange: finish(); break;
       case Action::exchange_metrics:
-        communicating("sum of metrics", [this] { group_->all_reduce(metrics_); });
+        communicating("sum of metrics", [this] { group_->all_reduce(metrics()); });
         break;
       case Action::exchange_norm:
         if (!updater_->clips()) break;
@@ -321,13 +462,13 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         break;
       case Action::update_shard:
         // Every member sees the same summed loss, so all of them update or none does.
-        step.result.finite = std::isfinite(metrics_[0]);
+        step.result.finite = std::isfinite(metrics()[0]);
         if (!step.result.finite) break;
         if (updater_->clips() && !summed) sum_of_squares = exchange_norm();
-        step.result.finite = update(inputs, global_samples, sum_of_squares);
+        step.result.finite = update(update_bindings(), inputs, global_samples, sum_of_squares);
         did(StepPhase::update, "update");
         break;
-      case Action::wait_for_all: communicating("barrier", [this] { group_->barrier(); }); break;
+      case Action::wait_for_all: communicating("barrier", [this] { share_parameters(); }); break;
       case Action::push_gradient:
       case Action::push_difference:
         if (!step.result.finite) break;
@@ -347,13 +488,13 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
 }
 
 std::vector<double> Replica::evaluate(const BatchView& part) {
-  std::fill(metrics_.begin(), metrics_.end(), 0.0F);
+  clear_metrics();
   if (part.size > 0) {
     Context& context = context_for(Purpose::evaluation, part.size);
     set_inputs(context, part, 0);
     context.run(*this);
   }
-  if (group_ != nullptr) group_->all_reduce(metrics_);
+  if (group_ != nullptr) group_->all_reduce(metrics());
   return take_metrics();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,11 +20,13 @@ namespace telar {
 /// All methods are called on the replica's own thread.
 class Replica : public HostOperations {
  public:
-  /// `store`: of a program with parameter servers, else null.
+  /// `store`: of a program with parameter servers, else null. `tf32`: see CompileOptions.
   Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
-          const StoreAccess* store, uint64_t seed);
+          const StoreAccess* store, uint64_t seed, bool tf32 = false);
 
   const Device& device() const { return *device_; }
+  /// Before attach(): another group that has the same members.
+  void use_group(Group& group) { group_ = &group; }
 
   /// The layouts that this device's kernels want for the program's parameters at this batch size.
   virtual std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch);
@@ -37,6 +40,12 @@ class Replica : public HostOperations {
     std::chrono::steady_clock::time_point computed;  ///< when the gradients were ready
   };
   Step train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  /// A device beside the host computes steps ahead where nothing has to be asked for in between.
+  bool can_run_ahead() const;
+  /// As Session::begin and Session::finished, with can_run_ahead().
+  void begin(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  bool oldest_is_done() const;
+  StepResult finished();
   void pull();
   StepResult flush(const StepInputs& inputs);
   std::vector<double> evaluate(const BatchView& part);
@@ -44,10 +53,11 @@ class Replica : public HostOperations {
   virtual std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
   virtual std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 
-  const std::byte* gradients() const { return gradients_.data(); }
+  const std::byte* gradients() const { return gradients_; }
+  const StateMemory& home() const { return *home_; }
   /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after a step.
   const std::vector<std::pair<size_t, size_t>>& owned_ranges() const { return owned_; }
-  virtual size_t activation_bytes() const { return activations_.size(); }
+  virtual size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
   /// From now on the replica writes down what it does in its training steps, and keeps the intervals of the first `steps`.
   void record(int64_t steps);
@@ -76,17 +86,23 @@ class Replica : public HostOperations {
   }
   std::vector<std::pair<size_t, size_t>> find_owned_ranges() const;
   UpdateBindings update_bindings() const;
+  /// The metrics' memory, of the device, at the beginning of a step; and their values at its end, which the host has then.
+  void clear_metrics();
+  /// A device beside the host has computed what it was told to, and the metrics are here; until then the exchange goes on.
+  void wait_until_computed();
+  std::span<float> metrics();
+  Bindings bindings() const;
 
   const Program& program_;
   Graph gradient_;
   std::unique_ptr<Device> device_;
   Group* group_;  ///< null for a worker alone
   SharedState* state_ = nullptr;
+  StateMemory* home_ = nullptr;  ///< the memory in which it computes
   std::unique_ptr<Updater> updater_;
-  std::span<std::byte> gradients_;  ///< as long as the arena of parameters
-  std::vector<float> metrics_;
-  std::vector<uint32_t> random_;  ///< seed low, seed high, epoch, 0
-  BatchView part_;                ///< of the step that runs
+  std::byte* gradients_ = nullptr;  ///< an arena
+  std::vector<uint32_t> random_;    ///< seed low, seed high, epoch, 0
+  BatchView part_;                  ///< of the step that runs
   StepInputs inputs_;
   double waited_ = 0;
   std::unique_ptr<Timeline> timeline_;  ///< null: nothing is written down
@@ -100,14 +116,23 @@ class Replica : public HostOperations {
 
   const Graph& graph_of(Purpose purpose) const;
   Context& context_for(Purpose purpose, int64_t batch);
+  std::unique_ptr<Memory> allocate_activations(int64_t batch, size_t bytes) const;
   void set_inputs(Context& context, const BatchView& part, uint32_t epoch);
   void compute_gradient();
   void communicate_without_samples();
   /// False when a gradient was not finite.
-  bool update(const StepInputs& inputs, int64_t global_samples, double sum_of_squares);
+  bool update(const UpdateBindings& bindings, const StepInputs& inputs, int64_t global_samples,
+              double sum_of_squares);
   void accrue(int64_t samples);
   void push(Action action, bool then_pull, const StepInputs& inputs, StepResult& result);
   std::vector<double> take_metrics();
+  /// Starts the sum of a bucket whose gradients lie where the group finds them; of all whose gradients have come there.
+  void start_sum(size_t begin, size_t end);
+  void start_sums_that_arrived();
+  /// Brings the sums that it updates with to a device with memory of its own.
+  void take_sums();
+  /// Once every member has updated its shard: where there are several memories each gets what was updated in the others.
+  void share_parameters();
   void exchange(const Node& node, std::span<float> memory);
   void finish();
   /// Calls the group and counts the time. `what` says for what it waits; null for work on sums that go on meanwhile.
@@ -119,13 +144,32 @@ class Replica : public HostOperations {
   std::vector<ScheduledAction> schedule_;
   std::vector<std::pair<size_t, size_t>> owned_;
   const StoreAccess* store_;
+  bool tf32_;
   std::optional<ServerExchange> exchange_;
-  int64_t steps_ = 0;  ///< since the worker began
-  Buffer accrued_;     ///< gradients since the last push, when that is longer ago than one step
+  int64_t steps_ = 0;                ///< since the worker began
+  std::unique_ptr<Memory> accrued_;  ///< gradients since the last push, when that is longer ago than one step
   int64_t pending_samples_ = 0;
   int64_t pending_batches_ = 0;
-  Buffer own_gradients_;  ///< of a worker alone
-  Buffer activations_;
+  std::unique_ptr<Memory> own_gradients_;  ///< of a worker alone, or with memory of its own
+  std::span<std::byte> exchanged_;  ///< where the group sums gradients: the same memory for a processor
+  std::unique_ptr<PinnedHost> pinned_exchange_;
+  /// Buckets on their way there, from a device with memory of its own.
+  struct HandedOver {
+    size_t begin;
+    size_t end;
+    std::unique_ptr<PendingCopy> copy;
+  };
+  std::deque<HandedOver> handed_over_;
+  std::unique_ptr<Memory> activations_;
+  std::unique_ptr<Memory> metrics_memory_;  ///< the metrics, and whether a step ahead has spoilt the state
+  std::vector<float> metrics_;
+  std::unique_ptr<PinnedHost> pinned_metrics_;
+  bool metrics_are_here_ = false;  ///< metrics_ holds what was computed since clear_metrics()
+  // Of steps ahead: the metrics, and whether the state was spoilt, of each on their way to the host.
+  std::vector<float> returned_;
+  std::unique_ptr<PinnedHost> pinned_;
+  std::deque<std::pair<std::unique_ptr<PendingCopy>, std::span<float>>> ahead_;
+  size_t begun_ = 0;
   std::string first_non_finite_;
   double communication_seconds_ = 0;  ///< in the group, since the step began
   size_t started_ = 0;                ///< sums since the last finish()

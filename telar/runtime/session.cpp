@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <numeric>
 
 #include "telar/comm/thread_group.h"
 #include "telar/core/error.h"
+#include "telar/device/cuda.h"
 #include "telar/nn/initialise.h"
 #include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
@@ -36,7 +38,8 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
 }
 
 std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
-  if (spec.kind != "cpu") throw user_error("unknown device '{}'; this build has cpu", spec.kind);
+  if (const auto gpu = cuda_number(spec.kind)) return make_cuda_device(*gpu);
+  if (spec.kind != "cpu") throw user_error("unknown device '{}'; it is cpu or cuda:N", spec.kind);
   return make_cpu_device(spec.threads, spec.cores);
 }
 
@@ -68,19 +71,60 @@ class Session::Impl {
         joined_.push_back(options_.processes->join(*group));
         group = joined_.back().get();
       }
+      groups_.push_back(group);
       auto device = make_device(cluster.devices[static_cast<size_t>(worker.device)]);
       if (staged()) {
+        if (!device->in_host_memory()) {
+          throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs",
+                           device->name());
+        }
         replicas_.push_back(std::make_unique<PipelineStage>(
             program_, w, std::move(device), team_.member(static_cast<int>(w)), exchange_, options_.seed));
       } else {
         replicas_.push_back(std::make_unique<Replica>(program_, worker, std::move(device), group,
-                                                      options_.store, options_.seed));
+                                                      options_.store, options_.seed, options_.tf32));
       }
     }
     on_each([&](int rank) { replica(rank).device().enter(); });
+    std::vector<bool> on_gpu;
+    for (const auto& replica : replicas_) on_gpu.push_back(!replica->device().in_host_memory());
+    mixed_speed_.emplace(std::move(on_gpu));
+    join_gpus();
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
     initialise();
+  }
+
+  /// Where NCCL can, it sums the gradients of GPUs; otherwise they go through the host's memory.
+  void join_gpus() {
+    if (groups_.front() == nullptr || staged() || options_.gpu_exchange == GpuExchange::host) return;
+    std::vector<const Device*> devices;
+    for (const auto& replica : replicas_) devices.push_back(&replica->device());
+    std::string reason = why_not_nccl(devices, options_.processes);
+    std::string name;
+    if (reason.empty() && (options_.processes == nullptr || options_.processes->rank() == 0)) {
+      try {
+        name = new_gpu_group();
+      } catch (const Error& error) {
+        reason = error.what();
+      }
+    }
+    if (options_.processes != nullptr) reason = options_.processes->first_text(reason);
+    if (!reason.empty()) {
+      if (options_.gpu_exchange == GpuExchange::nccl)
+        throw user_error(
+            "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through "
+            "the host's memory",
+            reason);
+      return;
+    }
+    if (options_.processes != nullptr) options_.processes->broadcast(name);
+    on_gpus_.resize(replicas_.size());
+    on_each([&](int rank) {
+      const auto r = static_cast<size_t>(rank);
+      on_gpus_[r] = join_gpu_group(replica(rank).device(), *groups_[r], name);
+      replica(rank).use_group(*on_gpus_[r]);
+    });
   }
 
   void initialise() {
@@ -89,12 +133,35 @@ class Session::Impl {
       telar::initialise(parameter, options_.seed, values);
       write(parameter.name, values);
     }
-    for (Buffer& buffer : state_.states) std::fill_n(buffer.data(), buffer.size(), std::byte{0});
+    for (const auto& memory : state_.memories)
+      for (const auto& state : memory->states) memory->device->zero(state->data(), state->size());
   }
 
-  StepResult train(const BatchView& batch, const StepInputs& inputs) {
+  void begin(const BatchView& batch, const StepInputs& inputs) {
     const int64_t samples = inputs.samples > 0 ? inputs.samples : batch.size;
     if (samples < 1) throw run_error("a step needs at least 1 sample");
+    if (replica(0).can_run_ahead()) {
+      const auto parts = split(batch);
+      on_each([&](int rank) { replica(rank).begin(parts[static_cast<size_t>(rank)], inputs, samples); });
+    } else {
+      done_.push_back(train(batch, inputs, samples));
+    }
+  }
+
+  std::optional<StepResult> finished(bool wait) {
+    if (!done_.empty()) {
+      StepResult result = std::move(done_.front());
+      done_.pop_front();
+      return result;
+    }
+    if (!wait && !replica(0).oldest_is_done()) return std::nullopt;
+    std::vector<StepResult> results(replicas_.size());
+    on_each([&](int rank) { results[static_cast<size_t>(rank)] = replica(rank).finished(); });
+    for (const StepResult& result : results) results[0].finite = results[0].finite && result.finite;
+    return results[0];
+  }
+
+  StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
     const auto parts = training_parts(batch);
     std::vector<Replica::Step> steps(replicas_.size());
     const auto start = std::chrono::steady_clock::now();
@@ -103,7 +170,7 @@ class Session::Impl {
       steps[static_cast<size_t>(rank)] =
           replica(rank).train(parts[static_cast<size_t>(rank)], inputs, samples);
     });
-    if (options_.measured_shares) record_speed(parts, steps);
+    record_speed(parts, steps, std::chrono::steady_clock::now() - start);
     if (staged()) record_bubble(start, steps);
     StepResult result = steps[0].result;
     for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
@@ -184,21 +251,22 @@ class Session::Impl {
 
   Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
 
-  std::vector<float> read(const std::string& name) const { return canonical(state_.find(name), shape(name)); }
+  std::vector<float> read(const std::string& name) const {
+    const StatePlace place = state_place(state_, name);
+    // Optimizer state is right where it is updated; parameters everywhere.
+    if (place.state && state_.memories.size() > 1) {
+      return together(place.parameter, shape(name),
+                      [&](const Replica& replica) { return replica.home().states[*place.state]->data(); });
+    }
+    const StateMemory& memory = *state_.memories.front();
+    const ArenaLayout::Slot& slot = memory.arena.find(place.parameter);
+    std::vector<float> values(static_cast<size_t>(shape(name).elements()));
+    memory.device->read(slot.layout, arena_of(memory, place) + slot.offset, values);
+    return values;
+  }
 
   std::vector<float> read_gradient(const std::string& parameter) const {
-    const ArenaLayout::Slot& slot = state_.arena.find(parameter);
-    // After a step each replica holds the sum of what it updates alone: put them together.
-    Buffer whole(slot.layout.bytes);
-    for (const auto& replica : replicas_) {
-      for (const auto& [begin, end] : replica->owned_ranges()) {
-        const size_t from = std::max(begin, slot.offset);
-        const size_t to = std::min(end, slot.offset + slot.layout.bytes);
-        if (from < to)
-          std::copy_n(replica->gradients() + from, to - from, whole.data() + (from - slot.offset));
-      }
-    }
-    return canonical({whole.data(), &slot}, shape(parameter));
+    return together(parameter, shape(parameter), [](const Replica& replica) { return replica.gradients(); });
   }
 
   void write(const std::string& name, std::span<const float> values) {
@@ -206,16 +274,20 @@ class Session::Impl {
       throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(),
                        values.size());
     }
-    const SharedState::Place place = state_.find(name);
+    const StatePlace place = state_place(state_, name);
     on_first([&] {
-      replicas_[0]->device().write(place.slot->layout, values, const_cast<std::byte*>(place.memory));
+      for (const auto& memory : state_.memories) {
+        const ArenaLayout::Slot& slot = memory->arena.find(place.parameter);
+        memory->device->write(slot.layout, values, arena_of(*memory, place) + slot.offset);
+      }
     });
   }
 
   SessionMemory memory() const {
     SessionMemory memory;
     const size_t gradients = staged() ? 1 : replicas_.size();
-    memory.parameter_bytes = state_.arena.bytes * (1 + state_.states.size() + gradients);
+    const size_t copies = state_.memories.size() * (1 + state_.slots.size());
+    memory.parameter_bytes = state_.arena().bytes * (copies + gradients);
     for (const auto& replica : replicas_) memory.activation_bytes += replica->activation_bytes();
     return memory;
   }
@@ -225,6 +297,8 @@ class Session::Impl {
   std::optional<Bubble> bubble() const { return staged() ? bubble_.bubble() : std::nullopt; }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
+  std::optional<MixedSpeed> mixed_speed() const { return mixed_speed_->speed(); }
+  bool exchanges_by_nccl() const { return !on_gpus_.empty(); }
   std::vector<std::string> device_names() const {
     std::vector<std::string> names;
     for (const auto& replica : replicas_) names.push_back(replica->device().name());
@@ -253,9 +327,29 @@ class Session::Impl {
     });
   }
 
-  std::vector<float> canonical(const SharedState::Place& place, const Shape& shape) const {
+  static std::byte* arena_of(const StateMemory& memory, const StatePlace& place) {
+    return place.state ? memory.states[*place.state]->data() : memory.parameters->data();
+  }
+
+  /// The values of a tensor of which each replica has a part: what it updates alone, in an arena of its own.
+  std::vector<float> together(const std::string& parameter, const Shape& shape,
+                              const std::function<const std::byte*(const Replica&)>& arena) const {
+    const StateMemory& memory = *state_.memories.front();
+    const ArenaLayout::Slot& slot = memory.arena.find(parameter);
+    std::vector<std::byte> whole(slot.layout.bytes);
+    for (const auto& replica : replicas_) {
+      for (const auto& [begin, end] : replica->owned_ranges()) {
+        const size_t from = std::max(begin, slot.offset);
+        const size_t to = std::min(end, slot.offset + slot.layout.bytes);
+        if (from >= to) continue;
+        const std::span<std::byte> part = std::span(whole).subspan(from - slot.offset, to - from);
+        replica->device().copy_out(arena(*replica) + from, part);
+      }
+    }
+    const auto lying = memory.device->allocate(whole.size());
+    memory.device->copy_in(whole, lying->data());
     std::vector<float> values(static_cast<size_t>(shape.elements()));
-    replicas_[0]->device().read(place.slot->layout, place.memory, values);
+    memory.device->read(slot.layout, lying->data(), values);
     return values;
   }
 
@@ -281,7 +375,9 @@ class Session::Impl {
   }
 
   void allocate() {
-    state_.allocate(program_, wanted_layouts());
+    std::vector<const Device*> devices;
+    for (const auto& replica : replicas_) devices.push_back(&replica->device());
+    state_.allocate(program_, devices, wanted_layouts());
     if (options_.processes == nullptr) return;
     options_.processes->require_same(
         state_.layout_text(), "the layout of the parameters; hosts of one run need processors of one kind");
@@ -302,7 +398,7 @@ class Session::Impl {
         return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + offset * item;
       };
       parts.push_back({size, advance(batch.x, x_bytes_), advance(batch.label, label_bytes_),
-                       batch.sample == nullptr ? nullptr : batch.sample + begin});
+                       batch.sample == nullptr ? nullptr : batch.sample + begin, batch.again});
       begin += size;
     }
     return parts;
@@ -318,14 +414,17 @@ class Session::Impl {
     bubble_.record(end - start, busy);
   }
 
-  void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps) {
+  void record_speed(const std::vector<BatchView>& parts, const std::vector<Replica::Step>& steps,
+                    std::chrono::duration<double> step) {
+    if (!options_.measured_shares && !mixed_speed_->mixed()) return;
     std::vector<int64_t> samples;
     std::vector<double> seconds;
     for (size_t i = 0; i < parts.size(); ++i) {
       samples.push_back(parts[i].size);
       seconds.push_back(steps[i].compute_seconds);
     }
-    shares_.record(samples, seconds);
+    if (options_.measured_shares) shares_.record(samples, seconds);
+    mixed_speed_->record(samples, seconds, step.count());
   }
 
   Program program_;
@@ -337,9 +436,13 @@ class Session::Impl {
   size_t label_bytes_;
   StageExchange exchange_;  ///< of a pipeline's stages
   BubbleMeter bubble_;
+  std::optional<MixedSpeedMeter> mixed_speed_;
   std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
+  std::vector<Group*> groups_;                  ///< of each replica, in the host's memory; null for one alone
+  std::vector<std::unique_ptr<Group>> on_gpus_;  ///< the same over NCCL; none where it does not sum
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
+  std::deque<StepResult> done_;  ///< of steps that were made when they were begun
 };
 
 Session::Session(Program program, const Cluster& cluster, SessionOptions options)
@@ -348,8 +451,11 @@ Session::~Session() = default;
 
 void Session::initialise() { impl_->initialise(); }
 StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
-  return impl_->train(batch, inputs);
+  impl_->begin(batch, inputs);
+  return *impl_->finished(true);
 }
+void Session::begin(const BatchView& batch, const StepInputs& inputs) { impl_->begin(batch, inputs); }
+std::optional<StepResult> Session::finished(bool wait) { return impl_->finished(wait); }
 void Session::pull() { impl_->pull(); }
 StepResult Session::flush(const StepInputs& inputs) { return impl_->flush(inputs); }
 std::vector<double> Session::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
@@ -383,6 +489,8 @@ int Session::replicas() const {
 const Program& Session::program() const { return impl_->program(); }
 std::string Session::strategy() const { return impl_->program().strategy; }
 std::vector<std::string> Session::device_names() const { return impl_->device_names(); }
+std::optional<MixedSpeed> Session::mixed_speed() const { return impl_->mixed_speed(); }
+bool Session::exchanges_by_nccl() const { return impl_->exchanges_by_nccl(); }
 SessionMemory Session::memory() const { return impl_->memory(); }
 std::vector<double> Session::shares() const { return impl_->shares(); }
 std::optional<Bubble> Session::bubble() const { return impl_->bubble(); }

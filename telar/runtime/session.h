@@ -14,6 +14,8 @@
 #include "telar/observe/trace.h"
 #include "telar/runtime/bubble.h"
 #include "telar/runtime/communication_time.h"
+#include "telar/runtime/gpu_exchange.h"
+#include "telar/runtime/mixed_speed.h"
 #include "telar/runtime/phases.h"
 #include "telar/runtime/server_exchange.h"
 
@@ -25,6 +27,8 @@ struct BatchView {
   const void* x = nullptr;          ///< [size, …] in the model's input type
   const void* label = nullptr;      ///< i32 [size], or f32 targets; may be null for predict
   const int32_t* sample = nullptr;  ///< global sample ids [size]; may be null for evaluate and predict
+  /// They are those of the step before: a device with memory of its own has them. For measuring without the way to it.
+  bool again = false;
 };
 
 /// What changes from step to step.
@@ -58,6 +62,8 @@ struct SessionOptions {
   std::vector<double> shares;    ///< fixed relative shares of the replicas; empty: equal, or by threads
   Processes* processes = nullptr;      ///< that train together, of which this is one; null: it is alone
   const StoreAccess* store = nullptr;  ///< of a worker with parameter servers; must outlive the session
+  GpuExchange gpu_exchange = GpuExchange::automatic;
+  bool tf32 = false;          ///< see CompileOptions
   int64_t typical_batch = 0;  ///< samples of most steps, for which layouts are chosen; 0: the program's batch
 };
 
@@ -82,6 +88,13 @@ class Session {
 
   /// One training step over the batch, in this process's part of it. 0 samples are allowed where others have some.
   StepResult train(const BatchView& batch, const StepInputs& inputs);
+  /// The same in two parts. begin() returns when the batch has been taken: a processor has made the step then; a GPU that trains alone
+  /// computes while the host goes on.
+  void begin(const BatchView& batch, const StepInputs& inputs);
+  /// The result of the oldest step that was begun and whose result was not given yet. Waits for it when `wait`, or when kStepsAhead have
+  /// begun; else there may be none. Once a step was not finite nothing is updated by those that were begun after it.
+  std::optional<StepResult> finished(bool wait);
+  static constexpr size_t kStepsAhead = 4;
   /// With parameter servers: takes their parameters.
   void pull();
   /// With parameter servers: pushes what is pending, and takes their parameters.
@@ -123,7 +136,11 @@ class Session {
   std::string strategy() const;
   const Program& program() const;
   std::vector<std::string> device_names() const;
+  /// Whether gradients go from GPU to GPU; otherwise through the host's memory.
+  bool exchanges_by_nccl() const;
   SessionMemory memory() const;
+  /// Of processors and GPUs that train together in this process; none otherwise, or before enough steps.
+  std::optional<MixedSpeed> mixed_speed() const;
   /// Relative shares of the replicas now.
   std::vector<double> shares() const;
   /// Of a pipeline, over all steps but the first; none before.

@@ -8,38 +8,60 @@
 
 namespace telar {
 
-void SharedState::allocate(const Program& program, const std::map<std::string, TensorLayout>& layouts) {
-  std::vector<std::pair<std::string, TensorLayout>> ordered;
-  for (const ParameterInfo& parameter : program.parameters)
-    ordered.emplace_back(parameter.name, layouts.at(parameter.name));
-  arena = ArenaLayout::pack(ordered);
-  parameters = Buffer(arena.bytes);
-  if (program.micro_batches > 0) gradients = Buffer(arena.bytes);
+void SharedState::allocate(const Program& program, const std::vector<const Device*>& devices,
+                           const std::map<std::string, TensorLayout>& layouts) {
   slots = state_slots(program.update);
-  for (size_t i = 0; i < slots.size(); ++i) states.emplace_back(arena.bytes);
-  for (const Bucket& bucket : program.buckets) {
-    const ArenaLayout::Slot& first = arena.find(bucket.parameters.front());
-    const ArenaLayout::Slot& last = arena.find(bucket.parameters.back());
-    buckets.emplace_back(first.offset, last.offset + align_up(last.layout.bytes));
+  std::map<std::string, const Device*> first;  // of each memory
+  for (const Device* device : devices) first.try_emplace(device->memory_name(), device);
+  for (const auto& [name, device] : first) {
+    std::vector<std::pair<std::string, TensorLayout>> ordered;
+    for (const ParameterInfo& parameter : program.parameters) {
+      ordered.emplace_back(parameter.name, first.size() == 1 ? layouts.at(parameter.name)
+                                                             : device->plain_layout(parameter.shape));
+    }
+    auto memory = std::make_unique<StateMemory>();
+    memory->device = device;
+    memory->arena = ArenaLayout::pack(ordered);
+    memory->parameters = device->allocate(memory->arena.bytes);
+    for (size_t i = 0; i < slots.size(); ++i) memory->states.push_back(device->allocate(memory->arena.bytes));
+    memories.push_back(std::move(memory));
   }
-  if (buckets.empty()) buckets.emplace_back(0, arena.bytes);
+  if (program.micro_batches > 0) gradients = Buffer(arena().bytes);
+  for (const Bucket& bucket : program.buckets) {
+    const ArenaLayout::Slot& begin = arena().find(bucket.parameters.front());
+    const ArenaLayout::Slot& last = arena().find(bucket.parameters.back());
+    buckets.emplace_back(begin.offset, last.offset + align_up(last.layout.bytes));
+  }
+  if (buckets.empty()) buckets.emplace_back(0, arena().bytes);
+  const bool host = std::any_of(memories.begin(), memories.end(),
+                                [](const auto& memory) { return memory->in_host_memory(); });
+  if (memories.size() > 1 && !host) passage_ = Buffer(arena().bytes);
 }
 
-SharedState::Place SharedState::find(const std::string& name) const {
+StateMemory& SharedState::memory_of(const Device& device) const {
+  for (const auto& memory : memories)
+    if (memory->device->memory_name() == device.memory_name()) return *memory;
+  throw run_error("{} has no copy of the parameters", device.name());
+}
+
+std::byte* SharedState::passage() {
+  if (memories.size() == 1) return nullptr;
+  for (const auto& memory : memories)
+    if (memory->in_host_memory()) return memory->parameters->data();
+  return passage_.data();
+}
+
+StatePlace state_place(const SharedState& state, const std::string& name) {
   const size_t slash = name.find('/');
-  if (slash == std::string::npos) {
-    const ArenaLayout::Slot& slot = arena.find(name);
-    return {parameters.data() + slot.offset, &slot};
-  }
-  const auto found = std::find(slots.begin(), slots.end(), name.substr(0, slash));
-  if (found == slots.end()) throw run_error("there is no optimizer state '{}'", name);
-  const ArenaLayout::Slot& slot = arena.find(name.substr(slash + 1));
-  return {states[static_cast<size_t>(found - slots.begin())].data() + slot.offset, &slot};
+  if (slash == std::string::npos) return {std::nullopt, name};
+  const auto found = std::find(state.slots.begin(), state.slots.end(), name.substr(0, slash));
+  if (found == state.slots.end()) throw run_error("there is no optimizer state '{}'", name);
+  return {static_cast<size_t>(found - state.slots.begin()), name.substr(slash + 1)};
 }
 
 std::string SharedState::layout_text() const {
   std::string text;
-  for (const ArenaLayout::Slot& slot : arena.slots) {
+  for (const ArenaLayout::Slot& slot : arena().slots) {
     text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
                         slot.layout.bytes, slot.layout.format);
   }

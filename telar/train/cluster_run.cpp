@@ -15,6 +15,7 @@
 #include "telar/observe/process.h"
 #include "telar/runtime/stored_pieces.h"
 #include "telar/train/cluster_description.h"
+#include "telar/train/job_devices.h"
 #include "telar/train/job_session.h"
 
 namespace telar {
@@ -254,12 +255,16 @@ void ClusterRun::start_workers() {
   for (int64_t w = 0; w < workers; ++w) {
     const int64_t given =
         strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(w)];
-    const int64_t threads = given > 0 ? given : std::max<int64_t>(1, available_threads() / workers);
-    processes_->start({fmt::format("worker {}", w),
-                       {options_.program, "work", "--join", coordinator_->address(), "--set",
-                        fmt::format("strategy.threads={}", threads), "--follow", std::to_string(::getpid())},
-                       {{"TELAR_TOKEN", options_.security.token}},
-                       options_.folder / "logs" / fmt::format("worker-{}.log", w)});
+    const std::string& device = device_of(strategy, static_cast<size_t>(w));
+    int64_t threads = given > 0 ? given : std::max<int64_t>(1, available_threads() / workers);
+    if (!device_named(device).cores.empty()) threads = 0;  // one for each core
+    processes_->start(
+        {fmt::format("worker {}", w),
+         {options_.program, "work", "--join", coordinator_->address(), "--set",
+          fmt::format("strategy.threads={}", threads), "--set",
+          fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
+         {{"TELAR_TOKEN", options_.security.token}},
+         options_.folder / "logs" / fmt::format("worker-{}.log", w)});
   }
 }
 

@@ -98,19 +98,20 @@ struct TrainingJob {
 
 /// How the batch is split over the replicas.
 struct SharesJob {
-  std::string mode = "equal";   ///< "equal", "measured" or "list"
+  std::string mode = "auto";    ///< "auto", "equal", "measured" or "list"
   std::vector<double> weights;  ///< with "list"
 };
 
 struct StrategyJob {
   std::string name = "single";
   int64_t replicas = 2;
-  std::string device = "cpu";
+  std::vector<std::string> devices = {"cpu"};  ///< of each replica, or one for all
   std::vector<int64_t> threads = {
       0};  ///< of each replica or stage, or one number for all; 0: the cores divided
   SharesJob shares;
   std::string batch_norm = "local";
   double bucket_mb = 4;
+  std::string gpu_exchange = "auto";
   int64_t stages = 2;         ///< of a pipeline
   int64_t micro_batches = 0;  ///< 0: four for each stage
   // With parameter servers:

@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/strategy/strategy.h"
+#include "telar/train/job_devices.h"
 
 namespace telar {
 
@@ -101,6 +102,42 @@ void check_servers(const Job& job, const Where& where) {
   placement_rules(strategy.place, static_cast<int>(strategy.servers), where("strategy.place"));
 }
 
+void check_devices(const Job& job, const Where& where) {
+  const StrategyJob& strategy = job.strategy;
+  const std::string place = where("strategy.devices");
+  if (strategy.devices.empty()) throw user_error("{}: strategy.devices is empty; cpu is one", place);
+  for (const std::string& name : strategy.devices) {
+    try {
+      const DeviceSpec device = device_named(name);
+      if (strategy.name == "pipeline" && device.kind != "cpu")
+        throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs", name);
+    } catch (const Error& error) {
+      throw user_error("{}: {}", place, error.what());
+    }
+  }
+  if (has_gpu(strategy) && job.training.convolution == "winograd") {
+    throw user_error(
+        "{}: training.convolution is winograd, which is for processors, and there is a GPU among "
+        "strategy.devices",
+        where("training.convolution"));
+  }
+  if (job.training.precision == "tf32" && has_processor(strategy)) {
+    throw user_error(
+        "{}: training.precision is tf32, which GPUs alone compute in; processors have f32 and bf16",
+        where("training.precision"));
+  }
+  const auto given = static_cast<int64_t>(strategy.devices.size());
+  const int64_t replicas = replicas_of(strategy);
+  if (given == 1 || given == replicas) return;
+  if (strategy.name == "single")
+    throw user_error("{}: {} devices, and single trains on one; choose mirrored", place, given);
+  const char* what = strategy.name == "mirrored"   ? "replica"
+                     : strategy.name == "pipeline" ? "stage"
+                                                   : "worker";
+  throw user_error("{}: {} devices for {} {}{}; name one, which stands for all, or one for each", place,
+                   given, replicas, what, replicas == 1 ? "" : "s");
+}
+
 void check_strategy(const StrategyJob& strategy, const Where& where) {
   const int64_t replicas = replicas_of(strategy);
   const char* worker = strategy.name == "pipeline" ? "stage" : "replica";
@@ -112,6 +149,15 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
   const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
   if (given > 1 && zeros > 0) {
     throw user_error("{}: a {} with 0 threads; each needs at least 1", where("strategy.threads"), worker);
+  }
+  for (size_t r = 0; r < static_cast<size_t>(replicas); ++r) {
+    const DeviceSpec device = device_named(device_of(strategy, r));
+    const int64_t threads = strategy.threads[given == 1 ? 0 : r];
+    if (!device.cores.empty() && threads > 0 && threads != device.threads) {
+      throw user_error(
+          "{}: strategy.threads is {}, and {} has a thread for each of its {} cores; leave one of them out",
+          where("strategy.threads"), threads, device_of(strategy, r), device.cores.size());
+    }
   }
   if (strategy.shares.mode != "list") return;
   const auto& weights = strategy.shares.weights;
@@ -162,6 +208,7 @@ void fill_in_defaults(Job& job) {
 void check_job(const Job& job, const Where& where) {
   check_data(job.data, where);
   check_training(job, where);
+  check_devices(job, where);
   check_strategy(job.strategy, where);
   if (uses_servers(job)) check_servers(job, where);
 }

@@ -31,9 +31,11 @@ std::vector<JobKey> strategy_keys() {
                {.least = 0, .most = 65536},
                "Into how many parts a batch is cut, which follow each other through the stages. 0: four for "
                "each stage. Batch normalisation has the statistics of each part.")),
-      job_key(
-          "strategy.device", [](auto& job) -> auto& { return job.strategy.device; }, {.choices = {"cpu"}},
-          "What the replicas run on. This version has cpu."),
+      without_result(job_key(
+          "strategy.devices", [](auto& job) -> auto& { return job.strategy.devices; }, {},
+          "What the replicas or workers run on; one name stands for all of them. cpu; cpu:0-7 or cpu:0,2: "
+          "these cores, with a thread for each; cuda, or cuda:N: a GPU (docs/gpu.md). With several names "
+          "there is a replica or a worker on each. `device: cuda` is short for it.")),
       job_key(
           "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
           {.least = 0, .most = 4096},
@@ -42,7 +44,8 @@ std::vector<JobKey> strategy_keys() {
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.shares", [](auto& job) -> auto& { return job.strategy.shares; }, {},
-               "How a batch is split: equally, by each replica's measured speed, or in these proportions.")),
+               "How a batch is split: equally, by each replica's measured speed, or in these proportions. "
+               "auto: by speed where there are processors and GPUs, else equally.")),
       when(kStrategy, {"mirrored"},
            job_key(
                "strategy.batch_norm", [](auto& job) -> auto& { return job.strategy.batch_norm; },
@@ -54,6 +57,12 @@ std::vector<JobKey> strategy_keys() {
                "strategy.bucket_mb", [](auto& job) -> auto& { return job.strategy.bucket_mb; },
                {.least = 0, .most = 65536, .above_least = true},
                "Gradients are exchanged in pieces of this size.")),
+      when(kStrategy, {"mirrored"},
+           without_result(job_key(
+               "strategy.gpu_exchange", [](auto& job) -> auto& { return job.strategy.gpu_exchange; },
+               {.choices = {"auto", "nccl", "host"}},
+               "How gradients go between GPUs: by NCCL, or through the host's memory. auto: by NCCL where it "
+               "is installed and each replica has a GPU of its own."))),
   };
 }
 

@@ -111,7 +111,9 @@ std::vector<JobKey> loop_keys() {
           {.least = 1, .most = 1 << 24}, "Samples at a time in validation and test.")),
       job_key(
           "training.precision", [](auto& job) -> auto& { return job.training.precision; },
-          {.choices = {"f32", "bf16"}}, "bf16 computes in bfloat16 and keeps the weights in f32."),
+          {.choices = {"f32", "tf32", "bf16"}},
+          "bf16 computes in bfloat16 and keeps the weights in f32. tf32, of GPUs alone: the factors of "
+          "products and convolutions are rounded to 10 bits of mantissa."),
       job_key(
           "training.convolution", [](auto& job) -> auto& { return job.training.convolution; },
           {.choices = {"direct", "winograd"}},

@@ -30,6 +30,7 @@ class Reader {
     }
     job.model = read_model_job(*model);
     for (const JobKey& key : job_keys()) read_key(key, job);
+    give_each_device_its_own(job.strategy);
     fill_in_defaults(job);
     check_job(job, [this](const std::string& key) {
       const auto found = given_.find(key);
@@ -39,16 +40,25 @@ class Reader {
   }
 
  private:
+  /// Several devices have a replica or a worker each, where the job does not say how many there are.
+  void give_each_device_its_own(StrategyJob& strategy) const {
+    const auto devices = static_cast<int64_t>(strategy.devices.size());
+    if (devices < 2) return;
+    if (!given_.contains("strategy.replicas")) strategy.replicas = devices;
+    if (!given_.contains("strategy.workers"))
+      strategy.workers = std::max<int64_t>(1, devices - strategy.backups);
+  }
+
   /// Finds every key below `node`.
   void collect(const JobNode& node, const std::string& prefix) {
     for (const JobEntry& entry : node.entries) {
       if (prefix.empty() && entry.key == "model") continue;
-      const std::string path = prefix + entry.key;
+      const std::string path = without_alias(prefix + entry.key);
       const bool key = exists(path);
       const bool section = !key && is_section(path);
       if (!key && !section) throw unknown_key(entry, prefix);
       if (key) {
-        given_[path] = &entry.value;
+        give(path, entry);
       } else if (entry.value.kind == JobNode::Kind::map) {
         collect(entry.value, path + ".");
       } else if (entry.value.kind != JobNode::Kind::null) {
@@ -56,6 +66,21 @@ class Reader {
                          entry.value.described());
       }
     }
+  }
+
+  /// The short name of a key at the top of a job, and one that it had before it was a list.
+  static std::string without_alias(const std::string& path) {
+    return path == "device" || path == "strategy.device" ? "strategy.devices" : path;
+  }
+
+  /// By whichever of its names; what stands in --set counts more.
+  void give(const std::string& path, const JobEntry& entry) {
+    const JobNode*& given = given_[path];
+    if (given != nullptr && given->overridden == entry.value.overridden) {
+      throw user_error("{}: '{}' is another name of {}, which stands at {}", entry.where, entry.key, path,
+                       given->where);
+    }
+    if (given == nullptr || entry.value.overridden) given = &entry.value;
   }
 
   static bool exists(const std::string& path) {

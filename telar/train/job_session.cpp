@@ -8,6 +8,7 @@
 #include "telar/runtime/operation_costs.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_checks.h"
+#include "telar/train/job_devices.h"
 #include "telar/train/job_model.h"
 
 namespace telar {
@@ -49,17 +50,27 @@ Optimizer optimizer_of(const OptimizerJob& job) {
                      .decoupled = job.name == "adamw"};
 }
 
-/// How many replicas share the threads that this process may use.
-int64_t sharing(int64_t replicas, const Processes* processes) {
-  // A process that mpirun has bound to cores has them for itself.
-  const bool bound = available_threads() < static_cast<int>(std::thread::hardware_concurrency());
-  return processes == nullptr || bound ? replicas : replicas * processes->on_this_host();
+GpuExchange exchange_of(const std::string& name) {
+  if (name == "nccl") return GpuExchange::nccl;
+  return name == "host" ? GpuExchange::host : GpuExchange::automatic;
 }
 
-int threads_of_replica(const StrategyJob& strategy, size_t replica, int64_t sharing) {
-  const int64_t given = strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[replica];
-  if (given > 0) return static_cast<int>(given);
-  return static_cast<int>(std::max<int64_t>(1, available_threads() / sharing));
+/// 0: as many as there are for it.
+int threads_given(const StrategyJob& strategy, size_t replica) {
+  return static_cast<int>(strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[replica]);
+}
+
+/// The threads of each replica on a processor whose job does not say how many: what this process may use, divided.
+int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* processes) {
+  // A process that mpirun has bound to cores has them for itself.
+  const bool bound = available_threads() < static_cast<int>(std::thread::hardware_concurrency());
+  int64_t left = available_threads() / (processes == nullptr || bound ? 1 : processes->on_this_host());
+  int64_t sharing = 0;
+  for (const DeviceSpec& device : devices) {
+    sharing += device.threads == 0 ? 1 : 0;
+    left -= device.threads;  // a GPU's one feeds it
+  }
+  return static_cast<int>(std::max<int64_t>(1, left / std::max<int64_t>(1, sharing)));
 }
 
 }  // namespace
@@ -120,11 +131,14 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
   for (int64_t r = 0; r < replicas; ++r) {
-    cluster.devices.push_back(
-        {job.strategy.device,
-         threads_of_replica(job.strategy, static_cast<size_t>(r), sharing(replicas, processes)),
-         {}});
+    const auto replica = static_cast<size_t>(r);
+    DeviceSpec device = device_named(device_of(job.strategy, replica));
+    if (device.threads == 0) device.threads = threads_given(job.strategy, replica);
+    cluster.devices.push_back(std::move(device));
   }
+  const int divided = divided_threads(cluster.devices, processes);
+  for (DeviceSpec& device : cluster.devices)
+    if (device.threads == 0) device.threads = divided;
   return cluster;
 }
 
@@ -156,9 +170,13 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   SessionOptions options;
   options.processes = processes;
   options.seed = static_cast<uint64_t>(job.training.seed);
-  options.measured_shares = job.strategy.name == "mirrored" && job.strategy.shares.mode == "measured";
-  if (job.strategy.name == "mirrored" && job.strategy.shares.mode == "list")
-    options.shares = job.strategy.shares.weights;
+  const std::string& shares = job.strategy.shares.mode;
+  options.measured_shares = job.strategy.name == "mirrored" &&
+                            (shares == "measured" || (shares == "auto" && devices_differ(job.strategy)));
+  if (job.strategy.name == "mirrored" && shares == "list") options.shares = job.strategy.shares.weights;
+  // A run on GPUs may go on where there are none: then nothing goes between them.
+  if (has_gpu(job.strategy)) options.gpu_exchange = exchange_of(job.strategy.gpu_exchange);
+  options.tf32 = job.training.precision == "tf32";
   Program program = job_program(job, spec, processes);
   if (program.servers) program = coordinator_program(std::move(program));
   return std::make_unique<Session>(std::move(program), job_cluster(job, processes), options);
@@ -176,6 +194,7 @@ std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& sp
   SessionOptions options;
   options.seed = static_cast<uint64_t>(job.training.seed);
   options.store = &store;
+  options.tf32 = job.training.precision == "tf32";
   options.typical_batch = std::max<int64_t>(1, job.training.batch / job_parts(job));
   return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
 }

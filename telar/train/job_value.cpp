@@ -150,7 +150,8 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
     read_list(node, key, {.least = 0}, value.weights);
     return;
   }
-  if (node.kind != JobNode::Kind::scalar || (node.text != "equal" && node.text != "measured")) {
+  if (node.kind != JobNode::Kind::scalar ||
+      (node.text != "auto" && node.text != "equal" && node.text != "measured")) {
     throw wrong(node, key, rule, value);
   }
   value = {node.text, {}};
@@ -176,7 +177,7 @@ std::string value_kind(const ValueRule& rule, const std::vector<std::string>& /*
   return rule.choices.empty() ? "a list of texts" : "a list, each item " + one_of(rule.choices);
 }
 std::string value_kind(const ValueRule& /*rule*/, const SharesJob& /*type*/) {
-  return "equal, measured, or a list of numbers, one for each replica";
+  return "auto, equal, measured, or a list of numbers, one for each replica";
 }
 
 std::string value_text(int64_t value) { return fmt::format("{}", value); }

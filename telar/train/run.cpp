@@ -5,11 +5,13 @@
 #include <map>
 
 #include "telar/core/error.h"
+#include "telar/device/cuda.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/graph_nodes.h"
 #include "telar/observe/process.h"
 #include "telar/train/cluster_run.h"
 #include "telar/train/job_checks.h"
+#include "telar/train/job_devices.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_workers.h"
@@ -57,11 +59,18 @@ std::map<std::string, std::string> server_of_variables(const Program& program) {
   return devices;
 }
 
-std::vector<GraphNode> nodes_of(const Program& program) {
+/// As TensorFlow names devices: "GPU:1".
+std::string tensorboard_name(const std::string& device) {
+  const std::optional<int> gpu = cuda_number(device_named(device).kind);
+  return gpu ? fmt::format("GPU:{}", *gpu) : "CPU:0";
+}
+
+std::vector<GraphNode> nodes_of(const Program& program, const StrategyJob& strategy) {
   const std::map<std::string, std::string> servers = server_of_variables(program);
   std::vector<GraphNode> nodes;
   for (size_t w = 0; w < program.workers.size(); ++w) {
-    const std::string device = fmt::format("/job:worker/replica:{}/device:CPU:0", w);
+    const std::string device =
+        fmt::format("/job:worker/replica:{}/device:{}", w, tensorboard_name(device_of(strategy, w)));
     const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
     for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
       nodes.push_back(std::move(node));
@@ -80,6 +89,7 @@ class Run {
   RunSummary run() {
     check_coordination();
     check_profile();
+    check_devices();
     const SampleSpec& spec = data_.train->spec();
     // Before anything is written: job and data may not fit.
     const auto session = job_session(job_, spec, options_.processes);
@@ -102,6 +112,14 @@ class Run {
           "HOST:PORT",
           options_.coordinate);
     }
+  }
+
+  void check_devices() const {
+    std::vector<std::string> devices = job_.strategy.devices;
+    if (!options_.coordinate.empty())
+      devices.resize(1);  // the others are those of workers, which are elsewhere
+    const std::string missing = missing_device(devices);
+    if (!missing.empty()) throw user_error("strategy.devices: {}; telar devices says what there is", missing);
   }
 
   void check_profile() const {
@@ -300,7 +318,7 @@ class Run {
     if (job_.output.tensorboard) {
       tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
       if (resumed) tensorboard->add_resume(state.step);
-      tensorboard->add_graph(nodes_of(session.program()));
+      tensorboard->add_graph(nodes_of(session.program(), job_.strategy));
       tensorboard->flush();
     }
     return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
@@ -327,7 +345,9 @@ class Run {
     summary.step_ms_median = 1e3 * median(steps);
     std::vector<CommunicationTime> communication = trainer.communication();
     if (options_.processes != nullptr) compare_over(*options_.processes, communication);
-    if (!uses_servers(job_) && job_workers(job_, options_.processes) > 1)
+    // The host does not wait for NCCL, and does not see what it takes.
+    const bool seen = !uses_servers(job_) && !session.exchanges_by_nccl();
+    if (seen && job_workers(job_, options_.processes) > 1)
       summary.communication = parts_of(communication, total);
     if (profile_) summary.phases = profile_->phases(trainer.phases(), trainer.communication(), communication);
     summary.wall_seconds = seconds_since(start_);
@@ -339,6 +359,8 @@ class Run {
     summary.strategy = session.strategy();
     summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
     summary.bubble = session.bubble();
+    summary.mixed_speed = session.mixed_speed();
+    summary.nccl = session.exchanges_by_nccl();
     summary.devices = session.device_names();
     summary.peak_memory_bytes = peak_memory_of_all();
     summary.parameter_bytes = session.memory().parameter_bytes;

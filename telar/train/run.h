@@ -26,7 +26,8 @@ struct RunSummary {
   std::vector<double> test;      ///< empty without test samples, or when stopped
   double images_per_second = 0;  ///< of the training steps of this process, with the wait for data
   double step_ms_median = 0;
-  /// Parts of the time of the training steps of this process, 0.03 for 3 %; empty for a worker alone.
+  /// Parts of the time of the training steps of this process, 0.03 for 3 %; empty for a worker alone, and
+  /// over NCCL.
   std::optional<CommunicationTime> communication;
   std::optional<PhaseSummary>
       phases;         ///< of the training steps, mean of all processes; when it was asked for
@@ -41,7 +42,9 @@ struct RunSummary {
   bool stopped_early = false;
   std::string strategy;
   int replicas = 1;
-  std::optional<Bubble> bubble;  ///< of a pipeline
+  std::optional<Bubble> bubble;           ///< of a pipeline
+  std::optional<MixedSpeed> mixed_speed;  ///< of processors and GPUs that train together
+  bool nccl = false;                      ///< gradients go from GPU to GPU
   std::vector<std::string> devices;
   uint64_t peak_memory_bytes =
       0;  ///< of all processes that train together, each with what it shares with others

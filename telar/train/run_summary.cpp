@@ -43,6 +43,11 @@ std::string to_json(const RunSummary& summary) {
   json["strategy"] = summary.strategy;
   json["replicas"] = summary.replicas;
   json["devices"] = summary.devices;
+  json["nccl"] = summary.nccl;
+  if (summary.mixed_speed) {
+    json["step_ms_together"] = 1e3 * summary.mixed_speed->together;
+    json["step_ms_gpus_alone"] = 1e3 * summary.mixed_speed->gpus_alone;
+  }
   if (summary.bubble) {
     json["bubble_measured"] = summary.bubble->measured;
     json["bubble_formula"] = summary.bubble->formula;

@@ -9,6 +9,7 @@
 #include "telar/data/assignment.h"
 #include "telar/data/loader.h"
 #include "telar/train/checkpoint.h"
+#include "telar/train/job_devices.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/run_folder.h"
@@ -34,6 +35,36 @@ void require_fit(const Trained& trained, const SampleSpec& given) {
                    right.features.str());
 }
 
+bool names_devices(const std::string& override) {
+  return override.starts_with("device") || override.starts_with("strategy.device");
+}
+
+/// A job as it was run, on the devices that are here.
+Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> overrides,
+                   const std::function<void(const std::string&)>& warn) {
+  const Job as_run = read_job(file);
+  if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
+    const std::string missing = missing_device(as_run.strategy.devices);
+    if (!missing.empty()) {
+      overrides.emplace_back("strategy.devices=cpu");
+      if (warn) {
+        warn(fmt::format(
+            "this was trained on {}; {}. It is computed on the processor (--set device=NAME chooses another "
+            "device)",
+            fmt::join(as_run.strategy.devices, ", "), missing));
+      }
+    }
+  }
+  if (as_run.training.precision == "tf32") {
+    std::vector<std::string> in_f32 = {"training.precision=f32"};
+    in_f32.insert(in_f32.end(), overrides.begin(), overrides.end());
+    if (has_processor(read_job(file, in_f32).strategy)) overrides = std::move(in_f32);
+  }
+  Job job = read_job(file, overrides);
+  job.strategy.gpu_exchange = "host";  // no gradients go anywhere, so that NCCL need not be here
+  return job;
+}
+
 void softmax_in_place(std::span<float> row) {
   const float largest = *std::max_element(row.begin(), row.end());
   float sum = 0;
@@ -44,11 +75,12 @@ void softmax_in_place(std::span<float> row) {
 }  // namespace
 
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
-                     const std::vector<std::string>& overrides) {
+                     const std::vector<std::string>& overrides,
+                     const std::function<void(const std::string&)>& warn) {
   Trained trained;
   trained.checkpoint = find_trained(run_or_checkpoint, best);
   verify_checkpoint(trained.checkpoint);
-  trained.job = read_job(trained.checkpoint / "job.yaml", overrides);
+  trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
   trained.spec = sample_spec_from_json(read_text(samples), samples.string());
   trained.session = job_session(trained.job, trained.spec);

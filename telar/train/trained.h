@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +20,12 @@ struct Trained {
   std::unique_ptr<Session> session;
 };
 
-/// Loads the newest (or the `best`) checkpoint of a run folder, or a checkpoint. Every byte is verified. Throws Error (user).
+/// Loads the newest (or the `best`) checkpoint of a run folder, or a checkpoint. Every byte is verified. It computes on the devices that
+/// it was trained on; where one of them is not here and the overrides name no others, on processors, and `warn` is told. What was trained
+/// in tf32, which processors have not, is computed in f32 on them. Throws Error (user).
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
-                     const std::vector<std::string>& overrides = {});
+                     const std::vector<std::string>& overrides = {},
+                     const std::function<void(const std::string&)>& warn = {});
 
 /// Means of the metrics over data that look as the model's samples must. Throws Error (user) when they do not.
 std::vector<double> evaluate(const Trained& trained, const Dataset& data);

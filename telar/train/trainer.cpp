@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <limits>
 
 #include "telar/core/error.h"
@@ -60,6 +61,7 @@ struct Trainer::Epoch {
   Loader& loader;
   const std::vector<TrainingObserver*>& observers;
   const std::function<bool()>& stop_requested;
+  std::deque<StepInputs> begun = {};  ///< steps whose results are not here yet
 };
 
 Trainer::Trainer(Session& session, TrainerOptions options)
@@ -100,26 +102,51 @@ bool Trainer::run_epoch(Epoch& epoch) {
   epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
   auto start = Clock::now();
   while (const Batch* batch = epoch.loader.next()) {
-    const BatchView view = view_of(*batch);
-    const float learning_rate = static_cast<float>(telar::learning_rate(options_.schedule, state_.step + 1));
-    const int64_t samples = epoch.assignment.batch_samples(batch->epoch, batch->step);
-    const StepInputs inputs{learning_rate, state_.step + 1, static_cast<uint32_t>(state_.epoch), samples,
-                            start};
-    const StepResult result = session_.train(view, inputs);
-    if (!result.finite) {
-      throw run_error(
-          "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than "
-          "{}, clipping (training.clip_norm) or a look at the data may help",
-          state_.step + 1, state_.epoch + 1, session_.find_non_finite(view, inputs), learning_rate);
+    const auto ahead = static_cast<int64_t>(epoch.begun.size());
+    const int64_t step = state_.step + ahead + 1;
+    const StepInputs inputs{static_cast<float>(telar::learning_rate(options_.schedule, step)), step,
+                            static_cast<uint32_t>(state_.epoch),
+                            epoch.assignment.batch_samples(batch->epoch, batch->step), start};
+    session_.begin(view_of(*batch), inputs);
+    epoch.begun.push_back(inputs);
+    // A checkpoint is of the state after its step: none may have begun after that.
+    const bool pauses = options_.pause_steps > 0 && step % options_.pause_steps == 0;
+    const bool last = state_.step_in_epoch + ahead + 1 == epoch.start.steps;
+    collect(epoch, pauses || last, start);
+    if (!last && epoch.stop_requested && epoch.stop_requested()) {
+      collect(epoch, true, start);
+      return false;
     }
-    communication_.push_back(result.communication);
-    if (result.phases) phases_.push_back(*result.phases);
-    count(epoch, samples, result.metrics, learning_rate, seconds_since(start));
-    const bool last = state_.step_in_epoch == epoch.start.steps;
-    if (!last && epoch.stop_requested && epoch.stop_requested()) return false;
-    start = Clock::now();
   }
   return true;
+}
+
+/// Counts the steps that were begun and are done; `all`: waits for all of them. `start`: when the step before was counted.
+void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
+  while (!epoch.begun.empty()) {
+    const std::optional<StepResult> result = session_.finished(all);
+    if (!result) return;
+    if (!result->finite) throw not_finite(epoch);
+    const StepInputs inputs = epoch.begun.front();
+    epoch.begun.pop_front();
+    communication_.push_back(result->communication);
+    if (result->phases) phases_.push_back(*result->phases);
+    count(epoch, inputs.samples, result->metrics, inputs.learning_rate, seconds_since(start));
+    start = Clock::now();
+  }
+}
+
+/// Looks for the place with the batch of the step after the last that was counted.
+Error Trainer::not_finite(Epoch& epoch) {
+  const StepInputs inputs = epoch.begun.front();
+  for (size_t later = 1; later < epoch.begun.size(); ++later) session_.finished(true);
+  epoch.begun.clear();
+  epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
+  const std::string place = session_.find_non_finite(view_of(*epoch.loader.next()), inputs);
+  return run_error(
+      "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than {}, "
+      "clipping (training.clip_norm) or a look at the data may help",
+      inputs.step, state_.epoch + 1, place, inputs.learning_rate);
 }
 
 /// A step was done.

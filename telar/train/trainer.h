@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "telar/comm/members/coordinator.h"
+#include "telar/core/error.h"
 #include "telar/data/assignment.h"
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
@@ -50,7 +52,8 @@ struct TrainerOptions {
   int prefetch = 4;
   EarlyStopping early_stopping = {};
   Part part = {};  ///< of each batch that this process has
-  /// Steps that are made elsewhere stand still after about so many, so that a checkpoint can be of one moment; 0: never.
+  /// After so many nothing is computed ahead, so that a checkpoint can be of one moment; steps that are made elsewhere stand still after
+  /// about so many. 0: never.
   int64_t pause_steps = 0;
 };
 
@@ -95,6 +98,8 @@ class Trainer {
  private:
   struct Epoch;
   bool run_epoch(Epoch& epoch);
+  void collect(Epoch& epoch, bool all, std::chrono::steady_clock::time_point& start);
+  Error not_finite(Epoch& epoch);
   bool run_remote_epoch(Epoch& epoch);
   bool make_remote_steps(const Epoch& epoch, int64_t before);
   int64_t after_pause() const;

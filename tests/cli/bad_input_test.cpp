@@ -115,7 +115,9 @@ TEST_F(BadInput, Jobs) {
                  {"strategy.replicas", "at least 1"});
   expect_refused("train job.yaml --set model=resnet35", {"resnet35", "did you mean 'resnet34'"});
   expect_refused("train job.yaml --set strategy=mirored", {"did you mean 'mirrored'"});
-  expect_refused("train job.yaml --set strategy.device=tpu", {"strategy.device", "tpu", "cpu"});
+  expect_refused("train job.yaml --set strategy.device=tpu",
+                 {"--set strategy.device=tpu", "no device 'tpu'", "cpu", "cuda:N"});
+  expect_refused("train job.yaml --set 'device=[]'", {"strategy.devices is empty"});
   expect_refused("train job.yaml --no-such-flag", {"--no-such-flag"});
   expect_refused("trian job.yaml", {"telar --help"});
   expect_refused("", {"telar --help"});

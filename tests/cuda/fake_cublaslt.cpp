@@ -1,6 +1,10 @@
-// Stands for cuBLASLt: computes what its documentation says of column-major matrices, and spoils the workspace.
+// Stands for cuBLASLt: computes what its documentation says of column-major matrices, spoils the workspace, and refuses what it was not
+// promised, or does not say that it can.
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "cuda/fakes.h"
@@ -21,6 +25,28 @@ struct Product {
   cublasComputeType_t compute;
   int32_t left = CUBLAS_OP_N;
   int32_t right = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* vector = nullptr;
+
+  bool adds() const { return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS; }
+  bool cuts() const { return epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS; }
+  bool sums() const { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  bool rounds() const { return compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
+};
+/// Alignments: of A, B, C, D.
+struct Preference {
+  uint64_t workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+  std::array<uint32_t, 4> alignments{256, 256, 256, 256};
+};
+/// What an algorithm was found for: words of its `data` beside the first, its number.
+enum Promised : size_t {
+  kAlignmentA = 1,
+  kAlignmentB,
+  kAlignmentC,
+  kAlignmentD,
+  kAlignmentOfVector,
+  kEpilogue
 };
 
 const Matrix& matrix(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<const Matrix*>(layout); }
@@ -29,8 +55,83 @@ size_t place(const Matrix& of, int32_t operation, int64_t index, uint64_t row, u
   if (operation == CUBLAS_OP_T) std::swap(row, column);
   return static_cast<size_t>(index * of.stride) + column * static_cast<size_t>(of.distance) + row;
 }
+uint64_t rows_of(const Matrix& of, int32_t operation) {
+  return operation == CUBLAS_OP_T ? of.columns : of.rows;
+}
+uint64_t columns_of(const Matrix& of, int32_t operation) {
+  return operation == CUBLAS_OP_T ? of.rows : of.columns;
+}
 
 constexpr size_t kWorkspace = 512;
+
+bool is_multiple(const void* memory, uint64_t of) { return reinterpret_cast<uintptr_t>(memory) % of == 0; }
+
+/// What its table of types has, of f32 and bf16, with sums in f32. The vector of an epilogue is of D's type there.
+bool types_go_together(const Product& product, const Matrix& left, const Matrix& right,
+                       const Matrix& result) {
+  if (left.type != right.type) return false;
+  if (left.type == CUDA_R_16BF && product.rounds()) return false;
+  return result.type == CUDA_R_32F || result.type == left.type;
+}
+
+bool shapes_go_together(const Product& product, const Matrix& left, const Matrix& right,
+                        const Matrix& result) {
+  const auto has_room = [](const Matrix& of) { return of.distance >= static_cast<int64_t>(of.rows); };
+  return has_room(left) && has_room(right) && has_room(result) && left.batch == result.batch &&
+         right.batch == result.batch && rows_of(left, product.left) == result.rows &&
+         columns_of(right, product.right) == result.columns &&
+         columns_of(left, product.left) == rows_of(right, product.right);
+}
+
+/// With 10 bits of the mantissa, as TF32 has them.
+float rounded(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  bits = (bits + 0x1000U) & ~0x1fffU;
+  return std::bit_cast<float>(bits);
+}
+
+/// The sum over k of one element of the result.
+double dot(const Product& product, const Matrix& left, const void* a, const Matrix& right, const void* b,
+           int64_t index, uint64_t row, uint64_t column) {
+  const bool bf16 = left.type == CUDA_R_16BF;
+  double sum = 0;
+  for (uint64_t k = 0; k < columns_of(left, product.left); ++k) {
+    const float first = telar::test::load(a, bf16, place(left, product.left, index, row, k));
+    const float second = telar::test::load(b, bf16, place(right, product.right, index, k, column));
+    sum += product.rounds() ? static_cast<double>(rounded(first)) * rounded(second)
+                            : static_cast<double>(first) * second;
+  }
+  return sum;
+}
+
+/// BGRADB: for each column of D, the sum of B over k.
+void sum_columns(const Product& product, const Matrix& right, const void* b, bool bf16_sums) {
+  for (uint64_t column = 0; column < columns_of(right, product.right); ++column) {
+    double sum = 0;
+    for (uint64_t k = 0; k < rows_of(right, product.right); ++k)
+      sum += telar::test::load(b, right.type == CUDA_R_16BF, place(right, product.right, 0, k, column));
+    telar::test::store(product.vector, bf16_sums, column, static_cast<float>(sum));
+  }
+}
+
+/// D = A · B, and what was there, where it is kept; with the epilogue.
+void multiply(const Product& product, const Matrix& left, const void* a, const Matrix& right, const void* b,
+              float kept, const Matrix& result, void* d) {
+  const bool bf16 = result.type == CUDA_R_16BF;
+  if (product.sums()) sum_columns(product, right, b, bf16);
+  for (int64_t m = 0; m < result.batch; ++m) {
+    for (uint64_t row = 0; row < result.rows; ++row) {
+      for (uint64_t column = 0; column < result.columns; ++column) {
+        const size_t at = place(result, CUBLAS_OP_N, m, row, column);
+        double value = dot(product, left, a, right, b, m, row, column);
+        if (kept != 0) value += static_cast<double>(kept) * telar::test::load(d, bf16, at);
+        if (product.adds()) value += telar::test::load(product.vector, bf16, row);
+        if (product.cuts()) value = std::max(value, 0.0);
+        telar::test::store(d, bf16, at, static_cast<float>(value));
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -68,7 +169,8 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (scale != CUDA_R_32F || (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Product{compute});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -80,40 +182,76 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               size_t bytes) {
   auto& product = *reinterpret_cast<Product*>(description);
-  if (bytes != sizeof(int32_t)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA && attribute != CUBLASLT_MATMUL_DESC_TRANSB)
-    return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? &product.left : &product.right, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  const auto take = [&](auto& field) {
+    if (bytes != sizeof(field)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return take(product.left);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return take(product.right);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(product.epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(product.vector);
+    default: return CUBLAS_STATUS_INVALID_VALUE;
+  }
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = nullptr;
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t /*preference*/) {
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<Preference*>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t /*preference*/,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void* /*value*/, size_t bytes) {
-  const size_t wanted =
-      attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(uint64_t) : sizeof(uint32_t);
-  return bytes == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+                                                    const void* value, size_t bytes) {
+  auto& wanted = *reinterpret_cast<Preference*>(preference);
+  const auto take = [&](auto& field) {
+    if (bytes != sizeof(field)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return take(wanted.workspace);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return take(wanted.reductions);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return take(wanted.alignments[0]);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return take(wanted.alignments[1]);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return take(wanted.alignments[2]);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return take(wanted.alignments[3]);
+    default: return CUBLAS_STATUS_INVALID_VALUE;
+  }
 }
 
-/// Four proposals, of which the third is none.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*product*/,
-                                              cublasLtMatrixLayout_t /*left*/,
-                                              cublasLtMatrixLayout_t /*right*/, cublasLtMatrixLayout_t /*c*/,
-                                              cublasLtMatrixLayout_t /*d*/,
-                                              cublasLtMatmulPreference_t /*preference*/, int requested,
+/// Four proposals, of which the third is none; each remembers what was promised. None for an epilogue where the fake has none.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t left, cublasLtMatrixLayout_t right,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
-  if (requested < 4) return CUBLAS_STATUS_INVALID_VALUE;
-  for (int i = 0; i < 4; ++i) {
+  const auto& product = *reinterpret_cast<const Product*>(description);
+  const auto& wanted = *reinterpret_cast<const Preference*>(preference);
+  // Other reductions add partial sums in the result's type, or in the order in which they are ready.
+  if (requested < 4 || c != d || wanted.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *found = 0;
+  const bool without = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  const bool known = without || product.adds() || product.sums() || product.cuts();
+  if (!without && !fake().epilogues) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!known || !types_go_together(product, matrix(left), matrix(right), matrix(d)) ||
+      !shapes_go_together(product, matrix(left), matrix(right), matrix(d)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto vector = reinterpret_cast<uintptr_t>(product.vector);
+  if ((product.adds() || product.sums()) && vector == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  for (size_t i = 0; i < 4; ++i) {
     results[i] = {};
-    results[i].algo.data[0] = static_cast<uint64_t>(i);
-    results[i].workspaceSize = static_cast<size_t>(i) * kWorkspace;
+    auto& data = results[i].algo.data;
+    data[0] = i;
+    std::copy(wanted.alignments.begin(), wanted.alignments.end(), &data[kAlignmentA]);
+    data[kAlignmentOfVector] = vector & (~vector + 1);  // the largest power of two in it
+    data[kEpilogue] = product.epilogue;
+    results[i].workspaceSize = i * kWorkspace;
     results[i].state = i == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
   *found = 4;
@@ -123,40 +261,31 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t /*c_layout*/, void* d, cublasLtMatrixLayout_t d_layout,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t bytes,
-                              cudaStream_t /*stream*/) {
+                              cudaStream_t stream) {
   const auto& product = *reinterpret_cast<const Product*>(description);
   const Matrix& left = matrix(a_layout);
   const Matrix& right = matrix(b_layout);
   const Matrix& result = matrix(d_layout);
-  const bool plain = *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
-  const uint64_t rows = product.left == CUBLAS_OP_T ? left.columns : left.rows;
-  const uint64_t depth = product.left == CUBLAS_OP_T ? left.rows : left.columns;
-  const uint64_t columns = product.right == CUBLAS_OP_T ? right.rows : right.columns;
-  if (!plain || c != d || product.compute != CUBLAS_COMPUTE_32F || left.type != right.type ||
-      left.type != result.type || rows != result.rows || columns != result.columns ||
-      depth != (product.right == CUBLAS_OP_T ? right.columns : right.rows) || left.batch != result.batch ||
-      right.batch != result.batch || algorithm->data[0] == 2 || bytes != algorithm->data[0] * kWorkspace ||
-      !telar::test::is_aligned(a) || !telar::test::is_aligned(b) || !telar::test::is_aligned(d) ||
-      !telar::test::is_aligned(workspace))
+  const auto& data = algorithm->data;
+  const float kept = *static_cast<const float*>(beta);
+  const bool has_vector = product.adds() || product.sums();
+  if (*static_cast<const float*>(alpha) != 1 || c != d || c_layout != d_layout ||
+      !types_go_together(product, left, right, result) || !shapes_go_together(product, left, right, result) ||
+      data[0] == 2 || bytes != data[0] * kWorkspace || data[kEpilogue] != product.epilogue ||
+      !is_multiple(a, data[kAlignmentA]) || !is_multiple(b, data[kAlignmentB]) ||
+      !is_multiple(d, std::max(data[kAlignmentC], data[kAlignmentD])) || !is_multiple(workspace, 256) ||
+      (has_vector && (product.vector == nullptr || result.batch != 1 ||
+                      !is_multiple(product.vector, data[kAlignmentOfVector]))))
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (static_cast<int>(algorithm->data[0]) < 4 - fake().products_that_work)
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (static_cast<int>(data[0]) < 4 - fake().products_that_work) return CUBLAS_STATUS_NOT_SUPPORTED;
   ++fake().products;
-  const bool bf16 = result.type == CUDA_R_16BF;
-  if (bytes > 0) std::memset(workspace, 0xff, bytes);
-  for (int64_t m = 0; m < result.batch; ++m) {
-    for (uint64_t row = 0; row < rows; ++row) {
-      for (uint64_t column = 0; column < columns; ++column) {
-        double sum = 0;
-        for (uint64_t k = 0; k < depth; ++k)
-          sum += static_cast<double>(telar::test::load(a, bf16, place(left, product.left, m, row, k))) *
-                 telar::test::load(b, bf16, place(right, product.right, m, k, column));
-        telar::test::store(d, bf16, place(result, CUBLAS_OP_N, m, row, column), static_cast<float>(sum));
-      }
-    }
-  }
+  // Descriptions may be gone, or others, when the stream comes to it.
+  telar::test::on_stream(stream, [=, product = product, left = left, right = right, result = result] {
+    if (bytes > 0) std::memset(workspace, 0xff, bytes);
+    multiply(product, left, a, right, b, kept, result, d);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 

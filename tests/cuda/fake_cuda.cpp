@@ -1,27 +1,71 @@
 // Stands for CUDA's runtime: its memory is the host's, and what a stream is told is done at once.
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "cuda/fakes.h"
 
-struct CUevent_st {
-  std::chrono::steady_clock::time_point when;
-};
-
 namespace telar::test {
+
+namespace {
+thread_local cudaError_t last_error = cudaSuccess;
+}
 
 Fake& fake() {
   static Fake settings;
   return settings;
 }
 
+cudaError_t failed(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
 }  // namespace telar::test
 
+using telar::test::failed;
 using telar::test::fake;
+using telar::test::forbid_recording;
+using telar::test::on_stream;
+
+namespace {
+
+/// Memory of the host that CUDA copies while the host goes on. Replicas in several threads have some.
+class Pinned {
+ public:
+  static Pinned& get() {
+    static Pinned pinned;
+    return pinned;
+  }
+  void add(const void* memory, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    blocks_[memory] = bytes;
+  }
+  void remove(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    blocks_.erase(memory);
+  }
+  bool has(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto after = blocks_.upper_bound(memory);
+    if (after == blocks_.begin()) return false;
+    const auto& [begin, size] = *std::prev(after);
+    return static_cast<const std::byte*>(memory) < static_cast<const std::byte*>(begin) + size;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, size_t> blocks_;
+};
+bool is_pinned(const void* memory) { return Pinned::get().has(memory); }
+
+}  // namespace
 
 extern "C" {
 
@@ -40,58 +84,72 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*number*/) 
   properties->multiProcessorCount = 3;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
+  *value = from + to == 1 && (attribute == cudaDevP2PAttrAccessSupported || from == 0) ? 1 : 0;
+  return cudaSuccess;
+}
 const char* cudaGetErrorString(cudaError_t /*error*/) { return "CUDA's words"; }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaSetDevice(int number) { return number < fake().gpus ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaGetLastError() { return std::exchange(telar::test::last_error, cudaSuccess); }
+cudaError_t cudaSetDevice(int number) {
+  return failed(number < fake().gpus ? cudaSuccess : cudaErrorInvalidDevice);
+}
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  if (bytes > fake().memory) return cudaErrorMemoryAllocation;
-  const size_t whole = (bytes + 255) / 256 * 256;
-  *memory = std::aligned_alloc(256, whole);
-  std::memset(*memory, 0xff, whole);  // NaN
+  forbid_recording();
+  if (bytes > fake().memory) return failed(cudaErrorMemoryAllocation);
+  *memory = telar::test::allocate_device_memory(bytes);
   ++fake().blocks;
   return cudaSuccess;
 }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
+  *free = *all = fake().memory;
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* memory) {
+  forbid_recording();
   --fake().blocks;
+  telar::test::finish_all();  // cudaFree waits for what uses the memory
+  telar::test::free_device_memory(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  forbid_recording();
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  Pinned::get().add(*memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  forbid_recording();
+  Pinned::get().remove(memory);
   std::free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t /*stream*/) {
-  std::memset(memory, value, bytes);
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned /*flags*/) {
+  forbid_recording();
+  if (!fake().pins) return failed(cudaErrorHostMemoryAlreadyRegistered);
+  Pinned::get().add(memory, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/,
-                            cudaStream_t /*stream*/) {
-  std::memcpy(to, from, bytes);
+cudaError_t cudaHostUnregister(void* memory) {
+  Pinned::get().remove(memory);
   return cudaSuccess;
 }
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
-  *stream = nullptr;
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  on_stream(stream, [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
-  ++fake().waits;
-  return fake().failure;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  event->when = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->when - begin->when).count();
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const auto copy = [=](const void* source) { std::memcpy(to, source, bytes); };
+  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+    forbid_recording();
+    // What is not pinned is read before this returns.
+    const auto* bytes_of = static_cast<const std::byte*>(from);
+    on_stream(stream, [=, kept = std::vector<std::byte>(bytes_of, bytes_of + bytes)] { copy(kept.data()); });
+    return cudaSuccess;
+  }
+  on_stream(stream, [=] { copy(from); });
+  if (kind == cudaMemcpyDeviceToHost && !is_pinned(to)) telar::test::finish(stream);
   return cudaSuccess;
 }
 

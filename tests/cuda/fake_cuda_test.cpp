@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "cuda/fakes.h"
+#include "ops/run_graph.h"
 #include "support/gpu_cases.h"
 #include "support/sentences.h"
 #include "telar/device/cuda.h"
-#include "telar/graph/ops/softmax.h"
+#include "telar/graph/ops/stage.h"
 
 extern "C" void telar_cuda(telar::cuda::Functions& functions);
 
@@ -22,7 +23,11 @@ class FakeCuda : public testing::Test {
     telar_cuda(module_);
   }
   /// One device at most is left by a test, and nothing of its memory.
-  void TearDown() override { EXPECT_EQ(fake().blocks, 0); }
+  void TearDown() override {
+    EXPECT_EQ(fake().blocks, 0);
+    EXPECT_EQ(fake().descriptors, 0);
+    fake() = {};
+  }
   std::unique_ptr<Device> device() const { return module_.make_device(0); }
   cuda::Functions module_;
 };
@@ -53,10 +58,13 @@ TEST_F(FakeCuda, ChoosesAlgorithmsForTheFirstContextAlone) {
   const Graph graph = builder.build();
   const auto gpu = device();
   const auto executable = gpu->compile(graph, {});
-  const auto first = executable->bind(ArenaLayout::pack({}), {});
+  const auto activations = gpu->allocate(executable->activation_bytes());
+  Bindings bindings;
+  bindings.activations = {activations->data(), activations->size()};
+  const auto first = executable->bind(ArenaLayout::pack({}), bindings);
   const int tried = fake().products;
   EXPECT_GT(tried, 3);
-  const auto second = executable->bind(ArenaLayout::pack({}), {});
+  const auto second = executable->bind(ArenaLayout::pack({}), bindings);
   EXPECT_EQ(fake().products, tried);
 }
 
@@ -84,7 +92,10 @@ TEST_F(FakeCuda, TellsEachOperationAndFindsTheFirstThatIsNotFinite) {
   const Graph graph = builder.build();
   const auto gpu = device();
   const auto executable = gpu->compile(graph, {});
-  const auto context = executable->bind(ArenaLayout::pack({}), {});
+  const auto activations = gpu->allocate(executable->activation_bytes());
+  Bindings bindings;
+  bindings.activations = {activations->data(), activations->size()};
+  const auto context = executable->bind(ArenaLayout::pack({}), bindings);
   std::vector<float> images(18, 1e30F);
   std::vector<float> weights(4, 1);
   context->set_input("x", images.data());
@@ -114,30 +125,40 @@ TEST_F(FakeCuda, IsWaitedForAndSaysThenWhatFailed) {
                      Error::Kind::run);
 }
 
-TEST_F(FakeCuda, RefusesWhatItCannotDoYet) {
+TEST_F(FakeCuda, GoesOnWhileACopyIsOnItsWayAndWhereNothingCanBePinned) {
   const auto gpu = device();
-  const auto refused = [&](const auto& build, const std::vector<std::string_view>& parts) {
-    GraphBuilder builder;
-    builder.output("y", build(builder));
-    const Graph graph = builder.build();
-    test::expect_error([&] { gpu->compile(graph, {}); }, parts, Error::Kind::run);
-  };
-  const TensorType matrix{DType::f32, {2, 3}};
-  const TensorType images{DType::f32, {2, 3, 8, 8}};
-  refused([&](GraphBuilder& builder) { return softmax(builder, builder.input("x", matrix, false), 1); },
-          {"cannot compute softmax yet"});
-  refused([&](GraphBuilder& builder) { return reduce_sum(builder, builder.input("x", matrix, false), {1}); },
-          {"reduce_sum of some axes", "[2, 3]"});
-  refused(
-      [&](GraphBuilder& builder) { return convert(builder, builder.parameter("w", matrix), DType::bf16); },
-      {"parameters", "'w'"});
-  refused(
-      [&](GraphBuilder& builder) {
-        return conv2d(builder, builder.input("x", images, false),
-                      builder.input("w", {DType::f32, {4, 3, 2, 2}}, false),
-                      builder.input("b", {DType::f32, {4}}, false), {});
-      },
-      {"conv2d with a bias"});
+  const auto memory = gpu->allocate(4 * sizeof(float));
+  std::vector<float> host(4);
+  const auto bytes = std::as_writable_bytes(std::span(host));
+  fake().pins = false;
+  EXPECT_EQ(gpu->pin(bytes), nullptr);
+  gpu->add(memory->data(), memory->data(), 4);
+  fake().pins = true;
+  const auto pinned = gpu->pin(bytes);
+  const auto copy = gpu->start_copy_out(memory->data(), bytes, true);
+  EXPECT_FALSE(copy->done());
+  gpu->add(memory->data(), memory->data(), 4);  // a kernel, which must not be taken to have failed
+  copy->wait();
+  EXPECT_TRUE(copy->done());
+}
+
+TEST_F(FakeCuda, RefusesWhatItCannotDoYet) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2, 3}}, false);
+  pause(builder);
+  builder.output("y", x);
+  const Graph graph = builder.build();
+  const auto gpu = device();
+  test::expect_error([&] { gpu->compile(graph, {}); }, {"a GPU cannot compute pause yet"}, Error::Kind::run);
+}
+
+TEST_F(FakeCuda, GivesAParameterInAnotherType) {
+  GraphBuilder builder;
+  builder.output("y", convert(builder, builder.parameter("w", {DType::f32, {2}}), DType::bf16));
+  test::GraphRun run(builder.build());
+  run.set_parameter("w", std::vector<float>{1.5F, 1.001F});
+  run.run();
+  EXPECT_EQ(run.output("y"), (std::vector<float>{1.5F, 1.0F}));
 }
 
 TEST_F(FakeCuda, WithTooLittleMemorySaysHowMuchWasWanted) {
@@ -147,7 +168,10 @@ TEST_F(FakeCuda, WithTooLittleMemorySaysHowMuchWasWanted) {
   const Graph graph = builder.build();
   const auto gpu = device();
   const auto executable = gpu->compile(graph, {});
-  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), {}); }, {"cuda:0", "2.0 MiB wanted"},
+  const auto activations = gpu->allocate(executable->activation_bytes());
+  Bindings bindings;
+  bindings.activations = {activations->data(), activations->size()};
+  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), bindings); }, {"cuda:0", "2.0 MiB wanted"},
                      Error::Kind::run);
 }
 

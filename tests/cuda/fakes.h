@@ -3,7 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <set>
+#include <string>
 
+#include "cuda/streams.h"
 #include "telar/core/dtype.h"
 
 namespace telar::test {
@@ -11,18 +14,41 @@ namespace telar::test {
 /// What the libraries' stand-ins are to do, and what they were told.
 struct Fake {
   int driver = 13000;
-  int gpus = 1;
+  int gpus = 2;
   size_t memory = size_t{1} << 30;    ///< of one allocation
   cudaError_t failure = cudaSuccess;  ///< of what a stream was told, found when somebody waits for it
+  bool pins = true;                   ///< whether memory of the host can be registered
   bool channels_last = true;          ///< whether cuDNN can compute with channels last
+  bool convolves = true;              ///< whether it can compute anything
+  bool fuses = true;                  ///< whether it can compute graphs of several operations
+  bool further_engines = false;       ///< whether it proposes many more
   int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
+  bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
 
-  int blocks = 0;        ///< allocated now
-  int waits = 0;         ///< for a stream
-  int products = 0;      ///< that were computed
-  int convolutions = 0;  ///< likewise
+  int blocks = 0;                       ///< allocated now
+  int waits = 0;                        ///< for a stream
+  int products = 0;                     ///< that were computed
+  int convolutions = 0;                 ///< likewise
+  int fused = 0;                        ///< operations behind a convolution that were computed with it
+  int descriptors = 0;                  ///< of cuDNN's graphs, there are now
+  int graphs = 0;                       ///< launched
+  int plans = 0;                        ///< of cuDNN, that were made or asked for in vain
+  std::set<std::string> executed = {};  ///< engines of cuDNN that were told to compute something
 };
 Fake& fake();
+
+/// `error`, which the thread's next cudaGetLastError() tells, too, as CUDA does.
+cudaError_t failed(cudaError_t error);
+/// Aborts while this thread records a stream: CUDA then forbids most of what is not put on it.
+void forbid_recording();
+
+/// What was put on a stream, or on all, is done.
+void finish(cudaStream_t stream);
+void finish_all();
+
+/// Memory of the GPU, of NaN; see device_memory.h.
+void* allocate_device_memory(size_t bytes);
+void free_device_memory(void* memory);
 
 /// The value of element `i`, f32 or bf16, and its place taken by another.
 inline float load(const void* memory, bool bf16, size_t i) {

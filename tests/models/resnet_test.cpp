@@ -131,7 +131,7 @@ void compare(const Json& given, bool training) {
   TrainingStep step = training ? make_training_step(model, {.batch = batch}) : evaluation_step(model, batch);
   if (training) step.prediction = training_prediction(model, batch);
   const std::vector<ParameterInfo> parameters = step.parameters;
-  const Cluster cluster{{{"cpu", small_team(), {}}}};
+  const Cluster cluster{{{tested_kind(), small_team(), {}}}};
   Session session(make_strategy("single", {})->rewrite(step, cluster), cluster, {.seed = 1});
   for (const ParameterInfo& parameter : parameters) {
     std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "ops/run_graph.h"
@@ -76,43 +77,76 @@ ArenaLayout plain_arena() {
 class OptimizerRun {
  public:
   explicit OptimizerRun(const Graph& update)
-      : arena_(plain_arena()), parameters_(arena_.bytes), gradients_(arena_.bytes) {
-    for (size_t i = 0; i < state_slots(update).size(); ++i) states_.emplace_back(arena_.bytes);
-    updater_ = make_cpu_device(small_team(), {})->compile_update(update, arena_);
+      : arena_(plain_arena()),
+        device_(tested_device()),
+        parameters_(device_->allocate(arena_.bytes)),
+        gradients_(device_->allocate(arena_.bytes)),
+        flags_(device_->allocate(2 * sizeof(float))),
+        updater_(device_->compile_update(update, arena_)) {
+    for (size_t i = 0; i < state_slots(update).size(); ++i)
+      states_.push_back(device_->allocate(arena_.bytes));
   }
 
-  void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(parameters_, file, key); }
-  void fill_gradients(const SafetensorsFile& file, const std::string& key) { fill(gradients_, file, key); }
+  void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(*parameters_, file, key); }
+  void fill_gradients(const SafetensorsFile& file, const std::string& key) { fill(*gradients_, file, key); }
 
-  /// In two parts, cut inside a parameter, as the replicas of one process share the work.
-  void step(float learning_rate, float samples, int step) {
-    UpdateBindings bindings{parameters_.data(), gradients_.data(), {}};
-    for (Buffer& state : states_) bindings.states.push_back(state.data());
+  /// From the next step on the update looks at this loss, and what was spoilt is asked of `spoilt`.
+  void watch(float loss) {
+    watched_ = true;
+    device_->copy_in(std::as_bytes(std::span(&loss, 1)), flags_->data());
+  }
+  bool spoilt() const { return floats(flags_->data() + sizeof(float), 1)[0] != 0; }
+
+  void set_gradient(const std::string& name, size_t i, float value) {
+    device_->copy_in(std::as_bytes(std::span(&value, 1)),
+                     gradients_->data() + arena_.find(name).offset + i * sizeof(float));
+  }
+
+  /// In two parts, cut inside a parameter, as the replicas of one process share the work. Whether both said that all was finite.
+  bool step(float learning_rate, float samples, int step) {
+    UpdateBindings bindings{parameters_->data(), gradients_->data(), {}};
+    if (watched_) {
+      bindings.loss = reinterpret_cast<const float*>(flags_->data());
+      bindings.spoilt = reinterpret_cast<float*>(flags_->data()) + 1;
+    }
+    for (const auto& state : states_) bindings.states.push_back(state->data());
     const size_t middle = arena_.bytes / 2 / kAlignment * kAlignment;
     const double sum = updater_->sum_of_squares(bindings, 0, middle) +
                        updater_->sum_of_squares(bindings, middle, arena_.bytes);
     const UpdateScalars scalars{learning_rate, samples, static_cast<float>(step)};
-    updater_->apply(bindings, scalars, sum, middle, arena_.bytes);
-    updater_->apply(bindings, scalars, sum, 0, middle);
+    const bool upper = updater_->apply(bindings, scalars, sum, middle, arena_.bytes);
+    return updater_->apply(bindings, scalars, sum, 0, middle) && upper;
   }
 
-  std::span<const float> parameter(const std::string& name) const {
+  std::vector<float> parameter(const std::string& name) const {
     const auto& slot = arena_.find(name);
-    return parameters_.as<float>().subspan(slot.offset / 4, slot.layout.bytes / 4);
+    return floats(parameters_->data() + slot.offset, slot.layout.bytes / sizeof(float));
+  }
+  std::vector<float> state(size_t index) const {
+    return floats(states_[index]->data(), arena_.bytes / sizeof(float));
   }
 
  private:
-  void fill(Buffer& arena, const SafetensorsFile& file, const std::string& key) {
+  std::vector<float> floats(const std::byte* memory, size_t count) const {
+    std::vector<float> values(count);
+    device_->copy_out(memory, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+
+  void fill(const Memory& arena, const SafetensorsFile& file, const std::string& key) {
     for (const auto& slot : arena_.slots) {
       const NamedTensor tensor = file.read(key + "/" + slot.name);
-      std::memcpy(arena.data() + slot.offset, tensor.data.data(), slot.layout.bytes);
+      device_->copy_in(std::as_bytes(std::span(tensor.data)), arena.data() + slot.offset);
     }
   }
 
   ArenaLayout arena_;
-  Buffer parameters_;
-  Buffer gradients_;
-  std::vector<Buffer> states_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Memory> parameters_;
+  std::unique_ptr<Memory> gradients_;
+  std::vector<std::unique_ptr<Memory>> states_;
+  std::unique_ptr<Memory> flags_;  // loss, spoilt
+  bool watched_ = false;
   std::unique_ptr<Updater> updater_;
 };
 
@@ -139,6 +173,63 @@ TEST_P(OptimizerTest, EqualsPyTorchForFiveSteps) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, OptimizerTest, ::testing::Range<size_t>(0, names().size()),
                          [](const auto& which) { return names()[which.param]; });
+
+/// Adam for the fixture's parameters, which start and have gradients as in its first step.
+OptimizerRun adam_run() {
+  GraphBuilder builder;
+  const TensorType scalar{DType::f32, {1}};
+  const UpdateInputs inputs{builder.input("learning_rate", scalar, false),
+                            builder.input("samples", scalar, false), builder.input("step", scalar, false),
+                            kNoValue};
+  for (const auto& [name, shape] : index()["parameters"].items()) {
+    builder.parameter(name, {DType::f32, Shape(shape.get<std::vector<int64_t>>())});
+    adam_update(builder, name, inputs, {});
+  }
+  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  OptimizerRun run(builder.build());
+  run.fill_parameters(file, "start");
+  run.fill_gradients(file, "gradient/0");
+  return run;
+}
+
+class NonFiniteUpdate : public ::testing::TestWithParam<float> {};
+
+TEST_P(NonFiniteUpdate, OfAGradientIsTold) {
+  OptimizerRun run = adam_run();
+  EXPECT_TRUE(run.step(0.1F, 12, 1));
+  run.set_gradient("weight", 7, GetParam());
+  EXPECT_FALSE(run.step(0.1F, 12, 2));
+}
+
+TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
+  OptimizerRun run = adam_run();
+  run.watch(0.5F);
+  EXPECT_TRUE(run.step(0.1F, 12, 1));
+  EXPECT_FALSE(run.spoilt());
+  run.set_gradient("weight", 7, GetParam());
+  EXPECT_TRUE(run.step(0.1F, 12, 2));
+  EXPECT_TRUE(run.spoilt());
+}
+
+TEST_P(NonFiniteUpdate, OfALossLeavesEverythingAsItWas) {
+  OptimizerRun run = adam_run();
+  const std::vector<float> start = run.parameter("weight");
+  run.watch(0.5F);
+  run.step(0.1F, 12, 1);
+  const std::vector<float> parameter = run.parameter("weight");
+  const std::vector<float> moment = run.state(0);
+  EXPECT_NE(parameter, start);
+  run.watch(GetParam());
+  run.set_gradient("weight", 7, GetParam());
+  EXPECT_TRUE(run.step(0.1F, 12, 2));
+  EXPECT_EQ(run.parameter("weight"), parameter);
+  EXPECT_EQ(run.state(0), moment);
+}
+
+INSTANTIATE_TEST_SUITE_P(Values, NonFiniteUpdate,
+                         ::testing::Values(std::numeric_limits<float>::quiet_NaN(),
+                                           std::numeric_limits<float>::infinity(),
+                                           -std::numeric_limits<float>::infinity()));
 
 TEST(RunningAverage, MovesTowardsTheMeanOfTheSamples) {
   GraphBuilder builder;

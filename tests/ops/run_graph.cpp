@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "telar/core/error.h"
@@ -40,43 +39,44 @@ std::vector<float> numbers(int64_t count, uint64_t stream) {
   return values;
 }
 
-GraphRun::GraphRun(const Graph& graph, Accumulation accumulation, int threads)
-    : device_(make_cpu_device(threads, {})) {
+GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation)
+    : device_(std::move(device)) {
   device_->enter();
   CompileOptions options;
   options.accumulation = accumulation;
   executable_ = device_->compile(graph, options);
   arena_ = ArenaLayout::pack(executable_->parameter_layouts());
-  parameters_ = Buffer(std::max<size_t>(arena_.bytes, 1));
-  gradients_ = Buffer(std::max<size_t>(arena_.bytes, 1));
+  parameters_ = device_->allocate(arena_.bytes);
+  gradients_ = device_->allocate(arena_.bytes);
   if (accumulation == Accumulation::overwrite) {  // every element must be written
-    std::ranges::fill(gradients_.as<float>(), std::numeric_limits<float>::quiet_NaN());
+    const std::vector<float> unset(arena_.bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    device_->copy_in(std::as_bytes(std::span(unset)), gradients_->data());
   }
+  activations_ = device_->allocate(executable_->activation_bytes());
   Bindings bindings;
-  bindings.parameters = parameters_.data();
-  bindings.gradients = gradients_.data();
-  activations_ = Buffer(executable_->activation_bytes());
-  bindings.activations = activations_.as<std::byte>();
+  bindings.parameters = parameters_->data();
+  bindings.gradients = gradients_->data();
+  bindings.activations = {activations_->data(), activations_->size()};
   context_ = executable_->bind(arena_, bindings);
 }
 
 void GraphRun::set_parameter(const std::string& name, std::span<const float> values) {
   const auto& slot = arena_.find(name);
-  device_->write(slot.layout, values, parameters_.data() + slot.offset);
+  device_->write(slot.layout, values, parameters_->data() + slot.offset);
 }
 
-std::span<std::byte> GraphRun::keep(const std::string& name, size_t bytes) {
-  Buffer& buffer = inputs_[name] = Buffer(bytes);
+void GraphRun::keep(const std::string& name, std::span<const std::byte> values) {
+  Buffer& buffer = inputs_[name] = Buffer(values.size());
+  std::copy(values.begin(), values.end(), buffer.data());
   context_->set_input(name, buffer.data());
-  return {buffer.data(), bytes};
 }
 
 void GraphRun::set_input(const std::string& name, std::span<const float> values) {
-  std::memcpy(keep(name, values.size_bytes()).data(), values.data(), values.size_bytes());
+  keep(name, std::as_bytes(values));
 }
 
 void GraphRun::set_input(const std::string& name, std::span<const int32_t> values) {
-  std::memcpy(keep(name, values.size_bytes()).data(), values.data(), values.size_bytes());
+  keep(name, std::as_bytes(values));
 }
 
 void GraphRun::run() {
@@ -87,7 +87,7 @@ void GraphRun::run() {
 std::vector<float> GraphRun::gradient(const std::string& parameter) const {
   const auto& slot = arena_.find(parameter);
   std::vector<float> values(static_cast<size_t>(slot.layout.shape.elements()));
-  device_->read(slot.layout, gradients_.data() + slot.offset, values);
+  device_->read(slot.layout, gradients_->data() + slot.offset, values);
   return values;
 }
 

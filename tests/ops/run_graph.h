@@ -17,11 +17,18 @@ double relative_error(std::span<const float> values, std::span<const float> refe
 /// Normal random numbers that depend on the stream alone.
 std::vector<float> numbers(int64_t count, uint64_t stream);
 
-/// A graph without communication, compiled for the CPU, with memory for its parameters and gradients.
+/// A device of the kind that is tested: processors with a team of `threads`, or in another program a GPU, or what stands for one.
+std::unique_ptr<Device> tested_device(int threads = small_team());
+
+/// A graph without communication, compiled for the device that is tested (or another), with memory for its parameters and gradients.
 class GraphRun {
  public:
   explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite,
-                    int threads = small_team());
+                    int threads = small_team())
+      : GraphRun(graph, tested_device(threads), accumulation) {}
+  /// The same on this device.
+  GraphRun(const Graph& graph, std::unique_ptr<Device> device,
+           Accumulation accumulation = Accumulation::overwrite);
 
   void set_parameter(const std::string& name, std::span<const float> values);
   void set_input(const std::string& name, std::span<const float> values);
@@ -31,14 +38,14 @@ class GraphRun {
   std::vector<float> gradient(const std::string& parameter) const;
 
  private:
-  std::span<std::byte> keep(const std::string& name, size_t bytes);
+  void keep(const std::string& name, std::span<const std::byte> values);
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Executable> executable_;
   ArenaLayout arena_;
-  Buffer parameters_;
-  Buffer gradients_;
-  Buffer activations_;
+  std::unique_ptr<Memory> parameters_;
+  std::unique_ptr<Memory> gradients_;
+  std::unique_ptr<Memory> activations_;
   std::map<std::string, Buffer> inputs_;
   std::unique_ptr<Context> context_;
 };

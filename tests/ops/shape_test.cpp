@@ -132,6 +132,8 @@ TEST(ShapeRule, HoldsForAnyBatch) {
 }
 
 TEST(Embedding, NamesTheTokenThatIsNotInTheTable) {
+  if (!tested_device()->in_host_memory())
+    GTEST_SKIP() << "a GPU cannot throw while it computes: there the row is NaN (tests/cuda/loops_test.cpp)";
   GraphBuilder builder;
   const ScopeGuard scope(builder, "words");
   const ValueId tokens = builder.input("tokens", {DType::i32, {1, 3}}, true);

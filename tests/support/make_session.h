@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,20 +38,30 @@ class Samples {
   std::vector<int32_t> ids_;
 };
 
+/// The device on which sessions are tested: what TELAR_TEST_DEVICE names in the environment ("cuda:0"), else processors.
+inline std::string tested_kind() {
+  const char* named = std::getenv("TELAR_TEST_DEVICE");
+  return named == nullptr ? "cpu" : named;
+}
+
 struct SessionSetup {
   int replicas = 1;
   int threads = 1;
   bool mirrored = false;
   bool pipeline = false;  ///< with `replicas` stages
+  /// Of the replicas: "cpu", "cuda:0". Without: tested_kind().
+  std::vector<std::string> devices = {};
   StrategyOptions strategy = {};
   SessionOptions session = {.seed = 11};
 };
 
 inline std::unique_ptr<Session> make_session(const Model& model, const StepOptions& options,
                                              const SessionSetup& setup) {
+  const std::string usual = setup.pipeline ? "cpu" : tested_kind();
   Cluster cluster;
   if (setup.session.processes != nullptr) cluster.processes = setup.session.processes->size();
-  for (int r = 0; r < setup.replicas; ++r) cluster.devices.push_back({"cpu", setup.threads, {}});
+  for (size_t r = 0; r < static_cast<size_t>(setup.replicas); ++r)
+    cluster.devices.push_back({setup.devices.empty() ? usual : setup.devices[r], setup.threads, {}});
   const std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
   const auto strategy = make_strategy(name, setup.strategy);
   return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,

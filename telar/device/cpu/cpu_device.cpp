@@ -3,15 +3,33 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/executable.h"
+#include "telar/device/cpu/lowering.h"
 #include "telar/device/cpu/updater.h"
 
 namespace telar {
 
 namespace {
+
+class HostMemory final : public Memory {
+ public:
+  explicit HostMemory(size_t bytes) : Memory(nullptr, bytes), buffer_(bytes) { data_ = buffer_.data(); }
+
+ private:
+  Buffer buffer_;
+};
+
+/// Done before anybody can ask.
+class NothingPending final : public PendingCopy {
+ public:
+  bool done() const override { return true; }
+  void wait() const override {}
+};
 
 class CpuDevice final : public Device {
  public:
@@ -44,6 +62,33 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const override {
     return std::make_unique<cpu::CpuUpdater>(update, arena);
+  }
+
+  std::unique_ptr<Memory> allocate(size_t bytes) const override {
+    return std::make_unique<HostMemory>(bytes);
+  }
+  std::string memory_name() const override { return "host"; }
+  TensorLayout plain_layout(const Shape& shape) const override {
+    return cpu::make_layout(cpu::plain(DType::f32, shape));
+  }
+  void copy_out(const std::byte* memory, std::span<std::byte> host) const override {
+    std::copy_n(memory, host.size(), host.data());
+  }
+  void copy_in(std::span<const std::byte> host, std::byte* memory) const override {
+    std::copy_n(host.data(), host.size(), memory);
+  }
+
+  std::unique_ptr<PendingCopy> start_copy_out(const std::byte* memory, std::span<std::byte> host,
+                                              bool /*beside*/) const override {
+    copy_out(memory, host);
+    return std::make_unique<NothingPending>();
+  }
+  std::unique_ptr<PinnedHost> pin(std::span<std::byte> /*host*/) const override { return nullptr; }
+  void zero(std::byte* memory, size_t bytes) const override { std::memset(memory, 0, bytes); }
+  void add(std::byte* to, const std::byte* from, size_t count) const override {
+    auto* sums = reinterpret_cast<float*>(to);
+    const auto* values = reinterpret_cast<const float*>(from);
+    for (size_t i = 0; i < count; ++i) sums[i] += values[i];
   }
 
   void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {

@@ -157,7 +157,7 @@ class CpuContext final : public Context {
         const auto& names = executable_.metrics_;
         const auto found = std::find(names.begin(), names.end(), slot.name);
         if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
-        return reinterpret_cast<std::byte*>(&bindings.metrics[static_cast<size_t>(found - names.begin())]);
+        return reinterpret_cast<std::byte*>(bindings.metrics + (found - names.begin()));
       }
       case Place::prepared: return bindings.prepared + slot.offset;
       case Place::delivered: {

@@ -7,15 +7,15 @@
 namespace telar::cpu {
 
 TELAR_FOR_EACH_CPU
-void sgd_plain(const SgdLoop& loop, float* __restrict p, const float* __restrict g, int64_t count) {
-  const SgdLoop k = loop;
+void sgd_plain(const SgdRule& rule, float* __restrict p, const float* __restrict g, int64_t count) {
+  const SgdRule k = rule;
   for (int64_t i = 0; i < count; ++i) p[i] -= k.learning_rate * (g[i] * k.scale + k.weight_decay * p[i]);
 }
 
 TELAR_FOR_EACH_CPU
-void sgd_momentum(const SgdLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict m,
+void sgd_momentum(const SgdRule& rule, float* __restrict p, const float* __restrict g, float* __restrict m,
                   int64_t count) {
-  const SgdLoop k = loop;
+  const SgdRule k = rule;
   const float kept = k.first ? 0.0F : k.momentum;
   const float from_gradient = k.nesterov ? 1.0F : 0.0F;
   const float from_momentum = k.nesterov ? k.momentum : 1.0F;
@@ -27,9 +27,9 @@ void sgd_momentum(const SgdLoop& loop, float* __restrict p, const float* __restr
 }
 
 TELAR_FOR_EACH_CPU
-void adam(const AdamLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict m,
+void adam(const AdamRule& rule, float* __restrict p, const float* __restrict g, float* __restrict m,
           float* __restrict v, int64_t count) {
-  const AdamLoop k = loop;
+  const AdamRule k = rule;
   const float step = k.learning_rate / k.correction1;
   const float inverse_root = 1.0F / k.correction2_root;
   const float coupled_decay = k.decoupled ? 0.0F : k.weight_decay;
@@ -43,9 +43,9 @@ void adam(const AdamLoop& loop, float* __restrict p, const float* __restrict g, 
 }
 
 TELAR_FOR_EACH_CPU
-void rmsprop_plain(const RmspropLoop& loop, float* __restrict p, const float* __restrict g,
+void rmsprop_plain(const RmspropRule& rule, float* __restrict p, const float* __restrict g,
                    float* __restrict s, int64_t count) {
-  const RmspropLoop k = loop;
+  const RmspropRule k = rule;
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
     s[i] = k.alpha * s[i] + (1.0F - k.alpha) * gradient * gradient;
@@ -54,9 +54,9 @@ void rmsprop_plain(const RmspropLoop& loop, float* __restrict p, const float* __
 }
 
 TELAR_FOR_EACH_CPU
-void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float* __restrict g,
+void rmsprop_momentum(const RmspropRule& rule, float* __restrict p, const float* __restrict g,
                       float* __restrict s, float* __restrict b, int64_t count) {
-  const RmspropLoop k = loop;
+  const RmspropRule k = rule;
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
     s[i] = k.alpha * s[i] + (1.0F - k.alpha) * gradient * gradient;
@@ -66,9 +66,9 @@ void rmsprop_momentum(const RmspropLoop& loop, float* __restrict p, const float*
 }
 
 TELAR_FOR_EACH_CPU
-void adagrad(const AdagradLoop& loop, float* __restrict p, const float* __restrict g, float* __restrict s,
+void adagrad(const AdagradRule& rule, float* __restrict p, const float* __restrict g, float* __restrict s,
              int64_t count) {
-  const AdagradLoop k = loop;
+  const AdagradRule k = rule;
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
     s[i] += gradient * gradient;
@@ -77,9 +77,10 @@ void adagrad(const AdagradLoop& loop, float* __restrict p, const float* __restri
 }
 
 TELAR_FOR_EACH_CPU
-void running_average(float momentum, float scale, float* __restrict p, const float* __restrict g,
+void running_average(const RunningAverageRule& rule, float* __restrict p, const float* __restrict g,
                      int64_t count) {
-  for (int64_t i = 0; i < count; ++i) p[i] = (1.0F - momentum) * p[i] + momentum * (g[i] * scale);
+  const RunningAverageRule k = rule;
+  for (int64_t i = 0; i < count; ++i) p[i] = (1.0F - k.momentum) * p[i] + k.momentum * (g[i] * k.scale);
 }
 
 TELAR_FOR_EACH_CPU

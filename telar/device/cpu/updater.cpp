@@ -5,27 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <functional>
-#include <set>
 
 #include "telar/core/buffer.h"
-#include "telar/core/error.h"
 #include "telar/device/cpu/optimizer_loops.h"
 #include "telar/device/cpu/parallel.h"
-
-namespace telar {
-
-std::vector<std::string> state_slots(const Graph& update) {
-  std::set<std::string> slots;
-  for (const Value& value : update.values()) {
-    if (value.kind != ValueKind::buffer) continue;
-    const std::string slot = value.name.substr(0, value.name.find('/'));
-    if (slot != "gradient") slots.insert(slot);
-  }
-  return {slots.begin(), slots.end()};
-}
-
-}  // namespace telar
 
 namespace telar::cpu {
 
@@ -33,53 +16,47 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // floats a thread
 
-float real(const Attributes& attributes, const char* name) {
-  return static_cast<float>(attributes.real(name));
-}
+/// What a section's rule works on.
+struct Memory {
+  float* p;
+  const float* g;
+  std::vector<float*> s;
+};
 
-bool is_update(const Node& node) { return node.op->name().ends_with("_update"); }
+/// A pass of a rule over floats [from, from + count) of the section.
+struct Pass {
+  const Memory& m;
+  int64_t from;
+  int64_t count;
+
+  float* p() const { return m.p + from; }
+  const float* g() const { return m.g + from; }
+  float* s(size_t i) const { return m.s[i] + from; }
+
+  void operator()(const SgdRule& rule) const {
+    if (m.s.empty()) {
+      sgd_plain(rule, p(), g(), count);
+    } else {
+      sgd_momentum(rule, p(), g(), s(0), count);
+    }
+  }
+  void operator()(const AdamRule& rule) const { adam(rule, p(), g(), s(0), s(1), count); }
+  void operator()(const RmspropRule& rule) const {
+    if (m.s.size() == 1) {
+      rmsprop_plain(rule, p(), g(), s(0), count);
+    } else {
+      rmsprop_momentum(rule, p(), g(), s(0), s(1), count);
+    }
+  }
+  void operator()(const AdagradRule& rule) const { adagrad(rule, p(), g(), s(0), count); }
+  void operator()(const RunningAverageRule& rule) const { running_average(rule, p(), g(), count); }
+};
 
 }  // namespace
 
-CpuUpdater::CpuUpdater(const Graph& update, const ArenaLayout& arena) {
-  const std::vector<std::string> slots = state_slots(update);
-  for (const Node& node : update.nodes()) {
-    if (node.op->name() == "clip_factor") max_norm_ = node.attributes.real("max_norm");
-    if (!is_update(node)) continue;
-    const ArenaLayout::Slot& place = arena.find(update.value(node.inputs[0]).name);
-    const size_t end = place.offset + align_up(place.layout.bytes);
-    Section section{place.offset,
-                    end,
-                    {end},
-                    std::string(node.op->name()),
-                    node.attributes,
-                    {},
-                    node.inputs.back() != kNoValue};
-    for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four are scalars
-      const std::string& name = update.value(node.inputs[i]).name;
-      const auto slot = std::find(slots.begin(), slots.end(), name.substr(0, name.find('/')));
-      section.states.push_back(static_cast<size_t>(slot - slots.begin()));
-    }
-    sections_.push_back(std::move(section));
-  }
-  std::sort(sections_.begin(), sections_.end(),
-            [](const Section& a, const Section& b) { return a.begin < b.begin; });
-  std::vector<Section> merged;
-  for (Section& section : sections_) {
-    if (!merged.empty() && merged.back().end == section.begin && merged.back().rule == section.rule &&
-        merged.back().attributes == section.attributes && merged.back().clipped == section.clipped) {
-      merged.back().end = section.end;
-      merged.back().parameters.push_back(section.end);
-    } else {
-      merged.push_back(std::move(section));
-    }
-  }
-  sections_ = std::move(merged);
-}
-
 double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const {
   double sum = 0;
-  for (const Section& section : sections_) {
+  for (const UpdateSection& section : plan_.sections) {
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
     if (!section.clipped || from >= to) continue;
@@ -92,107 +69,32 @@ double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, 
 
 bool CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                        size_t begin, size_t end) const {
-  float clip = 1.0F;
-  if (max_norm_ > 0) {
-    const double norm = std::sqrt(sum_of_squares) / scalars.samples;
-    clip = static_cast<float>(std::min(1.0, max_norm_ / (norm + 1e-6)));
+  if (bindings.loss != nullptr && (!std::isfinite(*bindings.loss) || *bindings.spoilt != 0)) {
+    *bindings.spoilt = 1;
+    return true;
   }
+  const float clip = clip_factor_of(plan_.max_norm, sum_of_squares, scalars.samples);
   bool finite = true;
-  for (const Section& section : sections_) {
+  for (const UpdateSection& section : plan_.sections) {
     const size_t from = std::max(begin, section.begin);
     const size_t to = std::min(end, section.end);
     if (from >= to) continue;
-    finite = run(section, bindings, scalars, (section.clipped ? clip : 1.0F) / scalars.samples, from, to) &&
-             finite;
+    const UpdateRule rule = rule_of(section, scalars, (section.clipped ? clip : 1.0F) / scalars.samples);
+    finite = run(section, bindings, rule, from, to) && finite;
   }
-  return finite;
+  if (bindings.spoilt == nullptr) return finite;
+  if (!finite) *bindings.spoilt = 1;
+  return true;
 }
 
-namespace {
-
-/// A pass of a rule over floats [from, to) of the section.
-using Pass = std::function<void(int64_t from, int64_t to)>;
-
-struct Memory {
-  float* p;
-  const float* g;
-  std::vector<float*> s;
-};
-
-Pass sgd_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
-  const SgdLoop loop{scalars.learning_rate, scale,
-                     real(a, "momentum"),   real(a, "weight_decay"),
-                     a.flag("nesterov"),    scalars.step <= 1.0F};
-  return [=](int64_t from, int64_t to) {
-    if (m.s.empty()) {
-      sgd_plain(loop, m.p + from, m.g + from, to - from);
-    } else {
-      sgd_momentum(loop, m.p + from, m.g + from, m.s[0] + from, to - from);
-    }
-  };
-}
-
-Pass adam_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
-  const double t = scalars.step;
-  const AdamLoop loop{scalars.learning_rate,
-                      scale,
-                      real(a, "beta1"),
-                      real(a, "beta2"),
-                      real(a, "epsilon"),
-                      real(a, "weight_decay"),
-                      static_cast<float>(1.0 - std::pow(a.real("beta1"), t)),
-                      static_cast<float>(std::sqrt(1.0 - std::pow(a.real("beta2"), t))),
-                      a.flag("decoupled")};
-  return [=](int64_t from, int64_t to) {
-    adam(loop, m.p + from, m.g + from, m.s[0] + from, m.s[1] + from, to - from);
-  };
-}
-
-Pass rmsprop_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
-  const RmspropLoop loop{scalars.learning_rate, scale,
-                         real(a, "alpha"),      real(a, "epsilon"),
-                         real(a, "momentum"),   real(a, "weight_decay")};
-  return [=](int64_t from, int64_t to) {
-    if (m.s.size() == 1) {
-      rmsprop_plain(loop, m.p + from, m.g + from, m.s[0] + from, to - from);
-    } else {
-      rmsprop_momentum(loop, m.p + from, m.g + from, m.s[0] + from, m.s[1] + from, to - from);
-    }
-  };
-}
-
-Pass adagrad_pass(const Attributes& a, const UpdateScalars& scalars, float scale, const Memory& m) {
-  const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
-  const AdagradLoop loop{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
-  return [=](int64_t from, int64_t to) { adagrad(loop, m.p + from, m.g + from, m.s[0] + from, to - from); };
-}
-
-Pass make_pass(const std::string& rule, const Attributes& a, const UpdateScalars& scalars, float scale,
-               const Memory& m) {
-  if (rule == "sgd_update") return sgd_pass(a, scalars, scale, m);
-  if (rule == "adam_update") return adam_pass(a, scalars, scale, m);
-  if (rule == "rmsprop_update") return rmsprop_pass(a, scalars, scale, m);
-  if (rule == "adagrad_update") return adagrad_pass(a, scalars, scale, m);
-  if (rule == "running_average_update") {
-    const float momentum = real(a, "momentum");
-    return [=](int64_t from, int64_t to) {
-      running_average(momentum, scale, m.p + from, m.g + from, to - from);
-    };
-  }
-  throw run_error("the CPU device has no rule for '{}'", rule);
-}
-
-}  // namespace
-
-bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, const UpdateScalars& scalars,
-                     float scale, size_t begin, size_t end) const {
+bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& bindings, const UpdateRule& rule,
+                     size_t begin, size_t end) const {
   Memory memory{reinterpret_cast<float*>(bindings.parameters + begin),
                 reinterpret_cast<const float*>(bindings.gradients + (begin - bindings.gradients_begin)),
                 {}};
   for (const size_t index : section.states) {
     memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
   }
-  const Pass pass = make_pass(section.rule, section.attributes, scalars, scale, memory);
   std::atomic<bool> finite = true;
   // In blocks: the gradient is still in the first-level cache when the rule reads it after the check.
   const auto update = [&](int64_t first, int64_t last) {
@@ -200,7 +102,7 @@ bool CpuUpdater::run(const Section& section, const UpdateBindings& bindings, con
     for (int64_t from = first; from < last; from += kBlock) {
       const int64_t to = std::min(last, from + kBlock);
       if (!all_finite(memory.g + from, to - from)) finite.store(false, std::memory_order_relaxed);
-      pass(from, to);
+      std::visit(Pass{memory, from, to - from}, rule);
     }
   };
   // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by output features,

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/inputs.h"
+#include "telar/device/cuda/recording.h"
+#include "telar/graph/backward_part.h"
 
 namespace telar::cuda {
 
@@ -20,23 +24,25 @@ std::vector<std::byte*> pointers_of(const Step& step, const std::vector<std::byt
 
 }  // namespace
 
-CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu)
-    : gpu_(std::move(gpu)), graph_(graph) {
+CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, const CompileOptions& options)
+    : gpu_(std::move(gpu)), graph_(graph), metrics_(options.metrics) {
   gpu_->use();
-  Lowering lowering(graph_, *gpu_);
+  Lowering lowering(graph_, *gpu_, options);
   lowering.run();
   std::vector<SlotId> kept;
   for (const auto& [name, value] : graph_.outputs()) {
     outputs_.push_back({name, lowering.slot(value)});
     kept.push_back(outputs_.back().slot);
   }
+  layouts_ = lowering.parameter_layouts();
   slots_ = lowering.take_slots();
   steps_ = lowering.take_steps();
   plan_bytes_ = plan_memory(slots_, steps_, kept);
-  // A graph without gradients has no backward part.
+  const size_t backward = backward_begin(graph_);
   for (const Step& step : steps_) {
     const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
-    names_.push_back({node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""), false});
+    names_.push_back({node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""),
+                      static_cast<size_t>(step.node) >= backward});
   }
 }
 
@@ -47,42 +53,134 @@ void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) 
   });
 }
 
-/// The graph's memory on the GPU: one block for what it computes, and one for each input.
+/// Pointers for every slot of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between
+/// calls of the host, and then played.
 class CudaContext final : public Context {
  public:
-  explicit CudaContext(const CudaExecutable& executable)
-      : executable_(executable), gpu_(*executable.gpu_), plan_(gpu_, executable.plan_bytes_) {
-    for (const Slot& slot : executable_.slots_) {
-      if (slot.place == Place::input) {
-        inputs_.emplace_back(gpu_, slot.bytes);
-        pointers_.push_back(inputs_.back().data());
-      } else {
-        pointers_.push_back(plan_.data() + slot.offset);
-      }
-    }
-    executable_.choose_algorithms(pointers_);
-    for (const Step& step : executable_.steps_) step_pointers_.push_back(pointers_of(step, pointers_));
+  CudaContext(const CudaExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
+      : executable_(executable),
+        gpu_(*executable.gpu_),
+        arena_(arena),
+        bindings_(bindings),
+        inputs_(*executable.gpu_, input_bytes(executable)) {
+    executable_.choose_algorithms(pointers_in(0));
   }
+  ~CudaContext() override { gpu_.use_at_last(); }
 
   void set_input(const std::string& name, const void* memory) override {
     gpu_.use();
-    for (size_t i = 0; i < executable_.slots_.size(); ++i) {
-      const Slot& slot = executable_.slots_[i];
-      if (slot.place != Place::input || slot.name != name) continue;
-      check(cudaMemcpyAsync(pointers_[i], memory, slot.bytes, cudaMemcpyHostToDevice, gpu_.stream()),
-            "copying an input");
-      gpu_.wait();  // the caller may change its memory from now on
+    size_t input = 0;
+    for (const Slot& slot : executable_.slots_) {
+      if (slot.place != Place::input || slot.alias_of >= 0) continue;
+      if (slot.name == name) return inputs_.set(input, memory);
+      ++input;
     }
   }
 
   void run(HostOperations& host, Phase phase) override {
     // A graph with a `pause` is refused by the lowering: all of this one is before it.
     if (phase == Phase::after_pause) return;
+    Bound& bound = bound_inputs();
+    if (!warm_ || host.listens()) {
+      run_step_by_step(bound, host);
+      warm_ = true;
+    } else {
+      play(bound, host);
+    }
+    inputs_.read(slot_);
+  }
+
+  void prepare(Phase /*phase*/) override {}  // a GPU is no stage of a pipeline
+
+  std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
+    std::optional<std::string> found;  // the run goes on to its end: other members wait for what it exchanges
+    if (phase == Phase::after_pause) return found;
+    Bound& bound = bound_inputs();
+    for (size_t s = 0; s < executable_.steps_.size(); ++s) {
+      const Step& step = executable_.steps_[s];
+      run_step(bound, s, host);
+      host.poll();
+      if (found || step.host || !makes_non_finite(bound, s)) continue;
+      const Node& node = executable_.graph_.nodes()[static_cast<size_t>(step.node)];
+      found = fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
+                          node.op->name());
+    }
+    inputs_.read(slot_);
+    return found;
+  }
+
+  std::vector<float> output(const std::string& name) override {
+    Bound& bound = bound_inputs();
+    for (const auto& output : executable_.outputs_) {
+      if (output.name != name) continue;
+      const auto slot = static_cast<size_t>(output.slot);
+      return values(executable_.slots_[slot], bound.pointers[slot]);
+    }
+    throw run_error("the graph has no output '{}'", name);
+  }
+
+ private:
+  /// The work with the inputs in one of their two places.
+  struct Bound {
+    std::vector<std::byte*> pointers;            // of each slot
+    std::vector<std::vector<std::byte*>> steps;  // of each step, as it reads them
+    std::vector<Recording> recordings;           // of the steps between two calls of the host, in order
+  };
+
+  static std::vector<size_t> input_bytes(const CudaExecutable& executable) {
+    std::vector<size_t> bytes;
+    for (const Slot& slot : executable.slots_)
+      if (slot.place == Place::input && slot.alias_of < 0) bytes.push_back(slot.bytes);
+    return bytes;
+  }
+
+  /// Sends the inputs, and takes the work that finds them where they are.
+  Bound& bound_inputs() {
     gpu_.use();
+    slot_ = inputs_.send();
+    Bound& bound = bound_[slot_];
+    if (!bound.pointers.empty() || executable_.slots_.empty()) return bound;
+    bound.pointers = pointers_in(slot_);
+    for (const Step& step : executable_.steps_) bound.steps.push_back(pointers_of(step, bound.pointers));
+    return bound;
+  }
+
+  std::vector<std::byte*> pointers_in(size_t inputs) const {
+    std::vector<std::byte*> pointers;
+    size_t input = 0;
+    for (const Slot& slot : executable_.slots_) {
+      if (slot.alias_of >= 0) {
+        pointers.push_back(pointers[static_cast<size_t>(slot.alias_of)]);
+      } else if (slot.place == Place::input) {
+        pointers.push_back(inputs_.memory(inputs, input++));
+      } else {
+        pointers.push_back(address(slot));
+      }
+    }
+    return pointers;
+  }
+
+  std::byte* address(const Slot& slot) const {
+    switch (slot.place) {
+      case Place::activation: return bindings_.activations.data() + slot.offset;
+      case Place::parameter: return bindings_.parameters + arena_.find(slot.name).offset;
+      case Place::gradient: return bindings_.gradients + arena_.find(slot.name).offset;
+      case Place::metric: {
+        const auto& names = executable_.metrics_;
+        const auto found = std::find(names.begin(), names.end(), slot.name);
+        if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
+        return reinterpret_cast<std::byte*>(bindings_.metrics + (found - names.begin()));
+      }
+      case Place::input: break;
+    }
+    return nullptr;
+  }
+
+  void run_step_by_step(Bound& bound, HostOperations& host) {
     const bool told = host.listens();
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {
-      executable_.steps_[s].enqueue(Pointers(step_pointers_[s]));
-      if (told) {
+      run_step(bound, s, host);
+      if (told && !executable_.steps_[s].host) {
         gpu_.wait();  // what is told of an operation is that it has run
         host.ran(executable_.names_[s]);
       }
@@ -90,47 +188,64 @@ class CudaContext final : public Context {
     }
   }
 
-  void prepare(Phase /*phase*/) override {}  // there are no parameters
-
-  std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
-    std::optional<std::string> found;
-    if (phase == Phase::after_pause) return found;
-    gpu_.use();
-    for (size_t s = 0; s < executable_.steps_.size(); ++s) {
-      const Step& step = executable_.steps_[s];
-      step.enqueue(Pointers(step_pointers_[s]));
+  void play(Bound& bound, HostOperations& host) {
+    const auto& steps = executable_.steps_;
+    size_t recording = 0;
+    for (size_t s = 0; s < steps.size();) {
+      if (steps[s].host) {
+        call_host(bound, s++, host);
+      } else {
+        size_t end = s;
+        while (end < steps.size() && !steps[end].host) ++end;
+        if (recording == bound.recordings.size()) {
+          bound.recordings.emplace_back(gpu_, [&] {
+            for (size_t i = s; i < end; ++i) steps[i].enqueue(Pointers(bound.steps[i]));
+          });
+        }
+        bound.recordings[recording++].play(gpu_);
+        s = end;
+      }
       host.poll();
-      if (found || !makes_non_finite(step)) continue;
-      const Node& node = executable_.graph_.nodes()[static_cast<size_t>(step.node)];
-      found = fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
-                          node.op->name());
     }
-    return found;
   }
 
-  std::vector<float> output(const std::string& name) override {
+  void run_step(Bound& bound, size_t s, HostOperations& host) {
+    if (executable_.steps_[s].host) {
+      call_host(bound, s, host);
+    } else {
+      executable_.steps_[s].enqueue(Pointers(bound.steps[s]));
+    }
+  }
+
+  void call_host(Bound& bound, size_t s, HostOperations& host) {
+    const Step& step = executable_.steps_[s];
+    const Node& node = executable_.graph_.nodes()[static_cast<size_t>(step.node)];
+    std::vector<float> memory;
+    if (!step.slots.empty())
+      memory = values(executable_.slots_[static_cast<size_t>(step.slots[0])], bound.steps[s][0]);
+    host.communicate(node, memory);
+    if (memory.empty()) return;
     gpu_.use();
-    for (const auto& output : executable_.outputs_)
-      if (output.name == name) return values(output.slot);
-    throw run_error("the graph has no output '{}'", name);
+    check(cudaMemcpyAsync(bound.steps[s][0], memory.data(), memory.size() * sizeof(float),
+                          cudaMemcpyHostToDevice, gpu_.stream()),
+          "taking what others computed");
+    gpu_.wait();
   }
 
- private:
-  std::vector<float> values(SlotId id) const {
-    const Slot& slot = executable_.slots_[static_cast<size_t>(id)];
+  std::vector<float> values(const Slot& slot, const std::byte* memory) const {
     std::vector<std::byte> bytes(slot.bytes);
-    check(cudaMemcpyAsync(bytes.data(), pointers_[static_cast<size_t>(id)], bytes.size(),
-                          cudaMemcpyDeviceToHost, gpu_.stream()),
+    check(cudaMemcpyAsync(bytes.data(), memory, bytes.size(), cudaMemcpyDeviceToHost, gpu_.stream()),
           "copying a result");
     gpu_.wait();
     return canonical_values(bytes, slot.type, slot.layout);
   }
 
-  bool makes_non_finite(const Step& step) const {
+  bool makes_non_finite(const Bound& bound, size_t s) const {
+    const Step& step = executable_.steps_[s];
     for (size_t i = step.reads; i < step.slots.size(); ++i) {
-      const DType dtype = executable_.slots_[static_cast<size_t>(step.slots[i])].type.dtype;
-      if (dtype != DType::f32 && dtype != DType::bf16) continue;
-      const std::vector<float> made = values(step.slots[i]);
+      const Slot& slot = executable_.slots_[static_cast<size_t>(step.slots[i])];
+      if (slot.type.dtype != DType::f32 && slot.type.dtype != DType::bf16) continue;
+      const std::vector<float> made = values(slot, bound.steps[s][i]);
       if (std::any_of(made.begin(), made.end(), [](float v) { return !std::isfinite(v); })) return true;
     }
     return false;
@@ -138,16 +253,27 @@ class CudaContext final : public Context {
 
   const CudaExecutable& executable_;
   const Gpu& gpu_;
-  DeviceMemory plan_;
-  std::vector<DeviceMemory> inputs_;
-  std::vector<std::byte*> pointers_;                    // of each slot
-  std::vector<std::vector<std::byte*>> step_pointers_;  // of each step, as it reads them
+  ArenaLayout arena_;
+  Bindings bindings_;
+  Inputs inputs_;
+  std::array<Bound, Inputs::kSlots> bound_;
+  size_t slot_ = 0;    // of the inputs
+  bool warm_ = false;  // libraries have loaded what they need
 };
 
-std::unique_ptr<Context> CudaExecutable::bind(const ArenaLayout& /*arena*/,
-                                              const Bindings& /*bindings*/) const {
+std::unique_ptr<Context> CudaExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {
+  for (const auto& [name, layout] : layouts_) {
+    if (arena.find(name).layout.format != layout.format) {
+      throw run_error("parameter '{}' lies as {} but the graph was compiled for {}", name,
+                      arena.find(name).layout.format, layout.format);
+    }
+  }
+  if (bindings.activations.size() < plan_bytes_) {
+    throw run_error("the graph needs {} bytes for activations, {} were given", plan_bytes_,
+                    bindings.activations.size());
+  }
   gpu_->use();
-  return std::make_unique<CudaContext>(*this);
+  return std::make_unique<CudaContext>(*this, arena, bindings);
 }
 
 }  // namespace telar::cuda

@@ -12,16 +12,16 @@
 
 namespace telar::cuda {
 
-/// A lowered graph with its memory plan. See telar/device/device.h. Its contexts have memory of their own on the GPU.
+/// A lowered graph with its memory plan. See telar/device/device.h. Contexts have memory of their own for their inputs.
 class CudaExecutable final : public Executable {
  public:
-  /// Throws Error (run) naming what a GPU cannot compute yet.
-  CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu);
+  /// Throws Error (run) naming what a GPU cannot compute.
+  CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, const CompileOptions& options);
 
   const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override {
     return layouts_;
   }
-  size_t activation_bytes() const override { return 0; }
+  size_t activation_bytes() const override { return plan_bytes_; }
   size_t prepared_bytes() const override { return 0; }
   const std::map<std::string, TensorLayout>& delivered_layouts() const override { return delivered_layouts_; }
   std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const override;
@@ -44,8 +44,10 @@ class CudaExecutable final : public Executable {
   std::vector<Output> outputs_;
   size_t plan_bytes_ = 0;
   mutable std::once_flag chosen_;
-  std::vector<std::pair<std::string, TensorLayout>> layouts_;  // no parameters yet
-  std::map<std::string, TensorLayout> delivered_layouts_;      // nor values that go from graph to graph
+  std::vector<std::pair<std::string, TensorLayout>> layouts_;
+  std::vector<std::string> metrics_;
+  std::map<std::string, TensorLayout>
+      delivered_layouts_;  // no values go from graph to graph: a GPU is no stage
 };
 
 }  // namespace telar::cuda

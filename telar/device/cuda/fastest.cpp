@@ -8,15 +8,15 @@ namespace telar::cuda {
 
 namespace {
 
-class Event {
+class Mark {
  public:
-  Event() { check(cudaEventCreate(&event_), "making an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Mark() { check(cudaEventCreate(&event_), "making an event"); }
+  ~Mark() { cudaEventDestroy(event_); }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
   void record(const Gpu& gpu) const { check(cudaEventRecord(event_, gpu.stream()), "recording an event"); }
   /// Milliseconds from `begin` to this one, which it waits for.
-  float since(const Event& begin) const {
+  float since(const Mark& begin) const {
     check(cudaEventSynchronize(event_), "trying an algorithm");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "reading an event");
@@ -28,7 +28,7 @@ class Event {
 };
 
 /// Of one of `calls` calls, one behind the other.
-float milliseconds(const Gpu& gpu, const Event& begin, const Event& end, int calls,
+float milliseconds(const Gpu& gpu, const Mark& begin, const Mark& end, int calls,
                    const std::function<bool()>& enqueue) {
   begin.record(gpu);
   for (int i = 0; i < calls; ++i) enqueue();
@@ -43,8 +43,8 @@ std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
   constexpr int kRounds = 3;
   constexpr float kRoundMilliseconds = 1;
   constexpr float kMostCalls = 20;
-  const Event begin;
-  const Event end;
+  const Mark begin;
+  const Mark end;
   std::optional<size_t> best;
   float least = 0;
   for (size_t candidate = 0; candidate < candidates; ++candidate) {

@@ -29,24 +29,35 @@ Gpu::Gpu(int number) : number_(number) {
                      count.gpus == 1 ? "" : "s");
   }
   use();
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
-  if (const cublasStatus_t status = cublasLtCreate(&products_); status != CUBLAS_STATUS_SUCCESS) {
-    cudaStreamDestroy(stream_);
-    check(status, "starting");
+  try {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
+    check(cudaStreamCreateWithFlags(&returns_, cudaStreamNonBlocking), "making a stream");
+    check(cublasLtCreate(&products_), "starting");
+  } catch (...) {
+    release();
+    throw;
   }
 }
 
-Gpu::~Gpu() {
+Gpu::~Gpu() { release(); }
+
+void Gpu::release() {
   // Nothing can be done about what fails here; work that is under way is waited for by the stream's end.
-  cudaSetDevice(number_);
+  use_at_last();
+  known_convolutions_.clear();
   if (convolutions_ != nullptr) cudnnDestroy(convolutions_);
-  cublasLtDestroy(products_);
-  cudaStreamDestroy(stream_);
+  if (products_ != nullptr) cublasLtDestroy(products_);
+  if (returns_ != nullptr) cudaStreamDestroy(returns_);
+  if (copies_ != nullptr) cudaStreamDestroy(copies_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
 std::string Gpu::name() const { return fmt::format("cuda:{}", number_); }
 
 void Gpu::use() const { check(cudaSetDevice(number_), "choosing the GPU"); }
+
+void Gpu::use_at_last() const noexcept { cudaSetDevice(number_); }
 
 void Gpu::wait() const { check(cudaStreamSynchronize(stream_), "what was run on the GPU"); }
 
@@ -86,6 +97,58 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+PinnedMemory::PinnedMemory(const Gpu& gpu, size_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  if (const cudaError_t status = cudaMallocHost(&memory, bytes); status != cudaSuccess) {
+    cudaGetLastError();  // it is told here, and not by the next call
+    throw run_error("the host has not enough memory that {} can copy from: {:.1f} MiB wanted ({})",
+                    gpu.name(), static_cast<double>(bytes) / 1048576.0, cudaGetErrorString(status));
+  }
+  data_ = static_cast<std::byte*>(memory);
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (data_ != nullptr) cudaFreeHost(data_);
+}
+
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Event::Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
+
+Event::~Event() { cudaEventDestroy(event_); }
+
+void Event::record(cudaStream_t stream) {
+  check(cudaEventRecord(event_, stream), "recording an event");
+  recorded_ = true;
+}
+
+void Event::hold(cudaStream_t stream) const {
+  if (recorded_) check(cudaStreamWaitEvent(stream, event_, 0), "waiting for an event");
+}
+
+void Event::wait() const {
+  if (recorded_) check(cudaEventSynchronize(event_), "what was run on the GPU");
+}
+
+bool Event::reached() const {
+  if (!recorded_) return true;
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();  // CUDA keeps it for an error, and the next kernel would be taken to have failed
+    return false;
+  }
+  check(status, "what was run on the GPU");
+  return true;
 }
 
 }  // namespace telar::cuda

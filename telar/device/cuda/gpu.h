@@ -5,9 +5,13 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <string>
 
 namespace telar::cuda {
+
+class Convolution;
 
 /// Why there is no GPU for CUDA, or how many there are.
 struct Count {
@@ -16,7 +20,8 @@ struct Count {
 };
 Count count_gpus();
 
-/// A GPU, one stream of it on which everything happens in order, and the handles of the libraries. Not for two threads at once.
+/// A GPU, one stream of it on which everything happens in order but the copies that are made beside it, and the handles of the libraries.
+/// Not for two threads at once.
 class Gpu {
  public:
   /// Throws Error (user) when there is no such GPU, Error (run) when it cannot be used.
@@ -29,19 +34,31 @@ class Gpu {
   std::string name() const;
   /// Makes it the calling thread's: before any call of CUDA.
   void use() const;
+  /// The same, for destructors: where it cannot be, another call has told it.
+  void use_at_last() const noexcept;
   /// Until the stream is empty. Throws Error (run) when something on it has failed.
   void wait() const;
 
   cudaStream_t stream() const { return stream_; }
+  /// For copies to and from the GPU while the other stream computes.
+  cudaStream_t copies() const { return copies_; }
+  cudaStream_t returns() const { return returns_; }
   cublasLtHandle_t products() const { return products_; }
   /// Made when it is first asked for: cuDNN's own libraries take a while to load.
   cudnnHandle_t convolutions();
+  /// What was described to cuDNN so far, in words: to plan a convolution takes long, and layers repeat.
+  std::map<std::string, std::shared_ptr<Convolution>>& known_convolutions() { return known_convolutions_; }
 
  private:
+  void release();
+
   int number_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t copies_ = nullptr;
+  cudaStream_t returns_ = nullptr;
   cublasLtHandle_t products_ = nullptr;
   cudnnHandle_t convolutions_ = nullptr;
+  std::map<std::string, std::shared_ptr<Convolution>> known_convolutions_;
 };
 
 /// Memory of the GPU that is in use, aligned to kMemoryAlignment, zeroed on its stream.
@@ -62,6 +79,45 @@ class DeviceMemory {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+};
+
+/// Memory of the host that a GPU copies from and to while the host goes on.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  /// Throws Error (run) when it is not to be had, with the size that was wanted.
+  PinnedMemory(const Gpu& gpu, size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(PinnedMemory&& other) noexcept;
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// A place in the order of a stream's work.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(cudaStream_t stream);
+  /// The stream's following work waits until it is reached, or the host does, or nobody. Nothing when it was never recorded.
+  void hold(cudaStream_t stream) const;
+  void wait() const;
+  /// Throws Error (run) when something before it has failed.
+  bool reached() const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  bool recorded_ = false;
 };
 
 }  // namespace telar::cuda

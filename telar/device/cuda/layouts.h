@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "telar/device/cuda/transposition.h"
@@ -16,7 +17,12 @@ enum class Layout : uint8_t {
   channels_last  ///< [N, C, H, W] stored as N, H, W, C: what the convolutions of cuDNN are fastest in
 };
 
-/// Every piece of memory begins at a multiple of this: what the fastest algorithms of cuBLASLt and cuDNN ask for.
+/// "plain", "channels last", and back. Throws Error (run) for another name.
+std::string name_of(Layout layout);
+Layout layout_named(const std::string& name);
+
+/// Activations and workspaces begin at a multiple of this, as cuBLASLt demands of its workspace. Parameters and gradients lie in arenas
+/// at multiples of 64 bytes (telar/device/layout.h).
 inline constexpr size_t kMemoryAlignment = 256;
 inline constexpr size_t align_up_memory(size_t bytes) {
   return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
@@ -27,6 +33,10 @@ size_t bytes_of(const TensorType& type);
 
 /// What brings a tensor [N, C, H, W] from one layout into the other one, `to`. Throws Error (run) for another rank.
 Transposition transposition_to(Layout to, const Shape& shape);
+
+/// Brings a tensor's elements, of `size` bytes each, from one layout into the other one, `to`, in the host's memory.
+void transpose(std::span<const std::byte> from, std::span<std::byte> into, const Shape& shape, Layout to,
+               size_t size);
 
 /// The values of a tensor (f32 or bf16) that lies in `memory` in this layout, row-major, f32. Throws Error (run) for another type.
 std::vector<float> canonical_values(std::span<const std::byte> memory, const TensorType& type, Layout layout);

@@ -9,53 +9,62 @@
 
 namespace telar::cuda {
 
-Lowering::Lowering(const Graph& graph, Gpu& gpu) : graph_(graph), gpu_(gpu) {
+namespace {
+
+const std::string kGradientPrefix = "gradient/";
+const std::string kMetricPrefix = "metric/";
+
+std::string without_prefix(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+}
+
+}  // namespace
+
+Lowering::Lowering(const Graph& graph, Gpu& gpu, const CompileOptions& options)
+    : graph_(graph), gpu_(gpu), options_(options), uses_(graph.uses()) {
+  for (const auto& output : graph.outputs()) {
+    uses_[static_cast<size_t>(output.second)].push_back(
+        static_cast<int>(graph.nodes().size()));  // read after the end
+  }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
-    if (value.kind == ValueKind::parameter || value.kind == ValueKind::buffer)
-      throw run_error("a GPU cannot hold parameters or gradients yet, and the graph has '{}'", value.name);
-    if (value.kind != ValueKind::input) continue;
-    lies_[static_cast<ValueId>(i)] =
-        add_slot({value.type, Layout::plain, bytes_of(value.type), Place::input, value.name, 0});
+    const auto id = static_cast<ValueId>(i);
+    if (value.kind == ValueKind::parameter) {
+      parameters_[value.name] = {};
+      parameter_order_.push_back(value.name);
+      if (options.parameters != nullptr)
+        fix_layout(id, layout_named(options.parameters->find(value.name).layout.format));
+    } else if (value.kind == ValueKind::input) {
+      lies_[id] = add_value(id, Layout::plain, Place::input, value.name);
+    }
+  }
+  declare_unread_parameters();
+}
+
+void Lowering::declare_unread_parameters() {
+  for (size_t i = 0; i < graph_.values().size(); ++i) {
+    const Value& value = graph_.values()[i];
+    const std::string name = without_prefix(value.name, kGradientPrefix);
+    if (value.kind != ValueKind::buffer || name.empty() || parameters_.contains(name)) continue;
+    parameters_[name] = {false, add_value(static_cast<ValueId>(i), Layout::plain, Place::parameter, name),
+                         -1};
+    parameter_order_.push_back(name);
   }
 }
 
-Layout Lowering::layout(ValueId value) const { return slots_[static_cast<size_t>(slot(value))].layout; }
-
-SlotId Lowering::slot(ValueId value, Layout wanted) {
-  if (layout(value) == wanted) return slot(value);
-  const auto known = copies_.find(value);
-  if (known != copies_.end()) return known->second;
-  const TensorType& made = type(value);
-  const SlotId copy = add_slot({made, wanted, bytes_of(made), Place::activation, {}, 0});
-  add({slot(value)}, {copy}, reorder(gpu_, made, wanted));
-  steps_.back().reorders = true;
-  return copies_[value] = copy;
-}
-
-SlotId Lowering::define(ValueId result, Layout layout) {
-  const TensorType& made = type(result);
-  return lies_[result] = add_slot({made, layout, bytes_of(made), Place::activation, {}, 0});
-}
-
-SlotId Lowering::temporary(size_t bytes) {
-  return add_slot({{DType::opaque, {}}, Layout::plain, bytes, Place::activation, {}, 0});
-}
-
-void Lowering::add(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Enqueue enqueue,
-                   Enqueue choose) {
-  Step step{node_, std::move(enqueue), std::move(choose), reads, reads.size(), false};
-  step.slots.insert(step.slots.end(), writes.begin(), writes.end());
-  steps_.push_back(std::move(step));
-}
-
 void Lowering::run() {
-  for (const Node& node : graph_.nodes()) {
-    ++node_;
+  for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+    node_ = static_cast<int>(n);
+    const Node& node = graph_.nodes()[n];
     const LowerFunction lower = find_kernel(node.op->name());
     if (lower == nullptr) throw run_error("a GPU cannot compute {} yet", node.op->name());
     lower(*this, node);
   }
+  // An output that is a converted parameter is made now, with the last operation.
+  for (const auto& output : graph_.outputs()) slot(output.second);
+  node_ = static_cast<int>(graph_.nodes().size());
+  for (size_t i = 0; i < graph_.values().size(); ++i)
+    if (is_open(static_cast<ValueId>(i))) fix_layout(static_cast<ValueId>(i), Layout::plain);
 }
 
 SlotId Lowering::add_slot(Slot slot) {
@@ -63,11 +72,164 @@ SlotId Lowering::add_slot(Slot slot) {
   return static_cast<SlotId>(slots_.size() - 1);
 }
 
+SlotId Lowering::add_value(ValueId value, Layout layout, Place place, std::string name) {
+  return add_slot({type(value), layout, bytes_of(type(value)), place, std::move(name)});
+}
+
+bool Lowering::is_open(ValueId value) const {
+  const Value& asked = graph_.value(value);
+  return asked.kind == ValueKind::parameter && parameters_.at(asked.name).open;
+}
+
+void Lowering::fix_layout(ValueId parameter, Layout layout) {
+  const std::string& name = graph_.value(parameter).name;
+  Parameter& state = parameters_.at(name);
+  state.open = false;
+  state.slot = add_value(parameter, layout, Place::parameter, name);
+  lies_[parameter] = state.slot;
+}
+
+Layout Lowering::layout(ValueId value) const {
+  const auto found = lies_.find(value);
+  if (found != lies_.end()) return layout_of(found->second);
+  const auto source = converted_.find(value);
+  return source == converted_.end() ? Layout::plain : layout(source->second);
+}
+
+SlotId Lowering::slot(ValueId value, Layout wanted) {
+  if (is_open(value)) fix_layout(value, wanted);
+  if (!lies_.contains(value)) {
+    const auto source = converted_.find(value);
+    if (source == converted_.end()) {
+      throw run_error("operation '{}' reads a value that no operation has made",
+                      graph_.nodes()[static_cast<size_t>(node_)].op->name());
+    }
+    const SlotId from = slot(source->second, wanted);
+    const SlotId made = lies_[value] = add_value(value, wanted);
+    add({from}, {made}, conversion(gpu_, type(source->second), dtype(value)));
+    steps_.back().reorders = true;
+  }
+  if (layout(value) == wanted) return lies_.at(value);
+  const auto known = copies_.find(value);
+  if (known != copies_.end()) return known->second;
+  const SlotId copy = add_value(value, wanted);
+  add({lies_.at(value)}, {copy}, reorder(gpu_, type(value), wanted));
+  steps_.back().reorders = true;
+  return copies_[value] = copy;
+}
+
+std::optional<ValueId> Lowering::direct_target(ValueId result) const {
+  const auto& readers = uses_[static_cast<size_t>(result)];
+  if (options_.accumulation != Accumulation::overwrite || readers.size() != 1) return std::nullopt;
+  if (readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
+  const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
+  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result)
+    return std::nullopt;
+  const Value& buffer = graph_.value(reader.inputs[0]);
+  if (!buffer.name.starts_with(kGradientPrefix)) return std::nullopt;
+  return reader.inputs[0];
+}
+
+SlotId Lowering::define(ValueId result, Layout layout) {
+  if (const auto target = direct_target(result)) {
+    const std::string name = without_prefix(graph_.value(*target).name, kGradientPrefix);
+    if (parameters_.at(name).open) fix_layout(graph_.find(ValueKind::parameter, name), layout);
+    const SlotId gradient = gradient_slot(*target);
+    if (layout_of(gradient) == layout) {
+      direct_[result] = true;
+      return lies_[result] = gradient;
+    }
+  }
+  const SlotId made = lies_[result] = add_value(result, layout);
+  shared_[made].push_back(result);
+  return made;
+}
+
+SlotId Lowering::define_alias(ValueId result, SlotId source, Layout layout) {
+  const Slot origin = slots_[static_cast<size_t>(source)];
+  const SlotId seen =
+      add_slot({type(result), layout, bytes_of(type(result)), origin.place, origin.name, 0, source});
+  shared_[root_of(source)].push_back(result);
+  return lies_[result] = seen;
+}
+
+SlotId Lowering::define_in_place(ValueId result, ValueId source) {
+  const Layout lying = layout(source);
+  if (!direct_target(result) && dies_here(source) && bytes_of(type(result)) == bytes_of(type(source)))
+    return define_alias(result, lies_.at(source), lying);
+  return define(result, lying);
+}
+
+SlotId Lowering::root_of(SlotId slot) const {
+  while (slots_[static_cast<size_t>(slot)].alias_of >= 0) slot = slots_[static_cast<size_t>(slot)].alias_of;
+  return slot;
+}
+
+bool Lowering::dies_here(ValueId value) const {
+  const auto found = lies_.find(value);
+  if (found == lies_.end()) return false;
+  const SlotId root = root_of(found->second);
+  if (slots_[static_cast<size_t>(root)].place != Place::activation) return false;
+  const auto sharing = shared_.find(root);
+  if (sharing == shared_.end()) return false;
+  return std::all_of(sharing->second.begin(), sharing->second.end(), [&](ValueId other) {
+    const auto& readers = uses_[static_cast<size_t>(other)];
+    return readers.empty() || readers.back() <= node_;
+  });
+}
+
+SlotId Lowering::temporary(size_t bytes) {
+  return add_slot({{DType::opaque, {}}, Layout::plain, bytes, Place::activation, {}});
+}
+
+SlotId Lowering::gradient_slot(ValueId buffer) {
+  const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
+  Parameter& parameter = parameters_.at(name);
+  if (parameter.gradient < 0) {
+    if (parameter.open) fix_layout(graph_.find(ValueKind::parameter, name), Layout::plain);
+    parameter.gradient = add_value(buffer, layout_of(parameter.slot), Place::gradient, name);
+  }
+  return parameter.gradient;
+}
+
+SlotId Lowering::metric_slot(ValueId buffer) {
+  const auto found = lies_.find(buffer);
+  if (found != lies_.end()) return found->second;
+  return lies_[buffer] = add_value(buffer, Layout::plain, Place::metric,
+                                   without_prefix(graph_.value(buffer).name, kMetricPrefix));
+}
+
+void Lowering::add(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Enqueue enqueue,
+                   Enqueue choose) {
+  Step step{node_, std::move(enqueue), std::move(choose), reads, reads.size(), false, false};
+  step.slots.insert(step.slots.end(), writes.begin(), writes.end());
+  steps_.push_back(std::move(step));
+}
+
+void Lowering::host(SlotId slot) {
+  Step step{node_, {}, {}, {}, 0, true, false};
+  if (slot >= 0) step.slots.push_back(slot);
+  steps_.push_back(std::move(step));
+}
+
+std::vector<std::pair<std::string, TensorLayout>> Lowering::parameter_layouts() const {
+  std::vector<std::pair<std::string, TensorLayout>> layouts;
+  for (const auto& name : parameter_order_) {
+    const Slot& slot = slots_[static_cast<size_t>(parameters_.at(name).slot)];
+    layouts.emplace_back(name, TensorLayout{slot.type.shape, slot.bytes, name_of(slot.layout), nullptr});
+  }
+  return layouts;
+}
+
 size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps,
                    const std::vector<SlotId>& kept) {
+  const auto root_of = [&](SlotId slot) {
+    while (slots[static_cast<size_t>(slot)].alias_of >= 0) slot = slots[static_cast<size_t>(slot)].alias_of;
+    return static_cast<size_t>(slot);
+  };
   std::vector<Life> lives(slots.size());
   const auto touch = [&](SlotId slot, int step) {
-    Life& life = lives[static_cast<size_t>(slot)];
+    Life& life = lives[root_of(slot)];
     if (life.first < 0) life.first = step;
     life.last = std::max(life.last, step);
   };
@@ -76,10 +238,10 @@ size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps,
   for (const SlotId slot : kept) touch(slot, static_cast<int>(steps.size()));
   // What lies elsewhere, or is touched by nothing, keeps 0 bytes.
   for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].place == Place::activation && lives[i].first >= 0)
+    if (slots[i].place == Place::activation && slots[i].alias_of < 0 && lives[i].first >= 0)
       lives[i].bytes = align_up_memory(slots[i].bytes);
   const size_t total = place_lives(lives);
-  for (size_t i = 0; i < slots.size(); ++i) slots[i].offset = lives[i].offset;
+  for (size_t i = 0; i < slots.size(); ++i) slots[i].offset = lives[root_of(static_cast<SlotId>(i))].offset;
   return total;
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "telar/device/cuda/gpu.h"
 #include "telar/device/cuda/layouts.h"
+#include "telar/device/device.h"
 #include "telar/graph/graph.h"
 
 namespace telar::cuda {
@@ -17,15 +19,16 @@ namespace telar::cuda {
 using SlotId = int;
 
 /// Where a slot's memory comes from when an executable is bound.
-enum class Place : uint8_t { activation, input };
+enum class Place : uint8_t { activation, parameter, gradient, metric, input };
 
 struct Slot {
   TensorType type;  ///< of a temporary: opaque
   Layout layout = Layout::plain;
   size_t bytes = 0;
   Place place = Place::activation;
-  std::string name;   ///< of the input
-  size_t offset = 0;  ///< activation: in the memory plan
+  std::string name;      ///< of the parameter (also for its gradient), metric or input
+  size_t offset = 0;     ///< activation: in the memory plan
+  SlotId alias_of = -1;  ///< another description of that slot's memory
 };
 
 /// The memory of the GPU that a step works on, in the order in which its slots were given.
@@ -33,6 +36,10 @@ class Pointers {
  public:
   explicit Pointers(std::span<std::byte* const> pointers) : pointers_(pointers) {}
   std::byte* operator[](size_t i) const { return pointers_[i]; }
+  template <typename T>
+  T* get(size_t i) const {
+    return reinterpret_cast<T*>(pointers_[i]);
+  }
 
  private:
   std::span<std::byte* const> pointers_;
@@ -41,14 +48,15 @@ class Pointers {
 /// Tells the stream to do something with this memory.
 using Enqueue = std::function<void(const Pointers&)>;
 
-/// One thing that a run does.
+/// One thing that a run does: work for the stream, or a call back to the host.
 struct Step {
   int node = -1;  ///< of the graph, for names
   Enqueue enqueue;
   Enqueue choose;             ///< tries algorithms on this memory, once, before the first run; may be empty
   std::vector<SlotId> slots;  ///< reads first, then writes
   size_t reads = 0;           ///< how many of `slots` are reads; the rest are written
-  bool reorders = false;      ///< brings a value into another layout
+  bool host = false;
+  bool reorders = false;  ///< brings a value into another layout
 };
 
 /// Turns the nodes of a graph, one after the other, into steps. Kernels (kernels/*.cpp) are functions
@@ -56,42 +64,103 @@ struct Step {
 /// A value keeps the layout in which it was made; a step is added, once, where a reader wants the other one.
 class Lowering {
  public:
-  /// Throws Error (run) for a graph that cannot be lowered yet: one with parameters or buffers.
-  Lowering(const Graph& graph, Gpu& gpu);
+  Lowering(const Graph& graph, Gpu& gpu, const CompileOptions& options);
 
   Gpu& gpu() const { return gpu_; }
+  cudaStream_t stream() const { return gpu_.stream(); }
+  const Graph& graph() const { return graph_; }
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
   const Shape& shape(ValueId value) const { return type(value).shape; }
+  DType dtype(ValueId value) const { return type(value).dtype; }
+  bool used(ValueId value) const { return !uses_[static_cast<size_t>(value)].empty(); }
 
-  /// The layout in which a value lies, and its memory as it lies.
+  /// The layout in which a value lies. For a parameter whose layout is open: plain.
   Layout layout(ValueId value) const;
-  SlotId slot(ValueId value) const { return lies_.at(value); }
-  /// The value's memory in the wanted layout.
+  /// The value's memory as it lies.
+  SlotId slot(ValueId value) { return slot(value, layout(value)); }
+  /// The value's memory in the wanted layout. A parameter whose layout is open takes this one for good.
   SlotId slot(ValueId value, Layout wanted);
+  /// In plain layout: what loops that count axes themselves ask for.
+  SlotId plain_slot(ValueId value) { return slot(value, Layout::plain); }
 
-  /// Memory for a result in this layout.
+  /// A parameter in another type, which is made of it when somebody reads it, in the layout that the reader wants.
+  void define_converted_parameter(ValueId value, ValueId parameter) { converted_[value] = parameter; }
+  /// What a converted parameter is made of, for a reader that converts while it reads.
+  std::optional<ValueId> converted_parameter(ValueId value) const {
+    const auto found = converted_.find(value);
+    return found == converted_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the same layout, the
+  /// memory is the gradient itself.
   SlotId define(ValueId result, Layout layout);
-  /// Memory for this node alone.
+  SlotId define_plain(ValueId result) { return define(result, Layout::plain); }
+  /// The result, of as many bytes, is the memory of `source` seen with another shape or layout.
+  SlotId define_alias(ValueId result, SlotId source, Layout layout);
+  /// Memory for a result, laid out as `source` lies, that an operation may write element by element over `source`: its own
+  /// when both have as many bytes and nobody reads the source again, else new. Ask for the source's slot before.
+  SlotId define_in_place(ValueId result, ValueId source);
+  /// Memory for this node alone, or, attached to a value, until its last reader.
   SlotId temporary(size_t bytes);
-  /// Adds a step; Pointers are those of `reads`, then of `writes`.
+  /// Further memory that travels with an opaque value from the forward to the backward operation.
+  void attach(ValueId value, std::vector<SlotId> slots) { attached_[value] = std::move(slots); }
+  const std::vector<SlotId>& attached(ValueId value) const { return attached_.at(value); }
+
+  /// Memory of a parameter's gradient, or of a metric (one f32), of which `buffer` is the one.
+  SlotId gradient_slot(ValueId buffer);
+  SlotId metric_slot(ValueId buffer);
+  /// Whether the value was made in the gradient that it is accumulated into.
+  bool written_directly(ValueId value) const { return direct_.contains(value); }
+  /// Whether f32 products and convolutions may be those of TF32.
+  bool tf32() const { return options_.tf32; }
+  Accumulation accumulation() const { return options_.accumulation; }
+  Layout layout_of(SlotId slot) const { return slots_[static_cast<size_t>(slot)].layout; }
+
+  /// Adds a step; Pointers are those of `reads`, then of `writes`. Memory that is both is one of `writes`.
   void add(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Enqueue enqueue,
            Enqueue choose = {});
+  /// Adds a call of the host for this node, on `slot` (or none: −1), in place.
+  void host(SlotId slot);
 
-  /// Lowers every node. Throws Error (run) naming an operation that GPUs cannot compute yet.
+  /// Lowers every node. Throws Error (run) naming an operation that GPUs cannot compute.
   void run();
   std::vector<Slot> take_slots() { return std::move(slots_); }
   std::vector<Step> take_steps() { return std::move(steps_); }
+  std::vector<std::pair<std::string, TensorLayout>> parameter_layouts() const;
 
  private:
+  struct Parameter {
+    bool open = true;
+    SlotId slot = -1;
+    SlotId gradient = -1;
+  };
+
   SlotId add_slot(Slot slot);
+  /// New memory for a value as it is, or in another layout.
+  SlotId add_value(ValueId value, Layout layout, Place place = Place::activation, std::string name = {});
+  void fix_layout(ValueId parameter, Layout layout);
+  /// Running statistics: the gradient graph leaves their sums but does not read them.
+  void declare_unread_parameters();
+  bool is_open(ValueId value) const;
+  SlotId root_of(SlotId slot) const;
+  bool dies_here(ValueId value) const;
+  std::optional<ValueId> direct_target(ValueId result) const;
 
   const Graph& graph_;
   Gpu& gpu_;
+  CompileOptions options_;
+  std::vector<std::vector<int>> uses_;
   int node_ = -1;
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
-  std::map<ValueId, SlotId> lies_;    // where each value lies
-  std::map<ValueId, SlotId> copies_;  // the same value in the other layout
+  std::map<ValueId, SlotId> lies_;                 // where each value lies
+  std::map<ValueId, SlotId> copies_;               // the same value in the other layout
+  std::map<SlotId, std::vector<ValueId>> shared_;  // values whose memory a slot is
+  std::map<std::string, Parameter> parameters_;
+  std::vector<std::string> parameter_order_;
+  std::map<ValueId, ValueId> converted_;
+  std::map<ValueId, std::vector<SlotId>> attached_;
+  std::map<ValueId, bool> direct_;
 };
 
 /// Gives every activation slot an offset in one block of memory; those in `kept` live to the end. Returns the bytes of the block.

@@ -1,19 +1,76 @@
 // What the shared module telar-cuda exports.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/executable.h"
+#include "telar/device/cuda/loops/accumulate.h"
+#include "telar/device/cuda/nccl_group.h"
+#include "telar/device/cuda/updater.h"
 
 namespace telar::cuda {
 
 namespace {
 
+/// An arena, or memory for a graph's values.
+class GpuMemory final : public Memory {
+ public:
+  GpuMemory(std::shared_ptr<Gpu> gpu, size_t bytes)
+      : Memory(nullptr, bytes), gpu_(std::move(gpu)), memory_(*gpu_, bytes) {
+    data_ = memory_.data();
+  }
+  ~GpuMemory() override { gpu_->use_at_last(); }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  DeviceMemory memory_;
+};
+
+class PendingGpuCopy final : public PendingCopy {
+ public:
+  PendingGpuCopy(const Gpu& gpu, const std::byte* memory, std::span<std::byte> host, bool beside) {
+    const cudaStream_t stream = beside ? gpu.returns() : gpu.stream();
+    if (beside) {
+      Event computed;
+      computed.record(gpu.stream());
+      computed.hold(stream);
+    }
+    check(cudaMemcpyAsync(host.data(), memory, host.size(), cudaMemcpyDeviceToHost, stream),
+          "copying to the host");
+    copied_.record(stream);
+  }
+  /// What is written into the host's memory must not outlive that.
+  ~PendingGpuCopy() override {
+    try {
+      copied_.wait();
+    } catch (const Error&) {  // it was told, or will be by the next call
+    }
+  }
+  bool done() const override { return copied_.reached(); }
+  void wait() const override { copied_.wait(); }
+
+ private:
+  Event copied_;
+};
+
+class PinnedForGpu final : public PinnedHost {
+ public:
+  /// Of memory that was registered.
+  explicit PinnedForGpu(std::span<std::byte> host) : host_(host) {}
+  ~PinnedForGpu() override { cudaHostUnregister(host_.data()); }
+
+ private:
+  std::span<std::byte> host_;
+};
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int number) : gpu_(std::make_shared<Gpu>(number)) {}
 
+  const std::shared_ptr<Gpu>& gpu() const { return gpu_; }
   std::string name() const override { return gpu_->name(); }
   void enter() const override { gpu_->use(); }
   void synchronise() const override {
@@ -21,35 +78,112 @@ class CudaDevice final : public Device {
     gpu_->wait();
   }
 
-  std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& /*options*/) const override {
-    return std::make_unique<CudaExecutable>(graph, gpu_);
+  std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const override {
+    return std::make_unique<CudaExecutable>(graph, gpu_, options);
+  }
+  std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const override {
+    return std::make_unique<CudaUpdater>(update, arena, gpu_);
   }
 
-  // Nothing that has parameters compiles yet, so that nobody gets here.
-  std::unique_ptr<Updater> compile_update(const Graph& /*update*/,
-                                          const ArenaLayout& /*arena*/) const override {
-    throw run_error("a GPU cannot update parameters yet; train on processors");
+  std::unique_ptr<Memory> allocate(size_t bytes) const override {
+    gpu_->use();
+    return std::make_unique<GpuMemory>(gpu_, bytes);
   }
-  void read(const TensorLayout& /*layout*/, const std::byte* /*memory*/,
-            std::span<float> /*canonical*/) const override {
-    throw run_error("a GPU cannot hold parameters yet; train on processors");
+  std::optional<size_t> free_memory() const override {
+    gpu_->use();
+    size_t free = 0;
+    size_t all = 0;
+    check(cudaMemGetInfo(&free, &all), "asking for free memory");
+    return free;
   }
-  void write(const TensorLayout& /*layout*/, std::span<const float> /*canonical*/,
-             std::byte* /*memory*/) const override {
-    throw run_error("a GPU cannot hold parameters yet; train on processors");
+  std::string memory_name() const override { return gpu_->name(); }
+  TensorLayout plain_layout(const Shape& shape) const override {
+    return {shape, bytes_of({DType::f32, shape}), name_of(Layout::plain), nullptr};
+  }
+  void copy_out(const std::byte* memory, std::span<std::byte> host) const override {
+    gpu_->use();
+    check(cudaMemcpyAsync(host.data(), memory, host.size(), cudaMemcpyDeviceToHost, gpu_->stream()),
+          "copying to the host");
+    gpu_->wait();
+  }
+  void copy_in(std::span<const std::byte> host, std::byte* memory) const override {
+    gpu_->use();
+    check(cudaMemcpyAsync(memory, host.data(), host.size(), cudaMemcpyHostToDevice, gpu_->stream()),
+          "copying to the GPU");
+    gpu_->wait();
+  }
+  std::unique_ptr<PendingCopy> start_copy_out(const std::byte* memory, std::span<std::byte> host,
+                                              bool beside) const override {
+    gpu_->use();
+    return std::make_unique<PendingGpuCopy>(*gpu_, memory, host, beside);
+  }
+  std::unique_ptr<PinnedHost> pin(std::span<std::byte> host) const override {
+    gpu_->use();
+    if (host.empty()) return nullptr;
+    if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault) != cudaSuccess) {
+      // Another library has pinned it already, or the system lets nobody pin so much: copies are right, if slower.
+      cudaGetLastError();
+      return nullptr;
+    }
+    return std::make_unique<PinnedForGpu>(host);
+  }
+  void zero(std::byte* memory, size_t bytes) const override {
+    gpu_->use();
+    check(cudaMemsetAsync(memory, 0, bytes, gpu_->stream()), "zeroing memory");
+  }
+  void add(std::byte* to, const std::byte* from, size_t count) const override {
+    gpu_->use();
+    check(accumulate_scaled(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from),
+                            static_cast<int64_t>(count), 1.0F, true, gpu_->stream()),
+          "adding up gradients");
+  }
+  void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {
+    std::vector<std::byte> lying(layout.bytes);
+    copy_out(memory, lying);
+    const auto values = canonical_values(lying, {DType::f32, layout.shape}, layout_named(layout.format));
+    std::copy(values.begin(), values.end(), canonical.begin());
+  }
+  void write(const TensorLayout& layout, std::span<const float> canonical, std::byte* memory) const override {
+    if (layout_named(layout.format) == Layout::plain) return copy_in(std::as_bytes(canonical), memory);
+    std::vector<std::byte> lying(layout.bytes);
+    transpose(std::as_bytes(canonical), lying, layout.shape, Layout::channels_last, sizeof(float));
+    copy_in(lying, memory);
   }
 
  private:
   std::shared_ptr<Gpu> gpu_;
 };
 
+std::string new_group() {
+  const Nccl::Id id = Nccl().new_id();
+  return {id.begin(), id.end()};
+}
+
+std::unique_ptr<Group> join_group(const Device& device, Group& host, const std::string& name) {
+  Nccl::Id id{};
+  std::copy_n(name.begin(), std::min(name.size(), id.size()), id.begin());
+  return std::make_unique<NcclGroup>(static_cast<const CudaDevice&>(device).gpu(), host, id);
+}
+
 std::unique_ptr<Device> make_device(int number) { return std::make_unique<CudaDevice>(number); }
 
-CudaGpu describe(int number) {
+CudaGpu describe(int number, int gpus) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "looking at a GPU");
-  return {properties.name, properties.totalGlobalMem,
-          fmt::format("{}.{}", properties.major, properties.minor), properties.multiProcessorCount};
+  CudaGpu gpu{properties.name, properties.totalGlobalMem,
+              fmt::format("{}.{}", properties.major, properties.minor), properties.multiProcessorCount};
+  for (int peer = 0; peer < gpus; ++peer) {
+    if (peer == number) continue;
+    int reaches = 0;
+    int atomics = 0;
+    check(cudaDeviceGetP2PAttribute(&reaches, cudaDevP2PAttrAccessSupported, number, peer),
+          "looking at a link");
+    check(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, number, peer),
+          "looking at a link");
+    if (reaches != 0) gpu.peers.push_back(peer);
+    if (reaches != 0 && atomics != 0) gpu.by_nvlink.push_back(peer);
+  }
+  return gpu;
 }
 
 CudaGpus find_gpus() {
@@ -60,7 +194,7 @@ CudaGpus find_gpus() {
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0)
     found.driver = fmt::format("{}.{}", driver / 1000, driver % 1000 / 10);
   try {
-    for (int number = 0; number < count.gpus; ++number) found.gpus.push_back(describe(number));
+    for (int number = 0; number < count.gpus; ++number) found.gpus.push_back(describe(number, count.gpus));
   } catch (const Error& error) {
     found = {{}, found.driver, error.what()};
   }
@@ -72,5 +206,6 @@ CudaGpus find_gpus() {
 }  // namespace telar::cuda
 
 extern "C" __attribute__((visibility("default"))) void telar_cuda(telar::cuda::Functions& functions) {
-  functions = {telar::cuda::make_device, telar::cuda::find_gpus};
+  functions = {telar::cuda::make_device, telar::cuda::find_gpus, telar::cuda::new_group,
+               telar::cuda::join_group};
 }

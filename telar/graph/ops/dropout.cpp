@@ -50,17 +50,7 @@ uint64_t stream_for(const GraphBuilder& builder) {
   return stream_of(name.data(), name.size());
 }
 
-uint64_t seed_of(const int32_t* random) {
-  return static_cast<uint32_t>(random[0]) | uint64_t{static_cast<uint32_t>(random[1])} << 32;
-}
-
 }  // namespace
-
-DropoutRule::DropoutRule(const Attributes& attributes, const int32_t* random)
-    : philox(seed_of(random), std::bit_cast<uint64_t>(attributes.integer("stream"))),
-      epoch(static_cast<uint32_t>(random[2])),
-      threshold(static_cast<uint32_t>(attributes.real("rate") * 0x1.0p32)),
-      scale(static_cast<float>(1 / (1 - attributes.real("rate")))) {}
 
 ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random) {
   if (!(rate >= 0 && rate < 1))

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <array>
+#include <bit>
 
-#include "telar/core/random.h"
 #include "telar/graph/graph.h"
+#include "telar/graph/ops/dropout_rule.h"
 
 namespace telar {
 
@@ -16,21 +16,11 @@ namespace telar {
 /// is split. Throws Error (user) unless 0 ≤ rate < 1. With rate 0 the result is x itself.
 ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random);
 
-/// What every device's kernel computes: element i of a sample is kept when word i mod 4 of
-/// philox(counter(i / 4, sample, epoch)) is at least `threshold`.
-struct DropoutRule {
-  DropoutRule(const Attributes& attributes, const int32_t* random);
-
-  /// Counter of elements 4·block … 4·block + 3.
-  Philox::Counter counter(uint64_t block, int32_t sample) const {
-    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(sample),
-            epoch};
-  }
-
-  Philox philox;
-  uint32_t epoch;
-  uint32_t threshold;  ///< rate · 2³²
-  float scale;         ///< 1 / (1 − rate)
-};
+/// The rule of a node with these attributes.
+inline DropoutConstants dropout_constants(const Attributes& attributes) {
+  const double rate = attributes.real("rate");
+  return {std::bit_cast<uint64_t>(attributes.integer("stream")), static_cast<uint32_t>(rate * 0x1.0p32),
+          static_cast<float>(1 / (1 - rate))};
+}
 
 }  // namespace telar

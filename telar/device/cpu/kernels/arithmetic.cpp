@@ -25,12 +25,18 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
 
   if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
     const Desc desc = lowering.desc(a);
-    const auto pd = binary(algorithm, desc, desc, desc, relu);
+    // oneDNN 2.6 computes nonsense with a ReLU behind an addition of blocks that are not full.
+    const bool apart = relu && blocks_of(desc).padded;
+    const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);
     const SlotId first = lowering.slot(a);
     const SlotId second = lowering.slot(b, desc);
     lowering.define_in_place(y, a);
     lowering.primitive(pd, dnnl::binary(pd),
                        {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.slot(y)}});
+    if (!apart) return;
+    const auto rectify = eltwise_forward(dnnl::algorithm::eltwise_relu, desc);
+    lowering.primitive(rectify, dnnl::eltwise_forward(rectify),
+                       {{DNNL_ARG_SRC, lowering.slot(y)}, {DNNL_ARG_DST, lowering.slot(y)}});
     return;
   }
   const Desc full = plain(dtype, shape);

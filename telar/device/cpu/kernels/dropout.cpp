@@ -27,9 +27,9 @@ void drop(const T* x, T* y, int64_t per_sample, int32_t sample, const DropoutRul
 }
 
 template <typename T>
-Function dropout_function(const Attributes& attributes, int64_t samples, int64_t per_sample) {
+Function dropout_function(const DropoutConstants& constants, int64_t samples, int64_t per_sample) {
   return [=](const Pointers& p) {
-    const DropoutRule rule(attributes, p.get<const int32_t>(2));
+    const DropoutRule rule(constants, p.get<const int32_t>(2));
     const auto* x = p.get<const T>(0);
     const auto* sample = p.get<const int32_t>(1);
     auto* y = p.get<T>(3);
@@ -50,10 +50,11 @@ void lower_dropout(Lowering& lowering, const Node& node) {
                                   lowering.plain_slot(node.inputs[2])};
   lowering.define_in_place(y, x, plain(lowering.type(x).dtype, shape));
   const int64_t per_sample = shape.elements_per_item();
+  const DropoutConstants constants = dropout_constants(node.attributes);
   lowering.function(reads, {lowering.slot(y)},
                     lowering.type(x).dtype == DType::f32
-                        ? dropout_function<float>(node.attributes, shape[0], per_sample)
-                        : dropout_function<uint16_t>(node.attributes, shape[0], per_sample));
+                        ? dropout_function<float>(constants, shape[0], per_sample)
+                        : dropout_function<uint16_t>(constants, shape[0], per_sample));
 }
 
 }  // namespace telar::cpu

@@ -1,12 +1,16 @@
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/loops.h"
+#include "telar/device/cuda/loops/values.h"
 
 namespace telar::cuda {
 
 void lower_convert(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
+  if (lowering.graph().value(x).kind == ValueKind::parameter) {
+    lowering.define_converted_parameter(y, x);  // in the layout that its reader wants
+    return;
+  }
   const SlotId from = lowering.slot(x);
   const SlotId to = lowering.define(y, lowering.layout(x));
   lowering.add({from}, {to},

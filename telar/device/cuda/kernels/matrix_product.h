@@ -4,11 +4,12 @@
 
 namespace telar::cuda {
 
-/// A matrix as cuBLAS reads it, column by column, without gaps.
+/// A matrix as cuBLAS reads it, column by column.
 struct ColumnMajor {
-  int64_t rows = 0;  ///< also the distance of two columns
+  int64_t rows = 0;
   int64_t columns = 0;
   bool transposed = false;  ///< the product takes it transposed
+  int64_t gap = 0;          ///< elements between a column's end and the next one's begin
 };
 
 /// A row-major product y = a · b as cuBLAS computes it. Row-major memory read column by column is the transposed matrix, so that
@@ -17,7 +18,7 @@ struct MatrixProduct {
   ColumnMajor left;
   ColumnMajor right;
   ColumnMajor result;
-  int64_t batch = 1;  ///< matrices of each, one behind the other
+  int64_t batch = 1;  ///< matrices of each, one behind the other, without gaps
 };
 
 /// a: […, M, K], or […, K, M] when transposed; b: […, K, N], or […, N, K]; y: […, M, N] (telar/graph/ops/matmul.h).

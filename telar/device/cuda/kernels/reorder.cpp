@@ -1,7 +1,7 @@
 #include "telar/device/cuda/kernels/reorder.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/loops.h"
+#include "telar/device/cuda/loops/values.h"
 
 namespace telar::cuda {
 
@@ -10,6 +10,12 @@ Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to) {
   return [stack, dtype = type.dtype, stream = gpu.stream()](const Pointers& p) {
     check(transpose_stack(p[0], p[1], dtype, stack.count, stack.rows, stack.columns, stream),
           "bringing a value into another layout");
+  };
+}
+
+Enqueue conversion(const Gpu& gpu, const TensorType& from, DType to) {
+  return [count = from.shape.elements(), type = from.dtype, to, stream = gpu.stream()](const Pointers& p) {
+    check(convert_values(p[0], type, p[1], to, count, stream), "bringing a value into another type");
   };
 }
 

@@ -7,4 +7,7 @@ namespace telar::cuda {
 /// What brings a value, f32 or bf16 [N, C, H, W], from the other layout into `to`. Pointers: from, to.
 Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to);
 
+/// What brings a value into another type, as it lies. Pointers: from, to.
+Enqueue conversion(const Gpu& gpu, const TensorType& from, DType to);
+
 }  // namespace telar::cuda

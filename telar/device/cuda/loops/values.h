@@ -6,7 +6,7 @@
 
 #include "telar/core/dtype.h"
 
-// What is written in CUDA itself (loops.cu): each function tells a stream to do it. Types are f32 and bf16; another is an error
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
 // (cudaErrorInvalidValue).
 namespace telar::cuda {
 

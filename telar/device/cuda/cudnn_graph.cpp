@@ -1,0 +1,213 @@
+#include "telar/device/cuda/cudnn_graph.h"
+
+#include <array>
+#include <utility>
+
+namespace telar::cuda {
+
+namespace {
+
+constexpr size_t kMostPlans = 8;
+/// Parameters lie at multiples of 64 bytes (telar/device/layout.h); engines ask for 16 at most.
+constexpr int64_t kAlignment = 16;
+/// More than there are of either kind.
+constexpr size_t kMostNotes = 64;
+
+std::vector<int64_t> strides_of(const Shape& shape, Layout layout) {
+  if (layout == Layout::channels_last)
+    return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
+  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+}
+
+bool permits(const EngineRules& rules, cudnnBackendNumericalNote_t note) {
+  switch (note) {
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return rules.operands != DType::f32 || rules.tf32;
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: return rules.operands != DType::f32;
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+    case CUDNN_NUMERICAL_NOTE_FFT:
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return false;
+    default: return true;
+  }
+}
+
+/// Engines that want weights in an order of their own are none for us.
+bool permits(cudnnBackendBehaviorNote_t note) {
+  return note != CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER &&
+         note != CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
+}
+
+bool permits(const EngineRules& rules, const Descriptor& configuration) {
+  const auto engine =
+      configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  if (engine.empty()) return false;
+  const auto numerical =
+      engine[0].values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes);
+  const auto behaviour =
+      engine[0].values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, kMostNotes);
+  return std::all_of(numerical.begin(), numerical.end(), [&](auto note) { return permits(rules, note); }) &&
+         std::all_of(behaviour.begin(), behaviour.end(), [](auto note) { return permits(note); });
+}
+
+/// What cuDNN proposes for a graph, the likeliest first.
+std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (heuristics.finalize() != CUDNN_STATUS_SUCCESS) return {};
+  const int64_t count = heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  return heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                static_cast<size_t>(count));
+}
+
+}  // namespace
+
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+  check(cudnnBackendCreateDescriptor(type, &descriptor_), "describing a graph");
+}
+
+Descriptor::~Descriptor() {
+  if (descriptor_ != nullptr) cudnnBackendDestroyDescriptor(descriptor_);
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, const Descriptor& value) {
+  set_values(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.descriptor_);
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<Descriptor>& values) {
+  std::vector<cudnnBackendDescriptor_t> descriptors;
+  for (const Descriptor& value : values) descriptors.push_back(value.descriptor_);
+  set_values(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, descriptors.size(), descriptors.data());
+}
+
+void Descriptor::set_values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count,
+                            const void* values) {
+  check(cudnnBackendSetAttribute(descriptor_, name, type, static_cast<int64_t>(count), values),
+        "describing a graph");
+}
+
+cudnnStatus_t Descriptor::finalize() { return cudnnBackendFinalize(descriptor_); }
+
+int64_t Descriptor::count(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const {
+  int64_t count = 0;
+  check(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr), "asking about a graph");
+  return count;
+}
+
+size_t Descriptor::get_values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t most,
+                              void* values) const {
+  int64_t count = 0;  // of all that there are
+  check(cudnnBackendGetAttribute(descriptor_, name, type, static_cast<int64_t>(most), &count, values),
+        "asking about a graph");
+  return std::min(static_cast<size_t>(count), most);
+}
+
+std::vector<Descriptor> Descriptor::descriptors(cudnnBackendAttributeName_t name,
+                                                cudnnBackendDescriptorType_t type, size_t most) const {
+  std::vector<Descriptor> found;
+  std::vector<cudnnBackendDescriptor_t> into;
+  for (size_t i = 0; i < most; ++i) into.push_back(found.emplace_back(type).descriptor_);
+  found.erase(found.begin() + static_cast<std::ptrdiff_t>(
+                                  get_values(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, into.data())),
+              found.end());
+  return found;
+}
+
+cudnnDataType_t data_type(DType dtype) {
+  return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+std::optional<Plan> Plan::make(cudnnHandle_t handle, Descriptor configuration) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  if (plan.finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
+  const auto workspace = plan.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1);
+  return Plan(std::move(configuration), std::move(plan), static_cast<size_t>(workspace.at(0)));
+}
+
+cudnnStatus_t Plan::enqueue(cudnnHandle_t handle, const std::vector<int64_t>& uids,
+                            const std::vector<void*>& memory, void* workspace) const {
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
+  check(pack.finalize(), "naming the memory of a graph");
+  return cudnnBackendExecute(handle, plan_.get(), pack.get());
+}
+
+const Descriptor& OperationGraph::describe(const GraphTensor& tensor) {
+  const auto known = tensors_.find(tensor.uid);
+  if (known != tensors_.end()) return known->second;
+  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(tensor.type.dtype));
+  descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, tensor.type.shape.dims());
+  descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(tensor.type.shape, tensor.layout));
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.uid);
+  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  if (!tensor.stored) descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+  check(descriptor.finalize(), "describing a tensor");
+  return tensors_.emplace(tensor.uid, std::move(descriptor)).first->second;
+}
+
+void OperationGraph::add(Descriptor operation) {
+  possible_ = possible_ && operation.finalize() == CUDNN_STATUS_SUCCESS;
+  operations_.push_back(std::move(operation));
+}
+
+void OperationGraph::add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor& x, const GraphTensor* b,
+                                   const GraphTensor& y) {
+  Descriptor pointwise(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  if (mode == CUDNN_POINTWISE_RELU_FWD) {
+    // Without it a NaN becomes 0, and nobody sees it.
+    pointwise.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
+  }
+  check(pointwise.finalize(), "describing an operation on each element");
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, describe(x));
+  if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, describe(*b));
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, describe(y));
+  add(std::move(operation));
+}
+
+Candidates<Plan> OperationGraph::plans(const EngineRules& rules) const {
+  Candidates<Plan> plans;
+  if (!possible_) return plans;
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
+  if (graph.finalize() != CUDNN_STATUS_SUCCESS) return plans;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (Descriptor& configuration : configurations(graph, mode)) {
+      if (plans.size() == kMostPlans) return plans;
+      if (!permits(rules, configuration)) continue;
+      std::optional<Plan> plan = Plan::make(handle_, std::move(configuration));
+      if (!plan || plan->workspace() > rules.most_workspace) continue;
+      const size_t workspace = plan->workspace();
+      plans.add(std::move(*plan), workspace);
+    }
+  }
+  return plans;
+}
+
+std::string last_refusal() {
+  std::array<char, 512> message{};
+  cudnnGetLastErrorString(message.data(), message.size());
+  return message.data();
+}
+
+}  // namespace telar::cuda

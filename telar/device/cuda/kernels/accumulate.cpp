@@ -1,0 +1,25 @@
+#include "telar/device/cuda/loops/accumulate.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+void lower_accumulate(Lowering& lowering, const Node& node) {
+  const ValueId buffer = node.inputs[0];
+  const ValueId value = node.inputs[1];
+  const bool metric = lowering.graph().value(buffer).name.starts_with("metric/");
+  if (!metric && lowering.written_directly(value)) return;
+  const SlotId to = metric ? lowering.metric_slot(buffer) : lowering.gradient_slot(buffer);
+  // A metric adds up over all that runs; of a gradient the first run of a step replaces what there was.
+  const bool adding = metric || lowering.accumulation() == Accumulation::add;
+  const float factor = node.inputs.size() > 2 ? static_cast<float>(lowering.shape(node.inputs[2])[0]) : 1.0F;
+  lowering.add({lowering.slot(value, lowering.layout_of(to))}, {to},
+               [=, count = lowering.shape(value).elements(), stream = lowering.stream()](const Pointers& p) {
+                 check(
+                     accumulate_scaled(p.get<float>(1), p.get<const float>(0), count, factor, adding, stream),
+                     "adding up a gradient");
+               });
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,69 @@
+#include "telar/device/cuda/loops/arithmetic.h"
+
+#include <algorithm>
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels/walks.h"
+
+namespace telar::cuda {
+
+namespace {
+
+/// Operands of one shape are computed as they lie, whatever the order of their elements; where they lie differently, channels last.
+void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
+  const Layout layout = std::max(lowering.layout(a), lowering.layout(b));
+  const SlotId first = lowering.slot(a, layout);
+  const SlotId second = lowering.slot(b, layout);
+  // Where an operand had to be brought into the other layout, its own memory lies wrong.
+  const SlotId to =
+      lowering.layout(a) == layout ? lowering.define_in_place(y, a) : lowering.define(y, layout);
+  lowering.add({first, second}, {to},
+               [=, dtype = lowering.dtype(y), count = lowering.shape(y).elements(),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(combine(combination, p[0], p[1], p[2], dtype, count, stream), "adding or multiplying");
+               });
+}
+
+/// The result lies as the operand of its shape does, the other operand is read where it lies.
+void lower_broadcast(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
+  const Shape& shape = lowering.shape(y);
+  const bool whole = lowering.shape(a) == shape;
+  const SlotId first = lowering.slot(a);
+  const SlotId second = lowering.slot(b);
+  const Layout layout = whole ? lowering.layout(a) : Layout::plain;
+  const auto a_strides = broadcast_strides(lowering.shape(a), lowering.layout(a), shape.rank());
+  const auto b_strides = broadcast_strides(lowering.shape(b), lowering.layout(b), shape.rank());
+  LongWalk<2> walk;
+  for (const size_t axis : axes_as_they_lie(shape.rank(), layout))
+    append_axis(walk, shape[axis], {a_strides[axis], b_strides[axis]});
+  const SlotId to = whole ? lowering.define_in_place(y, a) : lowering.define(y, layout);
+  lowering.add(
+      {first, second}, {to}, [=, dtype = lowering.dtype(y), stream = lowering.stream()](const Pointers& p) {
+        check(combine_walked(combination, p[0], p[1], p[2], dtype, walk, stream), "adding or multiplying");
+      });
+}
+
+void lower_combination(Lowering& lowering, const Node& node, Arithmetic operation) {
+  const ValueId y = node.outputs[0];
+  const Shape& shape = lowering.shape(y);
+  ValueId a = node.inputs[0];
+  ValueId b = node.inputs[1];
+  if (lowering.shape(a) != shape) std::swap(a, b);  // both are symmetric
+  const Combination combination{operation, node.attributes.text_or("activation", "") == "relu"};
+  if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
+    lower_alike(lowering, combination, a, b, y);
+  } else {
+    lower_broadcast(lowering, combination, a, b, y);
+  }
+}
+
+}  // namespace
+
+void lower_add(Lowering& lowering, const Node& node) { lower_combination(lowering, node, Arithmetic::add); }
+
+void lower_mul(Lowering& lowering, const Node& node) {
+  lower_combination(lowering, node, Arithmetic::multiply);
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,104 @@
+// cuDNN's batch norm keeps no variance of its own that running averages could take, and fuses a ReLU for some types and layouts alone:
+// hence loops of ours.
+#include "telar/device/cuda/loops/batch_norm.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/channels_of.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+namespace {
+
+bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
+
+float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
+
+SlotId pieces_for(Lowering& lowering, const Channels& of) {
+  return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));
+}
+
+/// What the forward operation leaves for the backward one, [3, C] f32: mean, 1 / √(variance + epsilon), and the shift, of which a ReLU
+/// is computed again.
+struct Kept {
+  float* mean;
+  float* inverse;
+  float* shift;
+  Kept(float* memory, const Channels& of)
+      : mean(memory), inverse(memory + of.channels), shift(memory + 2 * of.channels) {}
+};
+
+}  // namespace
+
+void lower_batch_norm(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const Channels of = channels_of(lowering, x);
+  const std::vector<SlotId> reads{lowering.slot(x), lowering.plain_slot(node.inputs[1]),
+                                  lowering.plain_slot(node.inputs[2])};
+  const SlotId kept = lowering.temporary(static_cast<size_t>(3 * of.channels) * sizeof(float));
+  lowering.attach(node.outputs[3], {kept});
+  const std::vector<SlotId> writes{lowering.define(node.outputs[0], lowering.layout(x)),
+                                   lowering.define_plain(node.outputs[1]),
+                                   lowering.define_plain(node.outputs[2]), kept, pieces_for(lowering, of)};
+  lowering.add(
+      reads, writes,
+      [of, epsilon = epsilon_of(node), relu = has_relu(node), dtype = lowering.dtype(x),
+       stream = lowering.stream()](const Pointers& p) {
+        const auto* scale = p.get<const float>(1);
+        const auto* shift = p.get<const float>(2);
+        const Kept known(p.get<float>(6), of);
+        check(batch_statistics(p[0], dtype, of, epsilon, shift, p.get<float>(7),
+                               {p.get<float>(4), p.get<float>(5), known.mean, known.inverse, known.shift},
+                               stream),
+              "a batch norm's statistics");
+        check(normalise(p[0], dtype, of, {known.mean, known.inverse, scale, shift}, relu, p[3], stream),
+              "a batch norm");
+      });
+}
+
+void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId dy = node.inputs[1];
+  const Channels of = channels_of(lowering, x);
+  const SlotId gradient = lowering.slot(dy, lowering.layout(x));
+  const std::vector<SlotId> reads{lowering.slot(x), gradient, lowering.plain_slot(node.inputs[2]),
+                                  lowering.attached(node.inputs[3])[0]};
+  const SlotId dx = gradient == lowering.slot(dy) ? lowering.define_in_place(node.outputs[0], dy)
+                                                  : lowering.define(node.outputs[0], lowering.layout(x));
+  const std::vector<SlotId> writes{dx, lowering.define_plain(node.outputs[1]),
+                                   lowering.define_plain(node.outputs[2]), pieces_for(lowering, of)};
+  lowering.add(
+      reads, writes,
+      [of, relu = has_relu(node), dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
+        const Kept known(p.get<float>(3), of);
+        const Normalisation by{known.mean, known.inverse, p.get<const float>(2), known.shift};
+        auto* dscale = p.get<float>(5);
+        auto* dshift = p.get<float>(6);
+        const float factor = 1.0F / static_cast<float>(of.length());
+        check(batch_norm_sums(p[0], p[1], dtype, of, by, relu, p.get<float>(7), {dscale, dshift, nullptr},
+                              stream),
+              "a batch norm's gradients");
+        check(batch_norm_slopes(p[0], p[1], dtype, of, by, relu, dscale, dshift, factor, p[4], stream),
+              "a batch norm's slopes");
+      });
+}
+
+void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const Channels of = channels_of(lowering, x);
+  std::vector<SlotId> reads{lowering.slot(x)};
+  for (size_t i = 1; i < 5; ++i) reads.push_back(lowering.plain_slot(node.inputs[i]));
+  const SlotId inverse = lowering.temporary(static_cast<size_t>(of.channels) * sizeof(float));
+  lowering.add(
+      reads, {lowering.define_in_place(node.outputs[0], x), inverse},
+      [of, epsilon = epsilon_of(node), relu = has_relu(node), dtype = lowering.dtype(x),
+       stream = lowering.stream()](const Pointers& p) {
+        auto* inverses = p.get<float>(6);
+        check(inverse_deviations(p.get<const float>(4), epsilon, of.channels, inverses, stream),
+              "deviations");
+        const Normalisation by{p.get<const float>(3), inverses, p.get<const float>(1), p.get<const float>(2)};
+        check(normalise(p[0], dtype, of, by, relu, p[5], stream), "a batch norm");
+      });
+}
+
+}  // namespace telar::cuda

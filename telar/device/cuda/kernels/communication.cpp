@@ -1,0 +1,20 @@
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.host(-1); }
+
+void lower_all_gather(Lowering& lowering, const Node& node) {
+  const SlotId row = lowering.plain_slot(node.inputs[0]);
+  const SlotId rows = lowering.define_plain(node.outputs[0]);
+  // The device does not know its rank: its row goes first, and the host moves it to its place.
+  lowering.add(
+      {row}, {rows},
+      [bytes = bytes_of(lowering.type(node.inputs[0])), stream = lowering.stream()](const Pointers& p) {
+        check(cudaMemcpyAsync(p[1], p[0], bytes, cudaMemcpyDeviceToDevice, stream), "copying a row");
+      });
+  lowering.host(rows);
+}
+
+}  // namespace telar::cuda

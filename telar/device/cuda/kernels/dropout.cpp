@@ -1,0 +1,26 @@
+#include "telar/graph/ops/dropout.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/loops/dropout.h"
+
+namespace telar::cuda {
+
+void lower_dropout(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const Shape& shape = lowering.shape(x);
+  const std::vector<SlotId> reads{lowering.plain_slot(x), lowering.plain_slot(node.inputs[1]),
+                                  lowering.plain_slot(node.inputs[2])};
+  const SlotId to =
+      lowering.layout(x) == Layout::plain ? lowering.define_in_place(y, x) : lowering.define_plain(y);
+  lowering.add(reads, {to},
+               [constants = dropout_constants(node.attributes), dtype = lowering.dtype(x), samples = shape[0],
+                per_sample = shape.elements_per_item(), stream = lowering.stream()](const Pointers& p) {
+                 check(drop(constants, p[0], p.get<const int32_t>(1), p.get<const int32_t>(2), p[3], dtype,
+                            samples, per_sample, stream),
+                       "dropout");
+               });
+}
+
+}  // namespace telar::cuda

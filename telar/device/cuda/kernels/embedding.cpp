@@ -1,0 +1,40 @@
+#include "telar/device/cuda/loops/embedding.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+void lower_embedding(Lowering& lowering, const Node& node) {
+  const ValueId tokens = node.inputs[0];
+  // Of a table that is converted to bf16 the few rows are that are looked up, not the whole.
+  const ValueId table = lowering.converted_parameter(node.inputs[1]).value_or(node.inputs[1]);
+  const ValueId y = node.outputs[0];
+  const Lookup lookup{lowering.shape(tokens).elements(), lowering.shape(table)[0], lowering.shape(table)[1]};
+  const std::vector<SlotId> reads{lowering.plain_slot(tokens), lowering.plain_slot(table)};
+  lowering.add(reads, {lowering.define_plain(y)},
+               [=, from = lowering.dtype(table), to = lowering.dtype(y),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(look_up(lookup, p.get<const int32_t>(0), p[1], from, p[2], to, stream),
+                       "an embedding");
+               });
+}
+
+void lower_embedding_backward(Lowering& lowering, const Node& node) {
+  const ValueId tokens = node.inputs[0];
+  const ValueId dy = node.inputs[1];
+  const ValueId dtable = node.outputs[0];
+  const Lookup lookup{lowering.shape(tokens).elements(), lowering.shape(dtable)[0],
+                      lowering.shape(dtable)[1]};
+  size_t bytes = 0;
+  check(look_up_backward_memory(lookup, bytes), "planning an embedding's gradient");
+  const std::vector<SlotId> reads{lowering.plain_slot(tokens), lowering.plain_slot(dy)};
+  lowering.add(reads, {lowering.define_plain(dtable), lowering.temporary(bytes)},
+               [=, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
+                 check(look_up_backward(lookup, p.get<const int32_t>(0), p[1], dtype, p.get<float>(2), p[3],
+                                        bytes, stream),
+                       "an embedding's gradient");
+               });
+}
+
+}  // namespace telar::cuda

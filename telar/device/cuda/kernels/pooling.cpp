@@ -1,0 +1,82 @@
+#include "telar/device/cuda/loops/pooling.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+namespace {
+
+/// x: [N, C, H, W], y: [N, C, H', W'].
+Pooling pooling_of(const Node& node, const Shape& x, const Shape& y, Layout layout) {
+  const auto axis = [&](size_t i) {
+    return PoolingAxis{x[2 + i], y[2 + i], node.attributes.integers("kernel")[i],
+                       node.attributes.integers("stride")[i], node.attributes.integers("padding")[i]};
+  };
+  return {x[0], x[1], axis(0), axis(1), layout == Layout::channels_last};
+}
+
+/// Of a forward operation.
+Pooling pooling_of(const Lowering& lowering, const Node& node) {
+  return pooling_of(node, lowering.shape(node.inputs[0]), lowering.shape(node.outputs[0]),
+                    lowering.layout(node.inputs[0]));
+}
+
+}  // namespace
+
+void lower_max_pool(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const Pooling of = pooling_of(lowering, node);
+  const SlotId from = lowering.slot(x);
+  const SlotId to = lowering.define(node.outputs[0], lowering.layout(x));
+  std::vector<SlotId> writes{to};
+  const bool training = lowering.used(node.outputs[1]);
+  if (training) {
+    writes.push_back(lowering.temporary(winner_bytes(of)));
+    // The winners lie as y does: the backward operation asks y's slot how, and nothing else of it.
+    lowering.attach(node.outputs[1], {writes.back(), to});
+  }
+  lowering.add({from}, writes,
+               [of, training, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
+                 check(max_pool(p[0], dtype, of, p[1], training ? p[2] : nullptr, stream), "pooling");
+               });
+}
+
+void lower_max_pool_backward(Lowering& lowering, const Node& node) {
+  const ValueId dy = node.inputs[0];
+  const ValueId dx = node.outputs[0];
+  const std::vector<SlotId> attached = lowering.attached(node.inputs[1]);
+  const Layout layout = lowering.layout_of(attached[1]);
+  const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
+  const std::vector<SlotId> reads{lowering.slot(dy, layout), attached[0]};
+  lowering.add(reads, {lowering.define(dx, layout)},
+               [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
+                 check(max_pool_backward(p[0], p[1], dtype, of, p[2], stream), "pooling's slopes");
+               });
+}
+
+void lower_average_pool(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const Pooling of = pooling_of(lowering, node);
+  const SlotId from = lowering.slot(x);
+  lowering.add({from}, {lowering.define(node.outputs[0], lowering.layout(x))},
+               [of, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
+                 check(average_pool(p[0], dtype, of, p[1], stream), "pooling");
+               });
+}
+
+void lower_average_pool_backward(Lowering& lowering, const Node& node) {
+  const ValueId dy = node.inputs[0];
+  const ValueId dx = node.outputs[0];
+  // One window over all: dy lies both ways, and what it goes to is most likely of a convolution.
+  const bool global = lowering.shape(dy)[2] * lowering.shape(dy)[3] == 1;
+  const Layout layout = global ? Layout::channels_last : lowering.layout(dy);
+  const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
+  const SlotId from = lowering.slot(dy);
+  lowering.add({from}, {lowering.define(dx, layout)},
+               [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
+                 check(average_pool_backward(p[0], dtype, of, p[1], stream), "pooling's slopes");
+               });
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,334 @@
+#include <memory>
+#include <numeric>
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels/product_step.h"
+#include "telar/device/cuda/loops/recurrent.h"
+
+// LSTM and GRU. The inputs' part of all steps is one product; each step is then a product with the recurrent weights and a loop of ours,
+// and so it is backward, where the weights' gradients are one product each over all steps. Operands are of x's type, sums and what is
+// carried from step to step in f32. Samples lie one behind the other, as in x, so that a step's rows are T rows apart: cuBLASLt reads and
+// writes them where they are. These are many small calls, which are dear when each is told to the stream alone, and cheap in a graph.
+//
+// Not cuDNN's: it wants the weights packed in one block of its own, and their gradients there, which would be copied out of and into the
+// arenas in every run, and the lengths on the host.
+
+namespace telar::cuda {
+
+namespace {
+
+/// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
+enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
+
+/// What forward keeps for backward: the opened gates, h before each step in x's type, and an LSTM's cells.
+enum Saved : size_t { kGates, kBefore, kCells };
+
+struct Layer {
+  bool lstm;
+  DType dtype;
+  int64_t inputs;
+  RecurrentExtents extents;
+
+  int64_t rows() const { return extents.samples * extents.steps; }
+  int64_t hidden() const { return extents.hidden; }
+  int64_t sums() const { return (lstm ? 4 : 3) * extents.hidden; }  ///< of a row, which its gates are made of
+  int64_t kept() const { return 4 * extents.hidden; }               ///< numbers of a row that backward reads
+  size_t size() const { return size_of(dtype); }
+  size_t bytes(int64_t numbers) const { return static_cast<size_t>(numbers) * size(); }
+};
+
+Layer layer_of(const Lowering& lowering, const Node& node) {
+  const Shape& x = lowering.shape(node.inputs[kX]);
+  return {node.op->name().starts_with("lstm"),
+          lowering.dtype(node.inputs[kX]),
+          x[2],
+          {x[0], x[1], lowering.shape(node.inputs[kWeightHh])[1]}};
+}
+
+SlotId f32_temporary(Lowering& lowering, int64_t numbers) {
+  return lowering.temporary(static_cast<size_t>(numbers) * sizeof(float));
+}
+
+SlotId slot_or_none(Lowering& lowering, ValueId value) {
+  return value == kNoValue ? -1 : lowering.plain_slot(value);
+}
+
+/// What a step reads and writes, counted through; what is absent (−1) has null for its pointer.
+class Operands {
+ public:
+  Operands(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes) {
+    for (const SlotId slot : reads) add(slot, reads_);
+    for (const SlotId slot : writes) add(slot, writes_);
+  }
+  const std::vector<SlotId>& reads() const { return reads_; }
+  const std::vector<SlotId>& writes() const { return writes_; }
+  template <typename T = std::byte>
+  T* get(const Pointers& p, size_t i) const {
+    return places_[i] < 0 ? nullptr : p.get<T>(static_cast<size_t>(places_[i]));
+  }
+
+ private:
+  void add(SlotId slot, std::vector<SlotId>& into) {
+    places_.push_back(slot < 0 ? -1 : static_cast<int>(reads_.size() + writes_.size()));
+    if (slot >= 0) into.push_back(slot);
+  }
+  std::vector<SlotId> reads_;
+  std::vector<SlotId> writes_;
+  std::vector<int> places_;
+};
+
+/// The largest power of two, no larger than kProductAlignment, of which all of these are multiples.
+size_t common_alignment(size_t a, size_t b) { return std::gcd(std::gcd(a, b), kProductAlignment); }
+
+/// The product of a step with the recurrent weights, of rows that lie T rows apart.
+struct StepProduct {
+  std::shared_ptr<Product> product;
+  size_t from;  ///< bytes from one step's operand to the next one's
+  size_t to;    ///< likewise of its result; 0: one place for all
+
+  ProductMemory memory(int64_t step, const std::byte* rows, const std::byte* weights, std::byte* result,
+                       std::byte* workspace) const {
+    const auto at = static_cast<size_t>(step);
+    return {rows + at * from, weights, result + at * to, nullptr, workspace};
+  }
+};
+
+/// [N, H] · W_hhᵀ: the state before a step to its sums, those of an LSTM added to what its gates hold, of a GRU apart.
+StepProduct forward_product(const Lowering& lowering, const Layer& of) {
+  const int64_t samples = of.extents.samples;
+  MatrixProduct product =
+      matrix_product({samples, of.hidden()}, false, {of.sums(), of.hidden()}, true, {samples, of.sums()});
+  product.right.gap = (of.extents.steps - 1) * of.hidden();
+  if (of.lstm) product.result.gap = (of.extents.steps - 1) * of.kept();
+  const size_t from = of.bytes(of.hidden());
+  const size_t to = of.lstm ? static_cast<size_t>(of.kept()) * sizeof(float) : 0;
+  const ProductOptions options{.operands = of.dtype,
+                               .result = DType::f32,
+                               .accumulate = of.lstm,
+                               .tf32 = lowering.tf32(),
+                               .alignment = common_alignment(from, to)};
+  return {std::make_shared<Product>(lowering.gpu(), product, options), from, to};
+}
+
+/// [N, sums] · W_hh: gradients of a step's sums to that of the state before it, of a GRU added to what is there.
+StepProduct backward_product(const Lowering& lowering, const Layer& of) {
+  const int64_t samples = of.extents.samples;
+  MatrixProduct product =
+      matrix_product({samples, of.sums()}, false, {of.sums(), of.hidden()}, false, {samples, of.hidden()});
+  product.right.gap = (of.extents.steps - 1) * of.sums();
+  const size_t from = of.bytes(of.sums());
+  const ProductOptions options{.operands = of.dtype,
+                               .result = DType::f32,
+                               .accumulate = !of.lstm,
+                               .tf32 = lowering.tf32(),
+                               .alignment = common_alignment(from, 0)};
+  return {std::make_shared<Product>(lowering.gpu(), product, options), from, 0};
+}
+
+/// x · W_ihᵀ of all steps, to where each row's gates will lie.
+void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, SlotId gates) {
+  MatrixProduct product =
+      matrix_product({of.rows(), of.inputs}, false, {of.sums(), of.inputs}, true, {of.rows(), of.sums()});
+  product.result.gap = of.kept() - of.sums();
+  const SlotId x = lowering.plain_slot(node.inputs[kX]);
+  const SlotId weights = lowering.plain_slot(node.inputs[kWeightIh]);
+  add_product(lowering, product, {.operands = of.dtype, .result = DType::f32}, {x, weights, gates});
+}
+
+/// The forward steps of a layer, all told to the stream together.
+struct ForwardSteps {
+  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32. Last: the cell's result, or a step's recurrent sums.
+  enum Operand : size_t {
+    kWeights,
+    kIh,
+    kHh,
+    kLimits,
+    kGatesOf,
+    kBeforeOf,
+    kY,
+    kHidden,
+    kCarried,
+    kLast,
+    kSpace
+  };
+
+  Layer of;
+  Operands operands;
+  StepProduct product;
+  cudaStream_t stream;
+
+  ProductMemory product_memory(const Pointers& p, int64_t step) const {
+    return product.memory(step, operands.get(p, kBeforeOf), operands.get(p, kWeights),
+                          operands.get(p, of.lstm ? kGatesOf : kLast), operands.get(p, kSpace));
+  }
+  void run(const Pointers& p) const {
+    const RecurrentForward layer{of.extents,
+                                 operands.get<const int32_t>(p, kLimits),
+                                 operands.get<const float>(p, kIh),
+                                 operands.get<const float>(p, kHh),
+                                 operands.get<float>(p, kGatesOf),
+                                 operands.get(p, kBeforeOf),
+                                 operands.get(p, kY),
+                                 operands.get(p, kHidden)};
+    auto* carried = operands.get<float>(p, kCarried);
+    auto* last = operands.get<float>(p, kLast);
+    for (int64_t t = 0; t < of.extents.steps; ++t) {
+      if (t > 0) product.product->run(product_memory(p, t));
+      check(of.lstm ? lstm_step(layer, carried, last, t, of.dtype, stream)
+                    : gru_step(layer, t > 0 ? last : nullptr, carried, t, of.dtype, stream),
+            "a step of a recurrent layer");
+    }
+  }
+};
+
+/// cell: the LSTM's; of a GRU no value.
+void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId workspace) {
+  const Layer of = layer_of(lowering, node);
+  const int64_t samples = of.extents.samples;
+  const SlotId gates = f32_temporary(lowering, of.rows() * of.kept());
+  add_inputs_product(lowering, node, of, gates);
+
+  const StepProduct product = forward_product(lowering, of);
+  const SlotId before = lowering.temporary(of.bytes(of.rows() * of.hidden()));
+  const SlotId carried = f32_temporary(lowering, (of.lstm ? of.rows() : samples) * of.hidden());
+  const SlotId last = of.lstm ? lowering.define_plain(cell) : f32_temporary(lowering, samples * of.sums());
+  std::vector<SlotId> reads;
+  for (const Input input : {kWeightHh, kBiasIh, kBiasHh, kLengths})
+    reads.push_back(slot_or_none(lowering, node.inputs[input]));
+  const Operands operands(
+      reads, {gates, before, lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1]),
+              carried, last, lowering.temporary(product.product->workspace())});
+  const ForwardSteps steps{of, operands, product, lowering.stream()};
+  lowering.add(
+      operands.reads(), operands.writes(), [steps](const Pointers& p) { steps.run(p); },
+      [steps](const Pointers& p) { steps.product.product->choose(steps.product_memory(p, 0)); });
+  lowering.attach(workspace, {gates, before, carried});
+}
+
+/// The backward steps of a layer.
+struct BackwardSteps {
+  /// Read: W_hh, lengths, what forward kept (Saved), and the gradients of y, hidden and cell. Written: those of the sums, of the recurrent
+  /// sums of a GRU (of an LSTM they are the same), of h and of c of a step.
+  enum Operand : size_t {
+    kWeights,
+    kLimits,
+    kGatesOf,
+    kBeforeOf,
+    kCarried,
+    kDy,
+    kDhidden,
+    kDcell,
+    kDsums,
+    kDrecurrent,
+    kDstate,
+    kDc,
+    kSpace
+  };
+
+  Layer of;
+  Operands operands;
+  StepProduct product;
+  cudaStream_t stream;
+
+  ProductMemory product_memory(const Pointers& p, int64_t step) const {
+    return product.memory(step, operands.get(p, of.lstm ? kDsums : kDrecurrent), operands.get(p, kWeights),
+                          operands.get(p, kDstate), operands.get(p, kSpace));
+  }
+  void run(const Pointers& p) const {
+    const RecurrentBackward layer{of.extents,
+                                  operands.get<const int32_t>(p, kLimits),
+                                  operands.get<const float>(p, kGatesOf),
+                                  operands.get(p, kDy),
+                                  operands.get(p, kDhidden),
+                                  operands.get<float>(p, kDstate),
+                                  operands.get(p, kDsums)};
+    for (int64_t t = of.extents.steps - 1; t >= 0; --t) {
+      check(of.lstm
+                ? lstm_step_backward(layer, operands.get<const float>(p, kCarried), operands.get(p, kDcell),
+                                     operands.get<float>(p, kDc), t, of.dtype, stream)
+                : gru_step_backward(layer, operands.get(p, kBeforeOf), operands.get(p, kDrecurrent), t,
+                                    of.dtype, stream),
+            "a step of a recurrent layer's gradient");
+      if (t > 0) product.product->run(product_memory(p, t));
+    }
+  }
+};
+
+/// Gradients of the sums that a layer's gates were made of, [N, T, sums]: of the inputs' part, and of the recurrent part.
+struct SumsGradients {
+  SlotId inputs;
+  SlotId recurrent;
+};
+
+SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Layer& of,
+                                 const std::vector<SlotId>& saved, const ValueId* gradients) {
+  const StepProduct product = backward_product(lowering, of);
+  const size_t sums = of.bytes(of.rows() * of.sums());
+  const int64_t state = of.extents.samples * of.hidden();
+  const SlotId dsums = lowering.temporary(sums);
+  const SlotId drecurrent = of.lstm ? -1 : lowering.temporary(sums);
+  const std::vector<SlotId> reads{slot_or_none(lowering, node.inputs[kWeightHh]),
+                                  slot_or_none(lowering, node.inputs[kLengths]),
+                                  saved[kGates],
+                                  saved[kBefore],
+                                  of.lstm ? saved[kCells] : -1,
+                                  slot_or_none(lowering, gradients[0]),
+                                  slot_or_none(lowering, gradients[1]),
+                                  of.lstm ? slot_or_none(lowering, gradients[2]) : -1};
+  const Operands operands(reads, {dsums, drecurrent, f32_temporary(lowering, state),
+                                  of.lstm ? f32_temporary(lowering, state) : -1,
+                                  lowering.temporary(product.product->workspace())});
+  const BackwardSteps steps{of, operands, product, lowering.stream()};
+  lowering.add(
+      operands.reads(), operands.writes(), [steps](const Pointers& p) { steps.run(p); },
+      [steps](const Pointers& p) { steps.product.product->choose(steps.product_memory(p, 0)); });
+  return {dsums, of.lstm ? dsums : drecurrent};
+}
+
+/// Gradients of weights and of their bias, where somebody reads them.
+void add_parameter_gradients(Lowering& lowering, const WeightedRows& rows, ValueId dw, ValueId db) {
+  if (!lowering.used(dw) && !lowering.used(db)) return;
+  const SlotId weights = lowering.define_plain(dw);
+  std::optional<SlotId> bias;
+  if (lowering.used(db)) bias = lowering.define_plain(db);
+  add_weights_gradient(lowering, rows, weights, bias);
+}
+
+void lower_backward(Lowering& lowering, const Node& node) {
+  const Layer of = layer_of(lowering, node);
+  const size_t states = of.lstm ? 2 : 1;
+  const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
+  const SlotId x = lowering.plain_slot(node.inputs[kX]);
+  const SumsGradients sums =
+      add_backward_steps(lowering, node, of, saved, &node.inputs[kInputs + 2 + states]);
+  const ValueId dx = node.outputs[0];
+  if (lowering.used(dx)) {
+    const SlotId weights = lowering.plain_slot(node.inputs[kWeightIh]);
+    add_product(
+        lowering,
+        matrix_product({of.rows(), of.sums()}, false, {of.sums(), of.inputs}, false, {of.rows(), of.inputs}),
+        {.operands = of.dtype, .result = of.dtype}, {sums.inputs, weights, lowering.define_plain(dx)});
+  }
+  add_parameter_gradients(lowering, {x, sums.inputs, of.dtype, of.rows(), of.inputs, of.sums()},
+                          node.outputs[1], node.outputs[3]);
+  add_parameter_gradients(lowering,
+                          {saved[kBefore], sums.recurrent, of.dtype, of.rows(), of.hidden(), of.sums()},
+                          node.outputs[2], node.outputs[4]);
+}
+
+}  // namespace
+
+void lower_lstm(Lowering& lowering, const Node& node) {
+  lower_forward(lowering, node, node.outputs[2], node.outputs[3]);
+}
+
+void lower_gru(Lowering& lowering, const Node& node) {
+  lower_forward(lowering, node, kNoValue, node.outputs[2]);
+}
+
+void lower_lstm_backward(Lowering& lowering, const Node& node) { lower_backward(lowering, node); }
+
+void lower_gru_backward(Lowering& lowering, const Node& node) { lower_backward(lowering, node); }
+
+}  // namespace telar::cuda

@@ -1,0 +1,21 @@
+#include "telar/device/cuda/kernels/kernel_table.h"
+
+namespace telar::cuda {
+
+namespace {
+
+/// Whether the two layouts of this shape are the same memory.
+bool lies_alike(const Shape& shape) { return shape.rank() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1; }
+
+}  // namespace
+
+/// Also reshape_like, whose second input is there for its shape.
+void lower_reshape(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const ValueId y = node.outputs[0];
+  const SlotId from = lies_alike(lowering.shape(x)) ? lowering.slot(x) : lowering.plain_slot(x);
+  const bool as_like = node.inputs.size() > 1 && lies_alike(lowering.shape(y));
+  lowering.define_alias(y, from, as_like ? lowering.layout(node.inputs[1]) : Layout::plain);
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,45 @@
+#include "telar/device/cuda/loops/softmax.h"
+
+#include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels/walks.h"
+
+namespace telar::cuda {
+
+namespace {
+
+Lines lines_of(const Lowering& lowering, const Node& node, ValueId value) {
+  const Shape& shape = lowering.shape(value);
+  const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+  return {shape.elements() / shape[axis], shape[axis], strides_of(shape, lowering.layout(value))[axis]};
+}
+
+}  // namespace
+
+void lower_softmax(Lowering& lowering, const Node& node) {
+  const ValueId x = node.inputs[0];
+  const SlotId from = lowering.slot(x);
+  const SlotId to = lowering.define_in_place(node.outputs[0], x);
+  lowering.add({from}, {to},
+               [lines = lines_of(lowering, node, x), dtype = lowering.dtype(x), stream = lowering.stream()](
+                   const Pointers& p) { check(softmax(p[0], p[1], dtype, lines, stream), "softmax"); });
+}
+
+void lower_softmax_backward(Lowering& lowering, const Node& node) {
+  const ValueId dy = node.inputs[0];
+  const ValueId y = node.inputs[1];
+  const ValueId dx = node.outputs[0];
+  const Layout layout = lowering.layout(y);
+  const SlotId gradient = lowering.slot(dy, layout);
+  const SlotId known = lowering.slot(y);
+  // Where dy had to be brought into the other layout, its own memory lies wrong.
+  const SlotId to =
+      lowering.layout(dy) == layout ? lowering.define_in_place(dx, dy) : lowering.define(dx, layout);
+  lowering.add({gradient, known}, {to},
+               [lines = lines_of(lowering, node, y), dtype = lowering.dtype(y),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(softmax_backward(p[0], p[1], p[2], dtype, lines, stream), "softmax's gradient");
+               });
+}
+
+}  // namespace telar::cuda

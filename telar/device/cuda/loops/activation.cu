@@ -1,0 +1,118 @@
+#include "telar/device/cuda/loops/activation.h"
+
+#include <cmath>
+
+#include "telar/device/cuda/loops/pack.h"
+#include "telar/device/cuda/loops/vectors.h"
+
+namespace telar::cuda {
+
+namespace {
+
+constexpr float kSqrtHalf = 0.70710678118654752F;
+constexpr float kInverseSqrt2Pi = 0.39894228040143268F;
+
+struct Relu {
+  TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // NaN stays one
+  TELAR_GPU float slope(float y) const { return y > 0 ? 1.0F : 0.0F; }
+};
+struct Gelu {
+  TELAR_GPU float operator()(float x) const { return 0.5F * x * (1 + erff(x * kSqrtHalf)); }
+  TELAR_GPU float slope(float x) const {
+    return 0.5F * (1 + erff(x * kSqrtHalf)) + x * kInverseSqrt2Pi * expf(-0.5F * x * x);
+  }
+};
+struct Sigmoid {
+  TELAR_GPU float operator()(float x) const { return 1 / (1 + expf(-x)); }
+  TELAR_GPU float slope(float y) const { return y * (1 - y); }
+};
+struct Tanh {
+  TELAR_GPU float operator()(float x) const { return tanhf(x); }
+  TELAR_GPU float slope(float y) const { return 1 - y * y; }
+};
+
+template <typename F>
+cudaError_t with_activation(Activation activation, const F& f) {
+  switch (activation) {
+    case Activation::relu: return f(Relu());
+    case Activation::gelu: return f(Gelu());
+    case Activation::sigmoid: return f(Sigmoid());
+    case Activation::tanh: return f(Tanh());
+  }
+  return cudaErrorInvalidValue;
+}
+
+struct Scale {
+  float factor;
+  TELAR_GPU float operator()(float x) const { return factor * x; }
+};
+
+template <typename T, typename F>
+struct Map {
+  F f;
+  const T* x;
+  T* y;
+
+  template <int W>
+  TELAR_GPU void at(int64_t i) const {
+    Values<W> values = load<W>(x + i);
+    for (float& value : values.of) value = f(value);
+    store(y + i, values);
+  }
+};
+
+template <typename T, typename F>
+struct MapBackward {
+  F f;
+  const T* dy;
+  const T* data;
+  T* dx;
+
+  template <int W>
+  TELAR_GPU void at(int64_t i) const {
+    Values<W> slopes = load<W>(dy + i);
+    const Values<W> known = load<W>(data + i);
+    for (int lane = 0; lane < W; ++lane) slopes.of[lane] *= f.slope(known.of[lane]);
+    store(dx + i, slopes);
+  }
+};
+
+template <typename T, typename F>
+cudaError_t map_typed(F f, const void* x, void* y, int64_t count, cudaStream_t stream) {
+  return for_each_wide<kWide<T>>(count, lies_for_packs(x) && lies_for_packs(y), stream,
+                                 Map<T, F>{f, static_cast<const T*>(x), static_cast<T*>(y)});
+}
+
+template <typename T, typename F>
+cudaError_t map_backward_typed(F f, const void* dy, const void* data, void* dx, int64_t count,
+                               cudaStream_t stream) {
+  return for_each_wide<kWide<T>>(
+      count, lies_for_packs(dy) && lies_for_packs(data) && lies_for_packs(dx), stream,
+      MapBackward<T, F>{f, static_cast<const T*>(dy), static_cast<const T*>(data), static_cast<T*>(dx)});
+}
+
+}  // namespace
+
+cudaError_t activate(Activation f, const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {
+  return with_type(dtype, [&](auto type) {
+    return with_activation(
+        f, [&](auto function) { return map_typed<decltype(type)>(function, x, y, count, stream); });
+  });
+}
+
+cudaError_t activate_backward(Activation f, const void* dy, const void* data, void* dx, DType dtype,
+                              int64_t count, cudaStream_t stream) {
+  return with_type(dtype, [&](auto type) {
+    return with_activation(f, [&](auto function) {
+      return map_backward_typed<decltype(type)>(function, dy, data, dx, count, stream);
+    });
+  });
+}
+
+cudaError_t scale_values(const void* x, float factor, void* y, DType dtype, int64_t count,
+                         cudaStream_t stream) {
+  return with_type(dtype,
+                   [&](auto type) { return map_typed<decltype(type)>(Scale{factor}, x, y, count, stream); });
+}
+
+}  // namespace telar::cuda

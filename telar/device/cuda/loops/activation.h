@@ -1,0 +1,26 @@
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstdint>
+
+#include "telar/core/dtype.h"
+
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
+// (cudaErrorInvalidValue).
+namespace telar::cuda {
+
+enum class Activation : uint8_t { relu, gelu, sigmoid, tanh };
+
+/// y[i] = f(x[i]); y may be x.
+cudaError_t activate(Activation f, const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream);
+
+/// dx[i] = dy[i] · f'(…), which is taken from data[i]: of gelu its input, of the others their output. dx may be dy.
+cudaError_t activate_backward(Activation f, const void* dy, const void* data, void* dx, DType dtype,
+                              int64_t count, cudaStream_t stream);
+
+/// y[i] = factor · x[i]; y may be x.
+cudaError_t scale_values(const void* x, float factor, void* y, DType dtype, int64_t count,
+                         cudaStream_t stream);
+
+}  // namespace telar::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstdint>
+
+#include "telar/core/dtype.h"
+#include "telar/device/cuda/loops/walk.h"
+
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
+// (cudaErrorInvalidValue).
+namespace telar::cuda {
+
+/// Pieces of `length` elements, one in each row of two arrays whose rows begin `from_pitch` and `to_pitch` elements apart.
+struct RowPieces {
+  int64_t rows = 1;
+  int64_t length = 1;
+  int64_t from_pitch = 1;
+  int64_t to_pitch = 1;
+};
+
+/// Copies element `from_begin` and those behind it of each row to `to_begin`.
+cudaError_t copy_pieces(const RowPieces& pieces, const void* from, int64_t from_begin, void* to,
+                        int64_t to_begin, DType dtype, cudaStream_t stream);
+
+/// y[i] = x[…] for every i of a walk over x.
+cudaError_t copy_walked(const void* x, void* y, DType dtype, const LongWalk<1>& walk, cudaStream_t stream);
+
+/// y[i] = value, f32.
+cudaError_t fill(float* y, int64_t count, float value, cudaStream_t stream);
+
+}  // namespace telar::cuda

@@ -1,0 +1,190 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "telar/core/dtype.h"
+
+// How loops of ours run on a GPU: what is computed for one index is a function object, and these tell a stream to call it for every
+// index. Included by the files in this folder alone. nvcc makes kernels of them. Another compiler makes plain loops over the host's
+// memory, which the tests run: so all but the launching itself is tested without a GPU.
+#ifdef __CUDACC__
+#include <cub/cub.cuh>
+/// Before each function of a function object, and in a lambda: [=] TELAR_GPU(int64_t i) { … }. (A lambda for a GPU must not stand in a
+/// generic lambda: nvcc's rule.)
+#define TELAR_GPU __device__
+#else
+#define TELAR_GPU
+#include <functional>
+namespace telar::test {
+void on_stream(cudaStream_t stream, std::function<void()> work);  // what stands for a stream there
+}
+#endif
+
+namespace telar::cuda {
+
+TELAR_GPU inline float to_float(float value) { return value; }
+TELAR_GPU inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+TELAR_GPU inline void store(float& place, float value) { place = value; }
+TELAR_GPU inline void store(__nv_bfloat16& place, float value) { place = __float2bfloat16(value); }
+
+/// Calls f(T()) with T the type of values of `dtype`: float or __nv_bfloat16. An error for another one. For the choice of a function
+/// template alone: [&](auto type) { return scale<decltype(type)>(…); }.
+template <typename F>
+cudaError_t with_type(DType dtype, const F& f) {
+  if (dtype == DType::f32) return f(float());
+  if (dtype == DType::bf16) return f(__nv_bfloat16());
+  return cudaErrorInvalidValue;
+}
+
+inline constexpr int kThreads = 256;  ///< of a block
+
+#ifdef __CUDACC__
+
+template <typename F>
+__global__ void each_index(int64_t count, F f) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) f(i);
+}
+
+/// A block, or a warp of it, for each result.
+template <int kLanes, typename T, typename Term, typename Combine, typename Finish>
+__global__ void each_reduction(int64_t results, int64_t length, T start, Term term, Combine combine,
+                               Finish finish) {
+  constexpr int kGroups = kThreads / kLanes;
+  const int group = static_cast<int>(threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kGroups; first < results;
+       first += static_cast<int64_t>(gridDim.x) * kGroups) {
+    const int64_t result = first + group;
+    T value = start;
+    if (result < results)
+      for (int64_t i = lane; i < length; i += kLanes) value = combine(value, term(result, i));
+    if constexpr (kLanes == 32) {
+      using Reduce = cub::WarpReduce<T>;
+      __shared__ typename Reduce::TempStorage storage[kGroups];
+      value = Reduce(storage[group]).Reduce(value, combine);
+    } else {
+      using Reduce = cub::BlockReduce<T, kThreads>;
+      __shared__ typename Reduce::TempStorage storage;
+      value = Reduce(storage).Reduce(value, combine);
+    }
+    if (lane == 0 && result < results) finish(result, value);
+    __syncthreads();
+  }
+}
+
+/// Columns of a block of each_column, at most: as many as threads of a warp, which read side by side.
+inline constexpr int kMostLanes = 32;
+
+/// A block for some neighbouring columns (`lanes`, a power of two) of a piece; its other threads share the rows.
+template <typename T, typename Term, typename Combine, typename Finish>
+__global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, Term term, Combine combine,
+                            Finish finish) {
+  __shared__ T values[kThreads];
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * lanes + thread % lanes;
+  const int64_t length = (rows + gridDim.y - 1) / gridDim.y;
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * length;
+  const int64_t last = first + length < rows ? first + length : rows;
+  T value = start;
+  if (column < columns) {
+#pragma unroll 4
+    for (int64_t row = first + thread / lanes; row < last; row += kThreads / lanes)
+      value = combine(value, term(row, column));
+  }
+  values[thread] = value;
+  __syncthreads();
+  for (int half = kThreads / 2; half >= lanes; half /= 2) {
+    if (thread < half) values[thread] = combine(values[thread], values[thread + half]);
+    __syncthreads();
+  }
+  if (thread < lanes && column < columns) finish(static_cast<int64_t>(blockIdx.y), column, values[thread]);
+}
+
+#endif
+
+/// f(i) for every i below `count`, in any order.
+template <typename F>
+cudaError_t for_each(int64_t count, cudaStream_t stream, F f) {
+  if (count <= 0) return cudaSuccess;
+#ifdef __CUDACC__
+  const int64_t blocks = std::min<int64_t>((count + kThreads - 1) / kThreads, 1 << 20);
+  each_index<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(count, f);
+  return cudaGetLastError();
+#else
+  test::on_stream(stream, [=] {
+    for (int64_t i = 0; i < count; ++i) f(i);
+  });
+  return cudaGetLastError();
+#endif
+}
+
+/// For every r below `results`: finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) with ∘ = combine, associative and
+/// commutative but for rounding. The order of the terms depends on `length` alone. T: a float, or a struct of some.
+template <typename T, typename Term, typename Combine, typename Finish>
+cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start, Term term, Combine combine,
+                   Finish finish) {
+  if (results <= 0) return cudaSuccess;
+#ifdef __CUDACC__
+  constexpr int64_t kMostBlocks = 1 << 20;
+  constexpr int64_t kShort = 512;  // a warp is enough
+  if (length <= kShort) {
+    const int64_t blocks = std::min<int64_t>((results + kThreads / 32 - 1) / (kThreads / 32), kMostBlocks);
+    each_reduction<32><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(results, length, start, term,
+                                                                               combine, finish);
+  } else {
+    each_reduction<kThreads><<<static_cast<unsigned>(std::min(results, kMostBlocks)), kThreads, 0, stream>>>(
+        results, length, start, term, combine, finish);
+  }
+  return cudaGetLastError();
+#else
+  test::on_stream(stream, [=] {
+    for (int64_t r = 0; r < results; ++r) {
+      T value = start;
+      for (int64_t i = 0; i < length; ++i) value = combine(value, term(r, i));
+      finish(r, value);
+    }
+  });
+  return cudaGetLastError();
+#endif
+}
+
+/// The columns of a matrix, whose rows are cut into `pieces` (at most 65535): finish(p, c, start ∘ term(r, c) ∘ …) over the rows r
+/// of piece p, in an order that depends on `rows`, `columns` and `pieces` alone. `start`, and T, as for reduce(); a piece may have no
+/// row. Threads that are neighbours take neighbouring columns, so a term reads well what lies row by row.
+template <typename T, typename Term, typename Combine, typename Finish>
+cudaError_t reduce_columns(int64_t rows, int64_t columns, int64_t pieces, cudaStream_t stream, T start,
+                           Term term, Combine combine, Finish finish) {
+  if (columns <= 0 || pieces <= 0) return cudaSuccess;
+#ifdef __CUDACC__
+  int lanes = 1;
+  while (lanes < kMostLanes && lanes < columns) lanes *= 2;
+  const dim3 blocks(static_cast<unsigned>((columns + lanes - 1) / lanes), static_cast<unsigned>(pieces));
+  each_column<<<blocks, kThreads, 0, stream>>>(rows, columns, lanes, start, term, combine, finish);
+  return cudaGetLastError();
+#else
+  test::on_stream(stream, [=] {
+    const int64_t length = (rows + pieces - 1) / pieces;
+    for (int64_t p = 0; p < pieces; ++p) {
+      for (int64_t c = 0; c < columns; ++c) {
+        T value = start;
+        for (int64_t r = p * length; r < std::min(rows, (p + 1) * length); ++r)
+          value = combine(value, term(r, c));
+        finish(p, c, value);
+      }
+    }
+  });
+  return cudaGetLastError();
+#endif
+}
+
+/// Sums, for reduce().
+struct Sum {
+  TELAR_GPU float operator()(float a, float b) const { return a + b; }
+};
+
+}  // namespace telar::cuda

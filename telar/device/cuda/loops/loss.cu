@@ -1,0 +1,148 @@
+#include "telar/device/cuda/loops/loss.h"
+
+#include <cmath>
+
+#include "telar/device/cuda/loops/exponentials.h"
+#include "telar/device/cuda/loops/reduce_pieces.h"
+#include "telar/device/cuda/loops/rows.h"
+#include "telar/device/cuda/loops/walk.h"
+
+namespace telar::cuda {
+
+namespace {
+
+/// Of a row of logits.
+struct Row {
+  Exponentials exponentials;
+  float sum;
+};
+
+struct CombineRows {
+  TELAR_GPU Row operator()(const Row& a, const Row& b) const {
+    return {CombineExponentials()(a.exponentials, b.exponentials), a.sum + b.sum};
+  }
+};
+
+/// Writes a row's log-probabilities, and its loss: by the one thread that sees the label's own.
+struct FinishRow {
+  Classes extents;
+  float smoothing;
+  const float* logits;
+  const int32_t* labels;
+  float* log_probabilities;
+  float* losses;
+
+  TELAR_GPU void operator()(int64_t row, int64_t i, const Row& whole) const {
+    const float shift = whole.exponentials.largest + logf(whole.exponentials.sum);
+    const int64_t at = row * extents.classes + i;
+    const float own = logits[at] - shift;
+    log_probabilities[at] = own;
+    const int64_t label = labels[row];
+    if (i == label) {
+      const float mean = whole.sum / static_cast<float>(extents.classes) - shift;
+      losses[row] = -(1 - smoothing) * own - (smoothing > 0 ? smoothing * mean : 0.0F);
+    } else if (i == 0 && (label < 0 || label >= extents.classes)) {
+      losses[row] = NAN;
+    }
+  }
+};
+
+struct SumInDouble {
+  TELAR_GPU double operator()(double a, double b) const { return a + b; }
+};
+
+/// y[0] = Σ x[i]: in double, a loss of many rows has no digit to lose.
+cudaError_t sum_rows(const float* x, int64_t rows, float* y, cudaStream_t stream) {
+  return reduce(
+      1, rows, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return static_cast<double>(x[i]); },
+      SumInDouble(), [=] TELAR_GPU(int64_t, double sum) { *y = static_cast<float>(sum); });
+}
+
+template <typename Index>
+cudaError_t backward_counted(const Classes& extents, float smoothing, const float* log_probabilities,
+                             const int32_t* labels, const float* dloss, float* dlogits, cudaStream_t stream) {
+  const auto classes = static_cast<Index>(extents.classes);
+  const float even = smoothing / static_cast<float>(extents.classes);
+  return for_each(extents.rows * extents.classes, stream, [=] TELAR_GPU(int64_t i) {
+    const Index row = static_cast<Index>(i) / classes;
+    const auto label = static_cast<int64_t>(labels[row]);
+    const bool own = i == static_cast<int64_t>(row * classes) + label;
+    const bool known = label >= 0 && label < static_cast<int64_t>(classes);
+    const float wanted = known ? even + (own ? 1 - smoothing : 0.0F) : NAN;
+    dlogits[i] = *dloss * (expf(log_probabilities[i]) - wanted);
+  });
+}
+
+/// (prediction − target)².
+struct SquaredErrors {
+  const float* prediction;
+  const float* target;
+  TELAR_GPU int64_t place(int64_t result) const { return result; }
+  TELAR_GPU float operator()(int64_t, int64_t i) const {
+    const float apart = prediction[i] - target[i];
+    return apart * apart;
+  }
+};
+
+struct StoreMean {
+  float* y;
+  float divisor;
+  TELAR_GPU void operator()(int64_t, float sum) const { *y = sum / divisor; }
+};
+
+}  // namespace
+
+cudaError_t cross_entropy(const Classes& extents, float smoothing, const float* logits, const int32_t* labels,
+                          float* loss, float* log_probabilities, float* losses, cudaStream_t stream) {
+  const int64_t classes = extents.classes;
+  const cudaError_t status = map_rows(
+      extents.rows, classes, false, stream, Row{kNoExponentials, 0},
+      [=] TELAR_GPU(int64_t row, int64_t i) {
+        const float value = logits[row * classes + i];
+        return Row{{value, 1}, value};
+      },
+      CombineRows(), FinishRow{extents, smoothing, logits, labels, log_probabilities, losses});
+  return status == cudaSuccess ? sum_rows(losses, extents.rows, loss, stream) : status;
+}
+
+cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, const float* log_probabilities,
+                                   const int32_t* labels, const float* dloss, float* dlogits,
+                                   cudaStream_t stream) {
+  return with_index(extents.rows * extents.classes, [&](auto index) {
+    return backward_counted<decltype(index)>(extents, smoothing, log_probabilities, labels, dloss, dlogits,
+                                             stream);
+  });
+}
+
+cudaError_t mean_squared_error(const Pieces& pieces, int64_t features, const float* prediction,
+                               const float* target, float* loss, float* between, cudaStream_t stream) {
+  return reduce_pieces(pieces, between, stream, 0.0F, SquaredErrors{prediction, target}, Sum(),
+                       StoreMean{loss, static_cast<float>(features)});
+}
+
+cudaError_t mean_squared_error_backward(int64_t count, int64_t features, const float* prediction,
+                                        const float* target, const float* dloss, float* dprediction,
+                                        cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) {
+    dprediction[i] = 2 * *dloss / static_cast<float>(features) * (prediction[i] - target[i]);
+  });
+}
+
+cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits, const int32_t* labels,
+                          float* correct, float* hits, cudaStream_t stream) {
+  const int64_t classes = extents.classes;
+  const cudaError_t status = reduce(
+      extents.rows, classes, stream, 0.0F,
+      [=] TELAR_GPU(int64_t row, int64_t i) {
+        const int64_t label = labels[row];
+        if (label < 0 || label >= classes) return static_cast<float>(classes);
+        const float own = logits[row * classes + label];
+        const float value = logits[row * classes + i];
+        return value > own || (value == own && i < label) ? 1.0F : 0.0F;
+      },
+      Sum(),
+      [=] TELAR_GPU(int64_t row, float better) { hits[row] = better < static_cast<float>(k) ? 1.0F : 0.0F; });
+  return status == cudaSuccess ? sum_rows(hits, extents.rows, correct, stream) : status;
+}
+
+}  // namespace telar::cuda

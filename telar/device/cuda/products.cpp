@@ -1,0 +1,148 @@
+#include "telar/device/cuda/products.h"
+
+#include <array>
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/device/cuda/check.h"
+
+namespace telar::cuda {
+
+namespace {
+
+/// What cuBLASLt may use beside the matrices: as much as its own documentation advises for Hopper.
+constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
+constexpr int kCandidates = 8;
+
+cudaDataType_t data_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+/// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are y's columns.
+uint32_t named(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::none && epilogue != Epilogue::relu; }
+
+/// Stands for an epilogue's vector while algorithms are looked for: an address as aligned as vectors are, and no more, from which cuBLASLt
+/// reads how they will be aligned.
+const void* vector_to_come() {
+  alignas(2 * kProductAlignment) static constexpr std::array<std::byte, 2 * kProductAlignment> kNothing{};
+  return &kNothing[kProductAlignment];
+}
+
+class Preference {
+ public:
+  explicit Preference(size_t alignment) {
+    check(cublasLtMatmulPreferenceCreate(&preference_), "preparing a search");
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    for (const auto of :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      set(of, static_cast<uint32_t>(alignment));
+  }
+  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+ private:
+  template <typename T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
+          "preparing a search");
+  }
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+}  // namespace
+
+ProductDescription::ProductDescription(const MatrixProduct& product, const ProductOptions& options,
+                                       Epilogue epilogue) {
+  const bool tf32 = options.tf32 && options.operands == DType::f32;
+  check(cublasLtMatmulDescCreate(&description_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
+        "describing a product");
+  set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t{product.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N});
+  set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t{product.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N});
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, named(epilogue));
+  if (has_vector(epilogue)) set_vector(vector_to_come());
+}
+
+template <typename T>
+void ProductDescription::set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof(value)),
+        "describing a product");
+}
+
+MatrixLayout::MatrixLayout(const ColumnMajor& matrix, int64_t batch, DType dtype) {
+  check(cublasLtMatrixLayoutCreate(&layout_, data_type(dtype), static_cast<uint64_t>(matrix.rows),
+                                   static_cast<uint64_t>(matrix.columns), matrix.rows + matrix.gap),
+        "describing a matrix");
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+    check(cublasLtMatrixLayoutSetAttribute(layout_, attribute, &value, sizeof(value)), "describing a matrix");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.rows * matrix.columns);
+}
+
+Product::Product(const Gpu& gpu, const MatrixProduct& product, const ProductOptions& options,
+                 EpilogueLoop loop)
+    : gpu_(gpu),
+      options_(options),
+      loop_(std::move(loop)),
+      fused_(product, options, options.epilogue),
+      left_(product.left, product.batch, options.operands),
+      right_(product.right, product.batch, options.operands),
+      result_(product.result, product.batch, options.result) {
+  find_candidates(fused_, false);
+  if (loop_) find_candidates(plain_.emplace(product, options, Epilogue::none), true);
+  if (candidates_.empty()) throw run_error("cuBLASLt has no algorithm for this product on {}", gpu_.name());
+}
+
+void Product::find_candidates(ProductDescription& description, bool loop) {
+  const Preference preference(options_.alignment);
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> proposals{};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      gpu_.products(), description.get(), left_.get(), right_.get(), result_.get(), result_.get(),
+      preference.get(), kCandidates, proposals.data(), &found);
+  // Nothing found is a status of its own. An epilogue that does not go with these types may be called invalid, too: the loop is left.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
+  if (status == CUBLAS_STATUS_INVALID_VALUE && loop_ && !loop) return;
+  check(status, "looking for an algorithm");
+  for (int i = 0; i < found; ++i) {
+    const auto& proposal = proposals[static_cast<size_t>(i)];
+    if (proposal.state == CUBLAS_STATUS_SUCCESS) candidates_.add({loop, proposal}, proposal.workspaceSize);
+  }
+}
+
+void Product::choose(const ProductMemory& memory) {
+  candidates_.choose(gpu_, "cuBLASLt", "a product", [&](const Candidate& candidate) {
+    return enqueue(candidate, memory) == CUBLAS_STATUS_SUCCESS;
+  });
+}
+
+void Product::run(const ProductMemory& memory) { check(enqueue(candidates_.chosen(), memory), "a product"); }
+
+cublasStatus_t Product::enqueue(const Candidate& candidate, const ProductMemory& memory) {
+  const float one = 1;
+  const float kept = options_.accumulate ? 1 : 0;
+  ProductDescription& description = candidate.loop ? *plain_ : fused_;
+  if (!candidate.loop && has_vector(options_.epilogue)) description.set_vector(memory.vector);
+  const cublasStatus_t status =
+      cublasLtMatmul(gpu_.products(), description.get(), &one, memory.b, left_.get(), memory.a, right_.get(),
+                     &kept, memory.y, result_.get(), memory.y, result_.get(), &candidate.algorithm.algo,
+                     memory.workspace, candidate.algorithm.workspaceSize, gpu_.stream());
+  if (status == CUBLAS_STATUS_SUCCESS && candidate.loop) check(loop_(memory), "what follows a product");
+  return status;
+}
+
+}  // namespace telar::cuda

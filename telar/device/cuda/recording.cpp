@@ -1,0 +1,36 @@
+#include "telar/device/cuda/recording.h"
+
+#include <utility>
+
+#include "telar/device/cuda/check.h"
+
+namespace telar::cuda {
+
+Recording::Recording(const Gpu& gpu, const std::function<void()>& enqueue) {
+  cudaGraph_t graph = nullptr;
+  // What other threads do with their GPUs does not matter here.
+  check(cudaStreamBeginCapture(gpu.stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(gpu.stream(), &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  check(cudaStreamEndCapture(gpu.stream(), &graph), "recording a step");
+  const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaGraphDestroy(graph);
+  check(status, "preparing a recorded step");
+}
+
+Recording::~Recording() {
+  if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+}
+
+Recording::Recording(Recording&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
+
+void Recording::play(const Gpu& gpu) const {
+  check(cudaGraphLaunch(executable_, gpu.stream()), "a recorded step");
+}
+
+}  // namespace telar::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+namespace telar {
+
+/// What one element-wise pass of an optimizer computes with, the same on every device. Formulas and sources: telar/graph/ops/update.h.
+/// The gradient sum is multiplied by `scale` (clip factor / samples) before anything else.
+
+struct SgdRule {
+  float learning_rate, scale, momentum, weight_decay;
+  bool nesterov, first;
+};
+
+struct AdamRule {
+  float learning_rate, scale, beta1, beta2, epsilon, weight_decay;
+  float correction1, correction2_root;  ///< 1 − beta1^t and √(1 − beta2^t)
+  bool decoupled;
+};
+
+struct RmspropRule {
+  float learning_rate, scale, alpha, epsilon, momentum, weight_decay;
+};
+
+struct AdagradRule {
+  float learning_rate;  ///< already lowered by lr_decay
+  float scale, epsilon, weight_decay;
+};
+
+struct RunningAverageRule {
+  float momentum, scale;
+};
+
+}  // namespace telar

@@ -1,0 +1,117 @@
+#include "telar/device/update_sections.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "telar/core/buffer.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+std::vector<std::string> state_slots(const Graph& update) {
+  std::set<std::string> slots;
+  for (const Value& value : update.values()) {
+    if (value.kind != ValueKind::buffer) continue;
+    const std::string slot = value.name.substr(0, value.name.find('/'));
+    if (slot != "gradient") slots.insert(slot);
+  }
+  return {slots.begin(), slots.end()};
+}
+
+namespace {
+
+float real(const Attributes& attributes, const char* name) {
+  return static_cast<float>(attributes.real(name));
+}
+
+UpdateSection section_of(const Graph& update, const Node& node, const ArenaLayout& arena,
+                         const std::vector<std::string>& slots) {
+  const ArenaLayout::Slot& place = arena.find(update.value(node.inputs[0]).name);
+  const size_t end = place.offset + align_up(place.layout.bytes);
+  UpdateSection section{place.offset,
+                        end,
+                        {end},
+                        std::string(node.op->name()),
+                        node.attributes,
+                        {},
+                        node.inputs.back() != kNoValue};
+  for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four are scalars
+    const std::string& name = update.value(node.inputs[i]).name;
+    const auto slot = std::find(slots.begin(), slots.end(), name.substr(0, name.find('/')));
+    section.states.push_back(static_cast<size_t>(slot - slots.begin()));
+  }
+  return section;
+}
+
+std::vector<UpdateSection> merged(std::vector<UpdateSection> sections) {
+  std::sort(sections.begin(), sections.end(),
+            [](const UpdateSection& a, const UpdateSection& b) { return a.begin < b.begin; });
+  std::vector<UpdateSection> merged;
+  for (UpdateSection& section : sections) {
+    if (!merged.empty() && merged.back().end == section.begin && merged.back().rule == section.rule &&
+        merged.back().attributes == section.attributes && merged.back().clipped == section.clipped) {
+      merged.back().end = section.end;
+      merged.back().parameters.push_back(section.end);
+    } else {
+      merged.push_back(std::move(section));
+    }
+  }
+  return merged;
+}
+
+AdamRule adam_rule(const Attributes& a, const UpdateScalars& scalars, float scale) {
+  const double t = scalars.step;
+  return {scalars.learning_rate,
+          scale,
+          real(a, "beta1"),
+          real(a, "beta2"),
+          real(a, "epsilon"),
+          real(a, "weight_decay"),
+          static_cast<float>(1.0 - std::pow(a.real("beta1"), t)),
+          static_cast<float>(std::sqrt(1.0 - std::pow(a.real("beta2"), t))),
+          a.flag("decoupled")};
+}
+
+}  // namespace
+
+UpdateSections sections_of(const Graph& update, const ArenaLayout& arena) {
+  const std::vector<std::string> slots = state_slots(update);
+  UpdateSections found;
+  for (const Node& node : update.nodes()) {
+    if (node.op->name() == "clip_factor") found.max_norm = node.attributes.real("max_norm");
+    if (node.op->name().ends_with("_update"))
+      found.sections.push_back(section_of(update, node, arena, slots));
+  }
+  found.sections = merged(std::move(found.sections));
+  return found;
+}
+
+float clip_factor_of(double max_norm, double sum_of_squares, float samples) {
+  if (max_norm <= 0) return 1.0F;
+  const double norm = std::sqrt(sum_of_squares) / samples;
+  return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+}
+
+UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, float scale) {
+  const Attributes& a = section.attributes;
+  if (section.rule == "sgd_update") {
+    return SgdRule{scalars.learning_rate, scale,
+                   real(a, "momentum"),   real(a, "weight_decay"),
+                   a.flag("nesterov"),    scalars.step <= 1.0F};
+  }
+  if (section.rule == "adam_update") return adam_rule(a, scalars, scale);
+  if (section.rule == "rmsprop_update") {
+    return RmspropRule{scalars.learning_rate, scale,
+                       real(a, "alpha"),      real(a, "epsilon"),
+                       real(a, "momentum"),   real(a, "weight_decay")};
+  }
+  if (section.rule == "adagrad_update") {
+    const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
+    return AdagradRule{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
+  }
+  if (section.rule == "running_average_update") return RunningAverageRule{real(a, "momentum"), scale};
+  throw run_error("devices have no rule for '{}'", section.rule);
+}
+
+}  // namespace telar

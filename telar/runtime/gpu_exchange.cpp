@@ -1,0 +1,31 @@
+#include "telar/runtime/gpu_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "telar/observe/process.h"
+
+namespace telar {
+
+std::string why_not_nccl(const std::vector<const Device*>& devices, Processes* processes) {
+  std::string mine;
+  bool gpus = true;
+  for (const Device* device : devices) {
+    gpus = gpus && !device->in_host_memory();
+    mine += fmt::format("{} of {}\n", device->memory_name(), host_name());
+  }
+  if (processes != nullptr) gpus = !processes->any(!gpus);
+  if (!gpus) return "not all replicas run on GPUs";
+  std::set<std::string> different;
+  for (const std::string& names : processes == nullptr ? std::vector{mine} : processes->gather(mine)) {
+    std::istringstream lines(names);
+    for (std::string line; std::getline(lines, line);)
+      if (!different.insert(line).second) return fmt::format("several replicas share {}", line);
+  }
+  return {};
+}
+
+}  // namespace telar

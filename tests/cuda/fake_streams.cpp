@@ -1,0 +1,218 @@
+// Stands for CUDA's streams, events and graphs.
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cuda/device_memory.h"
+#include "cuda/fakes.h"
+#include "cuda/streams.h"
+
+using Work = std::function<void()>;
+
+/// How often it was recorded, and how often that has been reached.
+struct Moments {
+  CUstream_st* stream = nullptr;
+  long recorded = 0;
+  long reached = 0;
+  std::chrono::steady_clock::time_point when;
+};
+/// What a stream waits for outlives the event, which may be destroyed as soon as it was told.
+struct CUevent_st {
+  std::shared_ptr<Moments> moments = std::make_shared<Moments>();
+};
+struct CUgraph_st {
+  std::vector<Work> work;
+};
+struct CUgraphExec_st {
+  std::vector<Work> work;
+};
+struct CUstream_st;
+
+namespace {
+
+/// Streams wait for each other, from any thread: of all that is here.
+std::recursive_mutex& lock() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+std::set<CUstream_st*>& streams() {
+  static std::set<CUstream_st*> all;
+  return all;
+}
+
+}  // namespace
+
+struct CUstream_st {
+  CUstream_st() { streams().insert(this); }
+  ~CUstream_st() { streams().erase(this); }
+  std::deque<Work> queue;
+  std::unique_ptr<CUgraph_st> captured;
+};
+
+namespace {
+
+/// Streams that this thread records.
+thread_local int recording = 0;
+
+bool take_one(CUstream_st* stream) {
+  if (stream->queue.empty()) return false;
+  const Work work = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  work();
+  return true;
+}
+
+/// Until the `count`-th recording is reached; nothing when it was never recorded.
+void reach(const Moments& event, long count) {
+  while (event.reached < count)
+    if (!take_one(event.stream)) std::abort();
+}
+
+}  // namespace
+
+namespace telar::test {
+
+void on_stream(cudaStream_t stream, std::function<void()> work) {
+  const std::lock_guard guard(lock());
+  if (stream == nullptr) std::abort();  // nothing may use the default stream, which waits for all others
+  Work opened = [work = std::move(work)] {
+    const OpenMemory open;
+    work();
+  };
+  if (stream->captured) {
+    stream->captured->work.push_back(std::move(opened));
+  } else {
+    stream->queue.push_back(std::move(opened));
+  }
+}
+
+void forbid_recording() {
+  if (recording > 0) std::abort();
+}
+
+void finish(cudaStream_t stream) {
+  const std::lock_guard guard(lock());
+  if (stream->captured) std::abort();  // CUDA forbids it, too
+  while (take_one(stream)) {
+  }
+}
+
+void finish_all() {
+  const std::lock_guard guard(lock());
+  for (CUstream_st* stream : streams())
+    if (!stream->captured) finish(stream);
+}
+
+}  // namespace telar::test
+
+using telar::test::fake;
+using telar::test::finish;
+using telar::test::on_stream;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+  const std::lock_guard guard(lock());
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard guard(lock());
+  finish(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  telar::test::forbid_recording();
+  const std::lock_guard guard(lock());
+  ++fake().waits;
+  finish(stream);
+  return fake().failure;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  const std::lock_guard guard(lock());
+  on_stream(stream, [moments = event->moments, count = event->moments->recorded] { reach(*moments, count); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const std::lock_guard guard(lock());
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard guard(lock());
+  event->moments->stream = stream;
+  ++event->moments->recorded;
+  on_stream(stream, [moments = event->moments] {
+    ++moments->reached;
+    moments->when = std::chrono::steady_clock::now();
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  telar::test::forbid_recording();
+  const std::lock_guard guard(lock());
+  // Who asks again and again is answered at last.
+  if (event->moments->reached < event->moments->recorded) take_one(event->moments->stream);
+  return telar::test::failed(event->moments->reached < event->moments->recorded ? cudaErrorNotReady
+                                                                                : fake().failure);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  telar::test::forbid_recording();
+  const std::lock_guard guard(lock());
+  reach(*event->moments, event->moments->recorded);
+  return fake().failure;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard guard(lock());
+  *milliseconds = std::chrono::duration<float, std::milli>(end->moments->when - begin->moments->when).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  const std::lock_guard guard(lock());
+  if (stream->captured) return cudaErrorStreamCaptureUnsupported;
+  stream->captured = std::make_unique<CUgraph_st>();
+  ++recording;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard guard(lock());
+  *graph = stream->captured.release();
+  if (*graph != nullptr) --recording;
+  return *graph == nullptr ? cudaErrorStreamCaptureUnmatched : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long /*flags*/) {
+  *executable = new CUgraphExec_st{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const std::lock_guard guard(lock());
+  ++fake().graphs;
+  for (const Work& work : executable->work) on_stream(stream, work);
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,200 @@
+// Training on what stands for GPUs, through the module as the program loads it: the same job on processors is what is right. Its memory
+// cannot be touched by the host's own code (device_memory.h), so these also show what stays on the GPU.
+#include "telar/runtime/session.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "support/make_session.h"
+#include "support/sentences.h"
+#include "telar/nn/layers.h"
+#include "telar/nn/zoo.h"
+
+namespace telar {
+namespace {
+
+using test::make_session;
+using test::relative_l2;
+using test::Samples;
+using test::SessionSetup;
+
+/// The program finds what stands for GPUs.
+class FakeModule : public testing::Environment {
+ public:
+  void SetUp() override { setenv("TELAR_MODULES", TELAR_FAKE_CUDA, 1); }
+};
+const auto* const kFakeModule = testing::AddGlobalTestEnvironment(new FakeModule);
+
+struct Network {
+  std::string name;
+  Model model;
+  Shape sample;
+  StepOptions options;
+  float learning_rate = 0.01F;
+};
+
+Network mlp() {
+  return {"mlp",
+          make_model("mlp", {{"hidden", std::vector<int64_t>{32, 16}}}, {1, 8, 8}, 10),
+          {1, 8, 8},
+          {.batch = 12, .optimizer = AdamOptions{}}};
+}
+Network convnet() {
+  return {"convnet",
+          make_model("convnet", {}, {1, 8, 8}, 10),
+          {1, 8, 8},
+          {.batch = 12, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}}};
+}
+/// Residual blocks with batch norm. At a usual rate such a network makes a rounding into a percent within few steps.
+Network residual() {
+  const Model model{"residual", {3, 8, 8}, DType::f32, [](ModelBuilder& m, ValueId x) {
+                      x = relu(m, batch_norm(m, "bn1", residual_convolution(m, "conv1", x, 8, 3, 1)));
+                      x = basic_block(m, "block1", max_pool(m, x, {}), 8, 1);
+                      x = basic_block(m, "block2", x, 16, 2);
+                      return linear(m, "fc", flatten(m, global_average_pool(m, x)), 10);
+                    }};
+  return {"residual", model, model.sample, {.batch = 6, .optimizer = SgdOptions{.momentum = 0.9}}, 1e-4F};
+}
+
+/// The mean losses of some steps.
+std::vector<float> losses(Session& session, const Network& network, int64_t steps) {
+  std::vector<float> all;
+  for (int64_t s = 1; s <= steps; ++s) {
+    const Samples samples(network.options.batch, network.sample, 10, static_cast<uint64_t>(s));
+    const StepResult result =
+        session.train(samples.view(), {.learning_rate = network.learning_rate, .step = s, .epoch = 0});
+    EXPECT_TRUE(result.finite);
+    all.push_back(static_cast<float>(result.metrics[0] / static_cast<double>(network.options.batch)));
+  }
+  return all;
+}
+
+void expect_follows_single(const Network& network, const SessionSetup& setup, int64_t steps) {
+  SCOPED_TRACE(network.name);
+  auto session = make_session(network.model, network.options, setup);
+  auto single = make_session(network.model, network.options, {});
+  const auto found = losses(*session, network, steps);
+  const auto right = losses(*single, network, steps);
+  for (size_t s = 0; s < right.size(); ++s) EXPECT_NEAR(found[s], right[s], 1e-3 * right[s]) << "step " << s;
+  for (const std::string& name : single->state_names())
+    EXPECT_LT(relative_l2(session->read_state(name), single->read_state(name)), 2e-2) << name;
+}
+
+TEST(GpuSession, OneGpuFollowsTheProcessor) {
+  expect_follows_single(mlp(), {.devices = {"cuda:0"}}, 20);
+  expect_follows_single(convnet(), {.devices = {"cuda:0"}}, 10);
+  expect_follows_single(residual(), {.devices = {"cuda:0"}}, 4);
+}
+
+SessionSetup mirrored(std::vector<std::string> devices) {
+  const auto replicas = static_cast<int>(devices.size());
+  // Synchronised statistics: else batch normalisation is not that of single.
+  return {.replicas = replicas,
+          .mirrored = true,
+          .devices = std::move(devices),
+          .strategy = {.bucket_bytes = 4096, .batch_norm = BatchNormMode::synchronised}};
+}
+
+TEST(GpuSession, ReplicasThatShareAGpuFollowSingle) {
+  expect_follows_single(mlp(), mirrored({"cuda:0", "cuda:0"}), 20);
+  expect_follows_single(residual(), mirrored({"cuda:0", "cuda:0"}), 4);
+}
+
+TEST(GpuSession, ReplicasOnTwoGpusFollowSingle) {
+  expect_follows_single(mlp(), mirrored({"cuda:0", "cuda:1", "cuda:1"}), 20);
+  SessionSetup through_the_host = mirrored({"cuda:0", "cuda:1"});
+  through_the_host.session.gpu_exchange = GpuExchange::host;
+  expect_follows_single(convnet(), through_the_host, 6);
+}
+
+TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
+  for (const auto& devices : {std::vector<std::string>{"cuda:0"}, {"cuda:0", "cuda:1"}}) {
+    SessionSetup setup = mirrored(devices);
+    setup.session.gpu_exchange = GpuExchange::nccl;
+    EXPECT_TRUE(make_session(mlp().model, mlp().options, setup)->exchanges_by_nccl());
+    expect_follows_single(mlp(), setup, 20);
+    expect_follows_single(residual(), setup, 4);
+  }
+  SessionSetup shared = mirrored({"cuda:0", "cuda:0"});
+  shared.session.gpu_exchange = GpuExchange::nccl;
+  test::expect_error([&] { make_session(mlp().model, mlp().options, shared); },
+                     {"NCCL", "several replicas share cuda:0"});
+}
+
+TEST(GpuSession, ProcessorsAndGpusTogetherFollowSingle) {
+  expect_follows_single(mlp(), mirrored({"cpu", "cuda:0"}), 20);
+  expect_follows_single(residual(), mirrored({"cuda:0", "cpu", "cpu"}), 4);
+}
+
+TEST(GpuSession, SharesByMeasuredSpeedGiveTheSameGradient) {
+  SessionSetup setup = mirrored({"cuda:0", "cpu"});
+  setup.session.measured_shares = true;
+  expect_follows_single(mlp(), setup, 20);
+  auto session = make_session(mlp().model, mlp().options, setup);
+  losses(*session, mlp(), 6);
+  ASSERT_TRUE(session->mixed_speed());
+  EXPECT_GT(session->mixed_speed()->gpus_alone, 0);
+}
+
+TEST(GpuSession, TheSameJobGivesTheSameBitsTwice) {
+  const Network network = convnet();
+  auto once = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  auto again = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  EXPECT_EQ(losses(*once, network, 5), losses(*again, network, 5));
+  for (const std::string& name : once->state_names())
+    EXPECT_EQ(once->read_state(name), again->read_state(name)) << name;
+}
+
+TEST(GpuSession, StateMovesBetweenProcessorsAndGpus) {
+  const Network network = convnet();
+  auto processor = make_session(network.model, network.options, {});
+  auto gpu = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  auto both = make_session(network.model, network.options, mirrored({"cuda:0", "cpu"}));
+  for (const std::string& name : processor->state_names()) {
+    std::vector<float> values(static_cast<size_t>(processor->state_shape(name).elements()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000) + 0.5F;
+    gpu->write_state(name, values);
+    EXPECT_EQ(gpu->read_state(name), values) << name;
+    both->write_state(name, gpu->read_state(name));
+    EXPECT_EQ(both->read_state(name), values) << name;
+  }
+}
+
+TEST(GpuSession, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
+  const Network network = mlp();
+  auto session = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  session->write_state("fc2.weight", std::vector<float>(16 * 32, 1e38F));
+  session->write_state("fc1.bias", std::vector<float>(32, 1e3F));
+  const Samples samples(12, {1, 8, 8}, 10);
+  const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+  const auto before = session->read_state("fc1.weight");
+  EXPECT_FALSE(session->train(samples.view(), inputs).finite);
+  EXPECT_EQ(session->read_state("fc1.weight"), before);
+  EXPECT_EQ(session->find_non_finite(samples.view(), inputs), "layer 'fc2' (linear)");
+  session->initialise();
+  EXPECT_TRUE(session->train(samples.view(), inputs).finite);
+}
+
+TEST(GpuSession, EvaluatesAndPredictsAsTheProcessor) {
+  const Network network = residual();
+  auto gpu = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  auto processor = make_session(network.model, network.options, {});
+  const Samples samples(6, network.sample, 10);
+  EXPECT_NEAR(gpu->evaluate(samples.view())[0], processor->evaluate(samples.view())[0], 1e-3);
+  EXPECT_LT(relative_l2(gpu->predict(samples.view()), processor->predict(samples.view())), 1e-4);
+}
+
+TEST(GpuSession, APipelineIsForProcessors) {
+  const Network network = mlp();
+  test::expect_error(
+      [&] {
+        make_session(network.model, network.options,
+                     {.replicas = 2, .pipeline = true, .devices = {"cuda:0", "cuda:0"}});
+      },
+      {"stages run on processors", "cuda:0"});
+}
+
+}  // namespace
+}  // namespace telar
