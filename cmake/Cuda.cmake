@@ -28,8 +28,8 @@ endif()
 file(GLOB_RECURSE TELAR_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
 list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")  # in telar-cuda-parts
 file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
-set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/dtype.cpp
-  telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
+set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/cache_folder.cpp
+  telar/core/dtype.cpp   telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
 
 # Code for each generation that has bf16, from Ampere on, and for those to come in the form that the driver compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

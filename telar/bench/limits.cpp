@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "telar/bench/result.h"
 #include "telar/bench/timing.h"
 #include "telar/core/buffer.h"
+#include "telar/core/cache_folder.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/io/atomic_file.h"
@@ -208,14 +208,6 @@ void keep_limits(const Limits& limits) {
   write_file(limits_file(), kept.dump(2) + "\n");
 }
 
-std::filesystem::path limits_file() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "telar/limits.json";
-  const char* home = std::getenv("HOME");
-  const std::filesystem::path base = home != nullptr && *home != '\0'
-                                         ? std::filesystem::path(home) / ".cache"
-                                         : std::filesystem::temp_directory_path();
-  return base / "telar/limits.json";
-}
+std::filesystem::path limits_file() { return cache_folder() / "limits.json"; }
 
 }  // namespace telar::bench

@@ -47,7 +47,7 @@ std::string busy_text(const Limits& limits);
 /// Keeps these as this machine's, with this build's libraries.
 void keep_limits(const Limits& limits);
 
-/// Where they are kept: $XDG_CACHE_HOME/telar/limits.json, or that of ~/.cache.
+/// Where they are kept: limits.json in cache_folder().
 std::filesystem::path limits_file();
 
 }  // namespace telar::bench

@@ -52,6 +52,7 @@ class Gpu : public testing::Test {
     write_text(folder_ / "mlp.yaml", kImages);
     write_text(folder_ / "conv.yaml", kConvolutions);
     write_text(folder_ / "endless.yaml", kEndless);
+    ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
     for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cuda/fakes.h"
+#include "cuda/forget_choices.h"
 #include "ops/run_graph.h"
 #include "support/sentences.h"
 #include "telar/graph/autodiff.h"
@@ -159,6 +160,7 @@ TEST_F(FakeCudaConvolution, MeasuresEightPlansAtMost) {
 TEST_F(FakeCudaConvolution, IsPlannedOnceForItsShape) {
   const auto plans = [](const std::vector<int64_t>& channels) {
     fake() = {};
+    test::forget_choices();
     GraphBuilder builder;
     const ValueId x = builder.input("x", {DType::f32, {2, 3, 6, 6}}, true);
     for (const int64_t o : channels) {

@@ -142,6 +142,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t /*handle*/) { return CUBLAS_STATUS_SUCCESS; }
+size_t cublasLtGetVersion() { return 130001; }
 const char* cublasLtGetStatusString(cublasStatus_t /*status*/) { return "cuBLASLt's words"; }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
@@ -255,6 +256,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
     results[i].state = i == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
   *found = 4;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// An algorithm is its number, and all else about it 0.
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, size_t bytes, size_t* /*written*/) {
+  const bool narrow = attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ||
+                      attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  if (bytes != (narrow ? sizeof(uint16_t) : sizeof(uint32_t))) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto number = attribute == CUBLASLT_ALGO_CONFIG_ID ? static_cast<uint32_t>(algorithm->data[0]) : 0;
+  std::memcpy(value, &number, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -81,6 +81,15 @@ void give(const std::vector<T>& values, int64_t requested, int64_t* count, void*
     static_cast<T*>(into)[i] = values[i];
 }
 
+/// Every engine has one setting: how much it uses beside its operands.
+void give_setting(const FakeEngine& engine, int64_t requested, int64_t* count, void* into) {
+  *count = 1;
+  if (requested < 1) return;
+  Described& given = of(static_cast<cudnnBackendDescriptor_t*>(into)[0]);
+  given.engine = &engine;
+  given.finalized = true;
+}
+
 void give_engines(const std::vector<const FakeEngine*>& engines, const Described* graph, int64_t requested,
                   int64_t* count, void* into) {
   *count = static_cast<int64_t>(engines.size());
@@ -97,6 +106,7 @@ void give_engines(const std::vector<const FakeEngine*>& engines, const Described
 
 extern "C" {
 
+size_t cudnnGetVersion() { return 91001; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
@@ -164,6 +174,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
                  values);
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     give_engines({from.engine}, nullptr, requested, count, values);
+  } else if (name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
+    give_setting(*from.engine, requested, count, values);
+  } else if (name == CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) {
+    give(std::vector{CUDNN_KNOB_TYPE_WORKSPACE}, requested, count, values);
+  } else if (name == CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) {
+    give(std::vector<int64_t>{static_cast<int64_t>(from.engine->workspace)}, requested, count, values);
+  } else if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+    give(std::vector<int64_t>{telar::test::number_of(*from.engine)}, requested, count, values);
   } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
     give(from.engine->numerical, requested, count, values);
   } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {

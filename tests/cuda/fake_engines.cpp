@@ -44,6 +44,12 @@ const FakeEngine& last_resort() {
 
 }  // namespace
 
+int64_t number_of(const FakeEngine& engine) {
+  int64_t number = 0;
+  for (const char letter : engine.name) number = (31 * number + letter) % 100'003;
+  return number;
+}
+
 bool has_engines(const FakeGraph& graph) {
   if (!fake().convolves || (graph.channels_last && !fake().channels_last)) return false;
   if (graph.fused) return fake().fuses;

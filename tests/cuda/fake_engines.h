@@ -18,6 +18,9 @@ struct FakeEngine {
   bool runs = true;
 };
 
+/// By which cuDNN knows it, whatever the graph.
+int64_t number_of(const FakeEngine& engine);
+
 /// What cuDNN's choice of engines depends on.
 struct FakeGraph {
   bool fused = false;  ///< more than one operation

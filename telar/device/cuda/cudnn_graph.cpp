@@ -1,5 +1,7 @@
 #include "telar/device/cuda/cudnn_graph.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -52,8 +54,24 @@ bool permits(const EngineRules& rules, const Descriptor& configuration) {
          std::all_of(behaviour.begin(), behaviour.end(), [](auto note) { return permits(note); });
 }
 
+/// An engine and its settings: "engine 34, 2=5, 13=0".
+std::string name_of(const Descriptor& configuration) {
+  const auto engine =
+      configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  std::string name =
+      fmt::format("engine {}", engine.at(0).values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1).at(0));
+  for (const Descriptor& knob :
+       configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                                 CUDNN_KNOB_TYPE_COUNTS)) {
+    const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 1).at(0);
+    name += fmt::format(", {}={}", static_cast<int>(type),
+                        knob.values<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 1).at(0));
+  }
+  return name;
+}
+
 /// What cuDNN proposes for a graph, the likeliest first.
-std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -184,22 +202,37 @@ void OperationGraph::add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor&
   add(std::move(operation));
 }
 
-Candidates<Plan> OperationGraph::plans(const EngineRules& rules) const {
-  Candidates<Plan> plans;
-  if (!possible_) return plans;
+std::vector<Descriptor> OperationGraph::configurations(const EngineRules& rules) const {
+  std::vector<Descriptor> found;
+  if (!possible_) return found;
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
-  if (graph.finalize() != CUDNN_STATUS_SUCCESS) return plans;
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (Descriptor& configuration : configurations(graph, mode)) {
-      if (plans.size() == kMostPlans) return plans;
-      if (!permits(rules, configuration)) continue;
-      std::optional<Plan> plan = Plan::make(handle_, std::move(configuration));
-      if (!plan || plan->workspace() > rules.most_workspace) continue;
-      const size_t workspace = plan->workspace();
-      plans.add(std::move(*plan), workspace);
-    }
+  if (graph.finalize() != CUDNN_STATUS_SUCCESS) return found;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (Descriptor& configuration : proposals(graph, mode))
+      if (permits(rules, configuration)) found.push_back(std::move(configuration));
+  return found;
+}
+
+Candidates<Plan> OperationGraph::plans(const std::string& what, const EngineRules& rules,
+                                       const Choices& choices) const {
+  Candidates<Plan> plans(what);
+  size_t most = kMostPlans;
+  std::vector<Descriptor> found = configurations(rules);
+  if (const auto known = choices.known(what)) {
+    // To make a plan may take cuDNN as long as to compile a kernel: that of the one that was chosen is enough.
+    const auto chosen = std::find_if(found.begin(), found.end(),
+                                     [&](const Descriptor& each) { return name_of(each) == *known; });
+    if (chosen != found.end()) most = 1;
+    std::rotate(found.begin(), chosen, found.end());
+  }
+  for (size_t i = 0; i < found.size() && plans.size() < most; ++i) {
+    std::string name = name_of(found[i]);
+    std::optional<Plan> plan = Plan::make(handle_, std::move(found[i]));
+    if (!plan || plan->workspace() > rules.most_workspace) continue;
+    const size_t workspace = plan->workspace();
+    plans.add(std::move(*plan), std::move(name), workspace);
   }
   return plans;
 }

@@ -34,6 +34,7 @@ constexpr cudnnBackendAttributeType_t attribute_type(cudnnNanPropagation_t) {
   return CUDNN_TYPE_NAN_PROPOGATION;
 }
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendKnobType_t) { return CUDNN_TYPE_KNOB_TYPE; }
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendNumericalNote_t) {
   return CUDNN_TYPE_NUMERICAL_NOTE;
 }
@@ -138,10 +139,14 @@ class OperationGraph {
   void add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor& x, const GraphTensor* b,
                      const GraphTensor& y);
 
-  /// At most 8 plans, the likeliest first; none when cuDNN has no engine for this graph that keeps the rules.
-  Candidates<Plan> plans(const EngineRules& rules) const;
+  /// At most 8 plans, the likeliest first, named by their engines and settings; none when cuDNN has no engine for this graph that keeps the rules.
+  /// Where one of them was chosen before for `what` (see Candidates), that one alone.
+  Candidates<Plan> plans(const std::string& what, const EngineRules& rules, const Choices& choices) const;
 
  private:
+  /// What cuDNN proposes that keeps the rules, the likeliest first.
+  std::vector<Descriptor> configurations(const EngineRules& rules) const;
+
   cudnnHandle_t handle_;
   std::map<int64_t, Descriptor> tensors_;
   std::vector<Descriptor> operations_;

@@ -18,13 +18,19 @@ namespace telar::cuda {
 std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
                               const std::function<bool(size_t candidate)>& enqueue);
 
-/// Algorithms that compute the same thing, the likeliest first, of which one is chosen by measuring and then kept alone.
+/// Algorithms that compute the same thing, the likeliest first, of which one is chosen and then kept alone: the one that was chosen on such a
+/// GPU before, or else the fastest.
 template <typename Algorithm>
 class Candidates {
  public:
-  /// `workspace`: bytes that it may use beside its operands.
-  void add(Algorithm algorithm, size_t workspace) {
+  /// `what` is computed: in words, all that the choice depends on, beginning with the library's name.
+  explicit Candidates(std::string what) : what_(std::move(what)) {}
+
+  const std::string& what() const { return what_; }
+  /// `name` tells it from the others; `workspace`: bytes that it may use beside its operands.
+  void add(Algorithm algorithm, std::string name, size_t workspace) {
     algorithms_.push_back(std::move(algorithm));
+    names_.push_back(std::move(name));
     workspace_ = std::max(workspace_, workspace);
   }
   bool empty() const { return algorithms_.empty(); }
@@ -32,20 +38,32 @@ class Candidates {
   /// Bytes that are enough for each.
   size_t workspace() const { return workspace_; }
 
-  /// Keeps the fastest; `enqueue` as above. Throws Error (run) when none can be run: "no algorithm of {library} can compute {what} on cuda:0".
-  void choose(const Gpu& gpu, const std::string& library, const std::string& what,
-              const std::function<bool(const Algorithm& algorithm)>& enqueue) {
-    const auto best =
-        fastest(gpu, algorithms_.size(), [&](size_t candidate) { return enqueue(algorithms_[candidate]); });
-    if (!best) throw run_error("no algorithm of {} can compute {} on {}", library, what, gpu.name());
-    std::swap(algorithms_.front(), algorithms_[*best]);
+  /// `enqueue` as above. Throws Error (run) when none can be run: "none of 8 algorithms can compute {what} on cuda:0".
+  void choose(Gpu& gpu, const std::function<bool(const Algorithm& algorithm)>& enqueue) {
+    size_t chosen = place_of(gpu.choices().known(what_));
+    if (chosen == size()) {
+      const auto best =
+          fastest(gpu, size(), [&](size_t candidate) { return enqueue(algorithms_[candidate]); });
+      if (!best) throw run_error("none of {} algorithms can compute {} on {}", size(), what_, gpu.name());
+      chosen = place_of(gpu.choices().keep(what_, names_[*best]));
+      if (chosen == size()) chosen = *best;
+    }
+    std::swap(algorithms_.front(), algorithms_[chosen]);
     algorithms_.erase(algorithms_.begin() + 1, algorithms_.end());
+    names_ = {names_[chosen]};
   }
   /// Of choose(); before it, the likeliest.
   const Algorithm& chosen() const { return algorithms_.front(); }
 
  private:
+  /// size() when there is none of this name.
+  size_t place_of(const std::optional<std::string>& name) const {
+    return name ? static_cast<size_t>(std::find(names_.begin(), names_.end(), *name) - names_.begin()) : size();
+  }
+
+  std::string what_;
   std::vector<Algorithm> algorithms_;
+  std::vector<std::string> names_;
   size_t workspace_ = 0;
 };
 

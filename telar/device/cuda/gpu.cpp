@@ -34,6 +34,9 @@ Gpu::Gpu(int number) : number_(number) {
     check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
     check(cudaStreamCreateWithFlags(&returns_, cudaStreamNonBlocking), "making a stream");
     check(cublasLtCreate(&products_), "starting");
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, number), "looking at the GPU");
+    choices_.emplace(choices_file(properties.name));
   } catch (...) {
     release();
     throw;

@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "telar/device/cuda/choices.h"
 
 namespace telar::cuda {
 
@@ -46,6 +49,8 @@ class Gpu {
   cublasLtHandle_t products() const { return products_; }
   /// Made when it is first asked for: cuDNN's own libraries take a while to load.
   cudnnHandle_t convolutions();
+  /// Of algorithms, on GPUs of this kind.
+  Choices& choices() { return *choices_; }
   /// What was described to cuDNN so far, in words: to plan a convolution takes long, and layers repeat.
   std::map<std::string, std::shared_ptr<Convolution>>& known_convolutions() { return known_convolutions_; }
 
@@ -58,6 +63,7 @@ class Gpu {
   cudaStream_t returns_ = nullptr;
   cublasLtHandle_t products_ = nullptr;
   cudnnHandle_t convolutions_ = nullptr;
+  std::optional<Choices> choices_;
   std::map<std::string, std::shared_ptr<Convolution>> known_convolutions_;
 };
 

@@ -1,5 +1,7 @@
 #include "telar/device/cuda/products.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -35,6 +37,41 @@ bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::none && epilog
 const void* vector_to_come() {
   alignas(2 * kProductAlignment) static constexpr std::array<std::byte, 2 * kProductAlignment> kNothing{};
   return &kNothing[kProductAlignment];
+}
+
+/// "128x64", and how it is taken.
+std::string words_of(const ColumnMajor& matrix) {
+  return fmt::format("{}x{}{}{}", matrix.rows, matrix.columns, matrix.transposed ? "T" : "",
+                     matrix.gap > 0 ? fmt::format(" with gaps of {}", matrix.gap) : "");
+}
+
+/// All that the choice of an algorithm depends on.
+std::string words_of(const MatrixProduct& product, const ProductOptions& options, bool loop) {
+  const auto epilogue = static_cast<int>(options.epilogue);
+  return fmt::format("cuBLASLt product: {} by {} times {}, {} to {}, epilogue {}{}{}{}, alignment {}",
+                     words_of(product.left), words_of(product.right), product.batch,
+                     name_of(options.operands), name_of(options.result), epilogue, loop ? " or loop" : "",
+                     options.accumulate ? ", accumulating" : "", options.tf32 ? ", TF32" : "",
+                     options.alignment);
+}
+
+/// The numbers that make up an algorithm, and whether a loop follows it.
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm, bool loop) {
+  std::string name = "algorithm";
+  for (const auto attribute :
+       {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+        CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING,
+        CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, CUBLASLT_ALGO_CONFIG_STAGES_ID,
+        CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}) {
+    const bool narrow = attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ||
+                        attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+    uint32_t value = 0;
+    check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value,
+                                               narrow ? sizeof(uint16_t) : sizeof(uint32_t), nullptr),
+          "asking about an algorithm");
+    name += fmt::format(" {}", value);
+  }
+  return name + (loop ? " and a loop" : "");
 }
 
 class Preference {
@@ -93,7 +130,7 @@ MatrixLayout::MatrixLayout(const ColumnMajor& matrix, int64_t batch, DType dtype
   set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.rows * matrix.columns);
 }
 
-Product::Product(const Gpu& gpu, const MatrixProduct& product, const ProductOptions& options,
+Product::Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options,
                  EpilogueLoop loop)
     : gpu_(gpu),
       options_(options),
@@ -101,10 +138,11 @@ Product::Product(const Gpu& gpu, const MatrixProduct& product, const ProductOpti
       fused_(product, options, options.epilogue),
       left_(product.left, product.batch, options.operands),
       right_(product.right, product.batch, options.operands),
-      result_(product.result, product.batch, options.result) {
+      result_(product.result, product.batch, options.result),
+      candidates_(words_of(product, options, static_cast<bool>(loop_))) {
   find_candidates(fused_, false);
   if (loop_) find_candidates(plain_.emplace(product, options, Epilogue::none), true);
-  if (candidates_.empty()) throw run_error("cuBLASLt has no algorithm for this product on {}", gpu_.name());
+  if (candidates_.empty()) throw run_error("{} has no algorithm on {}", candidates_.what(), gpu_.name());
 }
 
 void Product::find_candidates(ProductDescription& description, bool loop) {
@@ -120,14 +158,14 @@ void Product::find_candidates(ProductDescription& description, bool loop) {
   check(status, "looking for an algorithm");
   for (int i = 0; i < found; ++i) {
     const auto& proposal = proposals[static_cast<size_t>(i)];
-    if (proposal.state == CUBLAS_STATUS_SUCCESS) candidates_.add({loop, proposal}, proposal.workspaceSize);
+    if (proposal.state == CUBLAS_STATUS_SUCCESS)
+      candidates_.add({loop, proposal}, name_of(proposal.algo, loop), proposal.workspaceSize);
   }
 }
 
 void Product::choose(const ProductMemory& memory) {
-  candidates_.choose(gpu_, "cuBLASLt", "a product", [&](const Candidate& candidate) {
-    return enqueue(candidate, memory) == CUBLAS_STATUS_SUCCESS;
-  });
+  candidates_.choose(
+      gpu_, [&](const Candidate& candidate) { return enqueue(candidate, memory) == CUBLAS_STATUS_SUCCESS; });
 }
 
 void Product::run(const ProductMemory& memory) { check(enqueue(candidates_.chosen(), memory), "a product"); }

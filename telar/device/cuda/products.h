@@ -81,8 +81,7 @@ class Product {
  public:
   /// With a `loop`, the product without the epilogue and the loop after it is one more way to compute it: the only one where
   /// cuBLASLt has no algorithm with the epilogue. Throws Error (run) when there is no way.
-  Product(const Gpu& gpu, const MatrixProduct& product, const ProductOptions& options,
-          EpilogueLoop loop = {});
+  Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options, EpilogueLoop loop = {});
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
@@ -102,7 +101,7 @@ class Product {
   void find_candidates(ProductDescription& description, bool loop);
   cublasStatus_t enqueue(const Candidate& candidate, const ProductMemory& memory);
 
-  const Gpu& gpu_;
+  Gpu& gpu_;
   ProductOptions options_;
   EpilogueLoop loop_;
   ProductDescription fused_;

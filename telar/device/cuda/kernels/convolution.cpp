@@ -96,26 +96,35 @@ OperationGraph graph_of(cudnnHandle_t handle, const ConvolutionForm& form, const
   return graph;
 }
 
+std::string name_of(Direction direction) {
+  switch (direction) {
+    case Direction::forward: return "convolution";
+    case Direction::backward_data: return "convolution backward to data";
+    case Direction::backward_weights: break;
+  }
+  return "convolution backward to weights";
+}
+
 /// All that its plans depend on.
 std::string words_of(const ConvolutionForm& form, const Attributes& attributes, bool tf32) {
-  return fmt::format("{} x {} w {} y {} {} bias {} relu {} {} tf32 {}", static_cast<int>(form.direction),
-                     form.x.str(), form.w.str(), form.y.str(), name_of(form.layout), form.bias, form.relu,
-                     attributes.str(), tf32);
+  return fmt::format("cuDNN {}{}{}: x {} w {} y {} {} {}{}", name_of(form.direction),
+                     form.bias ? " with bias" : "", form.relu ? " and ReLU" : "", form.x.str(), form.w.str(),
+                     form.y.str(), cuda::name_of(form.layout), attributes.str(), tf32 ? " TF32" : "");
 }
 
 }  // namespace
 
-Convolution::Convolution(Gpu& gpu, const ConvolutionForm& form, const Attributes& attributes, bool tf32)
+Convolution::Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& form,
+                         const Attributes& attributes, bool tf32)
     : gpu_(gpu),
       handle_(gpu.convolutions()),
       form_(form),
       uids_(uids_of(form)),
-      plans_(graph_of(handle_, form, attributes).plans({form.y.dtype, tf32})) {}
+      plans_(graph_of(handle_, form, attributes).plans(what, {form.y.dtype, tf32}, gpu.choices())) {}
 
 void Convolution::choose(const Pointers& p) {
   if (chosen_) return;
-  plans_.choose(gpu_, "cuDNN", "this convolution",
-                [&](const Plan& plan) { return enqueue(plan, p) == CUDNN_STATUS_SUCCESS; });
+  plans_.choose(gpu_, [&](const Plan& plan) { return enqueue(plan, p) == CUDNN_STATUS_SUCCESS; });
   chosen_ = true;
 }
 
@@ -131,8 +140,9 @@ std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const No
                                               const std::vector<ConvolutionForm>& forms) {
   Gpu& gpu = lowering.gpu();
   for (const ConvolutionForm& form : forms) {
-    auto& known = gpu.known_convolutions()[words_of(form, node.attributes, lowering.tf32())];
-    if (!known) known = std::make_shared<Convolution>(gpu, form, node.attributes, lowering.tf32());
+    const std::string what = words_of(form, node.attributes, lowering.tf32());
+    auto& known = gpu.known_convolutions()[what];
+    if (!known) known = std::make_shared<Convolution>(gpu, what, form, node.attributes, lowering.tf32());
     if (known->possible()) return known;
   }
   const ConvolutionForm& form = forms.back();

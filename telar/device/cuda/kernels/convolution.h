@@ -25,8 +25,9 @@ struct ConvolutionForm {
 /// A convolution in one form, with cuDNN's plans for it; there may be none. Sums are in f32.
 class Convolution {
  public:
-  /// `attributes`: stride, padding and dilation. `tf32`: whether f32 operands may be rounded to TF32.
-  Convolution(Gpu& gpu, const ConvolutionForm& form, const Attributes& attributes, bool tf32);
+  /// `what`: all of it in words. `attributes`: stride, padding and dilation. `tf32`: whether f32 operands may be rounded to TF32.
+  Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& form, const Attributes& attributes,
+              bool tf32);
 
   const ConvolutionForm& form() const { return form_; }
   bool possible() const { return !plans_.empty(); }
@@ -39,7 +40,7 @@ class Convolution {
  private:
   cudnnStatus_t enqueue(const Plan& plan, const Pointers& p) const;
 
-  const Gpu& gpu_;
+  Gpu& gpu_;
   cudnnHandle_t handle_;
   ConvolutionForm form_;
   std::vector<int64_t> uids_;  ///< in the order of the pointers
