@@ -24,9 +24,7 @@ class CudaChoices : public testing::Test {
   fs::path file_ = folder_.path() / "deeper" / "choices.txt";
 };
 
-void append(const fs::path& file, const std::string& text) {
-  std::ofstream(file, std::ios::app) << text;
-}
+void append(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::app) << text; }
 
 TEST_F(CudaChoices, AreThoseOfTheNextStart) {
   cuda::Choices first(file_);
@@ -103,7 +101,8 @@ TEST_F(CudaChoices, ThatNoLongerExistAreMadeAnew) {
     if (!file.is_regular_file()) continue;
     std::ifstream lines(file.path());
     std::string changed;
-    for (std::string line; std::getline(lines, line);) changed += line.substr(0, line.find('\t')) + "\tnone\n";
+    for (std::string line; std::getline(lines, line);)
+      changed += line.substr(0, line.find('\t')) + "\tnone\n";
     std::ofstream(file.path()) << changed;
   }
   fake() = {};

@@ -263,8 +263,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void* value, size_t bytes, size_t* /*written*/) {
-  const bool narrow = attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ||
-                      attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  const bool narrow =
+      attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
   if (bytes != (narrow ? sizeof(uint16_t) : sizeof(uint32_t))) return CUBLAS_STATUS_INVALID_VALUE;
   const auto number = attribute == CUBLASLT_ALGO_CONFIG_ID ? static_cast<uint32_t>(algorithm->data[0]) : 0;
   std::memcpy(value, &number, bytes);

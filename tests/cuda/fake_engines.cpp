@@ -37,6 +37,15 @@ const std::vector<FakeEngine>& further_engines() {
   return all;
 }
 
+/// Of batch norms.
+const std::vector<FakeEngine>& norm_engines() {
+  static const std::vector<FakeEngine> all = {
+      {"norm by chance", {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+      {"norm", {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}, 2000},
+  };
+  return all;
+}
+
 const FakeEngine& last_resort() {
   static const FakeEngine engine{"last resort", {}, {}, 3000};
   return engine;
@@ -51,6 +60,7 @@ int64_t number_of(const FakeEngine& engine) {
 }
 
 bool has_engines(const FakeGraph& graph) {
+  if (graph.norm) return fake().norms && graph.bf16 && graph.channels_last;
   if (!fake().convolves || (graph.channels_last && !fake().channels_last)) return false;
   if (graph.fused) return fake().fuses;
   return !graph.mixed || graph.groups == 1;
@@ -58,6 +68,10 @@ bool has_engines(const FakeGraph& graph) {
 
 std::vector<const FakeEngine*> engines_for(const FakeGraph& graph, cudnnBackendHeurMode_t mode) {
   std::vector<const FakeEngine*> proposed;
+  if (graph.norm) {
+    for (const FakeEngine& engine : norm_engines()) proposed.push_back(&engine);
+    return proposed;
+  }
   if (mode == CUDNN_HEUR_MODE_FALLBACK && !graph.fused) proposed.push_back(&last_resort());
   if (mode != CUDNN_HEUR_MODE_A) return proposed;
   for (const FakeEngine& engine : engines())

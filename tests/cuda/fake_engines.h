@@ -26,6 +26,8 @@ struct FakeGraph {
   bool fused = false;  ///< more than one operation
   bool mixed = false;  ///< one that writes another type than it reads
   bool channels_last = false;
+  bool norm = false;  ///< a batch norm
+  bool bf16 = false;
   int64_t groups = 1;
 };
 

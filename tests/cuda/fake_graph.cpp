@@ -1,6 +1,9 @@
 #include "cuda/fake_graph.h"
 
 #include <cmath>
+#include <memory>
+
+#include "cuda/fake_norm.h"
 
 namespace telar::test {
 
@@ -85,6 +88,13 @@ cudnnPointwiseMode_t mode_of(const Described& pointwise) {
 }
 
 void compute_pointwise(const Described& operation, const Operands& operands) {
+  if (mode_of(operation) == CUDNN_POINTWISE_RELU_BWD) {
+    for_each_place(operands.tensors[operands.result].extents, [&](const Extents& at) {
+      const float dy = operands.tensors[0].load(at);
+      operands.tensors[operands.result].store(at, operands.tensors[1].load(at) > 0 ? dy : 0);
+    });
+    return;
+  }
   const bool adds = mode_of(operation) == CUDNN_POINTWISE_ADD;
   const bool keeps_nan = operation.described(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
                              .has(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION);
@@ -98,7 +108,7 @@ void compute_pointwise(const Described& operation, const Operands& operands) {
 
 /// The memory of a tensor that the pack names; between operations there is none yet.
 bool find_memory(FakeTensor& tensor, const Described& pack) {
-  if (!tensor.stored) return tensor.type == CUDNN_DATA_FLOAT;
+  if (!tensor.stored) return true;
   const auto uids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (size_t i = 0; i < uids.size(); ++i)
@@ -111,7 +121,17 @@ bool find_memory(FakeTensor& tensor, const Described& pack) {
 struct Work {
   Described operation;
   Operands operands;
+  std::vector<std::shared_ptr<float>> values = {};  ///< that were given, not where they are
 };
+
+/// Reads what is given by value.
+void take_values(Work& work) {
+  for (FakeTensor& tensor : work.operands.tensors) {
+    if (!tensor.by_value) continue;
+    work.values.push_back(std::make_shared<float>(*static_cast<const float*>(tensor.memory)));
+    tensor.memory = work.values.back().get();
+  }
+}
 
 void compute(std::vector<Work> works) {
   std::map<int64_t, std::vector<float>> between;
@@ -122,7 +142,9 @@ void compute(std::vector<Work> works) {
       memory.resize(static_cast<size_t>(tensor.elements()));
       tensor.memory = memory.data();
     }
-    if (is_pointwise(work.operation)) {
+    if (is_norm(work.operation)) {
+      compute_norm(work.operation, work.operands);
+    } else if (is_pointwise(work.operation)) {
       compute_pointwise(work.operation, work.operands);
     } else {
       compute_convolution(work.operation, work.operands);
@@ -133,6 +155,13 @@ void compute(std::vector<Work> works) {
 }  // namespace
 
 Operands operands_of(const Described& operation) {
+  if (is_norm(operation)) return norm_operands(operation);
+  if (is_pointwise(operation) && operation.has(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)) {
+    return {{FakeTensor(operation.described(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)),
+             FakeTensor(operation.described(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)),
+             FakeTensor(operation.described(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC))},
+            2};
+  }
   if (is_pointwise(operation)) {
     Operands operands{{FakeTensor(operation.described(CUDNN_ATTR_OPERATION_POINTWISE_XDESC))}, 1};
     if (operation.has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)) {
@@ -152,7 +181,10 @@ Operands operands_of(const Described& operation) {
 }
 
 bool is_right(const Described& operation) {
+  if (is_norm(operation)) return is_right_norm(operation);
   if (is_pointwise(operation)) {
+    if (operation.has(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC))
+      return mode_of(operation) == CUDNN_POINTWISE_RELU_BWD;
     const size_t operands = operands_of(operation).tensors.size();
     return mode_of(operation) == (operands == 3 ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD);
   }
@@ -187,6 +219,8 @@ FakeGraph nature_of(const Described& graph) {
   const auto& operations = operations_of(graph);
   nature.fused = operations.size() > 1;
   const Operands operands = operands_of(operations.front());
+  nature.norm = is_norm(operations.front());
+  nature.bf16 = operands.tensors[0].bf16();
   for (const FakeTensor& tensor : operands.tensors)
     nature.channels_last = nature.channels_last || tensor.channels_last();
   const auto type = operands.tensors[0].type;
@@ -207,9 +241,11 @@ cudnnStatus_t execute(const Described& plan, const Described& pack, cudaStream_t
     works.push_back({operation, operands_of(operation)});
     for (FakeTensor& tensor : works.back().operands.tensors)
       if (!find_memory(tensor, pack)) return CUDNN_STATUS_BAD_PARAM;
+    take_values(works.back());
   }
-  ++fake().convolutions;
-  fake().fused += static_cast<int>(works.size()) - 1;
+  const bool norm = is_norm(works.front().operation);
+  ++(norm ? fake().norms_computed : fake().convolutions);
+  if (!norm) fake().fused += static_cast<int>(works.size()) - 1;
   on_stream(stream, [=, bytes = plan.engine->workspace] {
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     compute(works);

@@ -55,7 +55,8 @@ struct FakeTensor {
       : uid(from.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID)),
         type(from.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)),
         alignment(from.one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)),
-        stored(!from.has(CUDNN_ATTR_TENSOR_IS_VIRTUAL)) {
+        stored(!from.has(CUDNN_ATTR_TENSOR_IS_VIRTUAL)),
+        by_value(from.has(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
     const auto dims = from.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
     const auto steps = from.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
     for (size_t i = 0; i < 4; ++i) {
@@ -78,6 +79,7 @@ struct FakeTensor {
   cudnnDataType_t type;
   int64_t alignment;
   bool stored;
+  bool by_value;  ///< its memory is the host's, and read when a plan is told to compute
   Extents extents{};
   Extents strides{};
   void* memory = nullptr;
@@ -93,7 +95,7 @@ Operands operands_of(const Described& operation);
 const std::vector<Described>& operations_of(const Described& graph);
 FakeGraph nature_of(const Described& graph);
 
-/// Whether an operation is described as cuDNN's documentation says; of those on each element, addition and ReLU are known.
+/// Whether an operation is described as cuDNN's documentation says; of those on each element, addition, ReLU and its gradient are known.
 bool is_right(const Described& operation);
 
 /// Tells the stream to compute a plan's graph in the memory that the pack names.

@@ -21,6 +21,7 @@ struct Fake {
   bool channels_last = true;          ///< whether cuDNN can compute with channels last
   bool convolves = true;              ///< whether it can compute anything
   bool fuses = true;                  ///< whether it can compute graphs of several operations
+  bool norms = true;                  ///< whether it can compute batch norms (of bf16, channels last)
   bool further_engines = false;       ///< whether it proposes many more
   int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
   bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
@@ -29,6 +30,7 @@ struct Fake {
   int waits = 0;                        ///< for a stream
   int products = 0;                     ///< that were computed
   int convolutions = 0;                 ///< likewise
+  int norms_computed = 0;               ///< batch norms likewise
   int fused = 0;                        ///< operations behind a convolution that were computed with it
   int descriptors = 0;                  ///< of cuDNN's graphs, there are now
   int graphs = 0;                       ///< launched

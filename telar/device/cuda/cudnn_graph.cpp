@@ -60,9 +60,8 @@ std::string name_of(const Descriptor& configuration) {
       configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
   std::string name =
       fmt::format("engine {}", engine.at(0).values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1).at(0));
-  for (const Descriptor& knob :
-       configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-                                 CUDNN_KNOB_TYPE_COUNTS)) {
+  for (const Descriptor& knob : configuration.descriptors(
+           CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 1).at(0);
     name += fmt::format(", {}={}", static_cast<int>(type),
                         knob.values<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 1).at(0));
@@ -79,6 +78,20 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
   const int64_t count = heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
   return heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                 static_cast<size_t>(count));
+}
+
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode) {
+  Descriptor pointwise(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  if (mode == CUDNN_POINTWISE_RELU_FWD || mode == CUDNN_POINTWISE_RELU_BWD) {
+    // Without it a NaN becomes 0, and nobody sees it.
+    pointwise.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
+  }
+  check(pointwise.finalize(), "describing an operation on each element");
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
+  return operation;
 }
 
 }  // namespace
@@ -175,6 +188,7 @@ const Descriptor& OperationGraph::describe(const GraphTensor& tensor) {
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.uid);
   descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
   if (!tensor.stored) descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+  if (tensor.by_value) descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   check(descriptor.finalize(), "describing a tensor");
   return tensors_.emplace(tensor.uid, std::move(descriptor)).first->second;
 }
@@ -186,19 +200,18 @@ void OperationGraph::add(Descriptor operation) {
 
 void OperationGraph::add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor& x, const GraphTensor* b,
                                    const GraphTensor& y) {
-  Descriptor pointwise(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  pointwise.set(CUDNN_ATTR_POINTWISE_MODE, mode);
-  pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  if (mode == CUDNN_POINTWISE_RELU_FWD) {
-    // Without it a NaN becomes 0, and nobody sees it.
-    pointwise.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
-  }
-  check(pointwise.finalize(), "describing an operation on each element");
-  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
+  Descriptor operation = pointwise_operation(mode);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, describe(x));
   if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, describe(*b));
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, describe(y));
+  add(std::move(operation));
+}
+
+void OperationGraph::add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx) {
+  Descriptor operation = pointwise_operation(CUDNN_POINTWISE_RELU_BWD);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, describe(dy));
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, describe(y));
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, describe(dx));
   add(std::move(operation));
 }
 

@@ -33,6 +33,10 @@ constexpr cudnnBackendAttributeType_t attribute_type(cudnnPointwiseMode_t) {
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnNanPropagation_t) {
   return CUDNN_TYPE_NAN_PROPOGATION;
 }
+constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendNormMode_t) { return CUDNN_TYPE_NORM_MODE; }
+constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendNormFwdPhase_t) {
+  return CUDNN_TYPE_NORM_FWD_PHASE;
+}
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendKnobType_t) { return CUDNN_TYPE_KNOB_TYPE; }
 constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendNumericalNote_t) {
@@ -95,7 +99,8 @@ struct GraphTensor {
   int64_t uid = 0;  ///< names it in its graph, and its memory when a plan is executed
   TensorType type;
   Layout layout = Layout::plain;
-  bool stored = true;  ///< false: it goes from one operation to the next and lies nowhere
+  bool stored = true;     ///< false: it goes from one operation to the next and lies nowhere
+  bool by_value = false;  ///< its one element is read from the host's memory when a plan is told to compute
 };
 
 /// What an engine must not do. None may round by Winograd's or Fourier's transforms, sum in less than f32, or sum in another order
@@ -138,6 +143,8 @@ class OperationGraph {
   /// y = mode(x), or, with b, mode(x, b); in f32. An axis of b may have one element for all of x's.
   void add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor& x, const GraphTensor* b,
                      const GraphTensor& y);
+  /// dx = dy where y > 0, else 0.
+  void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
   /// At most 8 plans, the likeliest first, named by their engines and settings; none when cuDNN has no engine for this graph that keeps the rules.
   /// Where one of them was chosen before for `what` (see Candidates), that one alone.

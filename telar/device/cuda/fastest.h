@@ -33,6 +33,13 @@ class Candidates {
     names_.push_back(std::move(name));
     workspace_ = std::max(workspace_, workspace);
   }
+  /// The same, each of another type that is made of this one.
+  template <typename Other>
+  Candidates<Other> as() && {
+    Candidates<Other> others(what_);
+    for (size_t i = 0; i < size(); ++i) others.add(Other(std::move(algorithms_[i])), names_[i], workspace_);
+    return others;
+  }
   bool empty() const { return algorithms_.empty(); }
   size_t size() const { return algorithms_.size(); }
   /// Bytes that are enough for each.
@@ -58,7 +65,8 @@ class Candidates {
  private:
   /// size() when there is none of this name.
   size_t place_of(const std::optional<std::string>& name) const {
-    return name ? static_cast<size_t>(std::find(names_.begin(), names_.end(), *name) - names_.begin()) : size();
+    return name ? static_cast<size_t>(std::find(names_.begin(), names_.end(), *name) - names_.begin())
+                : size();
   }
 
   std::string what_;

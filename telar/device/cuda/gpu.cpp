@@ -49,6 +49,7 @@ void Gpu::release() {
   // Nothing can be done about what fails here; work that is under way is waited for by the stream's end.
   use_at_last();
   known_convolutions_.clear();
+  known_batch_norms_.clear();
   if (convolutions_ != nullptr) cudnnDestroy(convolutions_);
   if (products_ != nullptr) cublasLtDestroy(products_);
   if (returns_ != nullptr) cudaStreamDestroy(returns_);

@@ -14,6 +14,7 @@
 
 namespace telar::cuda {
 
+class BatchNormPlans;
 class Convolution;
 
 /// Why there is no GPU for CUDA, or how many there are.
@@ -51,8 +52,9 @@ class Gpu {
   cudnnHandle_t convolutions();
   /// Of algorithms, on GPUs of this kind.
   Choices& choices() { return *choices_; }
-  /// What was described to cuDNN so far, in words: to plan a convolution takes long, and layers repeat.
+  /// What was described to cuDNN so far, in words: to plan it takes long, and layers repeat.
   std::map<std::string, std::shared_ptr<Convolution>>& known_convolutions() { return known_convolutions_; }
+  std::map<std::string, std::shared_ptr<BatchNormPlans>>& known_batch_norms() { return known_batch_norms_; }
 
  private:
   void release();
@@ -65,6 +67,7 @@ class Gpu {
   cudnnHandle_t convolutions_ = nullptr;
   std::optional<Choices> choices_;
   std::map<std::string, std::shared_ptr<Convolution>> known_convolutions_;
+  std::map<std::string, std::shared_ptr<BatchNormPlans>> known_batch_norms_;
 };
 
 /// Memory of the GPU that is in use, aligned to kMemoryAlignment, zeroed on its stream.

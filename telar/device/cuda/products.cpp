@@ -130,8 +130,7 @@ MatrixLayout::MatrixLayout(const ColumnMajor& matrix, int64_t batch, DType dtype
   set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.rows * matrix.columns);
 }
 
-Product::Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options,
-                 EpilogueLoop loop)
+Product::Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options, EpilogueLoop loop)
     : gpu_(gpu),
       options_(options),
       loop_(std::move(loop)),

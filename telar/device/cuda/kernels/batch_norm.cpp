@@ -1,8 +1,7 @@
-// cuDNN's batch norm keeps no variance of its own that running averages could take, and fuses a ReLU for some types and layouts alone:
-// hence loops of ours.
 #include "telar/device/cuda/loops/batch_norm.h"
 
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/batch_norm_plans.h"
 #include "telar/device/cuda/kernels/channels_of.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
 
@@ -28,11 +27,33 @@ struct Kept {
       : mean(memory), inverse(memory + of.channels), shift(memory + 2 * of.channels) {}
 };
 
+/// Adds a step that one of these ways computes; the workspace is the last of `writes`.
+void add_step(Lowering& lowering, const std::shared_ptr<BatchNormPlans>& plans,
+              const std::vector<SlotId>& reads, std::vector<SlotId> writes,
+              const std::function<BatchNormMemory(const Pointers&)>& memory,
+              const std::function<BatchNormPlans::Loops(const Pointers&)>& loops) {
+  if (!plans) {
+    lowering.add(reads, writes, [=](const Pointers& p) { loops(p).all(); });
+    return;
+  }
+  writes.push_back(lowering.temporary(plans->workspace()));
+  const auto whole = [memory, last = reads.size() + writes.size() - 1](const Pointers& p) {
+    BatchNormMemory found = memory(p);
+    found.workspace = p[last];
+    return found;
+  };
+  lowering.add(
+      reads, writes, [=](const Pointers& p) { plans->run(whole(p), loops(p)); },
+      [=](const Pointers& p) { plans->choose(whole(p), loops(p)); });
+}
+
 }  // namespace
 
 void lower_batch_norm(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Channels of = channels_of(lowering, x);
+  const bool relu = has_relu(node);
+  const float epsilon = epsilon_of(node);
   const std::vector<SlotId> reads{lowering.slot(x), lowering.plain_slot(node.inputs[1]),
                                   lowering.plain_slot(node.inputs[2])};
   const SlotId kept = lowering.temporary(static_cast<size_t>(3 * of.channels) * sizeof(float));
@@ -40,47 +61,75 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
   const std::vector<SlotId> writes{lowering.define(node.outputs[0], lowering.layout(x)),
                                    lowering.define_plain(node.outputs[1]),
                                    lowering.define_plain(node.outputs[2]), kept, pieces_for(lowering, of)};
-  lowering.add(
-      reads, writes,
-      [of, epsilon = epsilon_of(node), relu = has_relu(node), dtype = lowering.dtype(x),
-       stream = lowering.stream()](const Pointers& p) {
-        const auto* scale = p.get<const float>(1);
-        const auto* shift = p.get<const float>(2);
-        const Kept known(p.get<float>(6), of);
-        check(batch_statistics(p[0], dtype, of, epsilon, shift, p.get<float>(7),
-                               {p.get<float>(4), p.get<float>(5), known.mean, known.inverse, known.shift},
-                               stream),
-              "a batch norm's statistics");
-        check(normalise(p[0], dtype, of, {known.mean, known.inverse, scale, shift}, relu, p[3], stream),
-              "a batch norm");
-      });
+  const auto memory = [of](const Pointers& p) {
+    const Kept known(p.get<float>(6), of);
+    return BatchNormMemory{
+        .x = p[0], .scale = p[1], .shift = p[2], .mean = known.mean, .inverse = known.inverse, .y = p[3]};
+  };
+  const auto loops = [of, epsilon, relu, dtype = lowering.dtype(x),
+                      stream = lowering.stream()](const Pointers& p) {
+    const auto* scale = p.get<const float>(1);
+    const auto* shift = p.get<const float>(2);
+    const Kept known(p.get<float>(6), of);
+    const BatchStatisticsMemory to{p.get<float>(4), p.get<float>(5), known.mean, known.inverse, known.shift};
+    return BatchNormPlans::Loops{
+        [=] {
+          check(batch_statistics(p[0], dtype, of, epsilon, shift, p.get<float>(7), to, stream),
+                "a batch norm's statistics");
+          check(normalise(p[0], dtype, of, {known.mean, known.inverse, scale, shift}, relu, p[3], stream),
+                "a batch norm");
+        },
+        [=] { check(statistics_of_kept(of, epsilon, shift, to, stream), "a batch norm's statistics"); }};
+  };
+  add_step(lowering,
+           find_batch_norm_plans(lowering, x, {.x = lowering.type(x), .epsilon = epsilon, .relu = relu}),
+           reads, writes, memory, loops);
 }
 
 void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
   const Channels of = channels_of(lowering, x);
+  const bool relu = has_relu(node);
+  const auto plans =
+      find_batch_norm_plans(lowering, x, {.x = lowering.type(x), .relu = relu, .backward = true});
   const SlotId gradient = lowering.slot(dy, lowering.layout(x));
   const std::vector<SlotId> reads{lowering.slot(x), gradient, lowering.plain_slot(node.inputs[2]),
                                   lowering.attached(node.inputs[3])[0]};
-  const SlotId dx = gradient == lowering.slot(dy) ? lowering.define_in_place(node.outputs[0], dy)
-                                                  : lowering.define(node.outputs[0], lowering.layout(x));
+  const bool in_place = !plans && gradient == lowering.slot(dy);
+  const SlotId dx = in_place ? lowering.define_in_place(node.outputs[0], dy)
+                             : lowering.define(node.outputs[0], lowering.layout(x));
   const std::vector<SlotId> writes{dx, lowering.define_plain(node.outputs[1]),
                                    lowering.define_plain(node.outputs[2]), pieces_for(lowering, of)};
-  lowering.add(
-      reads, writes,
-      [of, relu = has_relu(node), dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
-        const Kept known(p.get<float>(3), of);
-        const Normalisation by{known.mean, known.inverse, p.get<const float>(2), known.shift};
-        auto* dscale = p.get<float>(5);
-        auto* dshift = p.get<float>(6);
-        const float factor = 1.0F / static_cast<float>(of.length());
-        check(batch_norm_sums(p[0], p[1], dtype, of, by, relu, p.get<float>(7), {dscale, dshift, nullptr},
-                              stream),
-              "a batch norm's gradients");
-        check(batch_norm_slopes(p[0], p[1], dtype, of, by, relu, dscale, dshift, factor, p[4], stream),
-              "a batch norm's slopes");
-      });
+  const auto memory = [of](const Pointers& p) {
+    const Kept known(p.get<float>(3), of);
+    return BatchNormMemory{.x = p[0],
+                           .scale = p[2],
+                           .shift = known.shift,
+                           .mean = known.mean,
+                           .inverse = known.inverse,
+                           .dy = p[1],
+                           .dx = p[4],
+                           .scale_gradient = p[5],
+                           .shift_gradient = p[6]};
+  };
+  const auto loops = [of, relu, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
+    const Kept known(p.get<float>(3), of);
+    const Normalisation by{known.mean, known.inverse, p.get<const float>(2), known.shift};
+    const float factor = 1.0F / static_cast<float>(of.length());
+    return BatchNormPlans::Loops{
+        [=] {
+          auto* dscale = p.get<float>(5);
+          auto* dshift = p.get<float>(6);
+          check(batch_norm_sums(p[0], p[1], dtype, of, by, relu, p.get<float>(7), {dscale, dshift, nullptr},
+                                stream),
+                "a batch norm's gradients");
+          check(batch_norm_slopes(p[0], p[1], dtype, of, by, relu, dscale, dshift, factor, p[4], stream),
+                "a batch norm's slopes");
+        },
+        {}};
+  };
+  add_step(lowering, plans, reads, writes, memory, loops);
 }
 
 void lower_batch_norm_inference(Lowering& lowering, const Node& node) {

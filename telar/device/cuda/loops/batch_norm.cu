@@ -280,6 +280,19 @@ cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, flo
   });
 }
 
+cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* shift,
+                               const BatchStatisticsMemory& to, cudaStream_t stream) {
+  const auto count = static_cast<float>(of.length());
+  const float unbiased = count > 1 ? count / (count - 1) : 1.0F;
+  return for_each(of.channels, stream, [=] TELAR_GPU(int64_t c) {
+    const float inverse = to.kept_inverse[c];
+    to.mean[c] = to.kept_mean[c];
+    const float variance = 1.0F / (inverse * inverse) - epsilon;
+    to.unbiased_variance[c] = variance < 0 ? 0 : variance * unbiased;  // NaN stays one
+    to.kept_shift[c] = shift[c];
+  });
+}
+
 cudaError_t part_statistics(const void* x, DType dtype, const Channels& of, float* pieces, float* statistics,
                             cudaStream_t stream) {
   return with_width(dtype, of, true, [&](auto type, auto width) {

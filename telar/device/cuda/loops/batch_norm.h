@@ -37,6 +37,10 @@ cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, flo
                              const float* shift, float* pieces, const BatchStatisticsMemory& to,
                              cudaStream_t stream);
 
+/// The rest of `to` where kept_mean and kept_inverse are there already: the variance is taken from its inverse root.
+cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* shift,
+                               const BatchStatisticsMemory& to, cudaStream_t stream);
+
 /// statistics: [2·C + 1]: the means, Σ (x − mean)², and how many values a channel has.
 cudaError_t part_statistics(const void* x, DType dtype, const Channels& of, float* pieces, float* statistics,
                             cudaStream_t stream);

@@ -1,0 +1,168 @@
+#include "telar/device/cuda/kernels/batch_norm_plans.h"
+
+#include <fmt/format.h>
+
+namespace telar::cuda {
+
+namespace {
+
+const std::string kLoops = "loops";
+
+/// Names of the tensors in a graph.
+enum Uid : int64_t {
+  kX = 1,
+  kScale,
+  kShift,
+  kMean,
+  kInverse,
+  kEpsilon,
+  kY,
+  kNormalised,  ///< y before a ReLU
+  kDy,
+  kThrough,  ///< what of dy comes through a ReLU
+  kDx,
+  kScaleGradient,
+  kShiftGradient
+};
+
+/// The tensors of a form.
+struct Tensors {
+  explicit Tensors(const BatchNormForm& form)
+      : image(form.x), channels{DType::f32, {1, form.x.shape[1], 1, 1}} {}
+
+  GraphTensor of_images(Uid uid) const { return {uid, image, Layout::channels_last}; }
+  GraphTensor of_channels(Uid uid) const { return {uid, channels, Layout::channels_last}; }
+  /// Between two operations.
+  GraphTensor between(Uid uid, DType dtype) const {
+    return {uid, {dtype, image.shape}, Layout::channels_last, false};
+  }
+
+  TensorType image;
+  TensorType channels;
+};
+
+/// y by mean and inverse, which are written in training.
+Descriptor forward_operation(OperationGraph& graph, const Tensors& tensors, cudnnBackendNormFwdPhase_t phase,
+                             const GraphTensor& y) {
+  Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_BATCH_NORM);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, phase);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, graph.describe(tensors.of_images(kX)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, graph.describe(tensors.of_channels(kMean)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
+                graph.describe(tensors.of_channels(kInverse)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, graph.describe(tensors.of_channels(kScale)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, graph.describe(tensors.of_channels(kShift)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, graph.describe(y));
+  return operation;
+}
+
+void add_forward(OperationGraph& graph, const Tensors& tensors, bool relu) {
+  const GraphTensor y = tensors.of_images(kY);
+  const GraphTensor normalised = relu ? tensors.between(kNormalised, DType::f32) : y;
+  Descriptor operation = forward_operation(graph, tensors, CUDNN_NORM_FWD_TRAINING, normalised);
+  const GraphTensor epsilon{kEpsilon, {DType::f32, {1, 1, 1, 1}}, Layout::plain, true, true};
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, graph.describe(epsilon));
+  graph.add(std::move(operation));
+  if (relu) graph.add_pointwise(CUDNN_POINTWISE_RELU_FWD, normalised, nullptr, y);
+}
+
+void add_backward(OperationGraph& graph, const Tensors& tensors, bool relu) {
+  GraphTensor dy = tensors.of_images(kDy);
+  if (relu) {
+    // y is computed again for its sign.
+    const GraphTensor normalised = tensors.between(kNormalised, DType::f32);
+    graph.add(forward_operation(graph, tensors, CUDNN_NORM_FWD_INFERENCE, normalised));
+    const GraphTensor through = tensors.between(kThrough, tensors.image.dtype);
+    graph.add_relu_backward(dy, normalised, through);
+    dy = through;
+  }
+  Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_BATCH_NORM);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, graph.describe(tensors.of_images(kX)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, graph.describe(dy));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, graph.describe(tensors.of_channels(kScale)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, graph.describe(tensors.of_channels(kMean)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC,
+                graph.describe(tensors.of_channels(kInverse)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC,
+                graph.describe(tensors.of_channels(kScaleGradient)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC,
+                graph.describe(tensors.of_channels(kShiftGradient)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, graph.describe(tensors.of_images(kDx)));
+  graph.add(std::move(operation));
+}
+
+Candidates<Plan> plans_of(Gpu& gpu, const std::string& what, const BatchNormForm& form) {
+  if (gpu.choices().known(what) == kLoops) return Candidates<Plan>(what);
+  OperationGraph graph(gpu.convolutions());
+  if (form.backward) {
+    add_backward(graph, Tensors(form), form.relu);
+  } else {
+    add_forward(graph, Tensors(form), form.relu);
+  }
+  return graph.plans(what, {form.x.dtype}, gpu.choices());
+}
+
+}  // namespace
+
+BatchNormPlans::BatchNormPlans(Gpu& gpu, const std::string& what, const BatchNormForm& form)
+    : gpu_(gpu), form_(form), ways_(plans_of(gpu, what, form).as<Way>()) {
+  ways_.add(std::nullopt, kLoops, 0);
+}
+
+void BatchNormPlans::choose(const BatchNormMemory& memory, const Loops& loops) {
+  if (chosen_) return;
+  ways_.choose(gpu_, [&](const Way& way) { return enqueue(way, memory, loops) == CUDNN_STATUS_SUCCESS; });
+  chosen_ = true;
+}
+
+void BatchNormPlans::run(const BatchNormMemory& memory, const Loops& loops) const {
+  check(enqueue(ways_.chosen(), memory, loops), "a batch norm");
+}
+
+cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& memory,
+                                      const Loops& loops) const {
+  if (!way) {
+    loops.all();
+    return CUDNN_STATUS_SUCCESS;
+  }
+  std::vector<int64_t> uids{kX, kScale, kMean, kInverse};
+  std::vector<void*> pointers{memory.x, memory.scale, memory.mean, memory.inverse};
+  const auto name = [&](Uid uid, void* pointer) {
+    uids.push_back(uid);
+    pointers.push_back(pointer);
+  };
+  float epsilon = form_.epsilon;
+  if (form_.backward) {
+    name(kDy, memory.dy);
+    name(kDx, memory.dx);
+    name(kScaleGradient, memory.scale_gradient);
+    name(kShiftGradient, memory.shift_gradient);
+  } else {
+    name(kY, memory.y);
+    name(kEpsilon, &epsilon);
+  }
+  if (!form_.backward || form_.relu) name(kShift, memory.shift);
+  const cudnnStatus_t status = way->enqueue(gpu_.convolutions(), uids, pointers, memory.workspace);
+  if (status == CUDNN_STATUS_SUCCESS && loops.after_graph) loops.after_graph();
+  return status;
+}
+
+std::shared_ptr<BatchNormPlans> find_batch_norm_plans(const Lowering& lowering, ValueId x,
+                                                      const BatchNormForm& form) {
+  // f32 has to equal PyTorch's to 5 digits, of which cuDNN says nothing. Memory of channels begins at multiples of 16 bytes.
+  constexpr int64_t kChannels = 8;
+  if (form.x.dtype != DType::bf16 || form.x.shape.rank() != 4 || form.x.shape[1] % kChannels != 0 ||
+      lowering.layout(x) != Layout::channels_last)
+    return nullptr;
+  const std::string what =
+      fmt::format("cuDNN batch norm{}{}: x {} epsilon {}", form.backward ? " backward" : "",
+                  form.relu ? " with ReLU" : "", form.x.str(), form.epsilon);
+  Gpu& gpu = lowering.gpu();
+  auto& known = gpu.known_batch_norms()[what];
+  if (!known) known = std::make_shared<BatchNormPlans>(gpu, what, form);
+  return known->possible() ? known : nullptr;
+}
+
+}  // namespace telar::cuda
