@@ -27,9 +27,6 @@ class Replica : public HostOperations {
           const StoreAccess* store, uint64_t seed, bool tf32 = false);
 
   const Device& device() const { return *device_; }
-  /// Before attach(): another group that has the same members.
-  void use_group(Group& group) { group_ = &group; }
-
   /// The layouts that this device's kernels want for the program's parameters at this batch size.
   virtual std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch);
   void attach(SharedState& state);

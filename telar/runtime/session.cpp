@@ -10,15 +10,16 @@
 #include <map>
 #include <numeric>
 
-#include "telar/comm/thread_group.h"
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/nn/initialise.h"
 #include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
+#include "telar/runtime/replica_groups.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
+#include "telar/runtime/state_tensors.h"
 
 namespace telar {
 
@@ -57,74 +58,27 @@ class Session::Impl {
       : program_(std::move(program)),
         options_(std::move(options)),
         shares_(starting_shares(options_, cluster, options_.measured_shares || staged())),
-        team_(static_cast<int>(program_.workers.size())),
+        groups_(static_cast<int>(program_.workers.size()),
+                program_.workers.size() == 1 && program_.buckets.empty() && !staged(), options_.processes),
         threads_(static_cast<int>(program_.workers.size())),
         x_bytes_(input_item_bytes(program_.evaluation, "x")),
         label_bytes_(input_item_bytes(program_.evaluation, "label")),
         exchange_(program_.workers.size(), program_.parameters.size(), x_bytes_, label_bytes_),
         bubble_(static_cast<int64_t>(program_.workers.size()), program_.micro_batches) {
-    const bool alone = program_.workers.size() == 1;
-    for (size_t w = 0; w < program_.workers.size(); ++w) {
-      const WorkerProgram& worker = program_.workers[w];
-      Group* group = alone && program_.buckets.empty() ? nullptr : &team_.member(static_cast<int>(w));
-      if (options_.processes != nullptr && group != nullptr) {
-        joined_.push_back(options_.processes->join(*group));
-        group = joined_.back().get();
-      }
-      groups_.push_back(group);
-      auto device = make_device(cluster.devices[static_cast<size_t>(worker.device)]);
-      if (staged()) {
-        if (!device->in_host_memory()) {
-          throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs",
-                           device->name());
-        }
-        replicas_.push_back(std::make_unique<PipelineStage>(
-            program_, w, std::move(device), team_.member(static_cast<int>(w)), exchange_, options_.seed));
-      } else {
-        replicas_.push_back(std::make_unique<Replica>(program_, worker, std::move(device), group,
-                                                      options_.store, options_.seed, options_.tf32));
-      }
+    std::vector<std::unique_ptr<Device>> devices;
+    for (const WorkerProgram& worker : program_.workers) {
+      devices.push_back(make_device(cluster.devices[static_cast<size_t>(worker.device)]));
+      if (staged() && !devices.back()->in_host_memory())
+        throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs",
+                         devices.back()->name());
     }
-    on_each([&](int rank) { replica(rank).device().enter(); });
-    std::vector<bool> on_gpu;
-    for (const auto& replica : replicas_) on_gpu.push_back(!replica->device().in_host_memory());
-    mixed_speed_.emplace(std::move(on_gpu));
-    join_gpus();
+    on_each([&](int rank) { devices[static_cast<size_t>(rank)]->enter(); });
+    if (!staged())
+      groups_.join_gpus(devices, options_.gpu_exchange, [this](const auto& work) { on_each(work); });
+    make_replicas(std::move(devices));
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
     initialise();
-  }
-
-  /// Where NCCL can, it sums the gradients of GPUs; otherwise they go through the host's memory.
-  void join_gpus() {
-    if (groups_.front() == nullptr || staged() || options_.gpu_exchange == GpuExchange::host) return;
-    std::vector<const Device*> devices;
-    for (const auto& replica : replicas_) devices.push_back(&replica->device());
-    std::string reason = why_not_nccl(devices, options_.processes);
-    std::string name;
-    if (reason.empty() && (options_.processes == nullptr || options_.processes->rank() == 0)) {
-      try {
-        name = new_gpu_group();
-      } catch (const Error& error) {
-        reason = error.what();
-      }
-    }
-    if (options_.processes != nullptr) reason = options_.processes->first_text(reason);
-    if (!reason.empty()) {
-      if (options_.gpu_exchange == GpuExchange::nccl)
-        throw user_error(
-            "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through "
-            "the host's memory",
-            reason);
-      return;
-    }
-    if (options_.processes != nullptr) options_.processes->broadcast(name);
-    on_gpus_.resize(replicas_.size());
-    on_each([&](int rank) {
-      const auto r = static_cast<size_t>(rank);
-      on_gpus_[r] = join_gpu_group(replica(rank).device(), *groups_[r], name);
-      replica(rank).use_group(*on_gpus_[r]);
-    });
   }
 
   void initialise() {
@@ -211,7 +165,7 @@ class Session::Impl {
 
   std::string find_non_finite(const BatchView& batch, const StepInputs& inputs) {
     for (const ParameterInfo& parameter : program_.parameters) {
-      const auto values = read(parameter.name);
+      const auto values = tensors().read(parameter.name);
       if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
         return fmt::format("parameter '{}' (an earlier update made it so)", parameter.name);
       }
@@ -249,38 +203,14 @@ class Session::Impl {
     return trace_of(replicas_, staged() ? "stage" : "replica", zero);
   }
 
-  Shape shape(const std::string& name) const { return telar::state_shape(program_, name); }
-
-  std::vector<float> read(const std::string& name) const {
-    const StatePlace place = state_place(state_, name);
-    // Optimizer state is right where it is updated; parameters everywhere.
-    if (place.state && state_.memories.size() > 1) {
-      return together(place.parameter, shape(name),
-                      [&](const Replica& replica) { return replica.home().states[*place.state]->data(); });
-    }
-    const StateMemory& memory = *state_.memories.front();
-    const ArenaLayout::Slot& slot = memory.arena.find(place.parameter);
-    std::vector<float> values(static_cast<size_t>(shape(name).elements()));
-    memory.device->read(slot.layout, arena_of(memory, place) + slot.offset, values);
-    return values;
-  }
-
-  std::vector<float> read_gradient(const std::string& parameter) const {
-    return together(parameter, shape(parameter), [](const Replica& replica) { return replica.gradients(); });
-  }
+  StateTensors tensors() const { return {program_, state_, replicas_}; }
 
   void write(const std::string& name, std::span<const float> values) {
-    if (static_cast<int64_t>(values.size()) != shape(name).elements()) {
-      throw user_error("'{}' has the shape {}, but {} values were given", name, shape(name).str(),
-                       values.size());
+    const Shape shape = tensors().shape(name);
+    if (static_cast<int64_t>(values.size()) != shape.elements()) {
+      throw user_error("'{}' has the shape {}, but {} values were given", name, shape.str(), values.size());
     }
-    const StatePlace place = state_place(state_, name);
-    on_first([&] {
-      for (const auto& memory : state_.memories) {
-        const ArenaLayout::Slot& slot = memory->arena.find(place.parameter);
-        memory->device->write(slot.layout, values, arena_of(*memory, place) + slot.offset);
-      }
-    });
+    on_first([&] { tensors().write(name, values); });
   }
 
   SessionMemory memory() const {
@@ -298,7 +228,7 @@ class Session::Impl {
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   std::vector<double> shares() const { return shares_.shares(); }
   std::optional<MixedSpeed> mixed_speed() const { return mixed_speed_->speed(); }
-  bool exchanges_by_nccl() const { return !on_gpus_.empty(); }
+  bool exchanges_by_nccl() const { return groups_.sum_by_nccl(); }
   std::vector<std::string> device_names() const {
     std::vector<std::string> names;
     for (const auto& replica : replicas_) names.push_back(replica->device().name());
@@ -311,11 +241,11 @@ class Session::Impl {
   void on_each(const std::function<void(int)>& work) {
     try {
       threads_.run(work, [this](int rank) {
-        team_.fail(rank);
+        groups_.fail(rank);
         exchange_.stop();
       });
     } catch (...) {
-      team_.reset();
+      groups_.reset();
       exchange_.reset();
       throw;
     }
@@ -327,30 +257,20 @@ class Session::Impl {
     });
   }
 
-  static std::byte* arena_of(const StateMemory& memory, const StatePlace& place) {
-    return place.state ? memory.states[*place.state]->data() : memory.parameters->data();
-  }
-
-  /// The values of a tensor of which each replica has a part: what it updates alone, in an arena of its own.
-  std::vector<float> together(const std::string& parameter, const Shape& shape,
-                              const std::function<const std::byte*(const Replica&)>& arena) const {
-    const StateMemory& memory = *state_.memories.front();
-    const ArenaLayout::Slot& slot = memory.arena.find(parameter);
-    std::vector<std::byte> whole(slot.layout.bytes);
-    for (const auto& replica : replicas_) {
-      for (const auto& [begin, end] : replica->owned_ranges()) {
-        const size_t from = std::max(begin, slot.offset);
-        const size_t to = std::min(end, slot.offset + slot.layout.bytes);
-        if (from >= to) continue;
-        const std::span<std::byte> part = std::span(whole).subspan(from - slot.offset, to - from);
-        replica->device().copy_out(arena(*replica) + from, part);
+  void make_replicas(std::vector<std::unique_ptr<Device>> devices) {
+    std::vector<bool> on_gpu;
+    for (size_t w = 0; w < devices.size(); ++w) {
+      Group* group = groups_.of(static_cast<int>(w));
+      on_gpu.push_back(!devices[w]->in_host_memory());
+      if (staged()) {
+        replicas_.push_back(std::make_unique<PipelineStage>(program_, w, std::move(devices[w]), *group,
+                                                            exchange_, options_.seed));
+      } else {
+        replicas_.push_back(std::make_unique<Replica>(program_, program_.workers[w], std::move(devices[w]),
+                                                      group, options_.store, options_.seed, options_.tf32));
       }
     }
-    const auto lying = memory.device->allocate(whole.size());
-    memory.device->copy_in(whole, lying->data());
-    std::vector<float> values(static_cast<size_t>(shape.elements()));
-    memory.device->read(slot.layout, lying->data(), values);
-    return values;
+    mixed_speed_.emplace(std::move(on_gpu));
   }
 
   /// The layouts of the parameters by name, chosen by the first replica's device, whose choice all take; or by each stage for
@@ -430,16 +350,13 @@ class Session::Impl {
   Program program_;
   SessionOptions options_;
   MeasuredShares shares_;
-  ThreadTeam team_;
+  ReplicaGroups groups_;
   ReplicaThreads threads_;
   size_t x_bytes_;
   size_t label_bytes_;
   StageExchange exchange_;  ///< of a pipeline's stages
   BubbleMeter bubble_;
   std::optional<MixedSpeedMeter> mixed_speed_;
-  std::vector<std::unique_ptr<Group>> joined_;  ///< the replicas as members of those of all processes
-  std::vector<Group*> groups_;                  ///< of each replica, in the host's memory; null for one alone
-  std::vector<std::unique_ptr<Group>> on_gpus_;  ///< the same over NCCL; none where it does not sum
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
   std::deque<StepResult> done_;  ///< of steps that were made when they were begun
@@ -465,12 +382,12 @@ std::vector<std::string> Session::state_names() const { return telar::state_name
 Shape Session::state_shape(const std::string& name) const {
   return telar::state_shape(impl_->program(), name);
 }
-std::vector<float> Session::read_state(const std::string& name) const { return impl_->read(name); }
+std::vector<float> Session::read_state(const std::string& name) const { return impl_->tensors().read(name); }
 void Session::write_state(const std::string& name, std::span<const float> values) {
   impl_->write(name, values);
 }
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
-  return impl_->read_gradient(parameter);
+  return impl_->tensors().read_gradient(parameter);
 }
 std::string Session::find_non_finite(const BatchView& batch, const StepInputs& inputs) {
   return impl_->find_non_finite(batch, inputs);
