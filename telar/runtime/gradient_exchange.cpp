@@ -7,17 +7,17 @@ GradientExchange::GradientExchange(const Device& device, Group* group, SharedSta
       group_(group),
       state_(state),
       home_(state.memory_of(device)),
-      gradients_(state.gradients.data()),
+      arena_(state.gradients.data()),
       owned_(find_owned_ranges()) {
   if (state.gradients.size() > 0) return;
   const size_t bytes = home_.arena.bytes;
   if (group_ != nullptr) summed_ = group_->allocate(bytes);
   if (group_ != nullptr && (device_.in_host_memory() || group_->sums_on_device())) {
-    gradients_ = summed_.data();
+    arena_ = summed_.data();
     return;
   }
   own_ = device_.allocate(bytes);
-  gradients_ = own_->data();
+  arena_ = own_->data();
   if (!summed_.empty()) pinned_ = device_.pin(summed_);
 }
 
@@ -35,7 +35,7 @@ void GradientExchange::start(size_t bucket) {
   const auto [begin, end] = state_.buckets[bucket];
   if (own_ == nullptr) return start_sum(begin, end);
   handed_over_.push_back(
-      {begin, end, device_.start_copy_out(gradients_ + begin, summed_.subspan(begin, end - begin), true)});
+      {begin, end, device_.start_copy_out(arena_ + begin, summed_.subspan(begin, end - begin), true)});
   start_sums_that_arrived();
 }
 
@@ -65,7 +65,7 @@ void GradientExchange::finish() {
   complete_ = started_;
   if (own_ == nullptr) return;
   for (const auto& [begin, end] : owned_)
-    device_.copy_in(summed_.subspan(begin, end - begin), gradients_ + begin);
+    device_.copy_in(summed_.subspan(begin, end - begin), arena_ + begin);
 }
 
 void GradientExchange::share_parameters() {

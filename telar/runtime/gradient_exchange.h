@@ -24,8 +24,8 @@ class GradientExchange {
   /// `group`: null for a worker alone. All of them must outlive it.
   GradientExchange(const Device& device, Group* group, SharedState& state);
 
-  /// An arena, of the device.
-  std::byte* gradients() const { return gradients_; }
+  /// Where they lie, in the device's memory.
+  std::byte* arena() const { return arena_; }
   /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after finish().
   const Ranges& owned_ranges() const { return owned_; }
 
@@ -64,7 +64,7 @@ class GradientExchange {
   std::unique_ptr<Memory> own_;  ///< of a worker alone, or where gradients pass through the host
   std::span<std::byte> summed_;  ///< the group's memory
   std::unique_ptr<PinnedHost> pinned_;
-  std::byte* gradients_ = nullptr;
+  std::byte* arena_ = nullptr;
   Ranges owned_;
   std::deque<HandedOver> handed_over_;
   size_t started_ = 0;

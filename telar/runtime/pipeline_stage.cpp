@@ -176,7 +176,7 @@ void PipelineStage::clear_sums() {
   // Micro-batches add; what is left for the end is overwritten.
   for (const std::string& name : trained_by(gradient_)) {
     const ArenaLayout::Slot& slot = home_->arena.find(name);
-    std::memset(gradients_->gradients() + slot.offset, 0, align_up(slot.layout.bytes));
+    std::memset(gradients_->arena() + slot.offset, 0, align_up(slot.layout.bytes));
   }
 }
 

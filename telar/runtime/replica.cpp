@@ -43,7 +43,6 @@ std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_
 }
 
 void Replica::attach(SharedState& state) {
-  state_ = &state;
   home_ = &state.memory_of(*device_);
   gradients_.emplace(*device_, group_, state);
   metrics_.emplace(*device_, program_.metrics.size());
@@ -58,7 +57,7 @@ void Replica::attach(SharedState& state) {
 Bindings Replica::bindings() const {
   Bindings bindings;
   bindings.parameters = home_->parameters->data();
-  bindings.gradients = gradients_->gradients();
+  bindings.gradients = gradients_->arena();
   bindings.metrics = metrics_->on_device();
   return bindings;
 }
@@ -116,7 +115,7 @@ void Replica::finish() {
 
 void Replica::communicate_without_samples() {
   // A part without samples contributes zeros and takes part in every exchange.
-  device_->zero(gradients_->gradients(), home_->arena.bytes);
+  device_->zero(gradients_->arena(), home_->arena.bytes);
   did(StepPhase::backward, "clears gradients");
   for (const Node& node : gradient_.nodes()) {
     if (!is_communication(*node.op)) continue;

@@ -27,6 +27,7 @@ class Replica : public HostOperations {
           const StoreAccess* store, uint64_t seed, bool tf32 = false);
 
   const Device& device() const { return *device_; }
+
   /// The layouts that this device's kernels want for the program's parameters at this batch size.
   virtual std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch);
   void attach(SharedState& state);
@@ -52,7 +53,7 @@ class Replica : public HostOperations {
   virtual std::string find_non_finite(const BatchView& part, const StepInputs& inputs);
   virtual std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 
-  const std::byte* gradients() const { return gradients_->gradients(); }
+  const std::byte* gradients() const { return gradients_->arena(); }
   const StateMemory& home() const { return *home_; }
   /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after a step.
   const GradientExchange::Ranges& owned_ranges() const { return gradients_->owned_ranges(); }
@@ -90,8 +91,7 @@ class Replica : public HostOperations {
   const Program& program_;
   Graph gradient_;
   std::unique_ptr<Device> device_;
-  Group* group_;  ///< null for a worker alone
-  SharedState* state_ = nullptr;
+  Group* group_;                 ///< null for a worker alone
   StateMemory* home_ = nullptr;  ///< the memory in which it computes
   std::unique_ptr<Updater> updater_;
   std::optional<GradientExchange> gradients_;
