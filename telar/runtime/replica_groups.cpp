@@ -1,5 +1,7 @@
 #include "telar/runtime/replica_groups.h"
 
+#include <thread>
+
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 
@@ -15,6 +17,23 @@ ReplicaGroups::ReplicaGroups(int replicas, bool alone, Processes* processes)
     }
     in_host_memory_.push_back(group);
   }
+}
+
+template <typename Work>
+void ReplicaGroups::on_gpus_at_once(const Work& work) {
+  std::vector<std::jthread> threads;
+  for (std::unique_ptr<Group>& member : on_gpus_) threads.emplace_back([&] { work(member); });
+}
+
+ReplicaGroups::~ReplicaGroups() {
+  on_gpus_at_once([](std::unique_ptr<Group>& member) { member.reset(); });
+}
+
+void ReplicaGroups::reset() {
+  on_gpus_at_once([](const std::unique_ptr<Group>& member) {
+    if (member != nullptr) member->abandon();  // null: the failure was that of joining
+  });
+  team_.reset();
 }
 
 void ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,

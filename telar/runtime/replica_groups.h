@@ -19,6 +19,10 @@ class ReplicaGroups {
   /// `alone`: one replica that has nothing to sum, and no group. `processes`: null where there is one. Every process makes one.
   ReplicaGroups(int replicas, bool alone, Processes* processes);
 
+  ~ReplicaGroups();
+  ReplicaGroups(const ReplicaGroups&) = delete;
+  ReplicaGroups& operator=(const ReplicaGroups&) = delete;
+
   /// Lets NCCL sum the gradients of these devices, one for each replica, where it can and the job does not want otherwise; every process
   /// calls it. Throws Error (user) with the reason when the job asks for NCCL in vain.
   void join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
@@ -30,10 +34,14 @@ class ReplicaGroups {
 
   /// Frees the members that wait, with an Error that says that this replica failed.
   void fail(int rank) { team_.fail(rank); }
-  /// After all have stopped: ready for new work.
-  void reset() { team_.reset(); }
+  /// After that, once all have stopped: ready for new work, but what NCCL was to sum.
+  void reset();
 
  private:
+  /// Calls work(member) for all members over NCCL at once: NCCL lets them leave their group together.
+  template <typename Work>
+  void on_gpus_at_once(const Work& work);
+
   Processes* processes_;
   ThreadTeam team_;
   std::vector<std::unique_ptr<Group>> joined_;   ///< the replicas as members of those of all processes

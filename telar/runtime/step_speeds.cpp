@@ -5,7 +5,7 @@
 
 namespace telar {
 
-StepSpeeds::StepSpeeds(std::vector<double> shares, bool measured, std::vector<bool> on_gpu,
+StepSpeeds::StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
                        int64_t micro_batches)
     : shares_(std::move(shares)), measured_(measured), mixed_(on_gpu) {
   if (micro_batches > 0) bubble_.emplace(static_cast<int64_t>(on_gpu.size()), micro_batches);

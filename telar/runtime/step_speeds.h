@@ -17,7 +17,8 @@ namespace telar {
 class StepSpeeds {
  public:
   /// `shares`: of the replicas, to begin with, and for good unless `measured`. `on_gpu`: of each replica. `micro_batches`: 0 without a pipeline.
-  StepSpeeds(std::vector<double> shares, bool measured, std::vector<bool> on_gpu, int64_t micro_batches);
+  StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
+             int64_t micro_batches);
 
   /// After a step from `start` to `end`: what the replicas had of its batch, and what they did.
   void record(std::span<const BatchView> parts, std::span<const Replica::Step> steps,
