@@ -45,6 +45,12 @@ class Group {
   virtual void all_gather(std::span<float> rows) = 0;
   /// Waits for every member that shares this one's parameters.
   virtual void barrier() = 0;
+
+  /// Throws Error (run) that names the member that has failed, when one has: for who waits for something else that a member is to do.
+  virtual void check() const = 0;
+  /// A member has failed. What this member's device was told to sum, and nobody will complete, comes to an end; after that the group sums on
+  /// devices no more.
+  virtual void abandon() {}
 };
 
 /// [begin, end) of part `rank` of `size` of `count` floats: contiguous, in rank order, cut at cache lines.

@@ -71,14 +71,18 @@ struct ThreadTeam::Shared {
   template <typename Condition>
   void wait_until(const Condition& condition) {
     for (int spins = 0; !condition(); ++spins) {
-      const int failed = failed_rank.load(std::memory_order_acquire);
-      if (failed >= 0) throw run_error("replica {} failed; the others stopped with it", failed);
+      check();
       if (spins < 4000) {
         pause_thread();
       } else {
         std::this_thread::yield();
       }
     }
+  }
+
+  void check() const {
+    const int failed = failed_rank.load(std::memory_order_acquire);
+    if (failed >= 0) throw run_error("replica {} failed; the others stopped with it", failed);
   }
 
   void barrier() {
@@ -183,6 +187,7 @@ class ThreadMember final : public Group {
   }
 
   void barrier() override { shared_.barrier(); }
+  void check() const override { shared_.check(); }
 
   void reset() {
     started_.clear();

@@ -10,10 +10,10 @@
 
 namespace telar {
 
-std::string why_not_nccl(const std::vector<const Device*>& devices, Processes* processes) {
+std::string why_not_nccl(const std::vector<std::unique_ptr<Device>>& devices, Processes* processes) {
   std::string mine;
   bool gpus = true;
-  for (const Device* device : devices) {
+  for (const auto& device : devices) {
     gpus = gpus && !device->in_host_memory();
     mine += fmt::format("{} of {}\n", device->memory_name(), host_name());
   }

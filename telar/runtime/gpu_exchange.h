@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,6 @@ enum class GpuExchange : uint8_t {
 
 /// Why NCCL cannot sum the gradients of replicas on these devices, and on those of the other processes; empty when it can. Every
 /// process calls it.
-std::string why_not_nccl(const std::vector<const Device*>& devices, Processes* processes);
+std::string why_not_nccl(const std::vector<std::unique_ptr<Device>>& devices, Processes* processes);
 
 }  // namespace telar

@@ -176,7 +176,7 @@ void PipelineStage::clear_sums() {
   // Micro-batches add; what is left for the end is overwritten.
   for (const std::string& name : trained_by(gradient_)) {
     const ArenaLayout::Slot& slot = home_->arena.find(name);
-    std::memset(gradients_ + slot.offset, 0, align_up(slot.layout.bytes));
+    std::memset(gradients_->arena() + slot.offset, 0, align_up(slot.layout.bytes));
   }
 }
 
@@ -258,7 +258,7 @@ void PipelineStage::run_all(const BatchView& batch, const StepInputs& inputs, co
   begin_step(batch, inputs);
   for (const ScheduledAction& scheduled : program_.workers[stage_].schedule) act(scheduled.action, run);
   waited_ = 0;
-  clear_metrics();
+  metrics_->clear();
   group_->barrier();
 }
 

@@ -115,9 +115,13 @@ TEST(ThreadGroup, AMemberThatFailsFreesTheOthersAndIsNamed) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("replica 1 failed"), std::string::npos) << error.what();
     }
+    EXPECT_THROW(group.check(), Error);
   });
   team.reset();
-  on_members(team, 3, [](Group& group) { group.barrier(); });
+  on_members(team, 3, [](Group& group) {
+    group.check();
+    group.barrier();
+  });
 }
 
 }  // namespace

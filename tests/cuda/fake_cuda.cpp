@@ -15,12 +15,15 @@ namespace telar::test {
 
 namespace {
 thread_local cudaError_t last_error = cudaSuccess;
-}
+thread_local int chosen_gpu = 0;
+}  // namespace
 
 Fake& fake() {
   static Fake settings;
   return settings;
 }
+
+int current_gpu() { return chosen_gpu; }
 
 cudaError_t failed(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -69,6 +72,9 @@ bool is_pinned(const void* memory) { return Pinned::get().has(memory); }
 
 extern "C" {
 
+/// For tests that load the module: the settings in it.
+__attribute__((visibility("default"))) telar::test::Fake* telar_fake() { return &fake(); }
+
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = fake().driver;
   return cudaSuccess;
@@ -91,6 +97,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, i
 const char* cudaGetErrorString(cudaError_t /*error*/) { return "CUDA's words"; }
 cudaError_t cudaGetLastError() { return std::exchange(telar::test::last_error, cudaSuccess); }
 cudaError_t cudaSetDevice(int number) {
+  telar::test::chosen_gpu = number;
   return failed(number < fake().gpus ? cudaSuccess : cudaErrorInvalidDevice);
 }
 

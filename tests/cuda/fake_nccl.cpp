@@ -1,9 +1,13 @@
-// Stands for NCCL, in the module that stands for a GPU's: a member waits in its call until all have come.
+// Stands for NCCL, in the module that stands for a GPU's. A sum holds its stream up until all members have come to it, or until its member's
+// communicator is aborted.
 #include <driver_types.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,42 +17,53 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-using telar::test::finish;
-using telar::test::on_stream;
+using telar::test::fake;
+using telar::test::on_stream_when_it_can;
 
 namespace {
 
 using Id = std::array<char, 128>;
 
+/// The members of a group, all of this process.
 struct Meeting {
-  int size = 0;
-  int come = 0;
-  long turn = 0;
-  std::vector<float> sums;
-  std::vector<float> result;
+  struct Sum {
+    std::map<int, std::vector<float>> values;  // of each member that has come, by rank
+    int taken = 0;
+  };
+
   std::mutex mutex;
-  std::condition_variable all;
+  std::condition_variable changed;
+  int size = 0;
+  int joined = 0;
+  int left = 0;
+  std::map<long, Sum> sums;  // those that not all have taken, by number
 };
 
 struct Member {
   std::shared_ptr<Meeting> meeting;
+  int rank = 0;
+  long begun = 0;  // sums
+  long ended = 0;
+  bool aborted = false;
 };
 
-/// Adds its values to those of the others; the sums of all.
-std::vector<float> meet(Meeting& meeting, const std::vector<float>& values) {
-  std::unique_lock lock(meeting.mutex);
-  if (meeting.come == 0) meeting.sums.assign(values.size(), 0);
-  for (size_t i = 0; i < values.size(); ++i) meeting.sums[i] += values[i];
-  const long turn = meeting.turn;
-  if (++meeting.come == meeting.size) {
-    meeting.come = 0;
-    meeting.result = meeting.sums;
-    ++meeting.turn;
-    meeting.all.notify_all();
-  } else {
-    meeting.all.wait(lock, [&] { return meeting.turn != turn; });
+/// Brings what this member adds to the sum of that number, once, and takes the sum when all have come. False: they have not.
+bool sum(Member& member, long number, float* values, size_t count) {
+  Meeting& meeting = *member.meeting;
+  const std::lock_guard lock(meeting.mutex);
+  if (member.aborted) {
+    std::fill_n(values, count, std::numeric_limits<float>::quiet_NaN());
+    return true;
   }
-  return meeting.result;
+  Meeting::Sum& all = meeting.sums[number];
+  all.values.try_emplace(member.rank, values, values + count);
+  if (fake().nccl_error != 0 || static_cast<int>(all.values.size()) < meeting.size) return false;
+  std::fill_n(values, count, 0.0F);
+  for (const auto& [rank, part] : all.values)
+    for (size_t i = 0; i < count; ++i) values[i] += part[i];
+  ++member.ended;
+  if (++all.taken == meeting.size) meeting.sums.erase(number);
+  return true;
 }
 
 std::mutex names_mutex;
@@ -70,27 +85,51 @@ EXPORTED int ncclCommInitRank(void** communicator, int size, Id id, int rank) {
   {
     const std::lock_guard lock(names_mutex);
     meeting = meetings.at(id);
-    meeting->size = size;
   }
   if (rank < 0 || rank >= size) return 4;
-  meet(*meeting, {});
-  *communicator = new Member{meeting};
+  std::unique_lock lock(meeting->mutex);
+  meeting->size = size;
+  ++meeting->joined;
+  meeting->changed.notify_all();
+  meeting->changed.wait(lock, [&] { return meeting->joined == size; });
+  // What a stream was told may outlive the communicator.
+  *communicator = new std::shared_ptr<Member>(new Member{.meeting = meeting, .rank = rank});
   return 0;
 }
 
 EXPORTED int ncclCommDestroy(void* communicator) {
-  delete static_cast<Member*>(communicator);
+  const std::unique_ptr<std::shared_ptr<Member>> member(static_cast<std::shared_ptr<Member>*>(communicator));
+  Meeting& meeting = *(*member)->meeting;
+  std::unique_lock lock(meeting.mutex);
+  if ((*member)->ended < (*member)->begun) std::abort();
+  ++meeting.left;
+  meeting.changed.notify_all();
+  meeting.changed.wait(lock, [&] { return meeting.left == meeting.size; });
+  return 0;
+}
+
+EXPORTED int ncclCommAbort(void* communicator) {
+  const std::unique_ptr<std::shared_ptr<Member>> member(static_cast<std::shared_ptr<Member>*>(communicator));
+  Meeting& meeting = *(*member)->meeting;
+  const std::lock_guard lock(meeting.mutex);
+  (*member)->aborted = true;
+  ++meeting.left;
+  meeting.changed.notify_all();
+  return 0;
+}
+
+EXPORTED int ncclCommGetAsyncError(void* /*communicator*/, int* error) {
+  *error = fake().nccl_error;
   return 0;
 }
 
 EXPORTED int ncclAllReduce(const void* from, void* to, size_t count, int type, int operation,
                            void* communicator, cudaStream_t stream) {
+  telar::test::forbid_recording();
   if (type != 7 || operation != 0 || from != to) return 4;
-  std::vector<float> values(count);
-  on_stream(stream, [&] { std::memcpy(values.data(), from, count * sizeof(float)); });
-  finish(stream);
-  values = meet(*static_cast<Member*>(communicator)->meeting, values);
-  on_stream(stream, [=] { std::memcpy(to, values.data(), count * sizeof(float)); });
+  const std::shared_ptr<Member> member = *static_cast<std::shared_ptr<Member>*>(communicator);
+  on_stream_when_it_can(
+      stream, [=, number = member->begun++] { return sum(*member, number, static_cast<float*>(to), count); });
   return 0;
 }
 

@@ -7,13 +7,15 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "cuda/device_memory.h"
 #include "cuda/fakes.h"
 #include "cuda/streams.h"
 
-using Work = std::function<void()>;
+/// Says whether it could be done; otherwise it is asked again.
+using Work = std::function<bool()>;
 
 /// How often it was recorded, and how often that has been reached.
 struct Moments {
@@ -52,6 +54,7 @@ std::set<CUstream_st*>& streams() {
 struct CUstream_st {
   CUstream_st() { streams().insert(this); }
   ~CUstream_st() { streams().erase(this); }
+  int gpu = telar::test::current_gpu();
   std::deque<Work> queue;
   std::unique_ptr<CUgraph_st> captured;
 };
@@ -61,18 +64,49 @@ namespace {
 /// Streams that this thread records.
 thread_local int recording = 0;
 
-bool take_one(CUstream_st* stream) {
-  if (stream->queue.empty()) return false;
-  const Work work = std::move(stream->queue.front());
+enum class Taken { one, nothing, held_up };
+
+Taken take_one(CUstream_st* stream) {
+  if (stream->queue.empty()) return Taken::nothing;
+  if (!stream->queue.front()()) return Taken::held_up;
   stream->queue.pop_front();
-  work();
+  return Taken::one;
+}
+
+/// Whether all of it could be done.
+bool empty(CUstream_st* stream) {
+  while (take_one(stream) == Taken::one) {
+  }
+  return stream->queue.empty();
+}
+
+/// Whether the `count`-th recording could be reached; that of an event that was never recorded is.
+bool reach(const Moments& event, long count) {
+  while (event.reached < count) {
+    const Taken taken = take_one(event.stream);
+    if (taken == Taken::nothing) std::abort();
+    if (taken == Taken::held_up) return false;
+  }
   return true;
 }
 
-/// Until the `count`-th recording is reached; nothing when it was never recorded.
-void reach(const Moments& event, long count) {
-  while (event.reached < count)
-    if (!take_one(event.stream)) std::abort();
+/// GPUs need nobody who waits for them: one piece of work of each stream. False: there is none that could be done.
+bool work_on() {
+  bool any = false;
+  for (CUstream_st* stream : streams()) any = (!stream->captured && take_one(stream) == Taken::one) || any;
+  return any;
+}
+
+/// The host waits, and lets other threads go on when everything is held up.
+template <typename Done>
+void wait_until(const Done& done) {
+  std::unique_lock guard(lock());
+  while (!done()) {
+    if (work_on()) continue;
+    guard.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    guard.lock();
+  }
 }
 
 }  // namespace
@@ -80,11 +114,18 @@ void reach(const Moments& event, long count) {
 namespace telar::test {
 
 void on_stream(cudaStream_t stream, std::function<void()> work) {
+  on_stream_when_it_can(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+void on_stream_when_it_can(cudaStream_t stream, std::function<bool()> work) {
   const std::lock_guard guard(lock());
   if (stream == nullptr) std::abort();  // nothing may use the default stream, which waits for all others
   Work opened = [work = std::move(work)] {
     const OpenMemory open;
-    work();
+    return work();
   };
   if (stream->captured) {
     stream->captured->work.push_back(std::move(opened));
@@ -98,16 +139,17 @@ void forbid_recording() {
 }
 
 void finish(cudaStream_t stream) {
-  const std::lock_guard guard(lock());
   if (stream->captured) std::abort();  // CUDA forbids it, too
-  while (take_one(stream)) {
-  }
+  wait_until([&] { return empty(stream); });
 }
 
 void finish_all() {
-  const std::lock_guard guard(lock());
-  for (CUstream_st* stream : streams())
-    if (!stream->captured) finish(stream);
+  wait_until([] {
+    bool all = true;
+    for (CUstream_st* stream : streams())
+      if (!stream->captured && stream->gpu == current_gpu()) all = empty(stream) && all;
+    return all;
+  });
 }
 
 }  // namespace telar::test
@@ -124,21 +166,32 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) 
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const std::lock_guard guard(lock());
   finish(stream);
+  const std::lock_guard guard(lock());
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   telar::test::forbid_recording();
-  const std::lock_guard guard(lock());
-  ++fake().waits;
+  {
+    const std::lock_guard guard(lock());
+    ++fake().waits;
+  }
   finish(stream);
   return fake().failure;
 }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  telar::test::forbid_recording();
+  const std::lock_guard guard(lock());
+  // Who asks again and again is answered at last.
+  if (take_one(stream) == Taken::held_up) work_on();
+  return telar::test::failed(stream->queue.empty() ? fake().failure : cudaErrorNotReady);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   const std::lock_guard guard(lock());
-  on_stream(stream, [moments = event->moments, count = event->moments->recorded] { reach(*moments, count); });
+  telar::test::on_stream_when_it_can(stream, [moments = event->moments, count = event->moments->recorded] {
+    return reach(*moments, count);
+  });
   return cudaSuccess;
 }
 
@@ -166,14 +219,16 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   telar::test::forbid_recording();
   const std::lock_guard guard(lock());
   // Who asks again and again is answered at last.
-  if (event->moments->reached < event->moments->recorded) take_one(event->moments->stream);
+  if (event->moments->reached < event->moments->recorded &&
+      take_one(event->moments->stream) == Taken::held_up)
+    work_on();
   return telar::test::failed(event->moments->reached < event->moments->recorded ? cudaErrorNotReady
                                                                                 : fake().failure);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   telar::test::forbid_recording();
-  const std::lock_guard guard(lock());
-  reach(*event->moments, event->moments->recorded);
+  const std::shared_ptr<Moments> moments = event->moments;
+  wait_until([&] { return reach(*moments, moments->recorded); });
   return fake().failure;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -211,7 +266,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const std::lock_guard guard(lock());
   ++fake().graphs;
-  for (const Work& work : executable->work) on_stream(stream, work);
+  for (const Work& work : executable->work) telar::test::on_stream_when_it_can(stream, work);
   return cudaSuccess;
 }
 

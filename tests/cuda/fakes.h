@@ -25,6 +25,7 @@ struct Fake {
   bool further_engines = false;       ///< whether it proposes many more
   int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
   bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
+  int nccl_error = 0;                 ///< what NCCL finds meanwhile: no sum is completed then
 
   int blocks = 0;                       ///< allocated now
   int waits = 0;                        ///< for a stream
@@ -44,7 +45,10 @@ cudaError_t failed(cudaError_t error);
 /// Aborts while this thread records a stream: CUDA then forbids most of what is not put on it.
 void forbid_recording();
 
-/// What was put on a stream, or on all, is done.
+/// The GPU that this thread has chosen.
+int current_gpu();
+
+/// What was put on a stream, or on all of the GPU that this thread has chosen, is done.
 void finish(cudaStream_t stream);
 void finish_all();
 

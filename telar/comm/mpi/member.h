@@ -36,6 +36,10 @@ class Member final : public Group {
   double sum_over_shards(double value) override { return local_.sum_over_shards(value); }
   void all_gather(std::span<float> rows) override;
   void barrier() override { local_.barrier(); }
+  void check() const override {
+    local_.check();
+    watch_.check();
+  }
 
  private:
   /// Gives the first `summed` shards to the sums over processes. How many of them are complete.

@@ -234,9 +234,7 @@ class CudaContext final : public Context {
 
   std::vector<float> values(const Slot& slot, const std::byte* memory) const {
     std::vector<std::byte> bytes(slot.bytes);
-    check(cudaMemcpyAsync(bytes.data(), memory, bytes.size(), cudaMemcpyDeviceToHost, gpu_.stream()),
-          "copying a result");
-    gpu_.wait();
+    gpu_.copy_out(memory, bytes);
     return canonical_values(bytes, slot.type, slot.layout);
   }
 

@@ -2,12 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <thread>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda/check.h"
 
 namespace telar::cuda {
+
+namespace {
+
+constexpr const char* kWhatRan = "what was run on the GPU";
+
+/// Of a query. Throws Error (run) when what it asks for has failed.
+bool is_done(cudaError_t status) {
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();  // CUDA keeps it for an error, and the next kernel would be taken to have failed
+    return false;
+  }
+  check(status, kWhatRan);
+  return true;
+}
+
+}  // namespace
 
 Count count_gpus() {
   int driver = 0;
@@ -63,7 +80,30 @@ void Gpu::use() const { check(cudaSetDevice(number_), "choosing the GPU"); }
 
 void Gpu::use_at_last() const noexcept { cudaSetDevice(number_); }
 
-void Gpu::wait() const { check(cudaStreamSynchronize(stream_), "what was run on the GPU"); }
+template <typename Done>
+void Gpu::look_until(const Done& done) const {
+  while (watch_ && !done()) {
+    watch_();
+    std::this_thread::yield();
+  }
+}
+
+void Gpu::wait(cudaStream_t stream) const {
+  look_until([&] { return is_done(cudaStreamQuery(stream)); });
+  check(cudaStreamSynchronize(stream), kWhatRan);
+}
+
+void Gpu::wait(const Event& event) const {
+  look_until([&] { return event.reached(); });
+  event.wait();
+}
+
+void Gpu::copy_out(const std::byte* memory, std::span<std::byte> host) const {
+  if (watch_) wait();  // CUDA waits in a copy to memory that is not pinned, where nobody looks
+  check(cudaMemcpyAsync(host.data(), memory, host.size(), cudaMemcpyDeviceToHost, stream_),
+        "copying to the host");
+  wait();
+}
 
 cudnnHandle_t Gpu::convolutions() {
   if (convolutions_ == nullptr) {
@@ -141,18 +181,9 @@ void Event::hold(cudaStream_t stream) const {
 }
 
 void Event::wait() const {
-  if (recorded_) check(cudaEventSynchronize(event_), "what was run on the GPU");
+  if (recorded_) check(cudaEventSynchronize(event_), kWhatRan);
 }
 
-bool Event::reached() const {
-  if (!recorded_) return true;
-  const cudaError_t status = cudaEventQuery(event_);
-  if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // CUDA keeps it for an error, and the next kernel would be taken to have failed
-    return false;
-  }
-  check(status, "what was run on the GPU");
-  return true;
-}
+bool Event::reached() const { return !recorded_ || is_done(cudaEventQuery(event_)); }
 
 }  // namespace telar::cuda

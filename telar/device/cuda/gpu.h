@@ -5,9 +5,11 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "telar/device/cuda/choices.h"
@@ -16,6 +18,7 @@ namespace telar::cuda {
 
 class BatchNormPlans;
 class Convolution;
+class Event;
 
 /// Why there is no GPU for CUDA, or how many there are.
 struct Count {
@@ -40,8 +43,16 @@ class Gpu {
   void use() const;
   /// The same, for destructors: where it cannot be, another call has told it.
   void use_at_last() const noexcept;
-  /// Until the stream is empty. Throws Error (run) when something on it has failed.
-  void wait() const;
+  /// Until the stream is empty, or another stream of this GPU, or the event is reached. Throws Error (run) when something before has failed, and
+  /// what the watch throws.
+  void wait() const { wait(stream_); }
+  void wait(cudaStream_t stream) const;
+  void wait(const Event& event) const;
+  /// Called again and again while the host waits, on the thread that waits: for what lets this GPU wait for others. When one of them has failed
+  /// it ends what the GPU waits for, and throws. Null: nobody looks.
+  void watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  /// To the host's memory, pinned or not, and waits.
+  void copy_out(const std::byte* memory, std::span<std::byte> host) const;
 
   cudaStream_t stream() const { return stream_; }
   /// For copies to and from the GPU while the other stream computes.
@@ -58,8 +69,11 @@ class Gpu {
 
  private:
   void release();
+  template <typename Done>
+  void look_until(const Done& done) const;
 
   int number_;
+  std::function<void()> watch_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
   cudaStream_t returns_ = nullptr;

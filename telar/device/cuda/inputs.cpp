@@ -27,7 +27,7 @@ void Inputs::set(size_t input, const void* memory) {
   if (first && sent_once_) current_ = (current_ + 1) % kSlots;
   Slot& slot = slots_[current_];
   if (slot.host.data() == nullptr) make(slot);
-  if (first) slot.sent.wait();  // the last copy from it
+  if (first) gpu_.wait(slot.sent);  // the last copy from it
   std::memcpy(slot.host.data() + offsets_[input], memory, bytes_[input]);
   set_[input] = true;
 }

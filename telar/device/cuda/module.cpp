@@ -22,7 +22,13 @@ class GpuMemory final : public Memory {
       : Memory(nullptr, bytes), gpu_(std::move(gpu)), memory_(*gpu_, bytes) {
     data_ = memory_.data();
   }
-  ~GpuMemory() override { gpu_->use_at_last(); }
+  ~GpuMemory() override {
+    gpu_->use_at_last();
+    try {
+      gpu_->wait();           // CUDA waits when it gives memory back, where nobody looks
+    } catch (const Error&) {  // it was told, or will be by the next call
+    }
+  }
 
  private:
   std::shared_ptr<Gpu> gpu_;
@@ -31,7 +37,8 @@ class GpuMemory final : public Memory {
 
 class PendingGpuCopy final : public PendingCopy {
  public:
-  PendingGpuCopy(const Gpu& gpu, const std::byte* memory, std::span<std::byte> host, bool beside) {
+  PendingGpuCopy(const Gpu& gpu, const std::byte* memory, std::span<std::byte> host, bool beside)
+      : gpu_(gpu) {
     const cudaStream_t stream = beside ? gpu.returns() : gpu.stream();
     if (beside) {
       Event computed;
@@ -45,14 +52,15 @@ class PendingGpuCopy final : public PendingCopy {
   /// What is written into the host's memory must not outlive that.
   ~PendingGpuCopy() override {
     try {
-      copied_.wait();
+      wait();
     } catch (const Error&) {  // it was told, or will be by the next call
     }
   }
   bool done() const override { return copied_.reached(); }
-  void wait() const override { copied_.wait(); }
+  void wait() const override { gpu_.wait(copied_); }
 
  private:
+  const Gpu& gpu_;
   Event copied_;
 };
 
@@ -102,9 +110,7 @@ class CudaDevice final : public Device {
   }
   void copy_out(const std::byte* memory, std::span<std::byte> host) const override {
     gpu_->use();
-    check(cudaMemcpyAsync(host.data(), memory, host.size(), cudaMemcpyDeviceToHost, gpu_->stream()),
-          "copying to the host");
-    gpu_->wait();
+    gpu_->copy_out(memory, host);
   }
   void copy_in(std::span<const std::byte> host, std::byte* memory) const override {
     gpu_->use();

@@ -9,8 +9,9 @@ namespace telar::cuda {
 namespace {
 
 constexpr const char* kLibrary = "libnccl.so.2";
-constexpr int kFloat32 = 7;  // ncclFloat32
-constexpr int kSum = 0;      // ncclSum
+constexpr int kFloat32 = 7;     // ncclFloat32
+constexpr int kSum = 0;         // ncclSum
+constexpr int kInProgress = 7;  // ncclInProgress: no error
 
 template <typename Function>
 void find(void* library, const char* name, Function& function) {
@@ -25,6 +26,8 @@ Nccl::Nccl() : library_(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   find(library_, "ncclGetUniqueId", get_unique_id_);
   find(library_, "ncclCommInitRank", comm_init_rank_);
   find(library_, "ncclCommDestroy", comm_destroy_);
+  find(library_, "ncclCommAbort", comm_abort_);
+  find(library_, "ncclCommGetAsyncError", comm_get_async_error_);
   find(library_, "ncclAllReduce", all_reduce_);
   find(library_, "ncclGetErrorString", get_error_string_);
 }
@@ -46,6 +49,14 @@ Nccl::Communicator Nccl::join(const Id& id, int rank, int size) const {
 }
 
 void Nccl::leave(Communicator communicator) const { comm_destroy_(communicator); }
+
+void Nccl::abort(Communicator communicator) const { comm_abort_(communicator); }
+
+void Nccl::check(Communicator communicator) const {
+  int error = 0;
+  check(comm_get_async_error_(communicator, &error), "asking how the group is");
+  if (error != kInProgress) check(error, "a sum");
+}
 
 void Nccl::all_reduce(float* values, size_t count, Communicator communicator, cudaStream_t stream) const {
   check(all_reduce_(values, values, count, kFloat32, kSum, communicator, stream), "a sum");

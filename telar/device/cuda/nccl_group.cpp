@@ -1,5 +1,8 @@
 #include "telar/device/cuda/nccl_group.h"
 
+#include <utility>
+
+#include "telar/core/error.h"
 #include "telar/device/cuda/check.h"
 
 namespace telar::cuda {
@@ -10,17 +13,49 @@ NcclGroup::NcclGroup(std::shared_ptr<Gpu> gpu, Group& host, const Nccl::Id& id)
   communicator_ = nccl_.join(id, host_.rank(), host_.size());
   if (const cudaError_t status = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
       status != cudaSuccess) {
-    nccl_.leave(communicator_);
-    check(status, "making a stream");
+    nccl_.abort(communicator_);
+    cuda::check(status, "making a stream");
   }
+  gpu_->watch([this] { watch(); });
 }
 
 NcclGroup::~NcclGroup() {
-  // Nothing can be done about what fails here.
   gpu_->use_at_last();
-  cudaStreamSynchronize(stream_);
-  nccl_.leave(communicator_);
+  try {
+    check();
+    gpu_->wait(stream_);
+  } catch (const Error&) {
+    // It was told, or nobody waits for what failed. Leaving is for members of whom none has.
+    abandon();
+  }
+  gpu_->watch(nullptr);
+  if (communicator_ != nullptr) nccl_.leave(communicator_);
   cudaStreamDestroy(stream_);
+}
+
+void NcclGroup::check() const {
+  if (communicator_ == nullptr)
+    throw run_error("{} sums no more with other GPUs: a member of their group has failed", gpu_->name());
+  host_.check();
+  nccl_.check(communicator_);
+}
+
+void NcclGroup::watch() {
+  if (communicator_ == nullptr) return;  // nothing holds the GPU up any more
+  try {
+    check();
+  } catch (const Error&) {
+    abandon();
+    throw;
+  }
+}
+
+void NcclGroup::abandon() {
+  if (communicator_ == nullptr) return;
+  gpu_->use_at_last();
+  nccl_.abort(std::exchange(communicator_, nullptr));
+  // What waited for the sums runs to its end. Where that fails it was told, or will be by the next call.
+  for (const cudaStream_t stream : {stream_, gpu_->stream(), gpu_->returns()}) cudaStreamSynchronize(stream);
 }
 
 std::span<std::byte> NcclGroup::allocate(size_t bytes) {
@@ -30,6 +65,7 @@ std::span<std::byte> NcclGroup::allocate(size_t bytes) {
 }
 
 void NcclGroup::start_reduce_scatter(std::span<float> bucket) {
+  check();
   Event computed;
   computed.record(gpu_->stream());
   computed.hold(stream_);
@@ -38,6 +74,7 @@ void NcclGroup::start_reduce_scatter(std::span<float> bucket) {
 }
 
 size_t NcclGroup::poll() {
+  check();
   size_t complete = 0;
   while (complete < sums_.size() && sums_[complete].reached()) ++complete;
   return complete;

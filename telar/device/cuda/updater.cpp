@@ -71,10 +71,7 @@ double CudaUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin,
     found.push_back(0);
   }
   if (found.empty()) return 0;
-  check(cudaMemcpyAsync(found.data(), sums, found.size() * sizeof(double), cudaMemcpyDeviceToHost,
-                        gpu_->stream()),
-        "copying sums of squares");
-  gpu_->wait();
+  gpu_->copy_out(reinterpret_cast<const std::byte*>(sums), std::as_writable_bytes(std::span(found)));
   return std::accumulate(found.begin(), found.end(), 0.0);
 }
 
@@ -103,9 +100,7 @@ bool CudaUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& sca
   check(cudaMemsetAsync(own.spoilt, 0, sizeof(float), gpu_->stream()), "forgetting what was spoilt");
   enqueue(own, scalars, sum_of_squares, begin, end);
   float spoilt = 0;
-  check(cudaMemcpyAsync(&spoilt, own.spoilt, sizeof(float), cudaMemcpyDeviceToHost, gpu_->stream()),
-        "copying what was spoilt");
-  gpu_->wait();
+  gpu_->copy_out(spoilt_.data(), std::as_writable_bytes(std::span(&spoilt, 1)));
   return spoilt == 0;
 }
 

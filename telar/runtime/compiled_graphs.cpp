@@ -1,0 +1,53 @@
+#include "telar/runtime/compiled_graphs.h"
+
+#include <fmt/format.h>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings,
+                               CompileOptions options, std::map<Purpose, const Graph*> graphs)
+    : device_(device),
+      home_(home),
+      bindings_(bindings),
+      options_(std::move(options)),
+      graphs_(std::move(graphs)) {
+  options_.parameters = &home_.arena;
+}
+
+Context& CompiledGraphs::context(Purpose purpose, int64_t batch) {
+  Compiled& compiled = compiled_[{purpose, batch}];
+  if (compiled.context) return *compiled.context;
+  compiled.executable = device_.compile(graphs_.at(purpose)->with_batch(batch), options_);
+  const size_t bytes = compiled.executable->activation_bytes();
+  if (activations_ == nullptr || bytes > activations_->size()) {
+    for (auto& other : compiled_) other.second.context.reset();  // they used the smaller memory
+    activations_.reset();
+    activations_ = allocate_activations(batch, bytes);
+    bindings_.activations = {activations_->data(), activations_->size()};
+  }
+  for (auto& other : compiled_) {
+    if (other.second.context || !other.second.executable) continue;
+    other.second.context = other.second.executable->bind(home_.arena, bindings_);
+  }
+  return *compiled.context;
+}
+
+std::unique_ptr<Memory> CompiledGraphs::allocate_activations(int64_t batch, size_t bytes) const {
+  const std::optional<size_t> free = device_.free_memory();
+  if (!free || bytes <= *free) return device_.allocate(bytes);
+  constexpr double kMegabyte = 1 << 20;
+  // Activations grow with the batch; some of the memory is for what is not counted here.
+  const auto fits = static_cast<int64_t>(0.9 * static_cast<double>(batch) * static_cast<double>(*free) /
+                                         static_cast<double>(bytes));
+  throw run_error(
+      "{} has not enough memory: what is computed of {} samples needs {:.1f} MiB beside {:.1f} MiB for "
+      "parameters, gradients and optimizer state, and {:.1f} MiB are free; {}",
+      device_.name(), batch, static_cast<double>(bytes) / kMegabyte,
+      static_cast<double>(home_.arena.bytes * (2 + home_.states.size())) / kMegabyte,
+      static_cast<double>(*free) / kMegabyte,
+      fits > 0 ? fmt::format("a batch of {} on this device would fit", fits) : "no batch would fit");
+}
+
+}  // namespace telar

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "telar/runtime/bubble.h"
+#include "telar/runtime/mixed_speed.h"
+#include "telar/runtime/replica.h"
+#include "telar/runtime/shares.h"
+
+namespace telar {
+
+/// What a session learns from the time that its steps take: which share of a batch each replica should have, whether processors help GPUs, and
+/// how long a pipeline's stages have nothing to do.
+class StepSpeeds {
+ public:
+  /// `shares`: of the replicas, to begin with, and for good unless `measured`. `on_gpu`: of each replica. `micro_batches`: 0 without a pipeline.
+  StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
+             int64_t micro_batches);
+
+  /// After a step from `start` to `end`: what the replicas had of its batch, and what they did.
+  void record(std::span<const BatchView> parts, std::span<const Replica::Step> steps,
+              std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
+
+  const std::vector<double>& shares() const { return shares_.shares(); }
+  std::optional<MixedSpeed> mixed() const { return mixed_.speed(); }
+  std::optional<Bubble> bubble() const { return bubble_ ? bubble_->bubble() : std::nullopt; }
+
+ private:
+  MeasuredShares shares_;
+  bool measured_;
+  MixedSpeedMeter mixed_;
+  std::optional<BubbleMeter> bubble_;
+};
+
+}  // namespace telar

@@ -1,0 +1,37 @@
+#include "telar/runtime/steps_ahead.h"
+
+#include <cmath>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+StepsAhead::StepsAhead(const Device& device, StepMetrics& metrics)
+    : metrics_(metrics),
+      returned_(Session::kStepsAhead * (metrics.count() + 1)),
+      pinned_(device.pin(std::as_writable_bytes(std::span(returned_)))) {}
+
+void StepsAhead::begun() {
+  const size_t values = metrics_.count() + 1;
+  const auto place = std::span(returned_).subspan(begun_++ % Session::kStepsAhead * values, values);
+  steps_.push_back({metrics_.start_copy_of_all(place), place});
+}
+
+bool StepsAhead::oldest_is_done() const {
+  return steps_.size() == Session::kStepsAhead || (!steps_.empty() && steps_.front().copy->done());
+}
+
+StepResult StepsAhead::finished() {
+  if (steps_.empty()) throw run_error("no step was begun whose result is wanted");
+  const auto& [copy, values] = steps_.front();
+  copy->wait();
+  StepResult result;
+  result.metrics.assign(values.begin(), values.end() - 1);
+  result.finite = std::isfinite(values.front()) && values.back() == 0;
+  steps_.pop_front();
+  // Those that were begun after it have updated nothing; the next one may.
+  if (!result.finite && steps_.empty()) metrics_.clear_all();
+  return result;
+}
+
+}  // namespace telar

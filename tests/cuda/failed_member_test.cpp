@@ -1,0 +1,115 @@
+// Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will complete.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "cuda/fakes.h"
+#include "support/make_session.h"
+#include "support/sentences.h"
+#include "telar/comm/thread_group.h"
+#include "telar/device/cuda.h"
+#include "telar/nn/zoo.h"
+
+namespace telar {
+namespace {
+
+using test::make_session;
+using test::Samples;
+using test::SessionSetup;
+
+/// The settings of what stands for GPUs in the module that sessions load.
+test::Fake& fake_of_module() {
+  void* module = dlopen(TELAR_FAKE_CUDA "/telar-cuda.so", RTLD_NOW | RTLD_LOCAL);
+  return *reinterpret_cast<test::Fake* (*)()>(dlsym(module, "telar_fake"))();
+}
+
+void expect_error(const std::function<void()>& action, const std::vector<std::string_view>& parts) {
+  test::expect_error(action, parts, Error::Kind::run);
+}
+
+/// Ends this program when `body` hangs: its threads cannot be ended otherwise.
+void in_time(const std::function<void()>& body) {
+  auto done = std::async(std::launch::async, body);
+  if (done.wait_for(std::chrono::seconds(60)) == std::future_status::timeout) {
+    std::fputs("FAILED: it hangs\n", stderr);
+    std::_Exit(1);
+  }
+  done.get();
+}
+
+/// Two GPUs, of which the second has nearly all of each batch, so many times what the first has.
+std::unique_ptr<Session> uneven_session(double times, double clip_norm) {
+  SessionSetup setup{.replicas = 2, .mirrored = true, .devices = {"cuda:0", "cuda:1"}};
+  setup.session.gpu_exchange = GpuExchange::nccl;
+  setup.session.shares = {1, times};
+  StepOptions options{.batch = 12, .optimizer = SgdOptions{}};
+  if (clip_norm > 0) options.clip_norm = clip_norm;
+  return make_session(make_model("mlp", {{"hidden", std::vector<int64_t>{4096}}}, {1, 8, 8}, 10), options,
+                      setup);
+}
+
+/// A step so large that its activations do not fit on the second GPU, while those of the first do.
+void train_too_large_a_batch(Session& session) {
+  const Samples large(100'000, {1, 8, 8}, 10);
+  session.begin(large.view(), {.learning_rate = 0.01F, .step = 2});
+}
+
+TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
+  // The first GPU computes some samples meanwhile, or none, and has long been told to sum; with steps ahead, and with waiting in each.
+  for (const auto& [times, clip_norm] :
+       std::vector<std::pair<double, double>>{{1e3, 0}, {1e3, 1}, {1e6, 0}}) {
+    in_time([times = times, clip_norm = clip_norm] {
+      auto session = uneven_session(times, clip_norm);
+      ASSERT_TRUE(session->exchanges_by_nccl());
+      const Samples samples(12, {1, 8, 8}, 10);
+      session->begin(samples.view(), {.learning_rate = 0.01F, .step = 1});
+      expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
+      expect_error([&] { session->begin(samples.view(), {.learning_rate = 0.01F, .step = 3}); },
+                   {"sums no more", "a member of their group has failed"});
+    });
+  }
+}
+
+TEST(FailedMember, WhoWaitsForItsGpuIsToldWhichReplicaFailed) {
+  in_time([] {
+    ThreadTeam team(2);
+    std::vector<std::unique_ptr<Device>> devices;
+    for (int number : {0, 1}) devices.push_back(make_cuda_device(number));
+    const std::string name = new_gpu_group();
+    std::vector<std::unique_ptr<Group>> groups(2);
+    auto other = std::async(std::launch::async,
+                            [&] { groups[1] = join_gpu_group(*devices[1], team.member(1), name); });
+    groups[0] = join_gpu_group(*devices[0], team.member(0), name);
+    other.get();
+    const std::span<std::byte> bucket = groups[0]->allocate(256);
+    groups[0]->start_reduce_scatter({reinterpret_cast<float*>(bucket.data()), 64});
+    groups[0]->finish();
+    auto failure = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      team.fail(1);
+    });
+    expect_error([&] { devices[0]->synchronise(); }, {"replica 1 failed"});
+    devices[0]->synchronise();  // nothing holds it up any more
+  });
+}
+
+TEST(FailedMember, WhatNcclFindsMeanwhileEndsTheWaiting) {
+  in_time([] {
+    auto session = uneven_session(1, 0);
+    const Samples samples(12, {1, 8, 8}, 10);
+    session->begin(samples.view(), {.learning_rate = 0.01F, .step = 1});
+    fake_of_module().nccl_error = 6;  // ncclRemoteError
+    expect_error([&] { session->finished(true); }, {"NCCL: a sum failed: NCCL's words"});
+    session.reset();
+    fake_of_module().nccl_error = 0;
+  });
+}
+
+}  // namespace
+}  // namespace telar
