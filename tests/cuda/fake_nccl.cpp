@@ -70,6 +70,9 @@ EXPORTED int ncclCommInitRank(void** communicator, int size, Id id, int rank) {
   {
     const std::lock_guard lock(names_mutex);
     meeting = meetings.at(id);
+  }
+  {
+    const std::lock_guard lock(meeting->mutex);
     meeting->size = size;
   }
   if (rank < 0 || rank >= size) return 4;
