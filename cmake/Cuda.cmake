@@ -8,19 +8,20 @@ target_include_directories(telar-cuda-parts PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(telar-cuda-parts PUBLIC fmt::fmt)
 telar_options(telar-cuda-parts)
 
-# Sanitizers and the fuzzer's compiler do not go with nvcc.
-if(TELAR_SANITIZE OR TELAR_FUZZ)
+# The fuzzer's targets need none of it.
+if(TELAR_FUZZ)
   return()
 endif()
 find_package(CUDAToolkit 13 QUIET)
 if(CUDAToolkit_FOUND)
   find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
-  mark_as_advanced(CUDNN_INCLUDE CUDNN_LIBRARY)
+  mark_as_advanced(CUDNN_INCLUDE CUBLASLT_INCLUDE CUDNN_LIBRARY)
 endif()
-if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_INCLUDE
-    OR NOT CUDNN_LIBRARY)
-  message(STATUS "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for processors alone (docs/gpu.md)")
+set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for processors alone (docs/gpu.md)")
+if(NOT CUDAToolkit_FOUND OR NOT CUBLASLT_INCLUDE OR NOT CUDNN_INCLUDE)
+  message(STATUS "${absent}")
   return()
 endif()
 
@@ -30,6 +31,15 @@ list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.
 file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
 set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/cache_folder.cpp
   telar/core/dtype.cpp   telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
+
+# The sources are built on stand-ins, too (tests/cuda), which need the headers alone. So are they under sanitizers, which do not go with nvcc.
+if(TELAR_SANITIZE)
+  return()
+endif()
+if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_LIBRARY)
+  message(STATUS "${absent}")
+  return()
+endif()
 
 # Code for each generation that has bf16, from Ampere on, and for those to come in the form that the driver compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -70,6 +70,7 @@ TrainingEnvironment with_gpus(const std::string& name, int gpus) {
                             text_of("threads", std::max(1, available_threads() - 1))};
     return environment;
   }
+  if (gpus == 1) environment.gpu = 0;
   std::vector<std::string> devices;
   for (int gpu = 0; gpu < gpus; ++gpu) devices.push_back(fmt::format("\"cuda:{}\"", gpu));
   environment.settings = {gpus == 1 ? "strategy.name=single" : "strategy.name=mirrored",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct TrainingEnvironment {
   int processes = 1;                       ///< above 1: started by mpirun
   int threads = 1;                         ///< that compute, of all processes together
   bool on_gpus = false;                    ///< then threads and processors' limits say nothing
+  std::optional<int> gpu = {};             ///< the number of the one that alone computes
   std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty when it can
 };
 

@@ -14,14 +14,13 @@
 #include "telar/bench/crew.h"
 #include "telar/bench/environments.h"
 #include "telar/bench/graph_run.h"
+#include "telar/bench/kept_figures.h"
 #include "telar/bench/products.h"
 #include "telar/bench/result.h"
 #include "telar/bench/timing.h"
 #include "telar/core/buffer.h"
-#include "telar/core/cache_folder.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/device/cpu/parallel.h"
-#include "telar/io/atomic_file.h"
 #include "telar/io/temporary_folder.h"
 #include "telar/observe/activity.h"
 #include "telar/observe/hardware.h"
@@ -91,41 +90,26 @@ std::string key_of(int threads) {
                      onednn->minor, onednn->patch);
 }
 
-/// What was kept; empty when there is nothing that can be read.
-nlohmann::json read_kept() {
-  std::ifstream file(limits_file());
-  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  return json.is_object() ? json : nlohmann::json::object();
-}
-
-std::optional<Limits> limits_of(const nlohmann::json& json, int threads) {
-  const auto number = [&](const char* name) {
-    const auto found = json.find(name);
-    return found != json.end() && found->is_number() ? found->get<double>() : 0;
-  };
+std::optional<Limits> kept_limits(int threads) {
+  const Figures kept = kept_figures(key_of(threads));
   const Limits limits{threads,
-                      number("f32_operations"),
-                      number("bf16_operations"),
-                      number("memory_bytes"),
-                      number("all_reduce_bytes"),
-                      number("process_all_reduce_bytes"),
-                      number("cache_bytes"),
-                      number("others")};
+                      kept.of("f32_operations"),
+                      kept.of("bf16_operations"),
+                      kept.of("memory_bytes"),
+                      kept.of("all_reduce_bytes"),
+                      kept.of("process_all_reduce_bytes"),
+                      kept.of("cache_bytes"),
+                      kept.of("others")};
   if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
     return std::nullopt;
   return limits;
 }
 
-std::optional<Limits> kept_limits(int threads) {
-  const nlohmann::json kept = read_kept();
-  const auto found = kept.find(key_of(threads));
-  return found != kept.end() && found->is_object() ? limits_of(*found, threads) : std::nullopt;
-}
-
 }  // namespace
 
-double Limits::milliseconds(DType dtype, double work, double bytes) const {
-  return 1e3 * std::max(work / operations(dtype), bytes > cache_bytes ? bytes / memory_bytes : 0.0);
+double least_milliseconds(double operations, double operation_rate, double bytes, double byte_rate,
+                          double cache_bytes) {
+  return 1e3 * std::max(operations / operation_rate, bytes > cache_bytes ? bytes / byte_rate : 0.0);
 }
 
 Limits measure_limits(int threads) {
@@ -196,18 +180,13 @@ Limits renewed_limits(int threads) {
 }
 
 void keep_limits(const Limits& limits) {
-  nlohmann::json kept = read_kept();
-  kept[key_of(limits.threads)] = {{"f32_operations", limits.f32_operations},
-                                  {"bf16_operations", limits.bf16_operations},
-                                  {"memory_bytes", limits.memory_bytes},
-                                  {"all_reduce_bytes", limits.all_reduce_bytes},
-                                  {"process_all_reduce_bytes", limits.process_all_reduce_bytes},
-                                  {"cache_bytes", limits.cache_bytes},
-                                  {"others", limits.others}};
-  std::filesystem::create_directories(limits_file().parent_path());
-  write_file(limits_file(), kept.dump(2) + "\n");
+  keep_figures(key_of(limits.threads), {{{"f32_operations", limits.f32_operations},
+                                         {"bf16_operations", limits.bf16_operations},
+                                         {"memory_bytes", limits.memory_bytes},
+                                         {"all_reduce_bytes", limits.all_reduce_bytes},
+                                         {"process_all_reduce_bytes", limits.process_all_reduce_bytes},
+                                         {"cache_bytes", limits.cache_bytes},
+                                         {"others", limits.others}}});
 }
-
-std::filesystem::path limits_file() { return cache_folder() / "limits.json"; }
 
 }  // namespace telar::bench

@@ -1,12 +1,24 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "telar/core/dtype.h"
 
 namespace telar::bench {
+
+/// In what a row computes.
+struct RowPrecision {
+  DType dtype = DType::f32;
+  bool tf32 = false;  ///< of f32, on GPUs alone: factors rounded to TF32
+
+  std::string name() const { return dtype == DType::bf16 ? "bf16" : tf32 ? "tf32" : "f32"; }
+};
+
+/// Milliseconds that so many operations and bytes take at least at these rates of a second. Bytes that a cache holds come, repetition
+/// after repetition, from no memory.
+double least_milliseconds(double operations, double operation_rate, double bytes, double byte_rate,
+                          double cache_bytes);
 
 /// What this machine can do with so many threads.
 struct Limits {
@@ -17,13 +29,14 @@ struct Limits {
   double memory_bytes = 0;      ///< per second: read and written by a copy that no cache holds
   double all_reduce_bytes = 0;  ///< per second: gradients summed between that many threads; 0 with one
   double process_all_reduce_bytes = 0;  ///< the same between that many processes; 0: not measured
-  double cache_bytes =
-      0;              ///< of the last-level caches together: what repetitions find there comes from no memory
-  double others = 0;  ///< processors that others kept busy while this was measured
+  double cache_bytes = 0;               ///< of the last-level caches together
+  double others = 0;                    ///< processors that others kept busy while this was measured
 
   double operations(DType dtype) const { return dtype == DType::bf16 ? bf16_operations : f32_operations; }
-  /// Milliseconds that work of so many operations and bytes takes at least, repetition after repetition.
-  double milliseconds(DType dtype, double operations, double bytes) const;
+  /// That work of so many operations and bytes takes at least.
+  double milliseconds(DType dtype, double work, double bytes) const {
+    return least_milliseconds(work, operations(dtype), bytes, memory_bytes, cache_bytes);
+  }
 };
 
 /// Takes some seconds. What there is between processes is left out.
@@ -46,8 +59,5 @@ Limits renewed_limits(int threads);
 std::string busy_text(const Limits& limits);
 /// Keeps these as this machine's, with this build's libraries.
 void keep_limits(const Limits& limits);
-
-/// Where they are kept: limits.json in cache_folder().
-std::filesystem::path limits_file();
 
 }  // namespace telar::bench

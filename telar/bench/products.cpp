@@ -2,19 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <map>
 #include <set>
 
 #include "telar/bench/graph_run.h"
-#include "telar/bench/limits.h"
 #include "telar/bench/machine_watch.h"
+#include "telar/bench/row_limits.h"
 #include "telar/core/error.h"
-#include "telar/device/cuda.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/reduce.h"
-#include "telar/observe/process.h"
 
 namespace telar::bench {
 
@@ -46,26 +42,6 @@ Work conv_work(int64_t images, DType dtype) {
   // The result is written once, and read once for the sum.
   return {conv_graph(images, dtype), 2 * multiply_adds + outputs,
           (inputs + 2 * outputs) * static_cast<double>(size_of(dtype))};
-}
-
-struct Place {
-  int threads = 0;         ///< of the processors
-  std::optional<int> gpu;  ///< its number; then no threads
-  std::string impossible;
-};
-
-Place place_of(const std::string& device) {
-  if (device == "cpu") return {available_threads(), std::nullopt, {}};
-  if (const std::optional<int> gpu = cuda_number(device)) return {0, gpu, {}};
-  int threads = 0;
-  const std::string number = device.starts_with("cpu:") ? device.substr(4) : "";
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), threads);
-  if (number.empty() || error != std::errc() || end != number.data() + number.size() || threads < 1)
-    throw user_error(
-        "there is no device '{}'; a device is cpu (all threads), cpu:N (N threads), gpu or cuda:N", device);
-  if (threads > available_threads())
-    return {0, std::nullopt, fmt::format("this process may use {} threads", available_threads())};
-  return {threads, std::nullopt, {}};
 }
 
 /// After a first call, which compiles kernels, and a warm-up of a tenth of a second: at least so many calls, and a second.
@@ -117,25 +93,9 @@ class Sweep {
  private:
   void finish(Result& result) const {
     watch_.finish(result);
-    for (const auto& [threads, limits] : limits_)
-      if (const std::string text = busy_text(limits); !text.empty()) result.remarks.push_back(text);
-    if (measured_gpus_.empty()) return;
-    const CudaGpus found = find_cuda_gpus();
-    for (const int number : measured_gpus_) {
-      if (static_cast<size_t>(number) >= found.gpus.size()) continue;  // lost since
-      const CudaGpu& gpu = found.gpus[static_cast<size_t>(number)];
-      result.remarks.push_back(fmt::format("cuda:{} is {} with {} multiprocessors, driver for CUDA {}.",
-                                           number, gpu.name, gpu.multiprocessors, found.driver));
-    }
-    result.remarks.emplace_back("The rows of GPUs have no limit: none is measured yet.");
-  }
-
-  static constexpr double kSuspect = 1.03;
-
-  const Limits& limits(int threads) {
-    const auto known = limits_.find(threads);
-    if (known != limits_.end()) return known->second;
-    return limits_.emplace(threads, known_limits(threads)).first->second;
+    for (std::string& remark : limits_.remarks()) result.remarks.push_back(std::move(remark));
+    for (const int number : measured_gpus_)
+      if (std::string text = gpu_text(number); !text.empty()) result.remarks.push_back(std::move(text));
   }
 
   ResultRow row(int64_t size, RowPrecision precision, const std::string& device) {
@@ -148,9 +108,9 @@ class Sweep {
     } else if (!place.gpu) {
       const Work work = work_(size, precision.dtype);
       GraphRun run(work.graph, place.threads);
-      row.measured = measure_beside_limit(work, precision.dtype, run, place.threads);
+      row.measured = measure_beside_limit(work, precision, run, place);
     } else {
-      measure_on_gpu(*place.gpu, size, precision, row);
+      measure_on_gpu(place, size, precision, row);
     }
     return row;
   }
@@ -165,28 +125,19 @@ class Sweep {
     return measured;
   }
 
-  Measured measure_beside_limit(const Work& work, DType dtype, GraphRun& run, int threads) {
-    const auto once = [&] {
-      Measured measured = measure(work, run);
-      measured.limit_ms = limits(threads).milliseconds(dtype, work.operations, work.bytes);
-      return measured;
-    };
-    Measured measured = once();
-    if (measured.of_limit() > kSuspect) {
-      limits_.insert_or_assign(threads, renewed_limits(threads));
-      measured = once();
-      measured.suspect = measured.of_limit() > kSuspect;
-    }
+  Measured measure_beside_limit(const Work& work, RowPrecision precision, GraphRun& run, const Place& place) {
+    Measured measured = measure(work, run);
+    limits_.set(measured, place, precision, [&] { return measure(work, run); });
     return measured;
   }
 
   /// What is in the way, from the missing module to too little memory, is the row's reason: the other rows are measured all the same.
-  void measure_on_gpu(int number, int64_t size, RowPrecision precision, ResultRow& row) {
+  void measure_on_gpu(const Place& place, int64_t size, RowPrecision precision, ResultRow& row) {
     try {
       const Work work = work_(size, precision.dtype);
-      GraphRun run(work.graph, make_cuda_device(number), precision.tf32);
-      row.measured = measure(work, run);
-      measured_gpus_.insert(number);
+      GraphRun run(work.graph, make_cuda_device(*place.gpu), precision.tf32);
+      row.measured = measure_beside_limit(work, precision, run, place);
+      measured_gpus_.insert(*place.gpu);
     } catch (const Error& error) {
       row.impossible = error.what();
     }
@@ -195,8 +146,8 @@ class Sweep {
   const SweepOptions& options_;
   Work (*work_)(int64_t, DType);
   MachineWatch watch_;
-  std::map<int, Limits> limits_;  // by threads
-  std::set<int> measured_gpus_;   // by number
+  RowLimits limits_;
+  std::set<int> measured_gpus_;  // by number
 };
 
 }  // namespace

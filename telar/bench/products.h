@@ -5,24 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "telar/bench/limits.h"
 #include "telar/bench/result.h"
 #include "telar/core/dtype.h"
 #include "telar/graph/graph.h"
 
 namespace telar::bench {
 
-/// In what a row computes.
-struct RowPrecision {
-  DType dtype = DType::f32;
-  bool tf32 = false;  ///< of f32, on GPUs alone: factors rounded to TF32
-
-  std::string name() const { return dtype == DType::bf16 ? "bf16" : tf32 ? "tf32" : "f32"; }
-};
-
 struct SweepOptions {
-  std::vector<int64_t> sizes;  ///< of the matrices' sides, or numbers of images
-  /// "cpu": all threads that this process may use; "cpu:2": two; "cuda:1": the GPU of that number; "gpu": "cuda:0".
-  std::vector<std::string> devices;
+  std::vector<int64_t> sizes;        ///< of the matrices' sides, or numbers of images
+  std::vector<std::string> devices;  ///< telar/bench/place.h
   std::vector<RowPrecision> precisions{{}};
   int repetitions = 10;                              ///< at least; and more, until a second is over
   std::function<bool()> stop_requested;              ///< asked between rows; may be empty

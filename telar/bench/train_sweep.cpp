@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "telar/bench/environments.h"
-#include "telar/bench/limits.h"
 #include "telar/bench/machine_watch.h"
+#include "telar/bench/row_limits.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/temporary_folder.h"
@@ -129,19 +129,13 @@ class TrainSweep {
     if (run.end == TrainingRun::End::failed) return {setting, std::nullopt, run.failure};
     curves_.emplace_back(name, run.curve);
     ResultRow row = training_row(setting, run, training_.batch);
-    if (row.measured && !by_winograd_ && !environment.on_gpus)
-      set_limit(*row.measured, precision == "bf16" ? DType::bf16 : DType::f32, environment.threads);
+    // Of several GPUs, or of one beside processors, nobody knows one.
+    if (row.measured && !by_winograd_ && (!environment.on_gpus || environment.gpu)) {
+      row.measured->operations = operations_;
+      limits_.set(*row.measured, {environment.threads, environment.gpu, {}},
+                  {precision == "bf16" ? DType::bf16 : DType::f32});
+    }
     return row;
-  }
-
-  void set_limit(Measured& measured, DType dtype, int threads) {
-    constexpr double kSuspect = 1.03;
-    measured.operations = operations_;
-    measured.limit_ms = limits(threads).milliseconds(dtype, operations_, 0);
-    if (measured.of_limit() <= kSuspect) return;
-    limits_.insert_or_assign(threads, renewed_limits(threads));
-    measured.limit_ms = limits(threads).milliseconds(dtype, operations_, 0);
-    measured.suspect = measured.of_limit() > kSuspect;
   }
 
   /// Says once how long a row will take, when that is long.
@@ -157,12 +151,6 @@ class TrainSweep {
       if (all > kLong) say(fmt::format("{} will train for some {:.0f} s", name, all));
     };
     return watch;
-  }
-
-  const Limits& limits(int threads) {
-    const auto known = limits_.find(threads);
-    if (known != limits_.end()) return known->second;
-    return limits_.emplace(threads, known_limits(threads)).first->second;
   }
 
   void add_charts(Result& result) const {
@@ -189,6 +177,7 @@ class TrainSweep {
         "Speed-up is against the first row that was measured; efficiency against the first of the same "
         "precision, for each "
         "thread. The limit counts a step's products and convolutions alone, at the fastest product's rate.");
+    for (std::string& remark : limits_.remarks()) result.remarks.push_back(std::move(remark));
     machine_.finish(result);
     result.environment.entries.emplace_back("seed", std::to_string(training_.seed));
   }
@@ -202,7 +191,7 @@ class TrainSweep {
   bool by_winograd_ = false;  ///< then fewer operations are computed, and they say nothing about a limit
   std::vector<TrainingEnvironment> environments_;
   std::vector<std::pair<std::string, TrainingCurve>> curves_;
-  std::map<int, Limits> limits_;  // by threads
+  RowLimits limits_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct CudaGpu {
   uint64_t memory = 0;     ///< bytes
   std::string capability;  ///< compute capability: "9.0"
   int multiprocessors = 0;
+  uint64_t cache = 0;           ///< bytes of the cache that these share
   std::vector<int> peers = {};  ///< GPUs whose memory it reaches without the host
   std::vector<int> by_nvlink =
       {};  ///< those of them with atomic operations across the link, which NVLink has and PCIe has not

@@ -7,6 +7,22 @@ namespace {
 
 const std::string kStrategy = "strategy.name";
 
+/// YAML takes "cuda:" for a group of keys: the name that was meant, so that what is wrong with it is said.
+JobNode with_names(JobNode node) {
+  for (JobNode& item : node.items) item = with_names(std::move(item));
+  if (node.kind != JobNode::Kind::map || node.entries.size() != 1) return node;
+  const JobEntry& entry = node.entries.front();
+  node.text = entry.key + ":" + entry.value.text;
+  node.kind = JobNode::Kind::scalar;
+  node.entries.clear();
+  return node;
+}
+
+JobKey read_as_devices(JobKey key) {
+  key.read = [read = std::move(key.read)](Job& job, const JobNode& node) { read(job, with_names(node)); };
+  return key;
+}
+
 std::vector<JobKey> strategy_keys() {
   return {
       job_key(
@@ -31,11 +47,11 @@ std::vector<JobKey> strategy_keys() {
                {.least = 0, .most = 65536},
                "Into how many parts a batch is cut, which follow each other through the stages. 0: four for "
                "each stage. Batch normalisation has the statistics of each part.")),
-      without_result(job_key(
+      without_result(read_as_devices(job_key(
           "strategy.devices", [](auto& job) -> auto& { return job.strategy.devices; }, {},
           "What the replicas or workers run on; one name stands for all of them. cpu; cpu:0-7 or cpu:0,2: "
           "these cores, with a thread for each; cuda, or cuda:N: a GPU (docs/gpu.md). With several names "
-          "there is a replica or a worker on each. `device: cuda` is short for it.")),
+          "there is a replica or a worker on each. `device: cuda` is short for it."))),
       job_key(
           "strategy.threads", [](auto& job) -> auto& { return job.strategy.threads; },
           {.least = 0, .most = 4096},

@@ -85,7 +85,9 @@ JobNode convert_text(const std::string& text, const std::string& source) {
     return Converter(source).convert(YAML::Load(text), 0);
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : fmt::format(":{}", error.mark.line + 1);
-    throw user_error("{}{}: not valid YAML: {}", source, line, error.msg);
+    const char* hint =
+        error.msg == YAML::ErrorMsg::MAP_VALUE ? "; a value may not end in a colon: cuda:0, not cuda:" : "";
+    throw user_error("{}{}: not valid YAML: {}{}", source, line, error.msg, hint);
   }
 }
 

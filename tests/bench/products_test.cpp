@@ -8,8 +8,9 @@
 #include "io/temp_folder.h"
 #include "support/sentences.h"
 #include "telar/bench/environments.h"
+#include "telar/bench/gpu_limits.h"
 #include "telar/bench/graph_run.h"
-#include "telar/bench/limits.h"
+#include "telar/bench/kept_figures.h"
 
 namespace telar::bench {
 namespace {
@@ -88,6 +89,14 @@ TEST(Limits, AreOperationsOrWhatNoCacheHolds) {
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::bf16, 300, 40), 1500);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 60), 6000);
+}
+
+TEST(Limits, OfAGpuKnowTf32) {
+  const GpuLimits limits{100, 200, 400, 10, 0, 50};
+  EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32}, 300, 40), 3000);
+  EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32, true}, 300, 40), 1500);
+  EXPECT_DOUBLE_EQ(limits.milliseconds({DType::bf16}, 300, 40), 750);
+  EXPECT_DOUBLE_EQ(limits.milliseconds({DType::bf16}, 300, 60), 6000);
 }
 
 TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {

@@ -39,6 +39,11 @@ const std::string kEndless =
     "training: {epochs: 100000, batch: 32}\n"
     "strategy: {threads: 1}\n";
 
+/// How limits name what stands for GPUs, and limits that nothing reaches.
+const std::string kFake = "a fake, driver for CUDA 13.0";
+const nlohmann::json kVast = {
+    {"f32_operations", 1e15}, {"tf32_operations", 2e15}, {"bf16_operations", 4e15}, {"memory_bytes", 1e18}};
+
 const std::string kMirrored = " --set strategy.name=mirrored --set strategy.batch_norm=synchronised";
 
 std::string devices(const std::string& list) { return " --set 'strategy.devices=[" + list + "]'"; }
@@ -47,19 +52,22 @@ class Gpu : public testing::Test {
  protected:
   void SetUp() override {
 #ifndef TELAR_FAKE_CUDA
-    GTEST_SKIP() << "NOT TESTED: what stands for GPUs is built where CUDA is, and CMake has not found it";
+    GTEST_SKIP()
+        << "NOT TESTED: what stands for GPUs is built where CUDA is, and CMake has not found it; or this "
+           "is a sanitizer's build, where tests/cuda alone has it";
 #endif
     write_text(folder_ / "mlp.yaml", kImages);
     write_text(folder_ / "conv.yaml", kConvolutions);
     write_text(folder_ / "endless.yaml", kEndless);
-    ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    keep_limits(kVast);
     for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
 
   CommandResult telar(const std::string& arguments, const std::string& prefix = "timeout 60") const {
 #ifdef TELAR_FAKE_CUDA
-    return telar_in(folder_.path(), arguments, "TELAR_MODULES='" TELAR_FAKE_CUDA "' " + prefix);
+    return telar_in(folder_.path(), arguments,
+                    "XDG_CACHE_HOME=. TELAR_MODULES='" TELAR_FAKE_CUDA "' " + prefix);
 #else
     return telar_in(folder_.path(), arguments, prefix);
 #endif
@@ -68,6 +76,19 @@ class Gpu : public testing::Test {
   CommandResult telar_without_gpus(const std::string& arguments) const {
     return telar_in(folder_.path(), arguments, "TELAR_MODULES= CUDA_VISIBLE_DEVICES= timeout 60");
   }
+  /// What is said to have been measured of these GPUs before.
+  void keep_limits(const nlohmann::json& limits) const {
+    nlohmann::json kept;
+    kept[kFake] = limits;
+    fs::create_directories(folder_ / "telar");
+    write_text(folder_ / "telar" / "limits.json", kept.dump());
+  }
+  nlohmann::json kept_limits() const {
+    return nlohmann::json::parse(read_text(folder_ / "telar" / "limits.json")).at(kFake);
+  }
+  /// Rows of an experiment that wrote b.json.
+  nlohmann::json rows() const { return nlohmann::json::parse(read_text(folder_ / "b.json")).at("rows"); }
+
   static bool says_why(const std::string& text) {
     return says(text, "the module telar-cuda is not here") || says(text, "no GPU: ");
   }
@@ -312,6 +333,7 @@ TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
 TEST_F(Gpu, MistakesAreSentences) {
   expect_refused("--set device=tpu", {"--set device=tpu", "no device 'tpu'", "cpu:0-7", "cuda:N"});
   expect_refused("--set device=cuda:x", {"no device 'cuda:x'", "N from 0"});
+  expect_refused("--set device=cuda:", {"--set device=cuda:", "'cuda:' lacks its number", "cuda:0"});
   expect_refused("--set device=cuda:7", {"strategy.devices", "no cuda:7", "2 GPUs", "telar devices"});
   expect_refused("--set device=cpu:99-3", {"--set device=cpu:99-3", "no device 'cpu:99-3'", "cpu:0-7"});
   expect_refused("--set device=cpu:0 --set strategy.threads=2",
@@ -343,7 +365,6 @@ TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
   const std::string bench =
       "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' "
       "--set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
-  const auto rows = [&] { return nlohmann::json::parse(read_text(folder_ / "b.json")).at("rows"); };
   const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,hybrid");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 8U);
@@ -351,11 +372,56 @@ TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
     const bool impossible = row.at("environment") == "gpu:3";
     EXPECT_EQ(row.contains("median_ms") && !row.at("median_ms").is_null(), !impossible) << row.dump();
     EXPECT_EQ(says(row.dump(), "there are 2 GPUs"), impossible);
+    EXPECT_EQ(row.contains("limit_ms"), row.at("environment") == "gpu") << row.dump();
   }
   const CommandResult without = telar_without_gpus(bench + "--environments gpu,gpu:2,hybrid");
   ASSERT_EQ(without.code, 0) << without.err;
   ASSERT_EQ(rows().size(), 3U);
   for (const auto& row : rows()) EXPECT_TRUE(says_why(row.dump()));
+}
+
+TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
+  const std::string bench =
+      "bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json --precision f32,tf32,bf16";
+  ASSERT_EQ(telar(bench).code, 0);
+  ASSERT_EQ(rows().size(), 3U);
+  const double operations = 2.0 * 16 * 16 * 16;
+  for (const auto& [row, rate] : {std::pair{0, 1e15}, {1, 2e15}, {2, 4e15}})
+    EXPECT_DOUBLE_EQ(rows()[row].at("limit_ms"), 1e3 * operations / rate);
+  nlohmann::json slow_memory = kVast;
+  slow_memory["memory_bytes"] = 1e12;
+  keep_limits(slow_memory);
+  ASSERT_EQ(telar(bench).code, 0);
+  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * 3 * 16 * 16 * 4 / 1e12);
+  slow_memory["cache_bytes"] = 1e6;
+  keep_limits(slow_memory);
+  ASSERT_EQ(telar(bench).code, 0);
+  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "its cache holds them";
+}
+
+TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {
+  keep_limits({{"f32_operations", 1}, {"tf32_operations", 1}, {"bf16_operations", 1}, {"memory_bytes", 1}});
+  const CommandResult result = telar("bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "cuda:1 is a fake with 3 multiprocessors"));
+  for (const char* figure : {"f32_operations", "tf32_operations", "bf16_operations", "memory_bytes"})
+    EXPECT_GT(kept_limits().at(figure), 1e6) << figure;
+}
+
+TEST_F(Gpu, ItsLimitsAreMeasuredAndKept) {
+  const CommandResult here = telar("bench limits --devices gpu,cuda:7 --json b.json");
+  ASSERT_EQ(here.code, 0) << here.err;
+  ASSERT_EQ(rows().size(), 2U);
+  for (const char* figure :
+       {"product f32", "product tf32", "product bf16", "memory, read and written", "from the host"})
+    EXPECT_GT(rows()[0].at("figures").at(figure).at("value"), 0) << figure;
+  EXPECT_TRUE(says(rows()[1].dump(), "no cuda:7"));
+  EXPECT_LT(kept_limits().at("f32_operations"), 1e15);
+  EXPECT_EQ(kept_limits().at("cache_bytes"), 1 << 20);
+  const CommandResult without = telar_without_gpus("bench limits --devices gpu --json b.json");
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_TRUE(says_why(rows()[0].dump()));
+  EXPECT_EQ(telar("bench limits --devices tpu").code, 2);
 }
 
 TEST_F(Gpu, DevicesAndProfilesAreShown) {

@@ -1,5 +1,6 @@
 #include "cuda/device_memory.h"
 
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -26,7 +27,7 @@ class Region {
 
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const size_t whole = (bytes + kPage - 1) / kPage * kPage;
+    const size_t whole = (bytes + kPage - 1) / kPage * kPage + kPage;  // ends in what is nobody's
     size_t at = 0;
     for (const auto& [begin, size] : blocks_) {
       if (begin - at >= whole) break;
@@ -36,13 +37,19 @@ class Region {
     blocks_[at] = whole;
     used_ = std::max(used_, at + whole);
     protect(true);
+    ASAN_UNPOISON_MEMORY_REGION(base_ + at, whole);
     std::memset(base_ + at, 0xff, whole);  // NaN
+    // The address sanitizer, where there is one, watches the ends of blocks.
+    ASAN_POISON_MEMORY_REGION(base_ + at + bytes, whole - bytes);
     protect(open_ > 0);
     return base_ + at;
   }
   void free(void* memory) {
     const std::lock_guard lock(mutex_);
-    if (blocks_.erase(static_cast<size_t>(static_cast<std::byte*>(memory) - base_)) != 1) std::abort();
+    const auto block = blocks_.find(static_cast<size_t>(static_cast<std::byte*>(memory) - base_));
+    if (block == blocks_.end()) std::abort();
+    ASAN_POISON_MEMORY_REGION(memory, block->second);
+    blocks_.erase(block);
   }
   void open() {
     const std::lock_guard lock(mutex_);

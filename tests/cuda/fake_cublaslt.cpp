@@ -293,7 +293,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
                       !is_multiple(product.vector, data[kAlignmentOfVector]))))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (static_cast<int>(data[0]) < 4 - fake().products_that_work) return CUBLAS_STATUS_NOT_SUPPORTED;
-  ++fake().products;
+  telar::test::count(&telar::test::Fake::products);
   // Descriptions may be gone, or others, when the stream comes to it.
   telar::test::on_stream(stream, [=, product = product, left = left, right = right, result = result] {
     if (bytes > 0) std::memset(workspace, 0xff, bytes);

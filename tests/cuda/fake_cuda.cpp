@@ -14,8 +14,15 @@
 namespace telar::test {
 
 namespace {
+
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int chosen_gpu = 0;
+
+std::mutex& counting() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
 
 Fake& fake() {
@@ -24,6 +31,14 @@ Fake& fake() {
 }
 
 int current_gpu() { return chosen_gpu; }
+void count(int Fake::*what, int more) {
+  const std::lock_guard lock(counting());
+  fake().*what += more;
+}
+void note_executed(const std::string& engine) {
+  const std::lock_guard lock(counting());
+  fake().executed.insert(engine);
+}
 
 cudaError_t failed(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -88,6 +103,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*number*/) 
   properties->totalGlobalMem = size_t{2} << 30;
   properties->major = 9;
   properties->multiProcessorCount = 3;
+  properties->l2CacheSize = 1 << 20;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
@@ -105,7 +121,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   forbid_recording();
   if (bytes > fake().memory) return failed(cudaErrorMemoryAllocation);
   *memory = telar::test::allocate_device_memory(bytes);
-  ++fake().blocks;
+  telar::test::count(&telar::test::Fake::blocks);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
@@ -114,7 +130,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
 }
 cudaError_t cudaFree(void* memory) {
   forbid_recording();
-  --fake().blocks;
+  telar::test::count(&telar::test::Fake::blocks, -1);
   telar::test::finish_all();  // cudaFree waits for what uses the memory
   telar::test::free_device_memory(memory);
   return cudaSuccess;
@@ -142,12 +158,16 @@ cudaError_t cudaHostUnregister(void* memory) {
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
-  on_stream(stream, [=] { std::memset(memory, value, bytes); });
+  on_stream(stream, [=] {
+    if (bytes > 0) std::memset(memory, value, bytes);  // of nothing CUDA, but not C, takes any address
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  const auto copy = [=](const void* source) { std::memcpy(to, source, bytes); };
+  const auto copy = [=](const void* source) {
+    if (bytes > 0) std::memcpy(to, source, bytes);
+  };
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     forbid_recording();
     // What is not pinned is read before this returns.

@@ -51,7 +51,7 @@ cudnnStatus_t finalize(Described& descriptor) {
       break;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
       descriptor.engine = descriptor.described(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine;
-      ++fake().plans;
+      telar::test::count(&telar::test::Fake::plans);
       if (!descriptor.engine->finalizes) return CUDNN_STATUS_NOT_SUPPORTED;
       break;
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
@@ -129,12 +129,12 @@ void cudnnGetLastErrorString(char* message, size_t size) {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor) {
   *descriptor = new Described{type};
-  ++fake().descriptors;
+  telar::test::count(&telar::test::Fake::descriptors);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   delete &of(descriptor);
-  --fake().descriptors;
+  telar::test::count(&telar::test::Fake::descriptors, -1);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {

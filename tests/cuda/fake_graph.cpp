@@ -232,7 +232,7 @@ FakeGraph nature_of(const Described& graph) {
 cudnnStatus_t execute(const Described& plan, const Described& pack, cudaStream_t stream) {
   void* workspace = pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   if (!plan.finalized || !pack.finalized || !is_aligned(workspace)) return CUDNN_STATUS_BAD_PARAM;
-  fake().executed.insert(plan.engine->name);
+  note_executed(plan.engine->name);
   if (!plan.engine->runs) return CUDNN_STATUS_NOT_SUPPORTED;
   const Described& graph =
       plan.described(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).described(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
@@ -244,8 +244,8 @@ cudnnStatus_t execute(const Described& plan, const Described& pack, cudaStream_t
     take_values(works.back());
   }
   const bool norm = is_norm(works.front().operation);
-  ++(norm ? fake().norms_computed : fake().convolutions);
-  if (!norm) fake().fused += static_cast<int>(works.size()) - 1;
+  count(norm ? &Fake::norms_computed : &Fake::convolutions);
+  if (!norm) count(&Fake::fused, static_cast<int>(works.size()) - 1);
   on_stream(stream, [=, bytes = plan.engine->workspace] {
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     compute(works);

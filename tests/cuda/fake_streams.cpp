@@ -173,10 +173,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   telar::test::forbid_recording();
-  {
-    const std::lock_guard guard(lock());
-    ++fake().waits;
-  }
+  telar::test::count(&telar::test::Fake::waits);
   finish(stream);
   return fake().failure;
 }
@@ -265,7 +262,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const std::lock_guard guard(lock());
-  ++fake().graphs;
+  telar::test::count(&telar::test::Fake::graphs);
   for (const Work& work : executable->work) telar::test::on_stream_when_it_can(stream, work);
   return cudaSuccess;
 }

@@ -139,6 +139,17 @@ TEST(Job, MistakesInOverridesNameTheOverride) {
   EXPECT_TRUE(says(mistake(kSmall, {"training.batch.size=1"}), "must be an integer"));
 }
 
+TEST(Job, ADeviceWithoutItsNumberIsSaidToLackIt) {
+  const std::string lacks = "the device 'cuda:' lacks its number, as in cuda:0";
+  for (const std::string text : {"cuda:", "'cuda:'", "[cuda:]", "[cpu, cuda:]"})
+    EXPECT_TRUE(says(mistake(kSmall, {"device=" + text}), "--set device=" + text + ": " + lacks));
+  EXPECT_TRUE(says(mistake(kSmall + "strategy: {devices: [cuda:, cpu]}\n"), "job.yaml:3: " + lacks));
+  EXPECT_TRUE(says(mistake(kSmall + "device: cuda:\n"), "job.yaml:3: not valid YAML: illegal map value; "));
+  EXPECT_TRUE(says(mistake(kSmall + "device: cuda:\n"), "cuda:0, not cuda:"));
+  EXPECT_TRUE(says(mistake(kSmall, {"device=cpu:"}), "no device 'cpu:'"));
+  EXPECT_TRUE(says(mistake(kSmall, {"device={cuda: 1, cpu: 2}"}), "strategy.devices is a group of keys"));
+}
+
 TEST(Job, AnOverrideMakesKeysOfTheFormerChoiceMeaningless) {
   const Job job =
       parse_job(kSmall + "optimizer: {name: adam, beta1: 0.8}\nstrategy: {name: mirrored, replicas: 4}\n",

@@ -47,10 +47,12 @@ CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, con
 }
 
 void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) const {
-  std::call_once(chosen_, [&] {
-    for (const Step& step : steps_)
-      if (step.choose) step.choose(Pointers(pointers_of(step, pointers)));
-  });
+  // Not std::call_once, whose way out of an exception the thread sanitizer does not know.
+  const std::lock_guard lock(choosing_);
+  if (chosen_) return;
+  for (const Step& step : steps_)
+    if (step.choose) step.choose(Pointers(pointers_of(step, pointers)));
+  chosen_ = true;
 }
 
 /// Pointers for every slot of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between

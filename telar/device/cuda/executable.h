@@ -43,7 +43,8 @@ class CudaExecutable final : public Executable {
   std::vector<OperationName> names_;  ///< of each step
   std::vector<Output> outputs_;
   size_t plan_bytes_ = 0;
-  mutable std::once_flag chosen_;
+  mutable std::mutex choosing_;
+  mutable bool chosen_ = false;  ///< guarded by choosing_
   std::vector<std::pair<std::string, TensorLayout>> layouts_;
   std::vector<std::string> metrics_;
   std::map<std::string, TensorLayout>

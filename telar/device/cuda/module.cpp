@@ -177,7 +177,8 @@ CudaGpu describe(int number, int gpus) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "looking at a GPU");
   CudaGpu gpu{properties.name, properties.totalGlobalMem,
-              fmt::format("{}.{}", properties.major, properties.minor), properties.multiProcessorCount};
+              fmt::format("{}.{}", properties.major, properties.minor), properties.multiProcessorCount,
+              static_cast<uint64_t>(properties.l2CacheSize)};
   for (int peer = 0; peer < gpus; ++peer) {
     if (peer == number) continue;
     int reaches = 0;
