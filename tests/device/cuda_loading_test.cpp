@@ -20,8 +20,9 @@ TEST(CudaNames, AreGpuAndCudaWithANumber) {
 }
 
 TEST(CudaNames, WithoutARightNumberAreRefused) {
-  for (const char* name : {"cuda", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda: 1", "cuda:99999999999",
-                           "gpu0", "gpu:1", "cuda1"}) {
+  test::expect_error([] { cuda_number("cuda:"); }, {"'cuda:'", "number", "cuda:0"});
+  for (const char* name :
+       {"cuda", "cuda:-1", "cuda:x", "cuda:1x", "cuda: 1", "cuda:99999999999", "gpu0", "gpu:1", "cuda1"}) {
     test::expect_error([&] { cuda_number(name); }, {std::string("'") + name + "'", "cuda:N"});
   }
 }
