@@ -56,7 +56,7 @@ namespace {
 
 /// "gpu", "gpu:N": so many GPUs; "hybrid": the first one and the cores that do not feed it.
 TrainingEnvironment with_gpus(const std::string& name, int gpus) {
-  TrainingEnvironment environment{.name = name, .on_gpus = true};
+  TrainingEnvironment environment{.name = name, .threads = 0, .on_gpus = true};
   const CudaGpus found = find_cuda_gpus();
   if (static_cast<size_t>(gpus) > found.gpus.size()) {
     environment.impossible = !found.not_found.empty()
@@ -66,8 +66,9 @@ TrainingEnvironment with_gpus(const std::string& name, int gpus) {
     return environment;
   }
   if (name == "hybrid") {
+    environment.threads = std::max(1, available_threads() - 1);
     environment.settings = {"strategy.name=mirrored", R"(strategy.devices=["cuda:0", "cpu"])",
-                            text_of("threads", std::max(1, available_threads() - 1))};
+                            text_of("threads", environment.threads)};
     return environment;
   }
   if (gpus == 1) environment.gpu = 0;

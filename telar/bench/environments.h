@@ -11,8 +11,8 @@ struct TrainingEnvironment {
   std::string name;                        ///< "replicas:2"
   std::vector<std::string> settings = {};  ///< "strategy.name=mirrored": of the job
   int processes = 1;                       ///< above 1: started by mpirun
-  int threads = 1;                         ///< that compute, of all processes together
-  bool on_gpus = false;                    ///< then threads and processors' limits say nothing
+  int threads = 1;                         ///< of processors that compute, of all processes together
+  bool on_gpus = false;                    ///< then processors' limits say nothing
   std::optional<int> gpu = {};             ///< the number of the one that alone computes
   std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty when it can
 };

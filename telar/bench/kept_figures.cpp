@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/core/cache_folder.h"
+#include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 
 namespace telar::bench {
@@ -36,7 +37,10 @@ Figures kept_figures(const std::string& of) {
 void keep_figures(const std::string& of, const Figures& figures) {
   nlohmann::json kept = read_kept();
   kept[of] = figures.by_name;
-  std::filesystem::create_directories(limits_file().parent_path());
+  std::error_code refused;
+  std::filesystem::create_directories(limits_file().parent_path(), refused);
+  if (refused)
+    throw run_error("{} cannot be made ({})", limits_file().parent_path().string(), refused.message());
   write_file(limits_file(), kept.dump(2) + "\n");
 }
 

@@ -15,7 +15,7 @@ struct Figures {
 
 /// What was kept of a thing; nothing when nothing was, or nothing that can be read.
 Figures kept_figures(const std::string& of);
-/// Keeps these in place of what was kept of that thing.
+/// Keeps these in place of what was kept of that thing. Throws Error (run) where the file cannot be written.
 void keep_figures(const std::string& of, const Figures& figures);
 
 /// Where limits are kept: limits.json in cache_folder().

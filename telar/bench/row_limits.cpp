@@ -6,6 +6,14 @@
 
 namespace telar::bench {
 
+namespace {
+
+std::string name_of(const Place& place) {
+  return place.gpu ? fmt::format("cuda:{}", *place.gpu) : fmt::format("cpu:{}", place.threads);
+}
+
+}  // namespace
+
 void RowLimits::set(Measured& measured, const Place& place, RowPrecision precision,
                     const std::function<Measured()>& again) {
   constexpr double kSuspect = 1.03;
@@ -20,34 +28,41 @@ void RowLimits::set(Measured& measured, const Place& place, RowPrecision precisi
 std::vector<std::string> RowLimits::remarks() const {
   std::vector<std::string> all = remarks_;
   for (const auto& [threads, limits] : processors_)
-    if (std::string text = busy_text(limits); !text.empty()) all.push_back(std::move(text));
+    if (std::string text = limits ? busy_text(*limits) : ""; !text.empty()) all.push_back(std::move(text));
   return all;
 }
 
 double RowLimits::milliseconds(const Place& place, RowPrecision precision, const Measured& measured) {
   if (!place.gpu) {
-    if (!processors_.contains(place.threads)) processors_.emplace(place.threads, known_limits(place.threads));
-    return processors_.at(place.threads).milliseconds(precision.dtype, measured.operations, measured.bytes);
+    if (!processors_.contains(place.threads))
+      look_up<Limits>(processors_, place.threads, name_of(place),
+                      [&] { return known_limits(place.threads); });
+    const std::optional<Limits>& limits = processors_.at(place.threads);
+    return limits ? limits->milliseconds(precision.dtype, measured.operations, measured.bytes) : 0;
   }
-  if (!gpus_.contains(*place.gpu)) find_gpu(*place.gpu, known_gpu_limits);
+  if (!gpus_.contains(*place.gpu))
+    look_up<GpuLimits>(gpus_, *place.gpu, name_of(place), [&] { return known_gpu_limits(*place.gpu); });
   const std::optional<GpuLimits>& limits = gpus_.at(*place.gpu);
   return limits ? limits->milliseconds(precision, measured.operations, measured.bytes) : 0;
 }
 
 void RowLimits::renew(const Place& place) {
   if (place.gpu) {
-    find_gpu(*place.gpu, renewed_gpu_limits);
+    look_up<GpuLimits>(gpus_, *place.gpu, name_of(place), [&] { return renewed_gpu_limits(*place.gpu); });
   } else {
-    processors_.insert_or_assign(place.threads, renewed_limits(place.threads));
+    look_up<Limits>(processors_, place.threads, name_of(place),
+                    [&] { return renewed_limits(place.threads); });
   }
 }
 
-void RowLimits::find_gpu(int number, GpuLimits (*find)(int)) {
+template <typename Known>
+void RowLimits::look_up(std::map<int, std::optional<Known>>& known, int number, const std::string& rows,
+                        const std::function<Known()>& find) {
   try {
-    gpus_.insert_or_assign(number, find(number));
+    known.insert_or_assign(number, find());
   } catch (const Error& error) {
-    gpus_.insert_or_assign(number, std::nullopt);
-    remarks_.push_back(fmt::format("The rows of cuda:{} have no limit: {}.", number, error.what()));
+    known.insert_or_assign(number, std::nullopt);
+    remarks_.push_back(fmt::format("The rows of {} have no limit: {}.", rows, error.what()));
   }
 }
 

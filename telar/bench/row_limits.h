@@ -26,11 +26,13 @@ class RowLimits {
  private:
   double milliseconds(const Place& place, RowPrecision precision, const Measured& measured);
   void renew(const Place& place);
-  /// By this function; none, with a remark, where the GPU cannot be measured.
-  void find_gpu(int number, GpuLimits (*find)(int));
+  /// Puts what `find` measures under this number; nothing, with a remark, where it cannot be measured or kept.
+  template <typename Known>
+  void look_up(std::map<int, std::optional<Known>>& known, int number, const std::string& rows,
+               const std::function<Known()>& find);
 
-  std::map<int, Limits> processors_;              // by threads
-  std::map<int, std::optional<GpuLimits>> gpus_;  // by number
+  std::map<int, std::optional<Limits>> processors_;  // by threads
+  std::map<int, std::optional<GpuLimits>> gpus_;     // by number
   std::vector<std::string> remarks_;
 };
 

@@ -112,6 +112,8 @@ class TrainSweep {
   ResultRow measure(const std::string& precision, const TrainingEnvironment& environment) {
     const std::vector<std::string> setting = {precision, environment.name};
     if (!environment.impossible.empty()) return {setting, std::nullopt, environment.impossible};
+    if (precision == "tf32" && environment.threads > 0)
+      return {setting, std::nullopt, "processors do not compute in TF32"};
     const std::string name = precision + " " + environment.name;
     say("measuring " + name);
     std::optional<TemporaryFolder> temporary;  // a run of a large model leaves hundreds of megabytes
@@ -133,7 +135,7 @@ class TrainSweep {
     if (row.measured && !by_winograd_ && (!environment.on_gpus || environment.gpu)) {
       row.measured->operations = operations_;
       limits_.set(*row.measured, {environment.threads, environment.gpu, {}},
-                  {precision == "bf16" ? DType::bf16 : DType::f32});
+                  {precision == "bf16" ? DType::bf16 : DType::f32, precision == "tf32"});
     }
     return row;
   }

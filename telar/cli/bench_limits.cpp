@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -74,18 +75,33 @@ void add_processes(bench::Limits& limits, bench::Result& result, const std::func
     result.remarks.push_back(fmt::format("Between processes nothing was measured: {}.", impossible));
 }
 
+/// Says where, or why not.
+void keep(bench::Result& result, const std::function<void()>& keep_limits) {
+  std::string said = fmt::format("Kept in {}.", bench::limits_file().string());
+  try {
+    keep_limits();
+  } catch (const Error& error) {
+    said = fmt::format("Not kept: {}.", error.what());
+  }
+  const auto same = std::find(result.remarks.begin(), result.remarks.end(), said);
+  if (same == result.remarks.end()) result.remarks.push_back(std::move(said));
+}
+
 void measure_processors(int threads, bench::ResultRow& row, bench::Result& result,
                         const std::function<bool()>& stopped) {
   bench::Limits limits = bench::measure_limits(threads);
   if (threads > 1 && !stopped()) add_processes(limits, result, stopped);
-  if (!stopped()) bench::keep_limits(limits);  // what was kept before has all its figures
   row.figures = figures_of(limits);
+  if (!stopped())
+    keep(result, [&] { bench::keep_limits(limits); });  // what was kept before has all its figures
   if (const std::string text = bench::busy_text(limits); !text.empty()) result.remarks.push_back(text);
 }
 
 void measure_gpu(int number, bench::ResultRow& row, bench::Result& result) {
   try {
-    row.figures = figures_of(bench::renewed_gpu_limits(number));
+    const bench::GpuLimits limits = bench::measure_gpu_limits(number);
+    row.figures = figures_of(limits);
+    keep(result, [&] { bench::keep_gpu_limits(number, limits); });
     if (std::string text = bench::gpu_text(number); !text.empty()) result.remarks.push_back(std::move(text));
   } catch (const Error& error) {
     row.impossible = error.what();
@@ -113,7 +129,6 @@ int limits_of_machine(const LimitsArguments& arguments) {
     result.rows.push_back(std::move(row));
   }
   result.drawn = "product f32";
-  result.remarks.push_back(fmt::format("Kept in {}.", bench::limits_file().string()));
   watch.finish(result);
   publish(result, arguments.files);
   return stop.requested() ? 128 + stop.signal_number() : 0;

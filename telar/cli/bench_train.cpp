@@ -49,9 +49,10 @@ void add_bench_train(CLI::App& bench, Action& action) {
       ->excludes(steps);
   verb->add_option("--batch", options.batch, "Samples of a step, shared by all replicas (32)")
       ->check(CLI::Range(1, 16'777'216));
-  verb->add_option("--precision", options.precisions, "f32, bf16, or both: f32,bf16 (f32)")
+  verb->add_option("--precision", options.precisions,
+                   "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
   verb->add_option(
           "--environments", options.environments,
           "One row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), "

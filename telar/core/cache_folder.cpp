@@ -9,7 +9,9 @@ std::filesystem::path cache_folder() {
   if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "telar";
   const char* home = std::getenv("HOME");
   if (home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache/telar";
-  return std::filesystem::temp_directory_path() / "telar";
+  std::error_code none;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
+  return (none ? std::filesystem::path("/tmp") : temporary) / "telar";
 }
 
 }  // namespace telar

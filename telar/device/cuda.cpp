@@ -48,13 +48,14 @@ CudaGpus find_cuda_gpus() {
 
 std::optional<int> cuda_number(const std::string& device) {
   if (!device.starts_with("gpu") && !device.starts_with("cuda")) return std::nullopt;
-  if (device == "gpu") return 0;
+  if (device == "gpu" || device == "cuda") return 0;
   if (device == "cuda:") throw user_error("the device 'cuda:' lacks its number, as in cuda:0");
   const std::string digits = device.starts_with("cuda:") ? device.substr(5) : "";
   int number = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || number < 0)
-    throw user_error("there is no device '{}'; a GPU is gpu or cuda:N, with N from 0", device);
+    throw user_error(
+        "there is no device '{}'; a GPU is cuda (cuda:0), gpu (the same) or cuda:N, with N from 0", device);
   return number;
 }
 

@@ -34,8 +34,16 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
     }
     return options.shares;
   }
+  double threads = 0;
+  double gpus = 0;
+  for (const DeviceSpec& device : cluster.devices)
+    (cuda_number(device.kind) ? gpus : threads) += device.threads;
+  // Until speeds are measured processors beside GPUs have a sixteenth of the batch.
   std::vector<double> shares;
-  for (const DeviceSpec& device : cluster.devices) shares.push_back(by_threads ? device.threads : 1);
+  for (const DeviceSpec& device : cluster.devices) {
+    const bool is_gpu = cuda_number(device.kind).has_value();
+    shares.push_back(!by_threads ? 1 : is_gpu && threads > 0 ? 15 * threads / gpus : device.threads);
+  }
   return shares;
 }
 

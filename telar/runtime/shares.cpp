@@ -26,9 +26,9 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
 
 void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vector<double>& seconds) {
   constexpr double kSmoothing = 0.2;
-  constexpr int64_t kWarmUp = 3;     // first steps compile kernels
-  constexpr int64_t kInterval = 10;  // steps between looks
-  constexpr double kWorthwhile = 0.05;
+  constexpr int64_t kWarmUp = 3;       // first steps compile kernels
+  constexpr int64_t kInterval = 10;    // steps between looks
+  constexpr double kWorthwhile = 1.1;  // times the time of a step whose parts are in proportion
   ++steps_;
   if (steps_ <= kWarmUp) return;
   for (size_t i = 0; i < speed_.size(); ++i) {
@@ -39,14 +39,14 @@ void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vect
   if (steps_ % kInterval != 0) return;
   const double total = std::accumulate(speed_.begin(), speed_.end(), 0.0);
   const double shared = std::accumulate(shares_.begin(), shares_.end(), 0.0);
-  double off = 0;
+  double slowest = 0;
   for (size_t i = 0; i < speed_.size(); ++i) {
     if (speed_[i] == 0) return;  // not measured yet
-    off = std::max(off, std::abs(speed_[i] / total - shares_[i] / shared));
+    slowest = std::max(slowest, (shares_[i] / shared) / (speed_[i] / total));
   }
-  if (off < kWorthwhile) return;
-  // In 32nds: speeds that differ a little give the same parts, whose graphs are compiled already.
-  for (size_t i = 0; i < speed_.size(); ++i) shares_[i] = std::max(1.0, std::round(32 * speed_[i] / total));
+  if (slowest < kWorthwhile) return;
+  // Rounded: speeds that differ a little give the same parts, whose graphs are compiled already. What is slower than half a part has none.
+  for (size_t i = 0; i < speed_.size(); ++i) shares_[i] = std::round(256 * speed_[i] / total);
 }
 
 }  // namespace telar

@@ -10,7 +10,8 @@ namespace telar {
 std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares);
 
 /// Relative shares from measured speed: each replica's samples per second, smoothed, looked at again every few steps. Changes
-/// only when the split would be off by more than a few per cent, since every new part size is compiled anew.
+/// only when the slowest replica makes a step a tenth longer than it need be, since every new part size is compiled anew. A replica that
+/// should have less than 1/512 of a batch has nothing from then on, and so is not measured again.
 class MeasuredShares {
  public:
   explicit MeasuredShares(std::vector<double> start)

@@ -77,8 +77,8 @@ class Reader {
   void give(const std::string& path, const JobEntry& entry) {
     const JobNode*& given = given_[path];
     if (given != nullptr && given->overridden == entry.value.overridden) {
-      throw user_error("{}: '{}' is another name of {}, which stands at {}", entry.where, entry.key, path,
-                       given->where);
+      throw user_error("{}: {} is given already, at {} (device is a short name of strategy.devices)",
+                       entry.where, path, given->where);
     }
     if (given == nullptr || entry.value.overridden) given = &entry.value;
   }

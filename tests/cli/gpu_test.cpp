@@ -354,7 +354,8 @@ TEST_F(Gpu, MistakesAreSentences) {
                  {"strategy.gpu_exchange", "share cuda:0", "host sums them"});
   expect_refused(kMirrored + " --set strategy.gpu_exchange=nccl" + devices("cuda, cpu"),
                  {"strategy.gpu_exchange", "not all replicas run on GPUs"});
-  expect_refused("--set device=cuda --set strategy.devices=cpu", {"another name of strategy.devices"});
+  expect_refused("--set device=cuda --set strategy.devices=cpu",
+                 {"strategy.devices is given already", "device is a short name"});
   const CommandResult without = telar_without_gpus("train mlp.yaml --output refused --set device=cuda");
   EXPECT_EQ(without.code, 2);
   for (const char* part : {"strategy.devices", "cuda"}) EXPECT_TRUE(says(without.err, part));

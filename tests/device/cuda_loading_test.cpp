@@ -13,6 +13,7 @@ namespace {
 
 TEST(CudaNames, AreGpuAndCudaWithANumber) {
   EXPECT_EQ(cuda_number("gpu"), 0);
+  EXPECT_EQ(cuda_number("cuda"), 0);
   EXPECT_EQ(cuda_number("cuda:0"), 0);
   EXPECT_EQ(cuda_number("cuda:12"), 12);
   EXPECT_EQ(cuda_number("cpu:2"), std::nullopt);
@@ -22,7 +23,7 @@ TEST(CudaNames, AreGpuAndCudaWithANumber) {
 TEST(CudaNames, WithoutARightNumberAreRefused) {
   test::expect_error([] { cuda_number("cuda:"); }, {"'cuda:'", "number", "cuda:0"});
   for (const char* name :
-       {"cuda", "cuda:-1", "cuda:x", "cuda:1x", "cuda: 1", "cuda:99999999999", "gpu0", "gpu:1", "cuda1"}) {
+       {"cuda:-1", "cuda:x", "cuda:1x", "cuda: 1", "cuda:99999999999", "gpu0", "gpu:1", "cuda1"}) {
     test::expect_error([&] { cuda_number(name); }, {std::string("'") + name + "'", "cuda:N"});
   }
 }

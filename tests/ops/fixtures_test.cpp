@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ops/op_case.h"
 #include "ops/run_graph.h"
@@ -37,9 +38,9 @@ void give(GraphRun& run, const OpCase& given, const Graph& graph, const Values& 
 
 /// Outputs and gradients by name, each in canonical layout.
 Values evaluate(const OpCase& given, Mode mode, Accumulation accumulation = Accumulation::overwrite,
-                int runs = 1) {
+                int runs = 1, bool tf32 = false) {
   const Graph graph = build_case(given, mode);
-  GraphRun run(graph, accumulation);
+  GraphRun run(graph, tested_device(), accumulation, tf32);
   give(run, given, graph, given.tensors);
   for (int i = 0; i < runs; ++i) run.run();
   Values results;
@@ -75,6 +76,16 @@ double loss_of(const OpCase& given, const Graph& graph, const Values& tensors) {
 
 class OperationTest : public ::testing::TestWithParam<std::string> {};
 class NetworkTest : public ::testing::TestWithParam<std::string> {};
+/// Operations that multiply matrices or convolve.
+class ProductTest : public ::testing::TestWithParam<std::string> {};
+
+std::vector<std::string> product_names() {
+  std::vector<std::string> names;
+  const std::set<std::string> operations{"conv2d", "gru", "linear", "lstm", "matmul"};
+  for (const OpCase& given : op_cases())
+    if (operations.contains(given.op)) names.push_back(given.name);
+  return names;
+}
 
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
@@ -95,6 +106,12 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& which) {
 TEST_P(OperationTest, EqualsPyTorchInF32) {
   const OpCase& given = op_case(GetParam());
   expect_close(given, evaluate(given, Mode::f32), 1e-5);
+}
+
+TEST_P(ProductTest, EqualsPyTorchInTf32) {
+  if (tested_device()->in_host_memory()) GTEST_SKIP() << "processors do not compute in TF32";
+  const OpCase& given = op_case(GetParam());
+  expect_close(given, evaluate(given, Mode::f32, Accumulation::overwrite, 1, true), 3e-3);
 }
 
 TEST_P(OperationTest, EqualsPyTorchInBf16) {
@@ -147,6 +164,7 @@ TEST_P(OperationTest, GradientIsTheSlopeOfTheLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, OperationTest, ::testing::ValuesIn(op_case_names()), test_name);
+INSTANTIATE_TEST_SUITE_P(Cases, ProductTest, ::testing::ValuesIn(product_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Cases, NetworkTest, ::testing::ValuesIn(network_names()), test_name);
 
 }  // namespace telar::test

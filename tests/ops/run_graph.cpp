@@ -39,11 +39,12 @@ std::vector<float> numbers(int64_t count, uint64_t stream) {
   return values;
 }
 
-GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation)
+GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation, bool tf32)
     : device_(std::move(device)) {
   device_->enter();
   CompileOptions options;
   options.accumulation = accumulation;
+  options.tf32 = tf32;
   executable_ = device_->compile(graph, options);
   arena_ = ArenaLayout::pack(executable_->parameter_layouts());
   parameters_ = device_->allocate(arena_.bytes);

@@ -26,9 +26,9 @@ class GraphRun {
   explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite,
                     int threads = small_team())
       : GraphRun(graph, tested_device(threads), accumulation) {}
-  /// The same on this device.
+  /// The same on this device. `tf32`: see CompileOptions.
   GraphRun(const Graph& graph, std::unique_ptr<Device> device,
-           Accumulation accumulation = Accumulation::overwrite);
+           Accumulation accumulation = Accumulation::overwrite, bool tf32 = false);
 
   void set_parameter(const std::string& name, std::span<const float> values);
   void set_input(const std::string& name, std::span<const float> values);

@@ -29,6 +29,19 @@ TEST(Shares, MeasuredSpeedMovesTheSplit) {
   EXPECT_EQ(split_by_shares(64, shares.shares()), (std::vector<int64_t>{48, 16}));
 }
 
+TEST(Shares, OfAGpuAndAProcessorAreInProportionEvenWhereTheyDifferMuch) {
+  const auto settled = [](double gpu, double processor) {
+    MeasuredShares shares({15, 1});
+    for (int step = 0; step < 40; ++step) {
+      const auto parts = split_by_shares(256, shares.shares());
+      shares.record(parts, {static_cast<double>(parts[0]) / gpu, static_cast<double>(parts[1]) / processor});
+    }
+    return split_by_shares(256, shares.shares());
+  };
+  EXPECT_EQ(settled(50'000, 1000), (std::vector<int64_t>{251, 5}));
+  EXPECT_EQ(settled(50'000, 50), (std::vector<int64_t>{256, 0}));
+}
+
 TEST(Shares, NoiseDoesNotMoveTheSplit) {
   MeasuredShares shares({1, 1});
   for (int step = 0; step < 100; ++step) {
