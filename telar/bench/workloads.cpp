@@ -31,6 +31,11 @@ const std::map<std::string, Workload (*)()>& table() {
          return Workload{make_model("convnet", {}, {1, 28, 28}, 10),
                          {.batch = 64, .optimizer = AdamOptions{}}};
        }},
+      {"convnet_b128",
+       [] {
+         return Workload{make_model("convnet", {}, {1, 28, 28}, 10),
+                         {.batch = 128, .optimizer = AdamOptions{}}};
+       }},
       {"resnet34_7x7", [] { return resnet34("7x7", 32, 32, Precision::f32); }},
       {"resnet34_7x7_bf16", [] { return resnet34("7x7", 32, 32, Precision::bf16); }},
       {"resnet34_3x3", [] { return resnet34("3x3", 32, 32, Precision::f32); }},
