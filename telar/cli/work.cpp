@@ -54,6 +54,7 @@ void add_work(CLI::App& app, Action& action) {
       "Examples:\n"
       "  telar work --join trainer:7000 --certificates certs --token-file token\n"
       "  telar work --join trainer:7000 --set data.path=/data/cifar --set strategy.threads=8\n"
+      "  telar work --join trainer:7000 --set device=cuda\n"
       "Ctrl-C leaves the run: what is unfinished goes to other workers. Exit codes: 0 the run is over, 1 it "
       "failed, "
       "2 a mistake in what was given, 130 left by Ctrl-C.");

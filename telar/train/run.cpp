@@ -92,7 +92,7 @@ class Run {
     check_devices();
     const SampleSpec& spec = data_.train->spec();
     // Before anything is written: job and data may not fit.
-    const auto session = job_session(job_, spec, options_.processes);
+    const auto session = job_session(job_computed_here(), spec, options_.processes);
     Trainer trainer(*session, trainer_options());
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
@@ -115,11 +115,21 @@ class Run {
   }
 
   void check_devices() const {
-    std::vector<std::string> devices = job_.strategy.devices;
-    if (!options_.coordinate.empty())
-      devices.resize(1);  // the others are those of workers, which are elsewhere
-    const std::string missing = missing_device(devices);
+    if (!options_.coordinate.empty()) return;  // they are those of workers, which are elsewhere
+    const std::string missing = missing_device(job_.strategy.devices);
     if (!missing.empty()) throw user_error("strategy.devices: {}; telar devices says what there is", missing);
+  }
+
+  /// The job as it is, but for a coordinator: it evaluates, on the device of its first worker, where that is here, else on processors.
+  Job job_computed_here() const {
+    Job job = job_;
+    if (options_.coordinate.empty()) return job;
+    const std::string missing = missing_device({job.strategy.devices.front()});
+    if (missing.empty()) return job;
+    warn(fmt::format("{}: here, where workers join, samples are evaluated on the processor", missing));
+    job.strategy.devices = {"cpu"};
+    if (job.training.precision == "tf32") job.training.precision = "f32";
+    return job;
   }
 
   void check_profile() const {

@@ -33,7 +33,8 @@ const std::string kJob =
 /// Parameter servers and workers of one run as threads of this process; the coordinator is run_job.
 class Cluster {
  public:
-  Cluster(int servers, int workers) : workers_(workers) {
+  Cluster(int servers, int workers, std::vector<std::string> of_workers = {})
+      : workers_(workers), of_workers_(std::move(of_workers)) {
     for (int s = 0; s < servers; ++s) {
       servers_.push_back(std::make_unique<StoreServer>(
           StoreServerOptions{.security = security(), .make_update = job_store_updates()}));
@@ -64,13 +65,14 @@ class Cluster {
     if (found == std::string::npos) return;
     const std::string coordinator = text.substr(found + command.size());
     for (int w = 0; w < workers_; ++w) {
-      threads_.emplace_back([address = coordinator] {
-        work({.coordinator = address, .security = security(), .overrides = {}, .stop = {}, .say = {}});
+      threads_.emplace_back([address = coordinator, overrides = of_workers_] {
+        work({.coordinator = address, .security = security(), .overrides = overrides, .stop = {}, .say = {}});
       });
     }
   }
 
   int workers_;
+  std::vector<std::string> of_workers_;  ///< their --set
   std::vector<std::unique_ptr<StoreServer>> servers_;
   std::vector<std::thread> threads_;
 };
@@ -201,6 +203,21 @@ TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
   };
   test::expect_error([&] { run("single"); }, {"strategy 'single'"});
   test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
+}
+
+TEST(Cluster, WorkersComputeElsewhereThanTheJobSaysAndSoDoesWhoWaitsForThem) {
+  const test::TempFolder folder;
+  std::string warning;
+  RunOptions options;
+  options.warn = [&](const std::string& text) { warning += text; };
+  const RunSummary summary = Cluster(1, 1, {"device=cpu", "training.precision=f32"})
+                                 .run({"strategy.name=downpour", "device=cuda:99", "training.precision=tf32"},
+                                      folder / "run", options);
+  EXPECT_EQ(summary.steps, 100);
+  EXPECT_FALSE(summary.test.empty());
+  EXPECT_TRUE(test::says(warning, "cuda:99"));
+  EXPECT_TRUE(test::says(warning, "evaluated on the processor"));
+  EXPECT_TRUE(test::says(read_job(folder / "run" / "job.yaml").strategy.devices.front(), "cuda:99"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
