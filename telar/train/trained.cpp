@@ -9,6 +9,7 @@
 #include "telar/data/assignment.h"
 #include "telar/data/loader.h"
 #include "telar/train/checkpoint.h"
+#include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
@@ -44,7 +45,9 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
                    const std::function<void(const std::string&)>& warn) {
   const Job as_run = read_job(file);
   if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
-    const std::string missing = missing_device(as_run.strategy.devices);
+    std::vector<std::string> devices = as_run.strategy.devices;
+    if (uses_servers(as_run)) devices.resize(1);  // the others are those of other workers
+    const std::string missing = missing_device(devices);
     if (!missing.empty()) {
       overrides.emplace_back("strategy.devices=cpu");
       if (warn) {
