@@ -159,13 +159,14 @@ cudnnDataType_t data_type(DType dtype) {
   return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-std::optional<Plan> Plan::make(cudnnHandle_t handle, Descriptor configuration) {
+std::optional<Plan> Plan::make(cudnnHandle_t handle, std::string name, Descriptor configuration) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   if (plan.finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
   const auto workspace = plan.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1);
-  return Plan(std::move(configuration), std::move(plan), static_cast<size_t>(workspace.at(0)));
+  return Plan(std::move(name), std::move(configuration), std::move(plan),
+              static_cast<size_t>(workspace.at(0)));
 }
 
 cudnnStatus_t Plan::enqueue(cudnnHandle_t handle, const std::vector<int64_t>& uids,
@@ -228,26 +229,24 @@ std::vector<Descriptor> OperationGraph::configurations(const EngineRules& rules)
   return found;
 }
 
-Candidates<Plan> OperationGraph::plans(const std::string& what, const EngineRules& rules,
-                                       const Choices& choices) const {
-  Candidates<Plan> plans(what);
-  size_t most = kMostPlans;
-  std::vector<Descriptor> found = configurations(rules);
-  if (const auto known = choices.known(what)) {
-    // To make a plan may take cuDNN as long as to compile a kernel: that of the one that was chosen is enough.
-    const auto chosen = std::find_if(found.begin(), found.end(),
-                                     [&](const Descriptor& each) { return name_of(each) == *known; });
-    if (chosen != found.end()) most = 1;
-    std::rotate(found.begin(), chosen, found.end());
-  }
-  for (size_t i = 0; i < found.size() && plans.size() < most; ++i) {
-    std::string name = name_of(found[i]);
-    std::optional<Plan> plan = Plan::make(handle_, std::move(found[i]));
-    if (!plan || plan->workspace() > rules.most_workspace) continue;
-    const size_t workspace = plan->workspace();
-    plans.add(std::move(*plan), std::move(name), workspace);
+std::vector<Plan> OperationGraph::plans(const EngineRules& rules) const {
+  std::vector<Plan> plans;
+  for (Descriptor& configuration : configurations(rules)) {
+    if (plans.size() == kMostPlans) break;
+    std::string name = name_of(configuration);
+    std::optional<Plan> plan = Plan::make(handle_, std::move(name), std::move(configuration));
+    if (plan && plan->workspace() <= rules.most_workspace) plans.push_back(std::move(*plan));
   }
   return plans;
+}
+
+std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::string& name) const {
+  for (Descriptor& configuration : configurations(rules)) {
+    if (name_of(configuration) != name) continue;
+    std::optional<Plan> plan = Plan::make(handle_, name, std::move(configuration));
+    if (plan && plan->workspace() <= rules.most_workspace) return plan;
+  }
+  return std::nullopt;
 }
 
 std::string last_refusal() {

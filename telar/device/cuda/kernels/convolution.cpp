@@ -116,11 +116,22 @@ std::string words_of(const ConvolutionForm& form, const Attributes& attributes, 
 
 Convolution::Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& form,
                          const Attributes& attributes, bool tf32)
-    : gpu_(gpu),
-      handle_(gpu.convolutions()),
-      form_(form),
-      uids_(uids_of(form)),
-      plans_(graph_of(handle_, form, attributes).plans(what, {form.y.dtype, tf32}, gpu.choices())) {}
+    : gpu_(gpu), handle_(gpu.convolutions()), form_(form), uids_(uids_of(form)), plans_(what) {
+  const OperationGraph graph = graph_of(handle_, form, attributes);
+  const EngineRules rules{form.y.dtype, tf32};
+  const auto add = [&](Plan plan) {
+    const std::string name = plan.name();
+    const size_t workspace = plan.workspace();
+    plans_.add(std::move(plan), name, workspace);
+  };
+  for (const std::string& known : gpu.choices().known(what)) {
+    if (std::optional<Plan> plan = graph.plan(rules, known)) {
+      add(std::move(*plan));
+      return;
+    }
+  }
+  for (Plan& plan : graph.plans(rules)) add(std::move(plan));
+}
 
 void Convolution::choose(const Pointers& p) {
   if (chosen_) return;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "telar/device/cuda/cudnn_graph.h"
+#include "telar/device/cuda/fastest.h"
 #include "telar/device/cuda/lowering.h"
 
 namespace telar::cuda {
