@@ -16,6 +16,7 @@
 #include "telar/graph/ops/activation.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/conv2d.h"
+#include "telar/graph/ops/pooling.h"
 #include "telar/graph/ops/reduce.h"
 
 namespace telar {
@@ -132,6 +133,12 @@ TEST_F(FakeCudaConvolution, EqualsThemWithChannelsInTheirPlace) {
   EXPECT_GT(fake().fused, 0);
 }
 
+TEST_F(FakeCudaConvolution, EqualsThemWithChannelsLast) {
+  fake().plain = false;
+  expect_all_as_on_processors();
+  EXPECT_GT(fake().fused, 0);
+}
+
 TEST_F(FakeCudaConvolution, EqualsThemWhereCudnnFusesNothing) {
   fake().fuses = false;
   expect_all_as_on_processors();
@@ -203,14 +210,16 @@ TEST_F(FakeCudaConvolution, KeepsNaNsThroughItsReLU) {
   }
 }
 
-/// Counts the steps that bring what a convolution reads into another layout or type.
+/// Counts the steps that bring something into another layout or type.
 struct Steps final : HostOperations {
   void communicate(const Node& /*node*/, std::span<float> /*memory*/) override {}
   bool listens() const override { return true; }
   void ran(const OperationName& operation) override {
-    reorders += operation.op == "conv2d (reorder)" ? 1 : 0;
+    reorders += operation.op.ends_with("(reorder)") ? 1 : 0;
+    of_convolutions += operation.op == "conv2d (reorder)" ? 1 : 0;
   }
   int reorders = 0;
+  int of_convolutions = 0;
 };
 
 /// A graph of a device with its memory.
@@ -249,16 +258,41 @@ TEST_F(FakeCudaConvolution, GivesItsWeightsTheLayoutThatItReads) {
   for (const bool last : {true, false}) {
     fake().channels_last = last;
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const auto gpu = test::tested_device();
-      const Bound bound(graph_of(cases()[0], dtype, false, false), *gpu, {});
-      ASSERT_EQ(bound.arena.slots.size(), 1U);
-      EXPECT_EQ(bound.arena.slots[0].layout.format, last ? "channels last" : "plain");
-      Steps steps;
-      bound.context->run(steps);
-      // The images where channels come last, and the weights into bf16, which the gradient reads, too.
-      EXPECT_EQ(steps.reorders, (last ? 1 : 0) + (dtype == DType::bf16 ? 1 : 0));
+      for (const bool tf32 : {false, true}) {
+        const auto gpu = test::tested_device();
+        CompileOptions options;
+        options.tf32 = tf32;
+        const Bound bound(graph_of(cases()[0], dtype, false, false), *gpu, options);
+        ASSERT_EQ(bound.arena.slots.size(), 1U);
+        const bool on_tensor_cores = dtype == DType::bf16 || tf32;
+        const bool wanted = last && on_tensor_cores;
+        EXPECT_EQ(bound.arena.slots[0].layout.format, wanted ? "channels last" : "plain");
+        Steps steps;
+        bound.context->run(steps);
+        // The images where channels come last, and the weights into bf16, which the gradient reads, too.
+        EXPECT_EQ(steps.of_convolutions, (wanted ? 1 : 0) + (dtype == DType::bf16 ? 1 : 0));
+      }
     }
   }
+}
+
+TEST_F(FakeCudaConvolution, InANetworkOfF32KeepsTheLayoutOfItsImages) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2, 3, 8, 8}}, true);
+  const auto convolved = [&](ValueId value, const std::string& w, int64_t inputs) {
+    return relu(builder,
+                conv2d(builder, value, builder.parameter(w, {DType::f32, {8, inputs, 3, 3}}), kNoValue, {}));
+  };
+  const ValueId y = global_average_pool(builder, convolved(convolved(x, "first", 3), "second", 8));
+  const ValueId loss = reduce_sum(builder, mul(builder, y, y), {});
+  builder.output("loss", loss);
+  const Graph graph = builder.build();
+  const auto gpu = test::tested_device();
+  const Bound bound(differentiate(graph, graph.output("loss"), graph.of_kind(ValueKind::parameter)), *gpu,
+                    {});
+  Steps steps;
+  bound.context->run(steps);
+  EXPECT_EQ(steps.reorders, 0);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ int64_t number_of(const FakeEngine& engine) {
 
 bool has_engines(const FakeGraph& graph) {
   if (graph.norm) return fake().norms && graph.bf16 && graph.channels_last;
-  if (!fake().convolves || (graph.channels_last && !fake().channels_last)) return false;
+  if (!fake().convolves || !(graph.channels_last ? fake().channels_last : fake().plain)) return false;
   if (graph.fused) return fake().fuses;
   return !graph.mixed || graph.groups == 1;
 }

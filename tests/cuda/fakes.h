@@ -19,6 +19,7 @@ struct Fake {
   cudaError_t failure = cudaSuccess;  ///< of what a stream was told, found when somebody waits for it
   bool pins = true;                   ///< whether memory of the host can be registered
   bool channels_last = true;          ///< whether cuDNN can compute with channels last
+  bool plain = true;                  ///< whether it can with channels in their place
   bool convolves = true;              ///< whether it can compute anything
   bool fuses = true;                  ///< whether it can compute graphs of several operations
   bool norms = true;                  ///< whether it can compute batch norms (of bf16, channels last)

@@ -10,9 +10,6 @@ namespace telar::cuda {
 
 namespace {
 
-/// Channels last is what cuDNN is fastest in; where it has nothing for that it may have for the other.
-constexpr auto kLayouts = {Layout::channels_last, Layout::plain};
-
 void add_convolution(Lowering& lowering, const std::shared_ptr<Convolution>& convolution,
                      const std::vector<SlotId>& reads, SlotId result) {
   lowering.add(
@@ -66,7 +63,7 @@ void lower_conv2d(Lowering& lowering, const Node& node) {
   const bool biased = bias != kNoValue;
   const bool relu = node.attributes.text_or("activation", "") == "relu";
   std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts) {
+  for (const Layout layout : convolution_layouts(lowering, lowering.dtype(x))) {
     ConvolutionForm form{Direction::forward, lowering.type(x), lowering.type(w), lowering.type(y), layout};
     if (biased || relu) {
       forms.push_back(form);
@@ -90,7 +87,7 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const ValueId w = node.inputs[1];
   const ValueId dx = node.outputs[0];
   std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts)
+  for (const Layout layout : convolution_layouts(lowering, lowering.dtype(dy)))
     forms.push_back(
         {Direction::backward_data, lowering.type(dx), lowering.type(w), lowering.type(dy), layout});
   const auto convolution = find_convolution(lowering, node, forms);
@@ -104,7 +101,7 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[1];
   const ValueId dw = node.outputs[0];
   std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts) {
+  for (const Layout layout : convolution_layouts(lowering, lowering.dtype(dy))) {
     ConvolutionForm form{Direction::backward_weights, lowering.type(x), lowering.type(dw), lowering.type(dy),
                          layout};
     forms.push_back(form);

@@ -147,6 +147,11 @@ cudnnStatus_t Convolution::enqueue(const Plan& plan, const Pointers& p) const {
   return plan.enqueue(handle_, uids_, memory, p[uids_.size()]);
 }
 
+std::array<Layout, 2> convolution_layouts(const Lowering& lowering, DType dtype) {
+  if (dtype == DType::f32 && !lowering.tf32()) return {Layout::plain, Layout::channels_last};
+  return {Layout::channels_last, Layout::plain};
+}
+
 std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const Node& node,
                                               const std::vector<ConvolutionForm>& forms) {
   Gpu& gpu = lowering.gpu();

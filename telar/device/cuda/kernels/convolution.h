@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -48,6 +49,10 @@ class Convolution {
   Candidates<Plan> plans_;
   bool chosen_ = false;
 };
+
+/// The layouts to ask cuDNN for, the better first; where it has nothing for that it may have for the other. Its engines on tensor cores compute with
+/// channels last. Those in f32 compute plain: with channels last they reorder what they read and write, within their workspaces.
+std::array<Layout, 2> convolution_layouts(const Lowering& lowering, DType dtype);
 
 /// The first of these forms of a node for which cuDNN has a plan. Throws Error (run) naming the convolution when it has none.
 std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const Node& node,
