@@ -69,7 +69,7 @@ TEST_F(CudaChoices, HoldForThisProcessWhereTheyCannotBeKept) {
 
 TEST_F(CudaChoices, AreNamedAfterTheGpuAndItsLibraries) {
   EXPECT_EQ(cuda::choices_file("a fake/GPU").filename(),
-            "a fake-GPU, driver 13000, cuBLASLt 130001, cuDNN 91001.txt");
+            "a fake-GPU, driver 13000, cuBLASLt 130001, cuDNN 91001, measuring 2.txt");
 }
 
 /// What a start computes: y = conv2d(x) and its product with itself.

@@ -17,6 +17,7 @@ struct Fake {
   int gpus = 2;
   size_t memory = size_t{1} << 30;    ///< of one allocation
   cudaError_t failure = cudaSuccess;  ///< of what a stream was told, found when somebody waits for it
+  bool records = true;                ///< whether streams can be recorded
   bool pins = true;                   ///< whether memory of the host can be registered
   bool channels_last = true;          ///< whether cuDNN can compute with channels last
   bool plain = true;                  ///< whether it can with channels in their place

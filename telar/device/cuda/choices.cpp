@@ -63,8 +63,9 @@ void Choices::keep(const std::string& what, const std::string& algorithm) {
 std::filesystem::path choices_file(const std::string& gpu) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
-  std::string name = fmt::format("{}, driver {}, cuBLASLt {}, cuDNN {}", gpu, driver, cublasLtGetVersion(),
-                                 cudnnGetVersion());
+  constexpr int kMeasuring = 2;  // another number where algorithms are measured or named in another way
+  std::string name = fmt::format("{}, driver {}, cuBLASLt {}, cuDNN {}, measuring {}", gpu, driver,
+                                 cublasLtGetVersion(), cudnnGetVersion(), kMeasuring);
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != ' ' && c != ','; },
       '-');
