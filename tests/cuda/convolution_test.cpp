@@ -158,10 +158,36 @@ TEST_F(FakeCudaConvolution, ExecutesNoEngineThatRoundsOrAddsInOtherWays) {
   EXPECT_EQ(fake().executed, bf16);
 }
 
-TEST_F(FakeCudaConvolution, MeasuresEightPlansAtMost) {
+/// y = conv2d(x, w), computed where nothing was chosen before.
+void convolve() {
+  test::forget_choices();
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2, 3, 6, 6}}, true);
+  const ValueId w = builder.parameter("w", {DType::f32, {4, 3, 3, 3}});
+  builder.output("y", conv2d(builder, x, w, kNoValue, {}));
+  const test::GraphRun run(builder.build());
+}
+
+TEST_F(FakeCudaConvolution, MeasuresEightPlansAtMostAndNoLastResortWithThem) {
   fake().further_engines = true;
-  expect_as_on_processors(cases()[0], DType::f32, false, false);
+  convolve();
   EXPECT_EQ(fake().executed.size(), 8U);
+  EXPECT_FALSE(fake().executed.contains("last resort"));
+}
+
+TEST_F(FakeCudaConvolution, MeasuresThreeCompiledPlansAtMost) {
+  fake().further_engines = true;
+  fake().compiles = true;
+  convolve();
+  const std::set<std::string> measured = {"not to be run", "plain",      "compiled 0",
+                                          "compiled 1",    "compiled 2", "last resort"};
+  EXPECT_EQ(fake().executed, measured);
+}
+
+TEST_F(FakeCudaConvolution, IsPlannedOnceWithEachEngine) {
+  convolve();
+  // "greedy", "not to be had", "not to be run", "plain", which is proposed twice, "last resort"
+  EXPECT_EQ(fake().plans, 5);
 }
 
 TEST_F(FakeCudaConvolution, IsPlannedOnceForItsShape) {

@@ -25,6 +25,7 @@ struct Fake {
   bool fuses = true;                  ///< whether it can compute graphs of several operations
   bool norms = true;                  ///< whether it can compute batch norms (of bf16, channels last)
   bool further_engines = false;       ///< whether it proposes many more
+  bool compiles = false;              ///< whether these are compiled when they are planned
   int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
   bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
   int nccl_error = 0;                 ///< what NCCL finds meanwhile: no sum is completed then

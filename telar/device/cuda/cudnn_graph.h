@@ -151,14 +151,14 @@ class OperationGraph {
   /// dx = dy where y > 0, else 0.
   void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
-  /// At most 8 plans, the likeliest first; none when cuDNN has no engine for this graph that keeps the rules.
+  /// At most 8 plans, the likeliest first, of which at most 3 are of kernels that cuDNN compiles then; none when cuDNN has no engine for this graph that keeps the rules.
   std::vector<Plan> plans(const EngineRules& rules) const;
   /// The one of this name alone: to make a plan may take cuDNN as long as to compile a kernel. None when there is none.
   std::optional<Plan> plan(const EngineRules& rules, const std::string& name) const;
 
  private:
-  /// What cuDNN proposes that keeps the rules, the likeliest first.
-  std::vector<Descriptor> configurations(const EngineRules& rules) const;
+  /// None when cuDNN refuses it.
+  std::optional<Descriptor> finalized() const;
 
   cudnnHandle_t handle_;
   std::map<int64_t, Descriptor> tensors_;
