@@ -1,5 +1,6 @@
 #include "telar/device/cuda/cudnn_graph.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -275,6 +276,17 @@ std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::st
     }
   }
   return std::nullopt;
+}
+
+std::string lost_without_compiler(const char* library) {
+  if (void* found = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL); found != nullptr) {
+    ::dlclose(found);
+    return {};
+  }
+  return fmt::format(
+      "{} cannot be loaded: cuDNN does without the engines that it compiles, "
+      "so batch norms in bf16 and convolutions with bias or ReLU may be slower",
+      library);
 }
 
 std::string last_refusal() {

@@ -166,6 +166,11 @@ class OperationGraph {
   bool possible_ = true;  ///< no operation was refused
 };
 
+/// The compiler of CUDA's own, by which cuDNN makes kernels while it runs. cuDNN does not say that it is not there: it has fewer engines.
+inline constexpr const char* kCompiler = "libnvrtc.so.13";
+/// What is lost where this library cannot be loaded, a sentence without a full stop; empty where it can.
+std::string lost_without_compiler(const char* library = kCompiler);
+
 /// What cuDNN says of the last thing that it refused.
 std::string last_refusal();
 
