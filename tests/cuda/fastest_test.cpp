@@ -25,14 +25,9 @@ class CudaFastest : public testing::Test {
   cuda::Gpu gpu_{0};
 };
 
-TEST_F(CudaFastest, IsFoundRecordedOrNot) {
-  for (const bool records : {true, false}) {
-    fake().records = records;
-    EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return work(candidate == 1 ? 0 : 15); }), 1U);
-    EXPECT_EQ(fake().graphs > 0, records);
-    fake().graphs = 0;
-    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  }
+TEST_F(CudaFastest, IsFoundInRecordings) {
+  EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return work(candidate == 1 ? 0 : 15); }), 1U);
+  EXPECT_GT(fake().graphs, 0);
 }
 
 TEST_F(CudaFastest, IsOneThatCanBeRun) {
@@ -41,11 +36,15 @@ TEST_F(CudaFastest, IsOneThatCanBeRun) {
   EXPECT_EQ(cuda::fastest(gpu_, 0, [](size_t /*candidate*/) { return true; }), std::nullopt);
 }
 
-TEST_F(CudaFastest, MayBeOneThatCannotBeRecorded) {
-  EXPECT_EQ(cuda::fastest(gpu_, 1,
-                          [&, calls = 0](size_t /*candidate*/) mutable { return ++calls != 3 && work(0); }),
-            0U);
-  gpu_.wait();
+TEST_F(CudaFastest, IsOneThatCanBeRecorded) {
+  // The third call is the first that is recorded.
+  const auto found = cuda::fastest(gpu_, 2, [&, calls = 0](size_t candidate) mutable {
+    return (candidate == 1 || ++calls != 3) && work(0);
+  });
+  EXPECT_EQ(found, 1U);
+  fake().records = false;
+  EXPECT_EQ(cuda::fastest(gpu_, 1, [&](size_t /*candidate*/) { return work(0); }), std::nullopt);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST_F(CudaFastest, IsWaitedForUnderTheWatch) {

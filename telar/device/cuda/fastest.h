@@ -14,8 +14,9 @@
 namespace telar::cuda {
 
 /// Which of so many candidates is fastest on this GPU, each measured on its own as a step plays it: recorded, without the host's work for each
-/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot is left out. One whose first call
-/// takes three times that of the best so far is not looked at further. None when none can. Throws what Gpu::wait throws.
+/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot, or not where it is recorded, is left
+/// out. One whose first call takes three times that of the best so far is not looked at further. None when none can. Throws what
+/// Gpu::wait throws.
 std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
                               const std::function<bool(size_t candidate)>& enqueue);
 
