@@ -42,6 +42,7 @@ nlohmann::ordered_json json_of(const CudaGpus& cuda) {
   }
   json["not_found"] =
       cuda.not_found.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cuda.not_found);
+  json["lost"] = cuda.lost.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cuda.lost);
   return json;
 }
 
@@ -99,6 +100,7 @@ std::string text_of(const CudaGpus& cuda) {
           gpu.by_nvlink.empty() ? "" : fmt::format(", by NVLink of cuda:{}", ranges(gpu.by_nvlink)));
   }
   if (!cuda.gpus.empty()) text += fmt::format("         driver for CUDA {}\n", cuda.driver);
+  if (!cuda.lost.empty()) text += fmt::format("         {}\n", cuda.lost);
   if (!cuda.not_found.empty()) text += fmt::format("cuda     {}\n", cuda.not_found);
   return text;
 }

@@ -27,6 +27,7 @@ struct CudaGpus {
   std::vector<CudaGpu> gpus;  ///< in CUDA's order: the number of make_cuda_device
   std::string driver;         ///< the newest CUDA that the driver knows: "13.0"; empty without a driver
   std::string not_found;      ///< why there are none: a sentence without a full stop; else empty
+  std::string lost = {};      ///< what they cannot do as well, for want of a library: likewise
 };
 
 /// Loads the module telar-cuda and asks it. Never throws: what is in the way is `not_found`.

@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "cuda/fake_engines.h"
@@ -77,18 +74,9 @@ std::map<std::string, std::vector<float>> results_of(const Graph& graph, std::un
 
 /// Makes all batch norms be computed in this way from now on, as if it had been the fastest; a start must have chosen before.
 void choose_for_batch_norms(const std::string& way) {
-  namespace fs = std::filesystem;
-  const char* cache = std::getenv("XDG_CACHE_HOME");  // NOLINT(concurrency-mt-unsafe): one thread
-  for (const auto& file : fs::recursive_directory_iterator(cache)) {
-    if (!file.is_regular_file()) continue;
-    std::ifstream lines(file.path());
-    std::string changed;
-    for (std::string line; std::getline(lines, line);) {
-      const bool of_norms = line.starts_with("cuDNN batch norm");
-      changed += (of_norms ? line.substr(0, line.find('\t')) + "\t" + way : line) + "\n";
-    }
-    std::ofstream(file.path()) << changed;
-  }
+  change_choices([&](const std::string& what, const std::string& algorithm) {
+    return what.starts_with("cuDNN batch norm") ? way : algorithm;
+  });
 }
 
 std::string engine() {

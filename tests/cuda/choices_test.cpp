@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cuda/fakes.h"
+#include "cuda/forget_choices.h"
 #include "ops/run_graph.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/matmul.h"
@@ -26,46 +27,50 @@ class CudaChoices : public testing::Test {
 
 void append(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::app) << text; }
 
+using Names = std::vector<std::string>;
+
 TEST_F(CudaChoices, AreThoseOfTheNextStart) {
   cuda::Choices first(file_);
-  EXPECT_EQ(first.known("a product"), std::nullopt);
-  EXPECT_EQ(first.keep("a product", "algorithm 3"), "algorithm 3");
-  EXPECT_EQ(first.keep("another", "algorithm 4"), "algorithm 4");
-  EXPECT_EQ(first.known("a product"), "algorithm 3");
+  EXPECT_EQ(first.known("a product"), Names());
+  first.keep("a product", "algorithm 3");
+  first.keep("another", "algorithm 4");
+  EXPECT_EQ(first.known("a product"), Names{"algorithm 3"});
   const cuda::Choices second(file_);
-  EXPECT_EQ(second.known("a product"), "algorithm 3");
-  EXPECT_EQ(second.known("another"), "algorithm 4");
+  EXPECT_EQ(second.known("a product"), Names{"algorithm 3"});
+  EXPECT_EQ(second.known("another"), Names{"algorithm 4"});
 }
 
 TEST_F(CudaChoices, OfAnotherProcessHoldWhenTheyWereFirst) {
   cuda::Choices one(file_);
   cuda::Choices other(file_);
-  EXPECT_EQ(one.keep("a product", "algorithm 1"), "algorithm 1");
-  EXPECT_EQ(other.keep("a product", "algorithm 2"), "algorithm 1");
-  EXPECT_EQ(cuda::Choices(file_).known("a product"), "algorithm 1");
+  one.keep("a product", "algorithm 1");
+  other.keep("a product", "algorithm 2");
+  const Names both{"algorithm 1", "algorithm 2"};
+  EXPECT_EQ(one.known("a product"), Names{"algorithm 1"});
+  EXPECT_EQ(other.known("a product"), both);
+  EXPECT_EQ(cuda::Choices(file_).known("a product"), both);
 }
 
 TEST_F(CudaChoices, ThatWereCutOffCountForNothing) {
   cuda::Choices(file_).keep("a product", "algorithm 1");
   append(file_, "nonsense\nanother\talgorithm 17");
-  EXPECT_EQ(cuda::Choices(file_).known("another"), std::nullopt);
-  cuda::Choices(file_).keep("third", "algorithm 2");  // joins what was cut off
-  cuda::Choices(file_).keep("third", "algorithm 3");
+  EXPECT_EQ(cuda::Choices(file_).known("another"), Names());
+  cuda::Choices(file_).keep("third", "algorithm 2");
   const cuda::Choices again(file_);
-  EXPECT_EQ(again.known("a product"), "algorithm 1");
-  EXPECT_EQ(again.known("third"), "algorithm 3");
+  EXPECT_EQ(again.known("a product"), Names{"algorithm 1"});
+  EXPECT_EQ(again.known("third"), Names{"algorithm 2"});
 }
 
 TEST_F(CudaChoices, HoldForThisProcessWhereTheyCannotBeKept) {
   append(folder_.path() / "deeper", "a file where a folder should be");
   cuda::Choices choices(file_);
-  EXPECT_EQ(choices.keep("a product", "algorithm 1"), "algorithm 1");
-  EXPECT_EQ(choices.known("a product"), "algorithm 1");
+  choices.keep("a product", "algorithm 1");
+  EXPECT_EQ(choices.known("a product"), Names{"algorithm 1"});
 }
 
 TEST_F(CudaChoices, AreNamedAfterTheGpuAndItsLibraries) {
   EXPECT_EQ(cuda::choices_file("a fake/GPU").filename(),
-            "a fake-GPU, driver 13000, cuBLASLt 130001, cuDNN 91001.txt");
+            "a fake-GPU, driver 13000, cuBLASLt 130001, cuDNN 91001, measuring 2.txt");
 }
 
 /// What a start computes: y = conv2d(x) and its product with itself.
@@ -95,19 +100,37 @@ TEST_F(CudaChoices, SpareTheNextStartItsMeasuring) {
   EXPECT_EQ(fake().executed.size(), 1U);
 }
 
-TEST_F(CudaChoices, ThatNoLongerExistAreMadeAnew) {
+/// The file in which this program's starts keep their choices.
+fs::path kept_file() {
+  for (const auto& file : fs::recursive_directory_iterator(std::getenv("XDG_CACHE_HOME")))  // NOLINT
+    if (file.is_regular_file()) return file.path();
+  return {};
+}
+
+TEST_F(CudaChoices, ThatNoLongerExistAreMadeAnewAndOnce) {
   const std::vector<float> right = start();
-  for (const auto& file : fs::recursive_directory_iterator(std::getenv("XDG_CACHE_HOME"))) {  // NOLINT
-    if (!file.is_regular_file()) continue;
-    std::ifstream lines(file.path());
-    std::string changed;
-    for (std::string line; std::getline(lines, line);)
-      changed += line.substr(0, line.find('\t')) + "\tnone\n";
-    std::ofstream(file.path()) << changed;
-  }
+  change_choices([](const std::string& /*what*/, const std::string& /*algorithm*/) { return "none"; });
   fake() = {};
   EXPECT_EQ(start(), right);
   EXPECT_GT(fake().plans, 2);
+  const auto size = fs::file_size(kept_file());
+  fake() = {};
+  EXPECT_EQ(start(), right);
+  EXPECT_EQ(fake().plans, 1);
+  EXPECT_EQ(fake().products, 1);
+  EXPECT_EQ(fs::file_size(kept_file()), size);
+}
+
+TEST_F(CudaChoices, BehindOneThatWasCutOffAreKept) {
+  const std::vector<float> right = start();
+  std::filesystem::resize_file(kept_file(), fs::file_size(kept_file()) - 3);
+  EXPECT_EQ(start(), right);
+  const auto size = fs::file_size(kept_file());
+  fake() = {};
+  EXPECT_EQ(start(), right);
+  EXPECT_EQ(fake().plans, 1);
+  EXPECT_EQ(fake().products, 1);
+  EXPECT_EQ(fs::file_size(kept_file()), size);
 }
 
 }  // namespace

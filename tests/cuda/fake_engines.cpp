@@ -28,13 +28,17 @@ const std::vector<FakeEngine>& engines() {
 }
 
 /// More that can be had, one as good as the other.
+std::vector<FakeEngine> make_further(const std::string& name,
+                                     const std::vector<cudnnBackendBehaviorNote_t>& notes) {
+  std::vector<FakeEngine> made;
+  for (int i = 0; i < 20; ++i) made.push_back({name + " " + std::to_string(i), {}, notes});
+  return made;
+}
 const std::vector<FakeEngine>& further_engines() {
-  static const std::vector<FakeEngine> all = [] {
-    std::vector<FakeEngine> made;
-    for (int i = 0; i < 20; ++i) made.push_back({"further " + std::to_string(i)});
-    return made;
-  }();
-  return all;
+  static const std::vector<FakeEngine> ready = make_further("further", {});
+  static const std::vector<FakeEngine> compiled =
+      make_further("compiled", {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION});
+  return fake().compiles ? compiled : ready;
 }
 
 /// Of batch norms.
@@ -61,7 +65,7 @@ int64_t number_of(const FakeEngine& engine) {
 
 bool has_engines(const FakeGraph& graph) {
   if (graph.norm) return fake().norms && graph.bf16 && graph.channels_last;
-  if (!fake().convolves || (graph.channels_last && !fake().channels_last)) return false;
+  if (!fake().convolves || !(graph.channels_last ? fake().channels_last : fake().plain)) return false;
   if (graph.fused) return fake().fuses;
   return !graph.mixed || graph.groups == 1;
 }
@@ -72,7 +76,7 @@ std::vector<const FakeEngine*> engines_for(const FakeGraph& graph, cudnnBackendH
     for (const FakeEngine& engine : norm_engines()) proposed.push_back(&engine);
     return proposed;
   }
-  if (mode == CUDNN_HEUR_MODE_FALLBACK && !graph.fused) proposed.push_back(&last_resort());
+  if (mode == CUDNN_HEUR_MODE_FALLBACK && !graph.fused) proposed = {&engines().back(), &last_resort()};
   if (mode != CUDNN_HEUR_MODE_A) return proposed;
   for (const FakeEngine& engine : engines())
     if (!graph.fused || engine.name == "tensor cores") proposed.push_back(&engine);

@@ -236,7 +236,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   const std::lock_guard guard(lock());
-  if (stream->captured) return cudaErrorStreamCaptureUnsupported;
+  if (stream->captured || !fake().records) return telar::test::failed(cudaErrorStreamCaptureUnsupported);
   stream->captured = std::make_unique<CUgraph_st>();
   ++recording;
   return cudaSuccess;

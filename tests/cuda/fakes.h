@@ -17,12 +17,15 @@ struct Fake {
   int gpus = 2;
   size_t memory = size_t{1} << 30;    ///< of one allocation
   cudaError_t failure = cudaSuccess;  ///< of what a stream was told, found when somebody waits for it
+  bool records = true;                ///< whether streams can be recorded
   bool pins = true;                   ///< whether memory of the host can be registered
   bool channels_last = true;          ///< whether cuDNN can compute with channels last
+  bool plain = true;                  ///< whether it can with channels in their place
   bool convolves = true;              ///< whether it can compute anything
   bool fuses = true;                  ///< whether it can compute graphs of several operations
   bool norms = true;                  ///< whether it can compute batch norms (of bf16, channels last)
   bool further_engines = false;       ///< whether it proposes many more
+  bool compiles = false;              ///< whether these are compiled when they are planned
   int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
   bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
   int nccl_error = 0;                 ///< what NCCL finds meanwhile: no sum is completed then

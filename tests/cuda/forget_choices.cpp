@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "telar/io/temporary_folder.h"
@@ -31,6 +33,21 @@ class NothingChosen : public testing::EmptyTestEventListener {
 void forget_choices() {
   folder() = std::make_unique<TemporaryFolder>("telar-choices");
   ::setenv("XDG_CACHE_HOME", folder()->path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
+void change_choices(
+    const std::function<std::string(const std::string& what, const std::string& algorithm)>& chosen) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder()->path())) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream lines(file.path());
+    std::string changed;
+    for (std::string line; std::getline(lines, line);) {
+      const size_t tab = line.find('\t');
+      const std::string what = line.substr(0, tab);
+      changed += what + "\t" + chosen(what, line.substr(tab + 1)) + "\n";
+    }
+    std::ofstream(file.path()) << changed;
+  }
 }
 
 }  // namespace telar::test

@@ -1,8 +1,10 @@
 #include "telar/device/cuda/cudnn_graph.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 #include <utility>
 
 namespace telar::cuda {
@@ -10,8 +12,12 @@ namespace telar::cuda {
 namespace {
 
 constexpr size_t kMostPlans = 8;
+/// Of these, those whose kernels are compiled when the plan is made.
+constexpr size_t kMostCompiled = 3;
 /// Parameters lie at multiples of 64 bytes (telar/device/layout.h); engines ask for 16 at most.
 constexpr int64_t kAlignment = 16;
+/// Ways to ask for engines, the better first.
+constexpr std::array kModes = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
 /// More than there are of either kind.
 constexpr size_t kMostNotes = 64;
 
@@ -42,16 +48,27 @@ bool permits(cudnnBackendBehaviorNote_t note) {
          note != CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
 }
 
-bool permits(const EngineRules& rules, const Descriptor& configuration) {
+struct Notes {
+  std::vector<cudnnBackendNumericalNote_t> numerical;
+  std::vector<cudnnBackendBehaviorNote_t> behaviour;
+};
+
+Notes notes_of(const Descriptor& configuration) {
   const auto engine =
       configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  if (engine.empty()) return false;
-  const auto numerical =
-      engine[0].values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes);
-  const auto behaviour =
-      engine[0].values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, kMostNotes);
-  return std::all_of(numerical.begin(), numerical.end(), [&](auto note) { return permits(rules, note); }) &&
-         std::all_of(behaviour.begin(), behaviour.end(), [](auto note) { return permits(note); });
+  return {engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes),
+          engine.at(0).values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, kMostNotes)};
+}
+
+bool permits(const EngineRules& rules, const Notes& notes) {
+  return std::all_of(notes.numerical.begin(), notes.numerical.end(),
+                     [&](auto note) { return permits(rules, note); }) &&
+         std::all_of(notes.behaviour.begin(), notes.behaviour.end(), [](auto note) { return permits(note); });
+}
+
+bool is_compiled(const Notes& notes) {
+  return std::find(notes.behaviour.begin(), notes.behaviour.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) !=
+         notes.behaviour.end();
 }
 
 /// An engine and its settings: "engine 34, 2=5, 13=0".
@@ -159,13 +176,14 @@ cudnnDataType_t data_type(DType dtype) {
   return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-std::optional<Plan> Plan::make(cudnnHandle_t handle, Descriptor configuration) {
+std::optional<Plan> Plan::make(cudnnHandle_t handle, std::string name, Descriptor configuration) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   if (plan.finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
   const auto workspace = plan.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1);
-  return Plan(std::move(configuration), std::move(plan), static_cast<size_t>(workspace.at(0)));
+  return Plan(std::move(name), std::move(configuration), std::move(plan),
+              static_cast<size_t>(workspace.at(0)));
 }
 
 cudnnStatus_t Plan::enqueue(cudnnHandle_t handle, const std::vector<int64_t>& uids,
@@ -215,39 +233,60 @@ void OperationGraph::add_relu_backward(const GraphTensor& dy, const GraphTensor&
   add(std::move(operation));
 }
 
-std::vector<Descriptor> OperationGraph::configurations(const EngineRules& rules) const {
-  std::vector<Descriptor> found;
-  if (!possible_) return found;
+std::optional<Descriptor> OperationGraph::finalized() const {
+  if (!possible_) return std::nullopt;
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
-  if (graph.finalize() != CUDNN_STATUS_SUCCESS) return found;
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (Descriptor& configuration : proposals(graph, mode))
-      if (permits(rules, configuration)) found.push_back(std::move(configuration));
-  return found;
+  if (graph.finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
+  return graph;
 }
 
-Candidates<Plan> OperationGraph::plans(const std::string& what, const EngineRules& rules,
-                                       const Choices& choices) const {
-  Candidates<Plan> plans(what);
-  size_t most = kMostPlans;
-  std::vector<Descriptor> found = configurations(rules);
-  if (const auto known = choices.known(what)) {
-    // To make a plan may take cuDNN as long as to compile a kernel: that of the one that was chosen is enough.
-    const auto chosen = std::find_if(found.begin(), found.end(),
-                                     [&](const Descriptor& each) { return name_of(each) == *known; });
-    if (chosen != found.end()) most = 1;
-    std::rotate(found.begin(), chosen, found.end());
-  }
-  for (size_t i = 0; i < found.size() && plans.size() < most; ++i) {
-    std::string name = name_of(found[i]);
-    std::optional<Plan> plan = Plan::make(handle_, std::move(found[i]));
-    if (!plan || plan->workspace() > rules.most_workspace) continue;
-    const size_t workspace = plan->workspace();
-    plans.add(std::move(*plan), std::move(name), workspace);
+std::vector<Plan> OperationGraph::plans(const EngineRules& rules) const {
+  std::vector<Plan> plans;
+  const std::optional<Descriptor> graph = finalized();
+  if (!graph) return plans;
+  std::set<std::string> seen;
+  size_t compiled = 0;
+  for (const auto mode : kModes) {
+    if (plans.size() == kMostPlans) break;
+    for (Descriptor& configuration : proposals(*graph, mode)) {
+      if (plans.size() == kMostPlans) break;
+      const Notes notes = notes_of(configuration);
+      if (!permits(rules, notes) || (is_compiled(notes) && compiled == kMostCompiled)) continue;
+      const std::string name = name_of(configuration);
+      if (!seen.insert(name).second) continue;
+      std::optional<Plan> plan = Plan::make(handle_, name, std::move(configuration));
+      if (!plan || plan->workspace() > rules.most_workspace) continue;
+      if (is_compiled(notes)) ++compiled;
+      plans.push_back(std::move(*plan));
+    }
   }
   return plans;
+}
+
+std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::string& name) const {
+  const std::optional<Descriptor> graph = finalized();
+  if (!graph) return std::nullopt;
+  for (const auto mode : kModes) {
+    for (Descriptor& configuration : proposals(*graph, mode)) {
+      if (name_of(configuration) != name || !permits(rules, notes_of(configuration))) continue;
+      std::optional<Plan> plan = Plan::make(handle_, name, std::move(configuration));
+      if (plan && plan->workspace() <= rules.most_workspace) return plan;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string lost_without_compiler(const char* library) {
+  if (void* found = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL); found != nullptr) {
+    ::dlclose(found);
+    return {};
+  }
+  return fmt::format(
+      "{} cannot be loaded: cuDNN does without the engines that it compiles, "
+      "so batch norms in bf16 and convolutions with bias or ReLU may be slower",
+      library);
 }
 
 std::string last_refusal() {

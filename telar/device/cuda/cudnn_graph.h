@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/fastest.h"
 #include "telar/device/cuda/layouts.h"
 #include "telar/graph/op.h"
 
@@ -115,17 +114,23 @@ struct EngineRules {
 class Plan {
  public:
   /// None when this engine cannot be had after all.
-  static std::optional<Plan> make(cudnnHandle_t handle, Descriptor configuration);
+  static std::optional<Plan> make(cudnnHandle_t handle, std::string name, Descriptor configuration);
 
+  /// The engine and its settings, as "engine 34, 2=5, 13=0".
+  const std::string& name() const { return name_; }
   size_t workspace() const { return workspace_; }
   /// Tells the handle's stream to compute the graph with `memory` of the tensors `uids`, aligned to 16 bytes.
   cudnnStatus_t enqueue(cudnnHandle_t handle, const std::vector<int64_t>& uids,
                         const std::vector<void*>& memory, void* workspace) const;
 
  private:
-  Plan(Descriptor configuration, Descriptor plan, size_t workspace)
-      : configuration_(std::move(configuration)), plan_(std::move(plan)), workspace_(workspace) {}
+  Plan(std::string name, Descriptor configuration, Descriptor plan, size_t workspace)
+      : name_(std::move(name)),
+        configuration_(std::move(configuration)),
+        plan_(std::move(plan)),
+        workspace_(workspace) {}
 
+  std::string name_;
   Descriptor configuration_;
   Descriptor plan_;
   size_t workspace_;
@@ -146,19 +151,25 @@ class OperationGraph {
   /// dx = dy where y > 0, else 0.
   void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
-  /// At most 8 plans, the likeliest first, named by their engines and settings; none when cuDNN has no engine for this graph that keeps the rules.
-  /// Where one of them was chosen before for `what` (see Candidates), that one alone.
-  Candidates<Plan> plans(const std::string& what, const EngineRules& rules, const Choices& choices) const;
+  /// At most 8 plans, the likeliest first, of which at most 3 are of kernels that cuDNN compiles then; none when cuDNN has no engine for this graph that keeps the rules.
+  std::vector<Plan> plans(const EngineRules& rules) const;
+  /// The one of this name alone: to make a plan may take cuDNN as long as to compile a kernel. None when there is none.
+  std::optional<Plan> plan(const EngineRules& rules, const std::string& name) const;
 
  private:
-  /// What cuDNN proposes that keeps the rules, the likeliest first.
-  std::vector<Descriptor> configurations(const EngineRules& rules) const;
+  /// None when cuDNN refuses it.
+  std::optional<Descriptor> finalized() const;
 
   cudnnHandle_t handle_;
   std::map<int64_t, Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   bool possible_ = true;  ///< no operation was refused
 };
+
+/// The compiler of CUDA's own, by which cuDNN makes kernels while it runs. cuDNN does not say that it is not there: it has fewer engines.
+inline constexpr const char* kCompiler = "libnvrtc.so.13";
+/// What is lost where this library cannot be loaded, a sentence without a full stop; empty where it can.
+std::string lost_without_compiler(const char* library = kCompiler);
 
 /// What cuDNN says of the last thing that it refused.
 std::string last_refusal();

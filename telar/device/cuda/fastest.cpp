@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "telar/core/error.h"
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/recording.h"
 
 namespace telar::cuda {
 
@@ -15,9 +17,8 @@ class Mark {
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
   void record(const Gpu& gpu) const { check(cudaEventRecord(event_, gpu.stream()), "recording an event"); }
-  /// Milliseconds from `begin` to this one, which it waits for.
+  /// Milliseconds from `begin` to this one, once the stream has reached both.
   float since(const Mark& begin) const {
-    check(cudaEventSynchronize(event_), "trying an algorithm");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "reading an event");
     return milliseconds;
@@ -27,13 +28,38 @@ class Mark {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Of one of `calls` calls, one behind the other.
-float milliseconds(const Gpu& gpu, const Mark& begin, const Mark& end, int calls,
-                   const std::function<bool()>& enqueue) {
-  begin.record(gpu);
-  for (int i = 0; i < calls; ++i) enqueue();
-  end.record(gpu);
-  return end.since(begin) / static_cast<float>(calls);
+/// Milliseconds of the stream's time.
+class Clock {
+ public:
+  explicit Clock(const Gpu& gpu) : gpu_(gpu) {}
+  float time(const std::function<void()>& enqueue) const {
+    begin_.record(gpu_);
+    enqueue();
+    end_.record(gpu_);
+    gpu_.wait();
+    return end_.since(begin_);
+  }
+
+ private:
+  const Gpu& gpu_;
+  Mark begin_;
+  Mark end_;
+};
+
+/// CUDA keeps an error, and the next kernel would be taken to have failed.
+void forget_error() { cudaGetLastError(); }
+
+/// So many calls, one behind the other, as a step plays them; none where they cannot be recorded.
+std::optional<Recording> record(const Gpu& gpu, int calls, const std::function<bool()>& enqueue) {
+  try {
+    return Recording(gpu, [&] {
+      for (int i = 0; i < calls; ++i)
+        if (!enqueue()) throw run_error("it cannot be recorded");
+    });
+  } catch (const Error&) {
+    forget_error();
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -43,25 +69,34 @@ std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
   constexpr int kRounds = 3;
   constexpr float kRoundMilliseconds = 1;
   constexpr float kMostCalls = 20;
-  const Mark begin;
-  const Mark end;
-  std::optional<size_t> best;
-  float least = 0;
+  constexpr float kHopeless = 3;
+  constexpr float kHostMilliseconds = 0.1F;  // a first call that took less was perhaps the host's time
+  const Clock clock(gpu);
+  struct Best {
+    size_t candidate;
+    float first;  ///< the time of one call that was not recorded
+    float time;
+  };
+  std::optional<Best> best;
   for (size_t candidate = 0; candidate < candidates; ++candidate) {
     const auto once = [&] { return enqueue(candidate); };
-    if (!once()) continue;  // this first call also loads its code
-    const float estimate = milliseconds(gpu, begin, end, 1, once);
-    const auto calls =
-        static_cast<int>(std::clamp(kRoundMilliseconds / std::max(estimate, 1e-3F), 1.0F, kMostCalls));
-    float time = estimate;
-    for (int round = 0; round < kRounds; ++round)
-      time = std::min(time, milliseconds(gpu, begin, end, calls, once));
-    if (!best || time < least) {
-      best = candidate;
-      least = time;
+    if (!once()) {  // this first call also loads its code
+      forget_error();
+      continue;
     }
+    const float first = clock.time(once);
+    if (best && first > kHopeless * std::max(best->first, kHostMilliseconds)) continue;
+    const auto calls =
+        static_cast<int>(std::clamp(kRoundMilliseconds / std::max(first, 1e-3F), 1.0F, kMostCalls));
+    const std::optional<Recording> recording = record(gpu, calls, once);
+    if (!recording) continue;
+    const auto round = [&] { recording->play(gpu); };
+    float time = clock.time(round);
+    for (int i = 1; i < kRounds; ++i) time = std::min(time, clock.time(round));
+    time /= static_cast<float>(calls);
+    if (!best || time < best->time) best = {candidate, first, time};
   }
-  return best;
+  return best ? std::optional(best->candidate) : std::nullopt;
 }
 
 }  // namespace telar::cuda

@@ -13,8 +13,10 @@
 
 namespace telar::cuda {
 
-/// Which of so many candidates is fastest on this GPU, each measured on its own between two events of the stream. `enqueue` tells the stream to
-/// do a candidate's work once and says whether it can; one that cannot is left out. None when none can.
+/// Which of so many candidates is fastest on this GPU, each measured on its own as a step plays it: recorded, without the host's work for each
+/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot, or not where it is recorded, is left
+/// out. One whose first call takes three times that of the best so far is not looked at further. None when none can. Throws what
+/// Gpu::wait throws.
 std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
                               const std::function<bool(size_t candidate)>& enqueue);
 
@@ -33,13 +35,6 @@ class Candidates {
     names_.push_back(std::move(name));
     workspace_ = std::max(workspace_, workspace);
   }
-  /// The same, each of another type that is made of this one.
-  template <typename Other>
-  Candidates<Other> as() && {
-    Candidates<Other> others(what_);
-    for (size_t i = 0; i < size(); ++i) others.add(Other(std::move(algorithms_[i])), names_[i], workspace_);
-    return others;
-  }
   bool empty() const { return algorithms_.empty(); }
   size_t size() const { return algorithms_.size(); }
   /// Bytes that are enough for each.
@@ -47,13 +42,13 @@ class Candidates {
 
   /// `enqueue` as above. Throws Error (run) when none can be run: "none of 8 algorithms can compute {what} on cuda:0".
   void choose(Gpu& gpu, const std::function<bool(const Algorithm& algorithm)>& enqueue) {
-    size_t chosen = place_of(gpu.choices().known(what_));
+    size_t chosen = known_in(gpu.choices());
     if (chosen == size()) {
       const auto best =
           fastest(gpu, size(), [&](size_t candidate) { return enqueue(algorithms_[candidate]); });
       if (!best) throw run_error("none of {} algorithms can compute {} on {}", size(), what_, gpu.name());
-      chosen = place_of(gpu.choices().keep(what_, names_[*best]));
-      if (chosen == size()) chosen = *best;
+      gpu.choices().keep(what_, names_[*best]);
+      chosen = known_in(gpu.choices());
     }
     std::swap(algorithms_.front(), algorithms_[chosen]);
     algorithms_.erase(algorithms_.begin() + 1, algorithms_.end());
@@ -63,10 +58,13 @@ class Candidates {
   const Algorithm& chosen() const { return algorithms_.front(); }
 
  private:
-  /// size() when there is none of this name.
-  size_t place_of(const std::optional<std::string>& name) const {
-    return name ? static_cast<size_t>(std::find(names_.begin(), names_.end(), *name) - names_.begin())
-                : size();
+  /// Which of these was chosen before; size() when none was.
+  size_t known_in(const Choices& choices) const {
+    for (const std::string& name : choices.known(what_)) {
+      const auto found = std::find(names_.begin(), names_.end(), name);
+      if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
+    }
+    return size();
   }
 
   std::string what_;

@@ -14,7 +14,7 @@ namespace telar::cuda {
 /// How a tensor lies in a GPU's memory.
 enum class Layout : uint8_t {
   plain,         ///< row-major, as its shape says
-  channels_last  ///< [N, C, H, W] stored as N, H, W, C: what the convolutions of cuDNN are fastest in
+  channels_last  ///< [N, C, H, W] stored as N, H, W, C: what cuDNN's convolutions on tensor cores are computed in
 };
 
 /// "plain", "channels last", and back. Throws Error (run) for another name.

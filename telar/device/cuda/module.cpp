@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/cudnn_graph.h"
 #include "telar/device/cuda/executable.h"
 #include "telar/device/cuda/loops/accumulate.h"
 #include "telar/device/cuda/nccl_group.h"
@@ -205,6 +206,7 @@ CudaGpus find_gpus() {
   } catch (const Error& error) {
     found = {{}, found.driver, error.what()};
   }
+  if (!found.gpus.empty()) found.lost = lost_without_compiler();
   return found;
 }
 

@@ -93,22 +93,37 @@ void add_backward(OperationGraph& graph, const Tensors& tensors, bool relu) {
   graph.add(std::move(operation));
 }
 
-Candidates<Plan> plans_of(Gpu& gpu, const std::string& what, const BatchNormForm& form) {
-  if (gpu.choices().known(what) == kLoops) return Candidates<Plan>(what);
-  OperationGraph graph(gpu.convolutions());
+OperationGraph graph_of(cudnnHandle_t handle, const BatchNormForm& form) {
+  OperationGraph graph(handle);
   if (form.backward) {
     add_backward(graph, Tensors(form), form.relu);
   } else {
     add_forward(graph, Tensors(form), form.relu);
   }
-  return graph.plans(what, {form.x.dtype}, gpu.choices());
+  return graph;
 }
 
 }  // namespace
 
 BatchNormPlans::BatchNormPlans(Gpu& gpu, const std::string& what, const BatchNormForm& form)
-    : gpu_(gpu), form_(form), ways_(plans_of(gpu, what, form).as<Way>()) {
+    : gpu_(gpu), form_(form), ways_(what) {
+  find_ways();
   ways_.add(std::nullopt, kLoops, 0);
+}
+
+void BatchNormPlans::find_ways() {
+  const OperationGraph graph = graph_of(gpu_.convolutions(), form_);
+  const EngineRules rules{form_.x.dtype};
+  const auto add = [&](Plan plan) {
+    const std::string name = plan.name();
+    const size_t workspace = plan.workspace();
+    ways_.add(std::move(plan), name, workspace);
+  };
+  for (const std::string& known : gpu_.choices().known(ways_.what())) {
+    if (known == kLoops) return;
+    if (std::optional<Plan> plan = graph.plan(rules, known)) return add(std::move(*plan));
+  }
+  for (Plan& plan : graph.plans(rules)) add(std::move(plan));
 }
 
 void BatchNormPlans::choose(const BatchNormMemory& memory, const Loops& loops) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/device/cuda/cudnn_graph.h"
+#include "telar/device/cuda/fastest.h"
 #include "telar/device/cuda/lowering.h"
 
 namespace telar::cuda {
@@ -55,6 +56,8 @@ class BatchNormPlans {
  private:
   /// A plan, or, without one, the loops.
   using Way = std::optional<Plan>;
+  /// Adds the plans, or that which was chosen before.
+  void find_ways();
   cudnnStatus_t enqueue(const Way& way, const BatchNormMemory& memory, const Loops& loops) const;
 
   Gpu& gpu_;

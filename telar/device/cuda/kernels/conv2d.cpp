@@ -1,44 +1,20 @@
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/kernels/convolution.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/reorder.h"
-#include "telar/device/cuda/loops/activation.h"
-#include "telar/device/cuda/loops/channel_bias.h"
 #include "telar/device/cuda/loops/channel_sums.h"
 
 namespace telar::cuda {
 
 namespace {
 
-/// Channels last is what cuDNN is fastest in; where it has nothing for that it may have for the other.
-constexpr auto kLayouts = {Layout::channels_last, Layout::plain};
-
+/// `memory`: of the pointers of what is read, the result and the workspace.
+template <typename Memory>
 void add_convolution(Lowering& lowering, const std::shared_ptr<Convolution>& convolution,
-                     const std::vector<SlotId>& reads, SlotId result) {
+                     const std::vector<SlotId>& reads, SlotId result, const Memory& memory) {
   lowering.add(
       reads, {result, lowering.temporary(convolution->workspace())},
-      [convolution](const Pointers& p) { convolution->run(p); },
-      [convolution](const Pointers& p) { convolution->choose(p); });
-}
-
-/// y ← y + bias, and then ReLU, where cuDNN leaves them to us.
-void finish_in_place(Lowering& lowering, ValueId bias, bool relu, ValueId y, SlotId result) {
-  const cudaStream_t stream = lowering.stream();
-  const DType dtype = lowering.dtype(y);
-  const Shape& shape = lowering.shape(y);
-  if (bias == kNoValue) {
-    lowering.add({}, {result}, [=, count = shape.elements()](const Pointers& p) {
-      check(activate(Activation::relu, p[0], p[0], dtype, count, stream), "the ReLU of a convolution");
-    });
-    return;
-  }
-  lowering.add(
-      {lowering.plain_slot(bias)}, {result},
-      [=, images = shape[0], channels = shape[1], pixels = shape[2] * shape[3],
-       last = lowering.layout_of(result) == Layout::channels_last](const Pointers& p) {
-        check(add_channel_bias(p[1], dtype, p[0], DType::f32, relu, images, channels, pixels, last, stream),
-              "the bias of a convolution");
-      });
+      [=](const Pointers& p) { convolution->run(memory(p)); },
+      [=](const Pointers& p) { convolution->choose(memory(p)); });
 }
 
 /// db[o] = Σ dy[n, o, h, w].
@@ -63,67 +39,50 @@ void lower_conv2d(Lowering& lowering, const Node& node) {
   const ValueId w = node.inputs[1];
   const ValueId bias = node.inputs[2];
   const ValueId y = node.outputs[0];
-  const bool biased = bias != kNoValue;
-  const bool relu = node.attributes.text_or("activation", "") == "relu";
-  std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts) {
-    ConvolutionForm form{Direction::forward, lowering.type(x), lowering.type(w), lowering.type(y), layout};
-    if (biased || relu) {
-      forms.push_back(form);
-      forms.back().bias = biased;
-      forms.back().relu = relu;
-    }
-    forms.push_back(form);
+  ConvolutionForm wanted{
+      .direction = Direction::forward, .x = lowering.type(x), .w = lowering.type(w), .y = lowering.type(y)};
+  if (bias != kNoValue) wanted.bias = DType::f32;
+  wanted.relu = node.attributes.text_or("activation", "") == "relu";
+  const auto convolution = find_convolution(lowering, node, wanted);
+  const Layout layout = convolution->layout();
+  std::vector<SlotId> reads{lowering.slot(x, layout), lowering.slot(w, layout)};
+  if (bias == kNoValue) {
+    add_convolution(lowering, convolution, reads, lowering.define(y, layout), [](const Pointers& p) {
+      return ConvolutionMemory{.x = p[0], .w = p[1], .y = p[2], .workspace = p[3]};
+    });
+    return;
   }
-  const auto convolution = find_convolution(lowering, node, forms);
-  const ConvolutionForm& form = convolution->form();
-  std::vector<SlotId> reads{lowering.slot(x, form.layout), lowering.slot(w, form.layout)};
-  if (form.bias) reads.push_back(lowering.plain_slot(bias));
-  const SlotId result = lowering.define(y, form.layout);
-  add_convolution(lowering, convolution, reads, result);
-  const bool finished = form.bias == biased && form.relu == relu;
-  if (!finished) finish_in_place(lowering, bias, relu, y, result);
+  reads.push_back(lowering.plain_slot(bias));
+  add_convolution(lowering, convolution, reads, lowering.define(y, layout), [](const Pointers& p) {
+    return ConvolutionMemory{.x = p[0], .w = p[1], .y = p[3], .bias = p[2], .workspace = p[4]};
+  });
 }
 
 void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId w = node.inputs[1];
   const ValueId dx = node.outputs[0];
-  std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts)
-    forms.push_back(
-        {Direction::backward_data, lowering.type(dx), lowering.type(w), lowering.type(dy), layout});
-  const auto convolution = find_convolution(lowering, node, forms);
-  const Layout layout = convolution->form().layout;
+  const auto convolution = find_convolution(
+      lowering, node, {Direction::backward_data, lowering.type(dx), lowering.type(w), lowering.type(dy)});
+  const Layout layout = convolution->layout();
   add_convolution(lowering, convolution, {lowering.slot(dy, layout), lowering.slot(w, layout)},
-                  lowering.define(dx, layout));
+                  lowering.define(dx, layout), [](const Pointers& p) {
+                    return ConvolutionMemory{.x = p[2], .w = p[1], .y = p[0], .workspace = p[3]};
+                  });
 }
 
 void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
   const ValueId dw = node.outputs[0];
-  std::vector<ConvolutionForm> forms;
-  for (const Layout layout : kLayouts) {
-    ConvolutionForm form{Direction::backward_weights, lowering.type(x), lowering.type(dw), lowering.type(dy),
-                         layout};
-    forms.push_back(form);
-    // Not every engine for bf16 (those with groups) writes f32; sums are in f32 all the same.
-    form.w.dtype = lowering.dtype(dy);
-    if (form.w.dtype != DType::f32) forms.push_back(form);
-  }
-  const auto convolution = find_convolution(lowering, node, forms);
-  const ConvolutionForm& form = convolution->form();
-  const SlotId gradient = lowering.slot(dy, form.layout);
-  const std::vector<SlotId> reads{lowering.slot(x, form.layout), gradient};
-  const SlotId result = lowering.define(dw, form.layout);
-  if (form.w.dtype == DType::f32) {
-    add_convolution(lowering, convolution, reads, result);
-  } else {
-    const SlotId rounded = lowering.temporary(bytes_of(form.w));
-    add_convolution(lowering, convolution, reads, rounded);
-    lowering.add({rounded}, {result}, conversion(lowering.gpu(), form.w, DType::f32));
-  }
+  const auto convolution = find_convolution(
+      lowering, node, {Direction::backward_weights, lowering.type(x), lowering.type(dw), lowering.type(dy)});
+  const Layout layout = convolution->layout();
+  const SlotId gradient = lowering.slot(dy, layout);
+  add_convolution(lowering, convolution, {lowering.slot(x, layout), gradient}, lowering.define(dw, layout),
+                  [](const Pointers& p) {
+                    return ConvolutionMemory{.x = p[0], .w = p[2], .y = p[1], .workspace = p[3]};
+                  });
   if (node.attributes.flag("bias")) sum_bias_gradient(lowering, gradient, lowering.type(dy), node.outputs[1]);
 }
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "telar/core/error.h"
+#include "telar/device/cuda/loops/activation.h"
+#include "telar/device/cuda/loops/channel_bias.h"
+#include "telar/device/cuda/loops/values.h"
 
 namespace telar::cuda {
 
@@ -46,13 +49,6 @@ AttributeNames names_of(Direction direction) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 }
 
-std::vector<int64_t> uids_of(const ConvolutionForm& form) {
-  if (form.direction == Direction::backward_data) return {kY, kW, kX};
-  if (form.direction == Direction::backward_weights) return {kX, kY, kW};
-  if (form.bias) return {kX, kW, kBias, kY};
-  return {kX, kW, kY};
-}
-
 /// Groups follow from the channels of x and w.
 Descriptor describe_convolution(const Attributes& attributes) {
   Descriptor convolution(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
@@ -89,7 +85,7 @@ OperationGraph graph_of(cudnnHandle_t handle, const ConvolutionForm& form, const
   add_convolution(graph, form, attributes, product);
   const GraphTensor sum = form.bias && form.relu ? GraphTensor{kSum, sums, form.layout, false} : y;
   if (form.bias) {
-    const GraphTensor bias{kBias, {DType::f32, {1, form.y.shape[1], 1, 1}}, form.layout};
+    const GraphTensor bias{kBias, {*form.bias, {1, form.y.shape[1], 1, 1}}, form.layout};
     graph.add_pointwise(CUDNN_POINTWISE_ADD, product, &bias, sum);
   }
   if (form.relu) graph.add_pointwise(CUDNN_POINTWISE_RELU_FWD, form.bias ? sum : product, nullptr, y);
@@ -112,43 +108,131 @@ std::string words_of(const ConvolutionForm& form, const Attributes& attributes, 
                      form.y.str(), cuda::name_of(form.layout), attributes.str(), tf32 ? " TF32" : "");
 }
 
+/// What cuDNN may be asked for; the last is all.
+std::vector<ConvolutionForm> forms_of(const ConvolutionForm& wanted) {
+  std::vector<ConvolutionForm> forms;
+  const auto another = [&]() -> ConvolutionForm& { return forms.emplace_back(wanted); };
+  if (wanted.direction == Direction::backward_weights && wanted.w.dtype != wanted.y.dtype)
+    another().w.dtype = wanted.y.dtype;
+  if (wanted.bias || wanted.relu) {
+    ConvolutionForm& alone = another();
+    alone.bias.reset();
+    alone.relu = false;
+  }
+  if (wanted.bias && wanted.y.dtype != *wanted.bias) another().bias = wanted.y.dtype;
+  another();
+  return forms;
+}
+
+/// What a way's name begins with.
+std::string words_of_difference(const ConvolutionForm& form, const ConvolutionForm& wanted) {
+  if (form.bias != wanted.bias && form.bias) return "bias rounded, ";
+  if (form.bias != wanted.bias || form.relu != wanted.relu) return "a loop behind ";
+  return form.w.dtype != wanted.w.dtype ? "gradients rounded, " : "";
+}
+
 }  // namespace
 
-Convolution::Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& form,
+Convolution::Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& wanted,
                          const Attributes& attributes, bool tf32)
-    : gpu_(gpu),
-      handle_(gpu.convolutions()),
-      form_(form),
-      uids_(uids_of(form)),
-      plans_(graph_of(handle_, form, attributes).plans(what, {form.y.dtype, tf32}, gpu.choices())) {}
+    : gpu_(gpu), handle_(gpu.convolutions()), wanted_(wanted), ways_(what) {
+  find_ways(attributes, tf32);
+}
 
-void Convolution::choose(const Pointers& p) {
+void Convolution::find_ways(const Attributes& attributes, bool tf32) {
+  const EngineRules rules{wanted_.y.dtype, tf32};
+  const std::vector<ConvolutionForm> forms = forms_of(wanted_);
+  for (const std::string& known : gpu_.choices().known(ways_.what())) {
+    for (const ConvolutionForm& form : forms) {
+      const std::string difference = words_of_difference(form, wanted_);
+      if (!known.starts_with(difference)) continue;
+      const OperationGraph graph = graph_of(handle_, form, attributes);
+      if (auto plan = graph.plan(rules, known.substr(difference.size()))) return add(form, std::move(*plan));
+    }
+  }
+  for (const ConvolutionForm& form : forms)
+    for (Plan& plan : graph_of(handle_, form, attributes).plans(rules)) add(form, std::move(plan));
+}
+
+void Convolution::add(const ConvolutionForm& form, Plan plan) {
+  const std::string name = words_of_difference(form, wanted_) + plan.name();
+  const size_t workspace = scratch_of(form) + plan.workspace();
+  ways_.add({form, std::move(plan)}, name, workspace);
+}
+
+size_t Convolution::scratch_of(const ConvolutionForm& form) const {
+  if (form.bias && form.bias != wanted_.bias)
+    return align_up_memory(bytes_of({*form.bias, {form.y.shape[1]}}));
+  return form.w.dtype != wanted_.w.dtype ? align_up_memory(bytes_of(form.w)) : 0;
+}
+
+void Convolution::choose(const ConvolutionMemory& memory) {
   if (chosen_) return;
-  plans_.choose(gpu_, [&](const Plan& plan) { return enqueue(plan, p) == CUDNN_STATUS_SUCCESS; });
+  ways_.choose(gpu_, [&](const Way& way) { return enqueue(way, memory) == CUDNN_STATUS_SUCCESS; });
   chosen_ = true;
 }
 
-void Convolution::run(const Pointers& p) const { check(enqueue(plans_.chosen(), p), "a convolution"); }
+void Convolution::run(const ConvolutionMemory& memory) const {
+  check(enqueue(ways_.chosen(), memory), "a convolution");
+}
 
-cudnnStatus_t Convolution::enqueue(const Plan& plan, const Pointers& p) const {
-  std::vector<void*> memory;
-  for (size_t i = 0; i < uids_.size(); ++i) memory.push_back(p[i]);
-  return plan.enqueue(handle_, uids_, memory, p[uids_.size()]);
+cudnnStatus_t Convolution::enqueue(const Way& way, const ConvolutionMemory& memory) const {
+  const ConvolutionForm& form = way.form;
+  ConvolutionMemory given = memory;
+  given.workspace = static_cast<std::byte*>(memory.workspace) + scratch_of(form);
+  if (form.w.dtype != wanted_.w.dtype) given.w = memory.workspace;
+  if (form.bias && form.bias != wanted_.bias) {
+    given.bias = memory.workspace;
+    check(convert_values(memory.bias, *wanted_.bias, given.bias, *form.bias, form.y.shape[1], gpu_.stream()),
+          "the bias of a convolution");
+  }
+  std::vector<int64_t> uids{kX, kW, kY};
+  std::vector<void*> pointers{given.x, given.w, given.y};
+  if (form.bias) {
+    uids.push_back(kBias);
+    pointers.push_back(given.bias);
+  }
+  const cudnnStatus_t status = way.plan.enqueue(handle_, uids, pointers, given.workspace);
+  if (status == CUDNN_STATUS_SUCCESS) finish(form, memory);
+  return status;
+}
+
+void Convolution::finish(const ConvolutionForm& form, const ConvolutionMemory& memory) const {
+  const cudaStream_t stream = gpu_.stream();
+  const Shape& y = wanted_.y.shape;
+  if (form.w.dtype != wanted_.w.dtype) {
+    check(convert_values(memory.workspace, form.w.dtype, memory.w, wanted_.w.dtype, form.w.shape.elements(),
+                         stream),
+          "the gradient of a convolution's weights");
+  }
+  if (wanted_.bias && !form.bias) {
+    check(add_channel_bias(memory.y, wanted_.y.dtype, memory.bias, *wanted_.bias, wanted_.relu, y[0], y[1],
+                           y[2] * y[3], wanted_.layout == Layout::channels_last, stream),
+          "the bias of a convolution");
+  } else if (wanted_.relu && !form.relu) {
+    check(activate(Activation::relu, memory.y, memory.y, wanted_.y.dtype, y.elements(), stream),
+          "the ReLU of a convolution");
+  }
+}
+
+std::array<Layout, 2> convolution_layouts(const Lowering& lowering, DType dtype) {
+  if (dtype == DType::f32 && !lowering.tf32()) return {Layout::plain, Layout::channels_last};
+  return {Layout::channels_last, Layout::plain};
 }
 
 std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const Node& node,
-                                              const std::vector<ConvolutionForm>& forms) {
+                                              ConvolutionForm wanted) {
   Gpu& gpu = lowering.gpu();
-  for (const ConvolutionForm& form : forms) {
-    const std::string what = words_of(form, node.attributes, lowering.tf32());
+  for (const Layout layout : convolution_layouts(lowering, wanted.y.dtype)) {
+    wanted.layout = layout;
+    const std::string what = words_of(wanted, node.attributes, lowering.tf32());
     auto& known = gpu.known_convolutions()[what];
-    if (!known) known = std::make_shared<Convolution>(gpu, what, form, node.attributes, lowering.tf32());
+    if (!known) known = std::make_shared<Convolution>(gpu, what, wanted, node.attributes, lowering.tf32());
     if (known->possible()) return known;
   }
-  const ConvolutionForm& form = forms.back();
   throw run_error("cuDNN has no algorithm for {}{} of x {} and weights {} {} on {} ({})", node.op->name(),
-                  node.scope.empty() ? "" : fmt::format(" (layer '{}')", node.scope), form.x.str(),
-                  form.w.shape.str(), node.attributes.str(), lowering.gpu().name(), last_refusal());
+                  node.scope.empty() ? "" : fmt::format(" (layer '{}')", node.scope), wanted.x.str(),
+                  wanted.w.shape.str(), node.attributes.str(), lowering.gpu().name(), last_refusal());
 }
 
 }  // namespace telar::cuda

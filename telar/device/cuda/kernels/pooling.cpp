@@ -1,6 +1,7 @@
 #include "telar/device/cuda/loops/pooling.h"
 
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/kernels/convolution.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
 
 namespace telar::cuda {
@@ -70,7 +71,7 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dx = node.outputs[0];
   // One window over all: dy lies both ways, and what it goes to is most likely of a convolution.
   const bool global = lowering.shape(dy)[2] * lowering.shape(dy)[3] == 1;
-  const Layout layout = global ? Layout::channels_last : lowering.layout(dy);
+  const Layout layout = global ? convolution_layouts(lowering, lowering.dtype(dy))[0] : lowering.layout(dy);
   const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
   const SlotId from = lowering.slot(dy);
   lowering.add({from}, {lowering.define(dx, layout)},
