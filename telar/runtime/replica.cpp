@@ -214,6 +214,7 @@ void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t glo
   if (group_ != nullptr) {
     group_->start_reduce_scatter({metrics_->on_device(), metrics_->count()});
     group_->finish();
+    gradients_->count_anew();
   }
   UpdateBindings bindings = update_bindings();
   bindings.loss = metrics_->on_device();

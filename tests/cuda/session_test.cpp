@@ -177,6 +177,21 @@ TEST(GpuSession, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   EXPECT_TRUE(session->train(samples.view(), inputs).finite);
 }
 
+TEST(GpuSession, ABatchThatDoesNotFitLeavesTheSessionToSmallerOnes) {
+  const Network network = mlp();
+  auto session = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  const StepInputs inputs{.learning_rate = 0.01F, .step = 1, .epoch = 0};
+  const Samples small(12, network.sample, 10);
+  EXPECT_TRUE(session->train(small.view(), inputs).finite);
+  BatchView large = small.view();
+  large.size = 20'000'000;  // none of which is looked at
+  test::expect_error([&] { session->train(large, inputs); }, {"cuda:0 has not enough memory", "a batch of "},
+                     Error::Kind::run);
+  EXPECT_TRUE(session->train(small.view(), inputs).finite);
+  const Samples between(50, network.sample, 10);
+  EXPECT_TRUE(session->train(between.view(), inputs).finite);
+}
+
 TEST(GpuSession, EvaluatesAndPredictsAsTheProcessor) {
   const Network network = residual();
   auto gpu = make_session(network.model, network.options, {.devices = {"cuda:0"}});
