@@ -19,6 +19,7 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
 Context& CompiledGraphs::context(Purpose purpose, int64_t batch) {
   Compiled& compiled = compiled_[{purpose, batch}];
   if (compiled.context) return *compiled.context;
+  device_.synchronise();  // it may have to wait in what follows, where nobody looks
   if (!compiled.executable)
     compiled.executable = device_.compile(graphs_.at(purpose)->with_batch(batch), options_);
   const size_t bytes = compiled.executable->activation_bytes();

@@ -1,5 +1,4 @@
 // Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will complete.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,7 +8,7 @@
 #include <future>
 #include <thread>
 
-#include "cuda/fakes.h"
+#include "cuda/module_settings.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
 #include "telar/comm/thread_group.h"
@@ -19,15 +18,10 @@
 namespace telar {
 namespace {
 
+using test::fake_of_module;
 using test::make_session;
 using test::Samples;
 using test::SessionSetup;
-
-/// The settings of what stands for GPUs in the module that sessions load.
-test::Fake& fake_of_module() {
-  void* module = dlopen(TELAR_FAKE_CUDA "/telar-cuda.so", RTLD_NOW | RTLD_LOCAL);
-  return *reinterpret_cast<test::Fake* (*)()>(dlsym(module, "telar_fake"))();
-}
 
 void expect_error(const std::function<void()>& action, const std::vector<std::string_view>& parts) {
   test::expect_error(action, parts, Error::Kind::run);
@@ -56,14 +50,16 @@ std::unique_ptr<Session> uneven_session(double times, double clip_norm) {
 
 /// A step so large that its activations do not fit on the second GPU, while those of the first do.
 void train_too_large_a_batch(Session& session) {
-  const Samples large(100'000, {1, 8, 8}, 10);
-  session.begin(large.view(), {.learning_rate = 0.01F, .step = 2});
+  const Samples samples(200, {1, 8, 8}, 10);
+  BatchView large = samples.view();  // the second GPU's part is not looked at
+  large.size = 100'000;
+  session.begin(large, {.learning_rate = 0.01F, .step = 2});
 }
 
 TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
   // The first GPU computes some samples meanwhile, or none, and has long been told to sum; with steps ahead, and with waiting in each.
   for (const auto& [times, clip_norm] :
-       std::vector<std::pair<double, double>>{{1e3, 0}, {1e3, 1}, {1e6, 0}}) {
+       std::vector<std::pair<double, double>>{{1e4, 0}, {1e4, 1}, {1e6, 0}}) {
     in_time([times = times, clip_norm = clip_norm] {
       auto session = uneven_session(times, clip_norm);
       ASSERT_TRUE(session->exchanges_by_nccl());
@@ -74,6 +70,25 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
                    {"sums no more", "a member of their group has failed"});
     });
   }
+}
+
+TEST(FailedMember, AMemberThatFailsBeforeTheFirstSumEndsTheOthers) {
+  in_time([] {
+    auto session = uneven_session(1e6, 0);  // the first GPU has nothing to compute, and sums at once
+    expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
+  });
+}
+
+TEST(FailedMember, AMemberThatDoesNotJoinEndsTheOthers) {
+  in_time([] {
+    ThreadTeam team(2);
+    const auto device = make_cuda_device(0);
+    auto failure = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      team.fail(1);
+    });
+    expect_error([&] { join_gpu_group(*device, team.member(0), new_gpu_group()); }, {"replica 1 failed"});
+  });
 }
 
 TEST(FailedMember, WhoWaitsForItsGpuIsToldWhichReplicaFailed) {
@@ -87,9 +102,15 @@ TEST(FailedMember, WhoWaitsForItsGpuIsToldWhichReplicaFailed) {
                             [&] { groups[1] = join_gpu_group(*devices[1], team.member(1), name); });
     groups[0] = join_gpu_group(*devices[0], team.member(0), name);
     other.get();
-    const std::span<std::byte> bucket = groups[0]->allocate(256);
-    groups[0]->start_reduce_scatter({reinterpret_cast<float*>(bucket.data()), 64});
-    groups[0]->finish();
+    const auto sum = [](Group& group) {
+      const std::span<std::byte> bucket = group.allocate(256);
+      group.start_reduce_scatter({reinterpret_cast<float*>(bucket.data()), 64});
+      group.finish();
+    };
+    other = std::async(std::launch::async, [&] { sum(*groups[1]); });
+    sum(*groups[0]);
+    other.get();
+    sum(*groups[0]);
     auto failure = std::async(std::launch::async, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       team.fail(1);

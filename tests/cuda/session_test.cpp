@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cuda/module_settings.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
 #include "telar/nn/layers.h"
@@ -121,6 +122,22 @@ TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
   shared.session.gpu_exchange = GpuExchange::nccl;
   test::expect_error([&] { make_session(mlp().model, mlp().options, shared); },
                      {"NCCL", "several replicas share cuda:0"});
+}
+
+TEST(GpuSession, NothingIsPreparedWhileNcclHoldsTheGpuUp) {
+  SessionSetup setup = mirrored({"cuda:0", "cuda:1"});
+  setup.session.gpu_exchange = GpuExchange::nccl;
+  auto session = make_session(mlp().model, mlp().options, setup);
+  const test::Fake& fake = test::fake_of_module();
+  const int graphs = fake.graphs;
+  losses(*session, mlp(), 2);
+  for (int64_t step = 3; step <= 6; ++step) {  // of which none waits for the one before
+    const Samples samples(8, {1, 8, 8}, 10);   // a further graph
+    session->begin(samples.view(), {.learning_rate = 0.01F, .step = step});
+  }
+  for (int step = 3; step <= 6; ++step) EXPECT_TRUE(session->finished(true)->finite);
+  EXPECT_GE(fake.graphs, graphs + 8) << "were played";
+  EXPECT_EQ(fake.graphs_among_sums, 0);
 }
 
 TEST(GpuSession, ProcessorsAndGpusTogetherFollowSingle) {
