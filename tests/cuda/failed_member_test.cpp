@@ -1,6 +1,7 @@
 // Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will complete.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -72,51 +73,60 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
   }
 }
 
-TEST(FailedMember, AMemberThatFailsBeforeTheFirstSumEndsTheOthers) {
-  in_time([] {
-    auto session = uneven_session(1e6, 0);  // the first GPU has nothing to compute, and sums at once
-    expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
-  });
+void fail_soon(ThreadTeam& team) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  team.fail(1);
 }
+
+/// Members of a group over NCCL, each with a GPU.
+struct TwoMembers {
+  TwoMembers() {
+    const std::string name = new_gpu_group();
+    auto other = std::async(std::launch::async, [&] { join(1, name); });
+    join(0, name);
+    other.get();
+  }
+  void join(size_t member, const std::string& name) {
+    groups[member] = join_gpu_group(*devices[member], team.member(static_cast<int>(member)), name);
+  }
+  void sum(size_t member) {
+    const std::span<std::byte> bucket = groups[member]->allocate(256);
+    groups[member]->start_reduce_scatter({reinterpret_cast<float*>(bucket.data()), 64});
+    groups[member]->finish();
+  }
+
+  ThreadTeam team{2};
+  std::array<std::unique_ptr<Device>, 2> devices = {make_cuda_device(0), make_cuda_device(1)};
+  std::array<std::unique_ptr<Group>, 2> groups;
+};
 
 TEST(FailedMember, AMemberThatDoesNotJoinEndsTheOthers) {
   in_time([] {
     ThreadTeam team(2);
     const auto device = make_cuda_device(0);
-    auto failure = std::async(std::launch::async, [&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      team.fail(1);
-    });
+    auto failure = std::async(std::launch::async, [&] { fail_soon(team); });
     expect_error([&] { join_gpu_group(*device, team.member(0), new_gpu_group()); }, {"replica 1 failed"});
+  });
+}
+
+TEST(FailedMember, AMemberThatDoesNotComeToTheFirstSumEndsTheOthers) {
+  in_time([] {
+    TwoMembers two;
+    auto failure = std::async(std::launch::async, [&] { fail_soon(two.team); });
+    expect_error([&] { two.sum(0); }, {"replica 1 failed"});
   });
 }
 
 TEST(FailedMember, WhoWaitsForItsGpuIsToldWhichReplicaFailed) {
   in_time([] {
-    ThreadTeam team(2);
-    std::vector<std::unique_ptr<Device>> devices;
-    for (int number : {0, 1}) devices.push_back(make_cuda_device(number));
-    const std::string name = new_gpu_group();
-    std::vector<std::unique_ptr<Group>> groups(2);
-    auto other = std::async(std::launch::async,
-                            [&] { groups[1] = join_gpu_group(*devices[1], team.member(1), name); });
-    groups[0] = join_gpu_group(*devices[0], team.member(0), name);
+    TwoMembers two;
+    auto other = std::async(std::launch::async, [&] { two.sum(1); });
+    two.sum(0);
     other.get();
-    const auto sum = [](Group& group) {
-      const std::span<std::byte> bucket = group.allocate(256);
-      group.start_reduce_scatter({reinterpret_cast<float*>(bucket.data()), 64});
-      group.finish();
-    };
-    other = std::async(std::launch::async, [&] { sum(*groups[1]); });
-    sum(*groups[0]);
-    other.get();
-    sum(*groups[0]);
-    auto failure = std::async(std::launch::async, [&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      team.fail(1);
-    });
-    expect_error([&] { devices[0]->synchronise(); }, {"replica 1 failed"});
-    devices[0]->synchronise();  // nothing holds it up any more
+    two.sum(0);
+    auto failure = std::async(std::launch::async, [&] { fail_soon(two.team); });
+    expect_error([&] { two.devices[0]->synchronise(); }, {"replica 1 failed"});
+    two.devices[0]->synchronise();  // nothing holds it up any more
   });
 }
 
