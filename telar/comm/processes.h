@@ -24,6 +24,8 @@ class Processes {
   virtual int size() const = 0;
   /// How many of them share this host.
   virtual int on_this_host() const = 0;
+  /// Which of these it is, from 0, in the order of ranks.
+  virtual int index_on_this_host() const = 0;
 
   /// Replaces the bytes by those of rank `from`, of the same number. Waits.
   virtual void broadcast(std::span<std::byte> bytes, int from = 0) = 0;

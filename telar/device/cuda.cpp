@@ -32,6 +32,8 @@ cuda::Functions load() {
 
 std::unique_ptr<Device> make_cuda_device(int number) { return load().make_device(number); }
 
+void require_nccl() { load().require_nccl(); }
+
 std::string new_gpu_group() { return load().new_group(); }
 
 std::unique_ptr<Group> join_gpu_group(const Device& device, Group& host, const std::string& name) {

@@ -37,8 +37,9 @@ CudaGpus find_cuda_gpus();
 /// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "cuda", "gpu0".
 std::optional<int> cuda_number(const std::string& device);
 
-/// The name of a group over NCCL, which one of its members makes and all have in common. Throws Error (user) with the reason when NCCL is
-/// not here.
+/// Throws Error (user) with the reason when NCCL is not here. Called once before the two below, by one thread.
+void require_nccl();
+/// The name of a group over NCCL, which one of its members makes and all have in common.
 std::string new_gpu_group();
 /// `host`, a member of a group that computes on this GPU, as a member whose gradients are summed between GPUs by NCCL. Each has a GPU of
 /// its own. Waits for all members; `host` must outlive it. Throws Error.
@@ -50,6 +51,7 @@ namespace cuda {
 struct Functions {
   std::unique_ptr<Device> (*make_device)(int number) = nullptr;  ///< throws as make_cuda_device
   CudaGpus (*find_gpus)() = nullptr;                             ///< never throws
+  void (*require_nccl)() = nullptr;
   std::string (*new_group)() = nullptr;
   std::unique_ptr<Group> (*join_group)(const Device& device, Group& host, const std::string& name) = nullptr;
 };

@@ -37,6 +37,10 @@ class HostOperations {
   virtual bool listens() const { return false; }
   /// Told right after each operation but communicate(). The name lives as long as the executable.
   virtual void ran(const OperationName& /*operation*/) {}
+  /// As Group::sums_on_device(): what communicate() sums holds the device up until others have come.
+  virtual bool sums_on_device() const { return false; }
+  /// Told what makes the run slower than it could be: a sentence without a full stop.
+  virtual void warn(const std::string& /*text*/) {}
 };
 
 /// Which part of a graph with a `pause` runs (telar/graph/ops/stage.h).
@@ -186,12 +190,16 @@ class Device {
   virtual void enter() const = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const = 0;
   virtual std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const = 0;
-  /// 64-byte aligned. Throws Error (run), with the size that was wanted, when it is not to be had.
-  virtual std::unique_ptr<Memory> allocate(size_t bytes) const = 0;
+  /// 64-byte aligned. Throws Error (run), with the size that was wanted and `what` for, when it is not to be had.
+  std::unique_ptr<Memory> allocate(size_t bytes, const std::string& what = "what is computed") const {
+    return make_memory(bytes, what);
+  }
   /// Bytes that can still be had; none where nobody knows.
   virtual std::optional<size_t> free_memory() const { return std::nullopt; }
   /// "host", or "cuda:0": devices with equal names compute in the same memory.
   virtual std::string memory_name() const = 0;
+  /// Without blanks: equal for the same device in every process, which may count GPUs otherwise.
+  virtual std::string identity() const { return memory_name(); }
   /// Where what it has computed can be read, and written, without a copy.
   bool in_host_memory() const { return memory_name() == "host"; }
   /// Row-major, without padding: what all devices have in common.
@@ -216,6 +224,9 @@ class Device {
   /// Waits until all that this device was told to do is done; whoever reads a clock calls it before. Nothing to do where run() itself
   /// computes. Throws Error (run) when something of it has failed.
   virtual void synchronise() const {}
+
+ private:
+  virtual std::unique_ptr<Memory> make_memory(size_t bytes, const std::string& what) const = 0;
 };
 
 /// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.

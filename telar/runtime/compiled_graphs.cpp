@@ -19,7 +19,9 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
 Context& CompiledGraphs::context(Purpose purpose, int64_t batch) {
   Compiled& compiled = compiled_[{purpose, batch}];
   if (compiled.context) return *compiled.context;
-  compiled.executable = device_.compile(graphs_.at(purpose)->with_batch(batch), options_);
+  device_.synchronise();  // it may have to wait in what follows, where nobody looks
+  if (!compiled.executable)
+    compiled.executable = device_.compile(graphs_.at(purpose)->with_batch(batch), options_);
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {
     for (auto& other : compiled_) other.second.context.reset();  // they used the smaller memory
@@ -27,10 +29,7 @@ Context& CompiledGraphs::context(Purpose purpose, int64_t batch) {
     activations_ = allocate_activations(batch, bytes);
     bindings_.activations = {activations_->data(), activations_->size()};
   }
-  for (auto& other : compiled_) {
-    if (other.second.context || !other.second.executable) continue;
-    other.second.context = other.second.executable->bind(home_.arena, bindings_);
-  }
+  compiled.context = compiled.executable->bind(home_.arena, bindings_);
   return *compiled.context;
 }
 

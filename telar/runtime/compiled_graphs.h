@@ -22,14 +22,14 @@ class CompiledGraphs {
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
                  std::map<Purpose, const Graph*> graphs);
 
-  /// Throws Error (run) when the device has not enough memory, with the batch that would fit.
+  /// Throws Error (run) when the device has not enough memory, with the batch that would fit; smaller batches can still be asked for.
   Context& context(Purpose purpose, int64_t batch);
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
  private:
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::unique_ptr<Context> context;
+    std::unique_ptr<Context> context;  ///< null until it is asked for in the memory that there is now
   };
 
   std::unique_ptr<Memory> allocate_activations(int64_t batch, size_t bytes) const;

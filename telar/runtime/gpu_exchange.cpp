@@ -15,7 +15,7 @@ std::string why_not_nccl(const std::vector<std::unique_ptr<Device>>& devices, Pr
   bool gpus = true;
   for (const auto& device : devices) {
     gpus = gpus && !device->in_host_memory();
-    mine += fmt::format("{} of {}\n", device->memory_name(), host_name());
+    mine += fmt::format("{} {} of {}\n", device->identity(), device->name(), host_name());
   }
   if (processes != nullptr) gpus = !processes->any(!gpus);
   if (!gpus) return "not all replicas run on GPUs";
@@ -23,7 +23,8 @@ std::string why_not_nccl(const std::vector<std::unique_ptr<Device>>& devices, Pr
   for (const std::string& names : processes == nullptr ? std::vector{mine} : processes->gather(mine)) {
     std::istringstream lines(names);
     for (std::string line; std::getline(lines, line);)
-      if (!different.insert(line).second) return fmt::format("several replicas share {}", line);
+      if (const size_t end = line.find(' '); !different.insert(line.substr(0, end)).second)
+        return fmt::format("several replicas share {}", line.substr(end + 1));
   }
   return {};
 }

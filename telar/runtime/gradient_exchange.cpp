@@ -16,7 +16,7 @@ GradientExchange::GradientExchange(const Device& device, Group* group, SharedSta
     arena_ = summed_.data();
     return;
   }
-  own_ = device_.allocate(bytes);
+  own_ = device_.allocate(bytes, "gradients");
   arena_ = own_->data();
   if (!summed_.empty()) pinned_ = device_.pin(summed_);
 }

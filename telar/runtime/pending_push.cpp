@@ -14,7 +14,7 @@ PendingPush::PendingPush(const Program& program, const std::vector<ScheduledActi
   const bool accrues = std::any_of(schedule.begin(), schedule.end(), [](const ScheduledAction& scheduled) {
     return scheduled.action == Action::push_gradient && scheduled.every > 1;
   });
-  if (accrues) accrued_ = device.allocate(home.arena.bytes);
+  if (accrues) accrued_ = device.allocate(home.arena.bytes, "gradients that are not pushed yet");
 }
 
 void PendingPush::add(const std::byte* gradients, int64_t samples) {

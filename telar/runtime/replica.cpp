@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Replica::Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device,
-                 Group* group, const StoreAccess* store, uint64_t seed, bool tf32)
+                 Group* group, const StoreAccess* store, uint64_t seed, bool tf32, Warn warn)
     : program_(program),
       gradient_(fuse_activations(worker.gradient)),
       device_(std::move(device)),
@@ -34,7 +34,8 @@ Replica::Replica(const Program& program, const WorkerProgram& worker, std::uniqu
       prediction_(fuse_activations(program.prediction)),
       schedule_(worker.schedule),
       store_(store),
-      tf32_(tf32) {}
+      tf32_(tf32),
+      warn_(std::move(warn)) {}
 
 std::vector<std::pair<std::string, TensorLayout>> Replica::wanted_layouts(int64_t batch) {
   const auto executable =
@@ -93,6 +94,10 @@ void Replica::communicate(const Node& node, std::span<float> memory) {
   } else {
     communicating("all-gather", [&] { gather(memory); });
   }
+}
+
+void Replica::warn(const std::string& text) {
+  if (const Warn once = std::exchange(warn_, {})) once(text);
 }
 
 void Replica::gather(std::span<float> rows) {
@@ -214,6 +219,7 @@ void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t glo
   if (group_ != nullptr) {
     group_->start_reduce_scatter({metrics_->on_device(), metrics_->count()});
     group_->finish();
+    gradients_->count_anew();
   }
   UpdateBindings bindings = update_bindings();
   bindings.loss = metrics_->on_device();
@@ -222,7 +228,9 @@ void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t glo
   ahead_->begun();
 }
 
-bool Replica::oldest_is_done() const { return ahead_ && ahead_->oldest_is_done(); }
+bool Replica::result_is_due(bool early) const {
+  return ahead_ && (ahead_->full() || (early && ahead_->oldest_is_done()));
+}
 
 StepResult Replica::finished() {
   if (!ahead_) throw run_error("no step was begun whose result is wanted");

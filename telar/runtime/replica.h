@@ -22,9 +22,11 @@ namespace telar {
 /// All methods are called on the replica's own thread.
 class Replica : public HostOperations {
  public:
-  /// `store`: of a program with parameter servers, else null. `tf32`: see CompileOptions.
+  using Warn = std::function<void(const std::string&)>;
+
+  /// `store`: of a program with parameter servers, else null. `tf32`: see CompileOptions. `warn`: see SessionOptions.
   Replica(const Program& program, const WorkerProgram& worker, std::unique_ptr<Device> device, Group* group,
-          const StoreAccess* store, uint64_t seed, bool tf32 = false);
+          const StoreAccess* store, uint64_t seed, bool tf32 = false, Warn warn = {});
 
   const Device& device() const { return *device_; }
 
@@ -44,7 +46,8 @@ class Replica : public HostOperations {
   bool can_run_ahead() const;
   /// As Session::begin and Session::finished, with can_run_ahead().
   void begin(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
-  bool oldest_is_done() const;
+  /// Whether a result is to be taken before the next step begins; with `early`, or is there already.
+  bool result_is_due(bool early) const;
   StepResult finished();
   void pull() { pending_push_->pull(); }
   StepResult flush(const StepInputs& inputs);
@@ -68,6 +71,8 @@ class Replica : public HostOperations {
   void poll() override;
   bool listens() const override { return timeline_ != nullptr && timeline_->in_step(); }
   void ran(const OperationName& operation) override { timeline_->did(operation); }
+  bool sums_on_device() const override { return group_ != nullptr && group_->sums_on_device(); }
+  void warn(const std::string& text) override;
 
  protected:
   /// Before the actions of a step.
@@ -126,6 +131,7 @@ class Replica : public HostOperations {
   std::vector<ScheduledAction> schedule_;
   const StoreAccess* store_;
   bool tf32_;
+  Warn warn_;          ///< empty once it was called
   int64_t steps_ = 0;  ///< since the worker began
   std::string first_non_finite_;
   double communication_seconds_ = 0;  ///< in the group, since the step began

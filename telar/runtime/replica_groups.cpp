@@ -1,11 +1,51 @@
 #include "telar/runtime/replica_groups.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <thread>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 
 namespace telar {
+
+namespace {
+
+int gpus_among(const std::vector<std::unique_ptr<Device>>& devices) {
+  return static_cast<int>(
+      std::ranges::count_if(devices, [](const auto& device) { return !device->in_host_memory(); }));
+}
+
+/// Throws Error (user) in every process: where devices differ, so do the layouts and the ways of what they exchange.
+void require_alike(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
+                   Processes& processes) {
+  std::string kinds;
+  for (const auto& device : devices)
+    kinds +=
+        fmt::format("{}{}", kinds.empty() ? "" : " and ", device->in_host_memory() ? "a processor" : "a GPU");
+  const std::vector<std::string> all = processes.gather(kinds);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw user_error(
+        "processors and GPUs together train in one process (strategy.devices: [cuda:0, cpu]), or each "
+        "process on the "
+        "same kinds of them: rank {} has {}, rank 0 {}",
+        rank, all[rank], all[0]);
+  }
+  processes.require_same(std::to_string(static_cast<int>(wanted)), "strategy.gpu_exchange");
+}
+
+std::string why_no_nccl() {
+  try {
+    require_nccl();
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
 
 ReplicaGroups::ReplicaGroups(int replicas, bool alone, Processes* processes)
     : processes_(processes), team_(replicas) {
@@ -36,18 +76,13 @@ void ReplicaGroups::reset() {
   team_.reset();
 }
 
-void ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
-                              const OnEach& on_each) {
-  if (in_host_memory_.front() == nullptr || wanted == GpuExchange::host) return;
+std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
+                                     const OnEach& on_each) {
+  if (in_host_memory_.front() == nullptr) return {};
+  if (processes_ != nullptr) require_alike(devices, wanted, *processes_);
+  if (wanted == GpuExchange::host) return {};
   std::string reason = why_not_nccl(devices, processes_);
-  std::string name;
-  if (reason.empty() && (processes_ == nullptr || processes_->rank() == 0)) {
-    try {
-      name = new_gpu_group();
-    } catch (const Error& error) {
-      reason = error.what();
-    }
-  }
+  if (reason.empty()) reason = why_no_nccl();
   if (processes_ != nullptr) reason = processes_->first_text(reason);
   if (!reason.empty()) {
     if (wanted == GpuExchange::nccl)
@@ -55,14 +90,17 @@ void ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>& device
           "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through "
           "the host's memory",
           reason);
-    return;
+    return gpus_among(devices) * (processes_ == nullptr ? 1 : processes_->size()) > 1 ? reason : "";
   }
+  std::string name;
+  if (processes_ == nullptr || processes_->rank() == 0) name = new_gpu_group();
   if (processes_ != nullptr) processes_->broadcast(name);
   on_gpus_.resize(devices.size());
   on_each([&](int rank) {
     const auto r = static_cast<size_t>(rank);
     on_gpus_[r] = join_gpu_group(*devices[r], *in_host_memory_[r], name);
   });
+  return {};
 }
 
 Group* ReplicaGroups::of(int rank) const {

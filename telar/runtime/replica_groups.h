@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "telar/comm/thread_group.h"
@@ -24,9 +25,10 @@ class ReplicaGroups {
   ReplicaGroups& operator=(const ReplicaGroups&) = delete;
 
   /// Lets NCCL sum the gradients of these devices, one for each replica, where it can and the job does not want otherwise; every process
-  /// calls it. Throws Error (user) with the reason when the job asks for NCCL in vain.
-  void join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
-                 const OnEach& on_each);
+  /// calls it. Throws Error (user) with the reason when the job asks for NCCL in vain, or when one process computes on processors what another
+  /// computes on GPUs. Why several GPUs exchange through the host's memory though the job leaves it open; else empty.
+  std::string join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
+                        const OnEach& on_each);
 
   /// The replica's member; null for one alone.
   Group* of(int rank) const;

@@ -87,8 +87,7 @@ class Session::Impl {
                          devices.back()->name());
     }
     on_each([&](int rank) { devices[static_cast<size_t>(rank)]->enter(); });
-    if (!staged())
-      groups_.join_gpus(devices, options_.gpu_exchange, [this](const auto& work) { on_each(work); });
+    if (!staged()) join_gpus(devices);
     make_replicas(std::move(devices));
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
@@ -170,6 +169,13 @@ class Session::Impl {
   std::deque<StepResult> done_;  ///< of steps that were made when they were begun
 
  private:
+  void join_gpus(const std::vector<std::unique_ptr<Device>>& devices) {
+    const std::string why_not =
+        groups_.join_gpus(devices, options_.gpu_exchange, [this](const auto& work) { on_each(work); });
+    if (!why_not.empty() && options_.say)
+      options_.say(fmt::format("gradients go between GPUs through the host's memory: {}", why_not));
+  }
+
   void make_replicas(std::vector<std::unique_ptr<Device>> devices) {
     for (size_t w = 0; w < devices.size(); ++w) {
       Group* group = groups_.of(static_cast<int>(w));
@@ -178,7 +184,8 @@ class Session::Impl {
                                                             exchange_, options_.seed));
       } else {
         replicas_.push_back(std::make_unique<Replica>(program_, program_.workers[w], std::move(devices[w]),
-                                                      group, options_.store, options_.seed, options_.tf32));
+                                                      group, options_.store, options_.seed, options_.tf32,
+                                                      options_.warn));
       }
     }
   }
@@ -252,7 +259,9 @@ std::optional<StepResult> Session::finished(bool wait) {
     impl_->done_.pop_front();
     return result;
   }
-  if (!wait && !impl_->guarded([this] { return impl_->replica(0).oldest_is_done(); })) return std::nullopt;
+  // When a step is done is seen at different times in different processes, which must agree on how many they begin.
+  const bool alone = impl_->options_.processes == nullptr;
+  if (!wait && !impl_->guarded([&] { return impl_->replica(0).result_is_due(alone); })) return std::nullopt;
   auto results = impl_->from_each([&](int rank) { return impl_->replica(rank).finished(); });
   for (const StepResult& result : results) results[0].finite = results[0].finite && result.finite;
   return results[0];

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +66,9 @@ struct SessionOptions {
   GpuExchange gpu_exchange = GpuExchange::automatic;
   bool tf32 = false;          ///< see CompileOptions
   int64_t typical_batch = 0;  ///< samples of most steps, for which layouts are chosen; 0: the program's batch
+  /// Told, once and by any thread, what a user wants to know of how this computes, and what makes it slower than it could be. May be empty.
+  std::function<void(const std::string&)> say;
+  std::function<void(const std::string&)> warn;
 };
 
 /// Memory of one session, for the report and the summary.
@@ -92,7 +96,7 @@ class Session {
   /// computes while the host goes on.
   void begin(const BatchView& batch, const StepInputs& inputs);
   /// The result of the oldest step that was begun and whose result was not given yet. Waits for it when `wait`, or when kStepsAhead have
-  /// begun; else there may be none. Once a step was not finite nothing is updated by those that were begun after it.
+  /// begun; else there may be none, and among several processes there is none: all make the same steps. Once a step was not finite nothing is updated by those that were begun after it.
   std::optional<StepResult> finished(bool wait);
   static constexpr size_t kStepsAhead = 4;
   /// With parameter servers: takes their parameters.

@@ -22,8 +22,9 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
     auto memory = std::make_unique<StateMemory>();
     memory->device = device;
     memory->arena = ArenaLayout::pack(ordered);
-    memory->parameters = device->allocate(memory->arena.bytes);
-    for (size_t i = 0; i < slots.size(); ++i) memory->states.push_back(device->allocate(memory->arena.bytes));
+    memory->parameters = device->allocate(memory->arena.bytes, "parameters");
+    for (size_t i = 0; i < slots.size(); ++i)
+      memory->states.push_back(device->allocate(memory->arena.bytes, "optimizer state"));
     memories.push_back(std::move(memory));
   }
   if (program.micro_batches > 0) gradients = Buffer(arena().bytes);

@@ -47,7 +47,7 @@ std::vector<float> StateTensors::together(
       replica->device().copy_out(arena(*replica) + from, part);
     }
   }
-  const auto lying = memory.device->allocate(whole.size());
+  const auto lying = memory.device->allocate(whole.size(), "a tensor of the state");
   memory.device->copy_in(whole, lying->data());
   std::vector<float> values(static_cast<size_t>(shape(parameter).elements()));
   memory.device->read(slot.layout, lying->data(), values);

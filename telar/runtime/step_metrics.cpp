@@ -6,7 +6,7 @@ namespace telar {
 
 StepMetrics::StepMetrics(const Device& device, size_t count)
     : device_(device),
-      memory_(device.allocate((count + 1) * sizeof(float))),
+      memory_(device.allocate((count + 1) * sizeof(float), "metrics")),
       values_(count),
       pinned_(device.pin(std::as_writable_bytes(std::span(values_)))) {}
 

@@ -17,10 +17,6 @@ void StepsAhead::begun() {
   steps_.push_back({metrics_.start_copy_of_all(place), place});
 }
 
-bool StepsAhead::oldest_is_done() const {
-  return steps_.size() == Session::kStepsAhead || (!steps_.empty() && steps_.front().copy->done());
-}
-
 StepResult StepsAhead::finished() {
   if (steps_.empty()) throw run_error("no step was begun whose result is wanted");
   const auto& [copy, values] = steps_.front();

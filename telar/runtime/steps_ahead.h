@@ -19,8 +19,10 @@ class StepsAhead {
 
   /// The device was told to make a step: its metrics are now on their way.
   void begun();
-  /// Whether the next finished() need not wait, or must come before the next begun().
-  bool oldest_is_done() const;
+  /// Whether the next finished() must come before the next begun().
+  bool full() const { return steps_.size() == Session::kStepsAhead; }
+  /// Whether the next finished() need not wait.
+  bool oldest_is_done() const { return !steps_.empty() && steps_.front().copy->done(); }
   /// Waits for the oldest step. Once one was not finite, nothing is updated by those that were begun after it. Throws Error (run) when there
   /// is none.
   StepResult finished();

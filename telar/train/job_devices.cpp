@@ -64,6 +64,11 @@ DeviceSpec device_named(const std::string& name) {
   return {"cuda:" + std::to_string(cuda_number(name).value_or(0)), 1, {}};
 }
 
+DeviceSpec device_named(const std::string& name, int index, int gpus) {
+  const bool any = name == "cuda" || name == "gpu";
+  return device_named(any && gpus > 0 ? fmt::format("cuda:{}", index % gpus) : name);
+}
+
 const std::string& device_of(const StrategyJob& strategy, size_t r) {
   return strategy.devices[strategy.devices.size() == 1 ? 0 : r];
 }

@@ -13,6 +13,10 @@ namespace telar {
 /// where the name says nothing of them. Throws Error (user) for another name.
 DeviceSpec device_named(const std::string& name);
 
+/// The same for the process that is the `index`-th of its host, which sees so many GPUs: "cuda" or "gpu", without a number, is then the GPU of
+/// that index, of which there may be fewer than processes.
+DeviceSpec device_named(const std::string& name, int index, int gpus);
+
 /// The name of replica or worker `r` among strategy.devices, one of which stands for all.
 const std::string& device_of(const StrategyJob& strategy, size_t r);
 

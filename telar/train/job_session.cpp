@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "telar/core/error.h"
+#include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
 #include "telar/strategy/strategy.h"
@@ -130,9 +131,12 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   Cluster cluster;
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
+  const bool shares_gpus = processes != nullptr && has_gpu(job.strategy);
+  const auto gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
+  const int index = processes == nullptr ? 0 : processes->index_on_this_host();
   for (int64_t r = 0; r < replicas; ++r) {
     const auto replica = static_cast<size_t>(r);
-    DeviceSpec device = device_named(device_of(job.strategy, replica));
+    DeviceSpec device = device_named(device_of(job.strategy, replica), index, gpus);
     if (device.threads == 0) device.threads = threads_given(job.strategy, replica);
     cluster.devices.push_back(std::move(device));
   }
@@ -166,9 +170,12 @@ Program job_program(const Job& job, const SampleSpec& spec, const Processes* pro
   return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
 }
 
-std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes) {
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes,
+                                     const SessionTalk& talk) {
   SessionOptions options;
   options.processes = processes;
+  options.say = talk.say;
+  options.warn = talk.warn;
   options.seed = static_cast<uint64_t>(job.training.seed);
   const std::string& shares = job.strategy.shares.mode;
   options.measured_shares = job.strategy.name == "mirrored" &&

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
@@ -27,8 +29,15 @@ enum class Costs : uint8_t { measured, estimated };
 /// The training step rewritten for the job's strategy and cluster.
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr,
                     Costs costs = Costs::measured);
+/// As in SessionOptions.
+struct SessionTalk {
+  std::function<void(const std::string&)> say;
+  std::function<void(const std::string&)> warn;
+};
+
 /// The session that trains; with parameter servers the coordinator's, which evaluates, and holds what the servers hold.
-std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr);
+std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr,
+                                     const SessionTalk& talk = {});
 
 /// Of a program with parameter servers what their coordinator runs: no training, and the servers' update as its own, so that its
 /// session has their state.

@@ -92,7 +92,8 @@ class Run {
     check_devices();
     const SampleSpec& spec = data_.train->spec();
     // Before anything is written: job and data may not fit.
-    const auto session = job_session(job_computed_here(), spec, options_.processes);
+    const auto session =
+        job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
     Trainer trainer(*session, trainer_options());
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);

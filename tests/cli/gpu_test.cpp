@@ -194,13 +194,22 @@ TEST_F(Gpu, MirroredIsSingle) {
   EXPECT_TRUE(says(summary("hybrid").at("devices").dump(), "cpu"));
 }
 
-TEST_F(Gpu, ProcessesOverMpiShareAGpu) {
+TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
     GTEST_SKIP() << "NOT TESTED: there is no mpirun";
   train("conv.yaml --output single");
-  train("conv.yaml --output mpi --set strategy.replicas=1 --set device=cuda" + kMirrored,
-        "timeout 60 mpirun -n 2 --oversubscribe -x TELAR_MODULES");
-  expect_same("mpi", "single");
+  const std::string two = "timeout 60 mpirun -n 2 --oversubscribe -x TELAR_MODULES";
+  const CommandResult shared =
+      telar("train conv.yaml --output shared --set strategy.replicas=1 --set device=cuda:0" + kMirrored, two);
+  ASSERT_EQ(shared.code, 0) << shared.err;
+  EXPECT_TRUE(says(shared.out, "through the host's memory: several replicas share cuda:0 of "));
+  expect_same("shared", "single");
+  train(
+      "conv.yaml --output own --set strategy.replicas=1 --set device=cuda --set strategy.gpu_exchange=host" +
+          kMirrored,
+      two);
+  expect_same("own", "single");
+  EXPECT_EQ(summary("own").at("devices"), nlohmann::json({"cuda:0"})) << "of the first process";
   train("conv.yaml --output unlike --set strategy.replicas=1 --set device=cuda:1" + kMirrored,
         "timeout 60 mpirun --oversubscribe -x TELAR_MODULES -n 1");
   expect_same("unlike", "single");

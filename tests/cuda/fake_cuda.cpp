@@ -98,7 +98,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = fake().gpus;
   return fake().gpus > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*number*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
+  properties->uuid.bytes[15] = static_cast<char>(0xa0 + fake().hidden_gpus + number);
   std::strcpy(std::data(properties->name), "a fake");
   properties->totalGlobalMem = size_t{2} << 30;
   properties->major = 9;

@@ -85,6 +85,37 @@ class Listener final : public HostOperations {
   std::vector<std::string> names;
 };
 
+class Warned final : public HostOperations {
+ public:
+  void communicate(const Node& /*node*/, std::span<float> /*memory*/) override {}
+  void warn(const std::string& text) override { texts.push_back(text); }
+  std::vector<std::string> texts;
+};
+
+TEST_F(FakeCuda, RunsStepByStepWhatCannotBeRecorded) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {4}}, false);
+  builder.output("y", reduce_sum(builder, x, {}));
+  const Graph graph = builder.build();
+  const auto gpu = device();
+  const auto executable = gpu->compile(graph, {});
+  const auto activations = gpu->allocate(executable->activation_bytes());
+  Bindings bindings;
+  bindings.activations = {activations->data(), activations->size()};
+  const auto context = executable->bind(ArenaLayout::pack({}), bindings);
+  fake().recording = cudaErrorStreamCaptureInvalidated;
+  Warned host;
+  for (int run = 1; run <= 4; ++run) {
+    const std::vector<float> values(4, static_cast<float>(run));
+    context->set_input("x", values.data());
+    context->run(host);
+    EXPECT_EQ(context->output("y").front(), 4.0F * static_cast<float>(run));
+  }
+  EXPECT_EQ(fake().graphs, 0);
+  ASSERT_EQ(host.texts.size(), 1U);
+  EXPECT_TRUE(test::says(host.texts[0], "CUDA: recording a step failed: CUDA's words"));
+}
+
 TEST_F(FakeCuda, TellsEachOperationAndFindsTheFirstThatIsNotFinite) {
   GraphBuilder builder;
   builder.set_scope("front");
@@ -175,8 +206,10 @@ TEST_F(FakeCuda, WithTooLittleMemorySaysHowMuchWasWanted) {
   const auto activations = gpu->allocate(executable->activation_bytes());
   Bindings bindings;
   bindings.activations = {activations->data(), activations->size()};
-  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), bindings); }, {"cuda:0", "2.0 MiB wanted"},
-                     Error::Kind::run);
+  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), bindings); },
+                     {"cuda:0", "2.0 MiB wanted for a batch (CUDA's words)"}, Error::Kind::run);
+  test::expect_error([&] { gpu->allocate(size_t{3} << 20, "optimizer state"); },
+                     {"cuda:0", "3.0 MiB wanted for optimizer state (CUDA's words)"}, Error::Kind::run);
 }
 
 TEST_F(FakeCuda, ThatIsNotThereIsSaid) {

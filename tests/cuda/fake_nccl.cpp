@@ -1,5 +1,5 @@
 // Stands for NCCL, in the module that stands for a GPU's. A sum holds its stream up until all members have come to it, or until its member's
-// communicator is aborted.
+// communicator is aborted. Unless NCCL_RUNTIME_CONNECT is 0 a member's first sum waits on the host for the others'.
 #include <driver_types.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "cuda/fakes.h"
@@ -35,6 +36,7 @@ struct Meeting {
   std::condition_variable changed;
   int size = 0;
   int joined = 0;
+  int connected = 0;
   int left = 0;
   std::map<long, Sum> sums;  // those that not all have taken, by number
 };
@@ -42,6 +44,7 @@ struct Meeting {
 struct Member {
   std::shared_ptr<Meeting> meeting;
   int rank = 0;
+  int gpu = telar::test::current_gpu();
   long begun = 0;  // sums
   long ended = 0;
   bool aborted = false;
@@ -66,10 +69,35 @@ bool sum(Member& member, long number, float* values, size_t count) {
   return true;
 }
 
+/// As a member begins its first sum.
+void connect(Meeting& meeting) {
+  const char* later =
+      std::getenv("NCCL_RUNTIME_CONNECT");  // NOLINT(concurrency-mt-unsafe): nobody sets it now
+  if (later != nullptr && std::string_view(later) == "0") return;
+  std::unique_lock lock(meeting.mutex);
+  ++meeting.connected;
+  meeting.changed.notify_all();
+  meeting.changed.wait(lock, [&] { return meeting.connected == meeting.size; });
+}
+
+/// Sums that GPUs were told to make and that are not complete.
+std::mutex summing_mutex;
+std::map<int, int> summing;
+
+void count_sum(int gpu, int more) {
+  const std::lock_guard lock(summing_mutex);
+  summing[gpu] += more;
+}
+
 std::mutex names_mutex;
 std::map<Id, std::shared_ptr<Meeting>> meetings;
 
 }  // namespace
+
+bool telar::test::is_summing() {
+  const std::lock_guard lock(summing_mutex);
+  return summing[current_gpu()] > 0;
+}
 
 EXPORTED int ncclGetUniqueId(Id* id) {
   const std::lock_guard lock(names_mutex);
@@ -128,8 +156,13 @@ EXPORTED int ncclAllReduce(const void* from, void* to, size_t count, int type, i
   telar::test::forbid_recording();
   if (type != 7 || operation != 0 || from != to) return 4;
   const std::shared_ptr<Member> member = *static_cast<std::shared_ptr<Member>*>(communicator);
-  on_stream_when_it_can(
-      stream, [=, number = member->begun++] { return sum(*member, number, static_cast<float*>(to), count); });
+  if (member->begun == 0) connect(*member->meeting);
+  count_sum(member->gpu, 1);
+  on_stream_when_it_can(stream, [=, number = member->begun++] {
+    const bool done = sum(*member, number, static_cast<float*>(to), count);
+    if (done) count_sum(member->gpu, -1);
+    return done;
+  });
   return 0;
 }
 

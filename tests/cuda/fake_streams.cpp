@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_memory.h"
@@ -165,6 +166,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) 
   *stream = new CUstream_st;
   return cudaSuccess;
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   finish(stream);
   const std::lock_guard guard(lock());
@@ -236,7 +245,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   const std::lock_guard guard(lock());
-  if (stream->captured || !fake().records) return telar::test::failed(cudaErrorStreamCaptureUnsupported);
+  if (stream->captured) return telar::test::failed(cudaErrorStreamCaptureUnsupported);
   stream->captured = std::make_unique<CUgraph_st>();
   ++recording;
   return cudaSuccess;
@@ -244,11 +253,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard guard(lock());
   *graph = stream->captured.release();
-  if (*graph != nullptr) --recording;
-  return *graph == nullptr ? cudaErrorStreamCaptureUnmatched : cudaSuccess;
+  if (*graph == nullptr) return telar::test::failed(cudaErrorStreamCaptureUnmatched);
+  --recording;
+  if (fake().recording != cudaSuccess) delete std::exchange(*graph, nullptr);
+  return telar::test::failed(fake().recording);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
+  if (telar::test::is_summing()) telar::test::count(&telar::test::Fake::graphs_among_sums);
   *executable = new CUgraphExec_st{graph->work};
   return cudaSuccess;
 }

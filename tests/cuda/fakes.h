@@ -15,20 +15,21 @@ namespace telar::test {
 struct Fake {
   int driver = 13000;
   int gpus = 2;
-  size_t memory = size_t{1} << 30;    ///< of one allocation
-  cudaError_t failure = cudaSuccess;  ///< of what a stream was told, found when somebody waits for it
-  bool records = true;                ///< whether streams can be recorded
-  bool pins = true;                   ///< whether memory of the host can be registered
-  bool channels_last = true;          ///< whether cuDNN can compute with channels last
-  bool plain = true;                  ///< whether it can with channels in their place
-  bool convolves = true;              ///< whether it can compute anything
-  bool fuses = true;                  ///< whether it can compute graphs of several operations
-  bool norms = true;                  ///< whether it can compute batch norms (of bf16, channels last)
-  bool further_engines = false;       ///< whether it proposes many more
-  bool compiles = false;              ///< whether these are compiled when they are planned
-  int products_that_work = 8;         ///< how many of cuBLASLt's proposals can be run, from the last one on
-  bool epilogues = true;              ///< whether cuBLASLt has algorithms with an epilogue
-  int nccl_error = 0;                 ///< what NCCL finds meanwhile: no sum is completed then
+  int hidden_gpus = 0;                  ///< of this machine, before those that are counted
+  size_t memory = size_t{1} << 30;      ///< of one allocation
+  cudaError_t failure = cudaSuccess;    ///< of what a stream was told, found when somebody waits for it
+  bool pins = true;                     ///< whether memory of the host can be registered
+  bool channels_last = true;            ///< whether cuDNN can compute with channels last
+  bool plain = true;                    ///< whether it can with channels in their place
+  bool convolves = true;                ///< whether it can compute anything
+  bool fuses = true;                    ///< whether it can compute graphs of several operations
+  bool norms = true;                    ///< whether it can compute batch norms (of bf16, channels last)
+  bool further_engines = false;         ///< whether it proposes many more
+  bool compiles = false;                ///< whether these are compiled when they are planned
+  int products_that_work = 8;           ///< how many of cuBLASLt's proposals can be run, from the last one on
+  bool epilogues = true;                ///< whether cuBLASLt has algorithms with an epilogue
+  int nccl_error = 0;                   ///< what NCCL finds meanwhile: no sum is completed then
+  cudaError_t recording = cudaSuccess;  ///< what ends the recording of a stream
 
   int blocks = 0;                       ///< allocated now
   int waits = 0;                        ///< for a stream
@@ -38,6 +39,7 @@ struct Fake {
   int fused = 0;                        ///< operations behind a convolution that were computed with it
   int descriptors = 0;                  ///< of cuDNN's graphs, there are now
   int graphs = 0;                       ///< launched
+  int graphs_among_sums = 0;            ///< prepared while a sum of NCCL's held their GPU up
   int plans = 0;                        ///< of cuDNN, that were made or asked for in vain
   std::set<std::string> executed = {};  ///< engines of cuDNN that were told to compute something
 };
@@ -53,6 +55,8 @@ void forbid_recording();
 
 /// The GPU that this thread has chosen.
 int current_gpu();
+/// Whether it was told to make a sum by NCCL that is not complete.
+bool is_summing();
 
 /// What was put on a stream, or on all of the GPU that this thread has chosen, is done.
 void finish(cudaStream_t stream);

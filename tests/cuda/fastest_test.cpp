@@ -42,7 +42,7 @@ TEST_F(CudaFastest, IsOneThatCanBeRecorded) {
     return (candidate == 1 || ++calls != 3) && work(0);
   });
   EXPECT_EQ(found, 1U);
-  fake().records = false;
+  fake().recording = cudaErrorStreamCaptureUnsupported;
   EXPECT_EQ(cuda::fastest(gpu_, 1, [&](size_t /*candidate*/) { return work(0); }), std::nullopt);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cuda/module_settings.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
 #include "telar/device/cuda.h"
@@ -129,6 +130,22 @@ TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
                      {"NCCL", "several replicas share cuda:0"});
 }
 
+TEST(GpuSession, NothingIsPreparedWhileNcclHoldsTheGpuUp) {
+  SessionSetup setup = mirrored({"cuda:0", "cuda:1"});
+  setup.session.gpu_exchange = GpuExchange::nccl;
+  auto session = make_session(mlp().model, mlp().options, setup);
+  const test::Fake& fake = test::fake_of_module();
+  const int graphs = fake.graphs;
+  losses(*session, mlp(), 2);
+  for (int64_t step = 3; step <= 6; ++step) {  // of which none waits for the one before
+    const Samples samples(8, {1, 8, 8}, 10);   // a further graph
+    session->begin(samples.view(), {.learning_rate = 0.01F, .step = step});
+  }
+  for (int step = 3; step <= 6; ++step) EXPECT_TRUE(session->finished(true)->finite);
+  EXPECT_GE(fake.graphs, graphs + 8) << "were played";
+  EXPECT_EQ(fake.graphs_among_sums, 0);
+}
+
 TEST(GpuSession, ProcessorsAndGpusTogetherFollowSingle) {
   expect_follows_single(mlp(), mirrored({"cpu", "cuda:0"}), 20);
   expect_follows_single(residual(), mirrored({"cuda:0", "cpu", "cpu"}), 4);
@@ -181,6 +198,21 @@ TEST(GpuSession, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   EXPECT_EQ(session->find_non_finite(samples.view(), inputs), "layer 'fc2' (linear)");
   session->initialise();
   EXPECT_TRUE(session->train(samples.view(), inputs).finite);
+}
+
+TEST(GpuSession, ABatchThatDoesNotFitLeavesTheSessionToSmallerOnes) {
+  const Network network = mlp();
+  auto session = make_session(network.model, network.options, {.devices = {"cuda:0"}});
+  const StepInputs inputs{.learning_rate = 0.01F, .step = 1, .epoch = 0};
+  const Samples small(12, network.sample, 10);
+  EXPECT_TRUE(session->train(small.view(), inputs).finite);
+  BatchView large = small.view();
+  large.size = 20'000'000;  // none of which is looked at
+  test::expect_error([&] { session->train(large, inputs); }, {"cuda:0 has not enough memory", "a batch of "},
+                     Error::Kind::run);
+  EXPECT_TRUE(session->train(small.view(), inputs).finite);
+  const Samples between(50, network.sample, 10);
+  EXPECT_TRUE(session->train(between.view(), inputs).finite);
 }
 
 TEST(GpuSession, EvaluatesAndPredictsAsTheProcessor) {

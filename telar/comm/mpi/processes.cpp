@@ -67,6 +67,7 @@ class MpiProcesses final : public Processes {
     MPI_Comm host = MPI_COMM_NULL;
     MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &on_this_host_);
+    MPI_Comm_rank(host, &index_on_this_host_);
     MPI_Comm_free(&host);
   }
   ~MpiProcesses() override {
@@ -81,6 +82,7 @@ class MpiProcesses final : public Processes {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int on_this_host() const override { return on_this_host_; }
+  int index_on_this_host() const override { return index_on_this_host_; }
 
   void broadcast(std::span<std::byte> bytes, int from) override {
     constexpr size_t kMost = size_t{1} << 30;
@@ -141,6 +143,7 @@ class MpiProcesses final : public Processes {
   int rank_ = 0;
   int size_ = 1;
   int on_this_host_ = 1;
+  int index_on_this_host_ = 0;
   bool share_memory_ = true;
 };
 

@@ -64,9 +64,6 @@ class CpuDevice final : public Device {
     return std::make_unique<cpu::CpuUpdater>(update, arena);
   }
 
-  std::unique_ptr<Memory> allocate(size_t bytes) const override {
-    return std::make_unique<HostMemory>(bytes);
-  }
   std::string memory_name() const override { return "host"; }
   TensorLayout plain_layout(const Shape& shape) const override {
     return cpu::make_layout(cpu::plain(DType::f32, shape));
@@ -117,6 +114,10 @@ class CpuDevice final : public Device {
   }
 
  private:
+  std::unique_ptr<Memory> make_memory(size_t bytes, const std::string& /*what*/) const override {
+    return std::make_unique<HostMemory>(bytes);
+  }
+
   int threads_;
   std::vector<int> cores_;
 };

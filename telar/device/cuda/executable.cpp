@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "telar/core/error.h"
-#include "telar/device/cuda/check.h"
 #include "telar/device/cuda/inputs.h"
 #include "telar/device/cuda/recording.h"
 #include "telar/graph/backward_part.h"
@@ -21,6 +21,30 @@ std::vector<std::byte*> pointers_of(const Step& step, const std::vector<std::byt
   for (const SlotId slot : step.slots) pointers.push_back(slots[static_cast<size_t>(slot)]);
   return pointers;
 }
+
+/// Puts the sums of gradients off until the end of a run.
+class SumsAtTheEnd final : public HostOperations {
+ public:
+  explicit SumsAtTheEnd(HostOperations& host) : host_(host) {}
+  void communicate(const Node& node, std::span<float> memory) override {
+    if (node.op->name() == "reduce_bucket") {
+      sums_.push_back(&node);
+    } else {
+      host_.communicate(node, memory);
+    }
+  }
+  void poll() override { host_.poll(); }
+  bool listens() const override { return host_.listens(); }
+  void ran(const OperationName& operation) override { host_.ran(operation); }
+  void warn(const std::string& text) override { host_.warn(text); }
+  void make() {
+    for (const Node* sum : sums_) host_.communicate(*sum, {});
+  }
+
+ private:
+  HostOperations& host_;
+  std::vector<const Node*> sums_;
+};
 
 }  // namespace
 
@@ -67,7 +91,7 @@ class CudaContext final : public Context {
         inputs_(*executable.gpu_, input_bytes(executable)) {
     executable_.choose_algorithms(pointers_in(0));
   }
-  ~CudaContext() override { gpu_.use_at_last(); }
+  ~CudaContext() override { gpu_.wait_at_last(); }
 
   void set_input(const std::string& name, const void* memory) override {
     gpu_.use();
@@ -83,12 +107,19 @@ class CudaContext final : public Context {
     // A graph with a `pause` is refused by the lowering: all of this one is before it.
     if (phase == Phase::after_pause) return;
     Bound& bound = bound_inputs();
-    if (!warm_ || host.listens()) {
-      run_step_by_step(bound, host);
-      warm_ = true;
+    const bool plays = warm_ && recordable_ && !host.listens();
+    if (host.sums_on_device() && (!warm_ || (plays && !bound.recorded))) {
+      // CUDA loads what runs for the first time, and prepares what was recorded. It may wait for the whole GPU then and hold up the threads of
+      // others, who would never come to a sum for which this GPU waits. So there is none meanwhile.
+      gpu_.wait();
+      SumsAtTheEnd sums(host);
+      run(bound, sums, plays);
+      gpu_.wait();
+      sums.make();
     } else {
-      play(bound, host);
+      run(bound, host, plays);
     }
+    warm_ = true;
     inputs_.read(slot_);
   }
 
@@ -127,7 +158,16 @@ class CudaContext final : public Context {
     std::vector<std::byte*> pointers;            // of each slot
     std::vector<std::vector<std::byte*>> steps;  // of each step, as it reads them
     std::vector<Recording> recordings;           // of the steps between two calls of the host, in order
+    bool recorded = false;                       // all of them
   };
+
+  void run(Bound& bound, HostOperations& host, bool plays) {
+    if (plays) {
+      play(bound, host);
+    } else {
+      run_step_by_step(bound, host);
+    }
+  }
 
   static std::vector<size_t> input_bytes(const CudaExecutable& executable) {
     std::vector<size_t> bytes;
@@ -199,15 +239,31 @@ class CudaContext final : public Context {
       } else {
         size_t end = s;
         while (end < steps.size() && !steps[end].host) ++end;
-        if (recording == bound.recordings.size()) {
-          bound.recordings.emplace_back(gpu_, [&] {
-            for (size_t i = s; i < end; ++i) steps[i].enqueue(Pointers(bound.steps[i]));
-          });
+        const auto enqueue = [&] {
+          for (size_t i = s; i < end; ++i) steps[i].enqueue(Pointers(bound.steps[i]));
+        };
+        if (recording == bound.recordings.size() && recordable_) record(bound, enqueue, host);
+        if (recording < bound.recordings.size()) {
+          bound.recordings[recording++].play(gpu_);
+        } else {
+          enqueue();
         }
-        bound.recordings[recording++].play(gpu_);
         s = end;
       }
       host.poll();
+    }
+    bound.recorded = recordable_;
+  }
+
+  /// What cannot be recorded runs step by step from now on.
+  void record(Bound& bound, const std::function<void()>& enqueue, HostOperations& host) {
+    try {
+      bound.recordings.emplace_back(gpu_, enqueue);
+    } catch (const Error& error) {
+      recordable_ = false;
+      host.warn(fmt::format(
+          "{} is told each operation of a step, which takes longer than playing a record of it: {}",
+          gpu_.name(), error.what()));
     }
   }
 
@@ -228,10 +284,7 @@ class CudaContext final : public Context {
     host.communicate(node, memory);
     if (memory.empty()) return;
     gpu_.use();
-    check(cudaMemcpyAsync(bound.steps[s][0], memory.data(), memory.size() * sizeof(float),
-                          cudaMemcpyHostToDevice, gpu_.stream()),
-          "taking what others computed");
-    gpu_.wait();
+    gpu_.copy_in(std::as_bytes(std::span(memory)), bound.steps[s][0]);
   }
 
   std::vector<float> values(const Slot& slot, const std::byte* memory) const {
@@ -259,6 +312,7 @@ class CudaContext final : public Context {
   std::array<Bound, Inputs::kSlots> bound_;
   size_t slot_ = 0;    // of the inputs
   bool warm_ = false;  // libraries have loaded what they need
+  bool recordable_ = true;
 };
 
 std::unique_ptr<Context> CudaExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {

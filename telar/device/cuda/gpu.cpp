@@ -53,6 +53,8 @@ Gpu::Gpu(int number) : number_(number) {
     check(cublasLtCreate(&products_), "starting");
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, number), "looking at the GPU");
+    for (const char byte : properties.uuid.bytes)
+      identity_ += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     choices_.emplace(choices_file(properties.name));
   } catch (...) {
     release();
@@ -80,6 +82,14 @@ void Gpu::use() const { check(cudaSetDevice(number_), "choosing the GPU"); }
 
 void Gpu::use_at_last() const noexcept { cudaSetDevice(number_); }
 
+void Gpu::wait_at_last() const noexcept {
+  use_at_last();
+  try {
+    wait();
+  } catch (const std::exception&) {  // it was told, or will be by the next call
+  }
+}
+
 template <typename Done>
 void Gpu::look_until(const Done& done) const {
   while (watch_ && !done()) {
@@ -105,6 +115,13 @@ void Gpu::copy_out(const std::byte* memory, std::span<std::byte> host) const {
   wait();
 }
 
+void Gpu::copy_in(std::span<const std::byte> host, std::byte* memory) const {
+  if (watch_) wait();  // likewise
+  check(cudaMemcpyAsync(memory, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
+        "copying to the GPU");
+  wait();
+}
+
 cudnnHandle_t Gpu::convolutions() {
   if (convolutions_ == nullptr) {
     cudnnHandle_t handle = nullptr;
@@ -115,13 +132,13 @@ cudnnHandle_t Gpu::convolutions() {
   return convolutions_;
 }
 
-DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes) : size_(bytes) {
+DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what) : size_(bytes) {
   if (bytes == 0) return;
   void* memory = nullptr;
   if (const cudaError_t status = cudaMalloc(&memory, bytes); status != cudaSuccess) {
     cudaGetLastError();  // it is told here, and not by the next call
-    throw run_error("{} has not enough memory: {:.1f} MiB wanted ({}); a smaller batch needs less",
-                    gpu.name(), static_cast<double>(bytes) / 1048576.0, cudaGetErrorString(status));
+    throw run_error("{} has not enough memory: {:.1f} MiB wanted for {} ({})", gpu.name(),
+                    static_cast<double>(bytes) / 1048576.0, what, cudaGetErrorString(status));
   }
   data_ = static_cast<std::byte*>(memory);
   if (const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, gpu.stream()); status != cudaSuccess) {

@@ -39,6 +39,8 @@ class Gpu {
 
   /// "cuda:0".
   std::string name() const;
+  /// The same in every process, which may count otherwise: 32 hexadecimal digits.
+  const std::string& identity() const { return identity_; }
   /// Makes it the calling thread's: before any call of CUDA.
   void use() const;
   /// The same, for destructors: where it cannot be, another call has told it.
@@ -48,11 +50,15 @@ class Gpu {
   void wait() const { wait(stream_); }
   void wait(cudaStream_t stream) const;
   void wait(const Event& event) const;
+  /// As use_at_last() and wait(), before memory is given back: CUDA waits in that, too, where nobody looks.
+  void wait_at_last() const noexcept;
   /// Called again and again while the host waits, on the thread that waits: for what lets this GPU wait for others. When one of them has failed
   /// it ends what the GPU waits for, and throws. Null: nobody looks.
   void watch(std::function<void()> watch) { watch_ = std::move(watch); }
   /// To the host's memory, pinned or not, and waits.
   void copy_out(const std::byte* memory, std::span<std::byte> host) const;
+  /// The other way, likewise.
+  void copy_in(std::span<const std::byte> host, std::byte* memory) const;
 
   cudaStream_t stream() const { return stream_; }
   /// For copies to and from the GPU while the other stream computes.
@@ -73,6 +79,7 @@ class Gpu {
   void look_until(const Done& done) const;
 
   int number_;
+  std::string identity_;
   std::function<void()> watch_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
@@ -88,8 +95,8 @@ class Gpu {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// Throws Error (run) when it is not to be had, with the size that was wanted.
-  DeviceMemory(const Gpu& gpu, size_t bytes);
+  /// Throws Error (run) when it is not to be had, with the size that was wanted and `what` for.
+  DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what = "what is computed");
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;

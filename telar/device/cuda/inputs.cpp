@@ -17,8 +17,9 @@ Inputs::Inputs(Gpu& gpu, const std::vector<size_t>& bytes) : gpu_(gpu), bytes_(b
 }
 
 void Inputs::make(Slot& slot) const {
+  gpu_.wait();  // CUDA may wait in what follows, where nobody looks
   slot.host = PinnedMemory(gpu_, whole_);
-  slot.device = DeviceMemory(gpu_, whole_);
+  slot.device = DeviceMemory(gpu_, whole_, "a batch");
   gpu_.wait();  // it was zeroed on another stream than the one that fills it
 }
 

@@ -19,17 +19,11 @@ namespace {
 /// An arena, or memory for a graph's values.
 class GpuMemory final : public Memory {
  public:
-  GpuMemory(std::shared_ptr<Gpu> gpu, size_t bytes)
-      : Memory(nullptr, bytes), gpu_(std::move(gpu)), memory_(*gpu_, bytes) {
+  GpuMemory(std::shared_ptr<Gpu> gpu, size_t bytes, const std::string& what)
+      : Memory(nullptr, bytes), gpu_(std::move(gpu)), memory_(*gpu_, bytes, what) {
     data_ = memory_.data();
   }
-  ~GpuMemory() override {
-    gpu_->use_at_last();
-    try {
-      gpu_->wait();           // CUDA waits when it gives memory back, where nobody looks
-    } catch (const Error&) {  // it was told, or will be by the next call
-    }
-  }
+  ~GpuMemory() override { gpu_->wait_at_last(); }
 
  private:
   std::shared_ptr<Gpu> gpu_;
@@ -94,10 +88,6 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaUpdater>(update, arena, gpu_);
   }
 
-  std::unique_ptr<Memory> allocate(size_t bytes) const override {
-    gpu_->use();
-    return std::make_unique<GpuMemory>(gpu_, bytes);
-  }
   std::optional<size_t> free_memory() const override {
     gpu_->use();
     size_t free = 0;
@@ -106,6 +96,7 @@ class CudaDevice final : public Device {
     return free;
   }
   std::string memory_name() const override { return gpu_->name(); }
+  std::string identity() const override { return gpu_->identity(); }
   TensorLayout plain_layout(const Shape& shape) const override {
     return {shape, bytes_of({DType::f32, shape}), name_of(Layout::plain), nullptr};
   }
@@ -115,9 +106,7 @@ class CudaDevice final : public Device {
   }
   void copy_in(std::span<const std::byte> host, std::byte* memory) const override {
     gpu_->use();
-    check(cudaMemcpyAsync(memory, host.data(), host.size(), cudaMemcpyHostToDevice, gpu_->stream()),
-          "copying to the GPU");
-    gpu_->wait();
+    gpu_->copy_in(host, memory);
   }
   std::unique_ptr<PendingCopy> start_copy_out(const std::byte* memory, std::span<std::byte> host,
                                               bool beside) const override {
@@ -158,8 +147,15 @@ class CudaDevice final : public Device {
   }
 
  private:
+  std::unique_ptr<Memory> make_memory(size_t bytes, const std::string& what) const override {
+    gpu_->use();
+    return std::make_unique<GpuMemory>(gpu_, bytes, what);
+  }
+
   std::shared_ptr<Gpu> gpu_;
 };
+
+void require_nccl() { Nccl(); }
 
 std::string new_group() {
   const Nccl::Id id = Nccl().new_id();
@@ -215,6 +211,6 @@ CudaGpus find_gpus() {
 }  // namespace telar::cuda
 
 extern "C" __attribute__((visibility("default"))) void telar_cuda(telar::cuda::Functions& functions) {
-  functions = {telar::cuda::make_device, telar::cuda::find_gpus, telar::cuda::new_group,
-               telar::cuda::join_group};
+  functions = {telar::cuda::make_device, telar::cuda::find_gpus, telar::cuda::require_nccl,
+               telar::cuda::new_group, telar::cuda::join_group};
 }

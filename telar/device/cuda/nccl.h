@@ -13,7 +13,7 @@ class Nccl {
   using Communicator = void*;
   using Id = std::array<char, 128>;
 
-  /// Throws Error (user) with the reason when the library is not here.
+  /// Throws Error (user) with the reason when the library is not here. The first one sets what NCCL finds in the environment.
   Nccl();
 
   Id new_id() const;

@@ -1,5 +1,6 @@
 #include "telar/device/cuda/nccl_group.h"
 
+#include <array>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -7,14 +8,33 @@
 
 namespace telar::cuda {
 
+namespace {
+
+/// Sums before what else waits for a multiprocessor: others wait for them.
+cudaStream_t make_urgent_stream() {
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+  return stream;
+}
+
+}  // namespace
+
 NcclGroup::NcclGroup(std::shared_ptr<Gpu> gpu, Group& host, const Nccl::Id& id)
     : gpu_(std::move(gpu)), host_(host) {
   gpu_->use();
-  communicator_ = nccl_.join(id, host_.rank(), host_.size());
-  if (const cudaError_t status = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
-      status != cudaSuccess) {
-    nccl_.abort(communicator_);
-    cuda::check(status, "making a stream");
+  stream_ = make_urgent_stream();
+  try {
+    gpu_->wait();
+    // Nobody can end NCCL's waiting for a member that does not join: so each says first that its GPU works, and is about to.
+    std::array<float, 1> here = {1};
+    host_.all_reduce(here);
+    communicator_ = nccl_.join(id, host_.rank(), host_.size());
+  } catch (...) {
+    cudaStreamDestroy(stream_);
+    throw;
   }
   gpu_->watch([this] { watch(); });
 }
@@ -60,7 +80,7 @@ void NcclGroup::abandon() {
 
 std::span<std::byte> NcclGroup::allocate(size_t bytes) {
   gpu_->use();
-  memory_ = DeviceMemory(*gpu_, bytes);
+  memory_ = DeviceMemory(*gpu_, bytes, "gradients");
   return {memory_.data(), bytes};
 }
 
@@ -83,6 +103,8 @@ size_t NcclGroup::poll() {
 void NcclGroup::finish() {
   if (!sums_.empty()) sums_.back().hold(gpu_->stream());
   sums_.clear();
+  // CUDA loads what the GPU is told after its first sums, and may wait in that for the whole GPU: so they are done.
+  if (!std::exchange(finished_once_, true)) gpu_->wait(stream_);
 }
 
 }  // namespace telar::cuda

@@ -28,7 +28,7 @@ class NcclGroup final : public Group {
   std::span<std::byte> allocate(size_t bytes) override;
   void start_reduce_scatter(std::span<float> bucket) override;
   size_t poll() override;
-  /// Makes the GPU's following work wait, not the host.
+  /// Makes the GPU's following work wait; the host the first time alone.
   void finish() override;
   void all_reduce(std::span<float> values) override { host_.all_reduce(values); }
   double sum_over_shards(double value) override { return value; }
@@ -44,10 +44,11 @@ class NcclGroup final : public Group {
   std::shared_ptr<Gpu> gpu_;
   Group& host_;
   Nccl nccl_;
-  Nccl::Communicator communicator_;  ///< null once the group was abandoned
+  Nccl::Communicator communicator_ = nullptr;  ///< null once the group was abandoned
   cudaStream_t stream_ = nullptr;
   DeviceMemory memory_;
   std::deque<Event> sums_;  ///< since the last finish()
+  bool finished_once_ = false;
 };
 
 }  // namespace telar::cuda

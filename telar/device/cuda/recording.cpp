@@ -6,21 +6,37 @@
 
 namespace telar::cuda {
 
-Recording::Recording(const Gpu& gpu, const std::function<void()>& enqueue) {
+namespace {
+
+/// Throws Error (run) for what was refused, which the next kernel's call would else be told, too.
+void check_recording(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) cudaGetLastError();
+  check(status, what);
+}
+
+cudaGraph_t record(const Gpu& gpu, const std::function<void()>& enqueue) {
   cudaGraph_t graph = nullptr;
   // What other threads do with their GPUs does not matter here.
-  check(cudaStreamBeginCapture(gpu.stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
+  check_recording(cudaStreamBeginCapture(gpu.stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
   try {
     enqueue();
   } catch (...) {
     cudaStreamEndCapture(gpu.stream(), &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
     throw;
   }
-  check(cudaStreamEndCapture(gpu.stream(), &graph), "recording a step");
+  check_recording(cudaStreamEndCapture(gpu.stream(), &graph), "recording a step");
+  return graph;
+}
+
+}  // namespace
+
+Recording::Recording(const Gpu& gpu, const std::function<void()>& enqueue) {
+  cudaGraph_t graph = record(gpu, enqueue);
   const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);
-  check(status, "preparing a recorded step");
+  check_recording(status, "preparing a recorded step");
 }
 
 Recording::~Recording() {

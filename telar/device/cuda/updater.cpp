@@ -48,13 +48,13 @@ UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindi
 CudaUpdater::CudaUpdater(const Graph& update, const ArenaLayout& arena, std::shared_ptr<Gpu> gpu)
     : gpu_(std::move(gpu)), plan_(sections_of(update, arena)) {
   gpu_->use();
-  spoilt_ = DeviceMemory(*gpu_, sizeof(float));
+  spoilt_ = DeviceMemory(*gpu_, sizeof(float), "an update");
   if (clips())
-    squares_ =
-        DeviceMemory(*gpu_, (static_cast<size_t>(kSquarePieces) + plan_.sections.size()) * sizeof(double));
+    squares_ = DeviceMemory(
+        *gpu_, (static_cast<size_t>(kSquarePieces) + plan_.sections.size()) * sizeof(double), "an update");
 }
 
-CudaUpdater::~CudaUpdater() { gpu_->use_at_last(); }
+CudaUpdater::~CudaUpdater() { gpu_->wait_at_last(); }
 
 double CudaUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const {
   if (!clips()) return 0;

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "telar/comm/processes.h"
+#include "telar/comm/thread_group.h"
+
+namespace telar::test {
+
+/// A member of a group that somebody else owns.
+class Borrowed final : public Group {
+ public:
+  explicit Borrowed(Group& group) : group_(group) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  std::pair<size_t, size_t> shard(size_t count) const override { return group_.shard(count); }
+  std::span<std::byte> allocate(size_t bytes) override { return group_.allocate(bytes); }
+  void start_reduce_scatter(std::span<float> bucket) override { group_.start_reduce_scatter(bucket); }
+  size_t poll() override { return group_.poll(); }
+  void finish() override { group_.finish(); }
+  void all_reduce(std::span<float> values) override { group_.all_reduce(values); }
+  double sum_over_shards(double value) override { return group_.sum_over_shards(value); }
+  void all_gather(std::span<float> rows) override { group_.all_gather(rows); }
+  void barrier() override { group_.barrier(); }
+  void check() const override { group_.check(); }
+
+ private:
+  Group& group_;
+};
+
+/// One of several processes of one replica each that are threads of this one: see as_processes().
+class ThreadProcess final : public Processes {
+ public:
+  /// Members of two groups of as many: of the processes, and of their replicas.
+  ThreadProcess(Group& processes, Group& replicas) : processes_(processes), replicas_(replicas) {}
+  int rank() const override { return processes_.rank(); }
+  int size() const override { return processes_.size(); }
+  int on_this_host() const override { return size(); }
+  int index_on_this_host() const override { return rank(); }
+  void broadcast(std::span<std::byte> bytes, int from) override {
+    const size_t length = (bytes.size() + sizeof(float) - 1) / sizeof(float);
+    if (length == 0) return;
+    std::vector<float> rows(length * static_cast<size_t>(size()));
+    std::memcpy(&rows[length * static_cast<size_t>(rank())], bytes.data(), bytes.size());
+    processes_.all_gather(rows);
+    std::memcpy(bytes.data(), &rows[length * static_cast<size_t>(from)], bytes.size());
+  }
+  int lowest(int value) override {
+    std::vector<float> all(static_cast<size_t>(size()));
+    all[static_cast<size_t>(rank())] = static_cast<float>(value);
+    processes_.all_gather(all);
+    return static_cast<int>(*std::min_element(all.begin(), all.end()));
+  }
+  void lowest(std::span<float> /*values*/) override { std::abort(); }
+  void sleep_until_all_come() override { processes_.barrier(); }
+  void library_all_reduce(std::span<float> values) override { processes_.all_reduce(values); }
+  std::unique_ptr<Group> join(Group& /*local*/) override { return std::make_unique<Borrowed>(replicas_); }
+  void share_memory(bool /*share*/) override {}
+  void when_lost(std::function<void(const Error&)> /*last_resort*/) override {}
+  void abort(int /*code*/) override { std::abort(); }
+
+ private:
+  Group& processes_;
+  Group& replicas_;
+};
+
+/// Runs `body(process)` for each of so many processes, all at once. Throws what the one of lowest rank has thrown.
+template <typename Body>
+void as_processes(int count, const Body& body) {
+  ThreadTeam processes(count);
+  ThreadTeam replicas(count);
+  std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < count; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          ThreadProcess process(processes.member(rank), replicas.member(rank));
+          body(process);
+        } catch (...) {
+          failures[static_cast<size_t>(rank)] = std::current_exception();
+          processes.fail(rank);
+          replicas.fail(rank);
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace telar::test
