@@ -106,10 +106,6 @@ cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stre
   });
 }
 
-struct SumOfDoubles {
-  TELAR_GPU double operator()(double a, double b) const { return a + b; }
-};
-
 }  // namespace
 
 cudaError_t update(const SgdRule& rule, const UpdateMemory& memory, cudaStream_t stream) {
@@ -147,10 +143,10 @@ cudaError_t sum_squares(const float* x, int64_t count, double* pieces, double* s
         for (const float value : values.of) squares += static_cast<double>(value) * value;
         return squares;
       },
-      SumOfDoubles(), [=] TELAR_GPU(int64_t piece, double value) { pieces[piece] = value; });
+      SumInDouble(), [=] TELAR_GPU(int64_t piece, double value) { pieces[piece] = value; });
   if (status != cudaSuccess) return status;
   return reduce(
-      1, kSquarePieces, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return pieces[i]; }, SumOfDoubles(),
+      1, kSquarePieces, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return pieces[i]; }, SumInDouble(),
       [=] TELAR_GPU(int64_t, double value) { *sum = value; });
 }
 
