@@ -21,13 +21,22 @@ struct alignas(sizeof(T) * W) Packed {
   T of[W];
 };
 
-/// From memory that is aligned to the W values.
+/// As they lie, from memory that is aligned to the W values.
 template <int W, typename T>
-TELAR_GPU inline Values<W> load(const T* from) {
-  const Packed<T, W> packed = *reinterpret_cast<const Packed<T, W>*>(from);
+TELAR_GPU inline Packed<T, W> load_packed(const T* from) {
+  return *reinterpret_cast<const Packed<T, W>*>(from);
+}
+
+template <typename T, int W>
+TELAR_GPU inline Values<W> unpacked(const Packed<T, W>& packed) {
   Values<W> values;
   for (int i = 0; i < W; ++i) values.of[i] = to_float(packed.of[i]);
   return values;
+}
+
+template <int W, typename T>
+TELAR_GPU inline Values<W> load(const T* from) {
+  return unpacked(load_packed<W>(from));
 }
 
 template <int W, typename T>
