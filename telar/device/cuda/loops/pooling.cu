@@ -1,6 +1,7 @@
 #include "telar/device/cuda/loops/pooling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "telar/device/cuda/loops/vectors.h"
@@ -93,6 +94,11 @@ struct Extents {
         down(of.down),
         right(of.right) {}
 
+  /// The first position in the kernel that is not padding.
+  TELAR_GPU Index first_of_window(const Place<Index>& window) const {
+    return down.within_window(window.row).first * right.kernel + right.within_window(window.column).first;
+  }
+
   /// Calls f(element of x, position in the kernel) for all of a window but the padding, row by row.
   template <typename F>
   TELAR_GPU void for_each_of_window(const Place<Index>& window, const F& f) const {
@@ -135,21 +141,24 @@ struct MaxPool {
   Winner* winners;  ///< may be null
 
   TELAR_GPU void operator()(int64_t index) const {
-    Values<W> best{};
-    Packed<Winner, W> winner{};
-    bool first = true;
-    extents.for_each_of_window(extents.output.template place<W>(index), [&](auto element, auto position) {
+    const auto window = extents.output.template place<W>(index);
+    Values<W> best;
+    Packed<Winner, W> winner;
+    for (int lane = 0; lane < W; ++lane) {
+      best.of[lane] = -INFINITY;
+      winner.of[lane] = static_cast<Winner>(extents.first_of_window(window));
+    }
+    extents.for_each_of_window(window, [&](auto element, auto position) {
       const Values<W> values = load<W>(x + element);
       for (int lane = 0; lane < W; ++lane) {
         const float value = values.of[lane];
-        if (!first && !(value > best.of[lane] || value != value)) continue;
+        if (!(value > best.of[lane] || value != value)) continue;
         best.of[lane] = value;
         winner.of[lane] = static_cast<Winner>(position);
       }
-      first = false;
     });
     store(y + index * W, best);
-    if (winners != nullptr) *reinterpret_cast<Packed<Winner, W>*>(winners + index * W) = winner;
+    if (winners != nullptr) store_packed(winners + index * W, winner);
   }
 };
 
