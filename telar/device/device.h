@@ -128,10 +128,10 @@ struct UpdateBindings {
   const std::byte* gradients = nullptr;
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
   size_t gradients_begin = 0;      ///< byte of the arena at which `gradients` begins
-  /// Memory of the device that becomes 1 when a gradient was not finite; with it apply returns true, and does not wait.
+  /// Memory of the device that is no longer 0 once a gradient was not finite; with it apply returns true, and does not wait.
   float* spoilt = nullptr;
-  /// Memory of the device, with `spoilt`: nothing is updated when it holds NaN or infinity, which makes `spoilt` 1, or when `spoilt` is
-  /// not 0.
+  /// Memory of the device, with `spoilt`: nothing is updated when it holds NaN or infinity, of which `spoilt` tells, too, or when
+  /// `spoilt` told of an earlier update.
   const float* loss = nullptr;
 };
 

@@ -35,8 +35,13 @@ struct Case {
 /// One channel and one value; wide channels and odd ones, wide pixels and odd ones; several pieces.
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const auto& [images, channels, pixels] :
-       {std::array<int64_t, 3>{2, 1, 1}, {3, 5, 7}, {5, 16, 8}, {70, 24, 1}, {2, 8, 2400}, {3, 33, 900}}) {
+  for (const auto& [images, channels, pixels] : {std::array<int64_t, 3>{2, 1, 1},
+                                                 {3, 5, 7},
+                                                 {5, 16, 8},
+                                                 {70, 24, 1},
+                                                 {2, 8, 4400},
+                                                 {3, 33, 900},
+                                                 {3, 3, 4001}}) {
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const bool last : {false, true})
         for (const bool relu : {false, true})

@@ -57,9 +57,12 @@ TEST(ChannelSums, AreThoseOfEachChannel) {
 
 TEST(ChannelSums, AreComputedInPiecesThatFillAGpuButAreFewBesideTheValues) {
   EXPECT_EQ(cuda::channel_pieces(1, 64, 1), 1);
-  EXPECT_EQ(cuda::channel_pieces(256, 64, 56 * 56), 1024);
+  EXPECT_EQ(cuda::channel_pieces(256, 64, 56 * 56), 528);
   EXPECT_EQ(cuda::channel_pieces(256, 2048, 7 * 7), 128);
   EXPECT_EQ(cuda::channel_pieces(8, 1 << 20, 1), 8);
+  EXPECT_EQ(cuda::pieces_of({256, 64, 56 * 56, true}), 528);
+  EXPECT_EQ(cuda::pieces_of({256, 64, 56 * 56, false}), 196);
+  EXPECT_EQ(cuda::pieces_of({3, 5, 7, false}), 1);
 }
 
 }  // namespace telar::test

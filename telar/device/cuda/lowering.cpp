@@ -98,6 +98,10 @@ Layout Lowering::layout(ValueId value) const {
 
 SlotId Lowering::slot(ValueId value, Layout wanted) {
   if (is_open(value)) fix_layout(value, wanted);
+  if (const auto number = constant(value); number && !lies_.contains(value)) {
+    const SlotId made = lies_[value] = add_value(value, wanted);
+    add({}, {made}, filling(gpu_, type(value), *number));
+  }
   if (!lies_.contains(value)) {
     const auto source = converted_.find(value);
     if (source == converted_.end()) {
@@ -118,16 +122,26 @@ SlotId Lowering::slot(ValueId value, Layout wanted) {
   return copies_[value] = copy;
 }
 
-std::optional<ValueId> Lowering::direct_target(ValueId result) const {
+std::optional<ValueId> Lowering::accumulated_into(ValueId result, const std::string& prefix) const {
   const auto& readers = uses_[static_cast<size_t>(result)];
-  if (options_.accumulation != Accumulation::overwrite || readers.size() != 1) return std::nullopt;
-  if (readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
+  if (readers.size() != 1 || readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
   if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result)
     return std::nullopt;
-  const Value& buffer = graph_.value(reader.inputs[0]);
-  if (!buffer.name.starts_with(kGradientPrefix)) return std::nullopt;
-  return reader.inputs[0];
+  return graph_.value(reader.inputs[0]).name.starts_with(prefix) ? std::optional(reader.inputs[0])
+                                                                 : std::nullopt;
+}
+
+std::optional<ValueId> Lowering::direct_target(ValueId result) const {
+  if (options_.accumulation != Accumulation::overwrite) return std::nullopt;
+  return accumulated_into(result, kGradientPrefix);
+}
+
+std::optional<SlotId> Lowering::metric_of(ValueId result) {
+  const auto metric = accumulated_into(result, kMetricPrefix);
+  if (!metric) return std::nullopt;
+  direct_[result] = true;
+  return metric_slot(*metric);
 }
 
 SlotId Lowering::define(ValueId result, Layout layout) {

@@ -91,6 +91,14 @@ class Lowering {
     return found == converted_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  /// A value of equal numbers, which are written when somebody reads its memory.
+  void define_constant(ValueId value, float number) { constants_[value] = number; }
+  /// The number, for a reader that needs no memory of it.
+  std::optional<float> constant(ValueId value) const {
+    const auto found = constants_.find(value);
+    return found == constants_.end() ? std::nullopt : std::optional(found->second);
+  }
+
   /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the same layout, the
   /// memory is the gradient itself.
   SlotId define(ValueId result, Layout layout);
@@ -109,7 +117,10 @@ class Lowering {
   /// Memory of a parameter's gradient, or of a metric (one f32), of which `buffer` is the one.
   SlotId gradient_slot(ValueId buffer);
   SlotId metric_slot(ValueId buffer);
-  /// Whether the value was made in the gradient that it is accumulated into.
+  /// The metric that the result's one reader adds it to: who makes the result adds it there, and defines it not. None where there is
+  /// another reader.
+  std::optional<SlotId> metric_of(ValueId result);
+  /// Whether the value was made in the gradient, or added to the metric, that it is accumulated into.
   bool written_directly(ValueId value) const { return direct_.contains(value); }
   /// Whether f32 products and convolutions may be those of TF32.
   bool tf32() const { return options_.tf32; }
@@ -144,6 +155,9 @@ class Lowering {
   bool is_open(ValueId value) const;
   SlotId root_of(SlotId slot) const;
   bool dies_here(ValueId value) const;
+  /// The buffer, of a name that begins so, that the result's one reader accumulates it into.
+  std::optional<ValueId> accumulated_into(ValueId result, const std::string& prefix) const;
+  /// The gradient in whose memory the result may be made.
   std::optional<ValueId> direct_target(ValueId result) const;
 
   const Graph& graph_;
@@ -159,6 +173,7 @@ class Lowering {
   std::map<std::string, Parameter> parameters_;
   std::vector<std::string> parameter_order_;
   std::map<ValueId, ValueId> converted_;
+  std::map<ValueId, float> constants_;
   std::map<ValueId, std::vector<SlotId>> attached_;
   std::map<ValueId, bool> direct_;
 };

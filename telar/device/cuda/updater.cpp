@@ -31,7 +31,8 @@ const float* gradients_of(const UpdateBindings& bindings, size_t begin) {
   return reinterpret_cast<const float*>(bindings.gradients + (begin - bindings.gradients_begin));
 }
 
-UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindings, const Part& part) {
+UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindings, float mark,
+                       const Part& part) {
   UpdateMemory memory;
   memory.parameters = reinterpret_cast<float*>(bindings.parameters + part.begin);
   memory.gradients = gradients_of(bindings, part.begin);
@@ -40,6 +41,7 @@ UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindi
   memory.count = part.floats();
   memory.loss = bindings.loss;
   memory.spoilt = bindings.spoilt;
+  memory.mark = mark;
   return memory;
 }
 
@@ -77,12 +79,14 @@ double CudaUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin,
 
 void CudaUpdater::enqueue(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                           size_t begin, size_t end) const {
+  constexpr uint32_t kMarks = 1 << 20;  // far more than updates of all steps that are ahead; each is an f32
+  const auto mark = static_cast<float>(1 + applied_++ % kMarks);
   const float clip = clip_factor_of(plan_.max_norm, sum_of_squares, scalars.samples);
   for (const UpdateSection& section : plan_.sections) {
     const Part part = part_of(section, begin, end);
     if (part.empty()) continue;
     const UpdateRule rule = rule_of(section, scalars, (section.clipped ? clip : 1.0F) / scalars.samples);
-    const UpdateMemory memory = memory_of(section, bindings, part);
+    const UpdateMemory memory = memory_of(section, bindings, mark, part);
     check(std::visit([&](const auto& known) { return update(known, memory, gpu_->stream()); }, rule),
           "an update");
   }

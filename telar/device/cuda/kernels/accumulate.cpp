@@ -9,7 +9,7 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
   const ValueId value = node.inputs[1];
   const bool metric = lowering.graph().value(buffer).name.starts_with("metric/");
-  if (!metric && lowering.written_directly(value)) return;
+  if (lowering.written_directly(value)) return;
   const SlotId to = metric ? lowering.metric_slot(buffer) : lowering.gradient_slot(buffer);
   // A metric adds up over all that runs; of a gradient the first run of a step replaces what there was.
   const bool adding = metric || lowering.accumulation() == Accumulation::add;

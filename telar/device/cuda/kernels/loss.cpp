@@ -1,5 +1,7 @@
 #include "telar/device/cuda/loops/loss.h"
 
+#include <optional>
+
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
 
@@ -11,6 +13,33 @@ Classes classes_of(const Shape& logits) { return {logits[0], logits[1]}; }
 
 float smoothing_of(const Node& node) { return static_cast<float>(node.attributes.real("label_smoothing")); }
 
+/// The memory of a loss or metric: the sum over all that runs, where all that is done with the result is to add it to that.
+struct Total {
+  SlotId slot;
+  bool adding;
+};
+Total total_of(Lowering& lowering, ValueId result) {
+  if (const auto metric = lowering.metric_of(result)) return {*metric, true};
+  return {lowering.define_plain(result), false};
+}
+
+/// A loss' gradient: with `reads` where it is not known before.
+std::optional<float> known_gradient(Lowering& lowering, ValueId dloss, std::vector<SlotId>& reads) {
+  const std::optional<float> known = lowering.constant(dloss);
+  if (!known) reads.push_back(lowering.plain_slot(dloss));
+  return known;
+}
+
+/// The gradient, of which pointer `i` is, unless it is known, and behind it dx.
+struct GradientAndResult {
+  LossGradient dloss;
+  float* dx;
+};
+GradientAndResult gradient_and_result(std::optional<float> known, const Pointers& p, size_t i) {
+  if (known) return {{*known, nullptr}, p.get<float>(i)};
+  return {{1, p.get<const float>(i)}, p.get<float>(i + 1)};
+}
+
 SlotId number_for_each(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
@@ -21,29 +50,30 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const ValueId logits = node.inputs[0];
   const Classes extents = classes_of(lowering.shape(logits));
   const std::vector<SlotId> reads{lowering.plain_slot(logits), lowering.plain_slot(node.inputs[1])};
-  const SlotId loss = lowering.define_plain(node.outputs[0]);
+  const Total loss = total_of(lowering, node.outputs[0]);
   const SlotId log_probabilities = lowering.define_in_place(node.outputs[1], logits);
-  lowering.add(reads, {loss, log_probabilities, number_for_each(lowering, extents.rows)},
+  lowering.add(reads, {loss.slot, log_probabilities, number_for_each(lowering, extents.rows)},
                [=, smoothing = smoothing_of(node), stream = lowering.stream()](const Pointers& p) {
-                 check(cross_entropy(extents, smoothing, p.get<const float>(0), p.get<const int32_t>(1),
-                                     p.get<float>(2), p.get<float>(3), p.get<float>(4), stream),
-                       "cross entropy");
+                 check(
+                     cross_entropy(extents, smoothing, p.get<const float>(0), p.get<const int32_t>(1),
+                                   {p.get<float>(2), loss.adding}, p.get<float>(3), p.get<float>(4), stream),
+                     "cross entropy");
                });
 }
 
 void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
   const ValueId log_probabilities = node.inputs[0];
-  const std::vector<SlotId> reads{lowering.plain_slot(log_probabilities), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2])};
+  std::vector<SlotId> reads{lowering.plain_slot(log_probabilities), lowering.plain_slot(node.inputs[1])};
+  const std::optional<float> known = known_gradient(lowering, node.inputs[2], reads);
   const SlotId dlogits = lowering.define_in_place(node.outputs[0], log_probabilities);
-  lowering.add(
-      reads, {dlogits},
-      [extents = classes_of(lowering.shape(log_probabilities)), smoothing = smoothing_of(node),
-       stream = lowering.stream()](const Pointers& p) {
-        check(cross_entropy_backward(extents, smoothing, p.get<const float>(0), p.get<const int32_t>(1),
-                                     p.get<const float>(2), p.get<float>(3), stream),
-              "cross entropy's gradient");
-      });
+  lowering.add(reads, {dlogits},
+               [known, extents = classes_of(lowering.shape(log_probabilities)),
+                smoothing = smoothing_of(node), stream = lowering.stream()](const Pointers& p) {
+                 const auto [dloss, to] = gradient_and_result(known, p, 2);
+                 check(cross_entropy_backward(extents, smoothing, p.get<const float>(0),
+                                              p.get<const int32_t>(1), dloss, to, stream),
+                       "cross entropy's gradient");
+               });
 }
 
 void lower_mean_squared_error(Lowering& lowering, const Node& node) {
@@ -52,11 +82,11 @@ void lower_mean_squared_error(Lowering& lowering, const Node& node) {
   const SlotId first = lowering.slot(prediction);
   const SlotId second = lowering.slot(node.inputs[1], lowering.layout(prediction));
   const Pieces pieces = pieces_of(1, shape.elements(), false);
-  lowering.add({first, second},
-               {lowering.define_plain(node.outputs[0]), number_for_each(lowering, pieces.between())},
+  const Total loss = total_of(lowering, node.outputs[0]);
+  lowering.add({first, second}, {loss.slot, number_for_each(lowering, pieces.between())},
                [=, features = shape.elements_per_item(), stream = lowering.stream()](const Pointers& p) {
                  check(mean_squared_error(pieces, features, p.get<const float>(0), p.get<const float>(1),
-                                          p.get<float>(2), p.get<float>(3), stream),
+                                          {p.get<float>(2), loss.adding}, p.get<float>(3), stream),
                        "the mean squared error");
                });
 }
@@ -64,27 +94,28 @@ void lower_mean_squared_error(Lowering& lowering, const Node& node) {
 void lower_mean_squared_error_backward(Lowering& lowering, const Node& node) {
   const ValueId prediction = node.inputs[0];
   const Shape& shape = lowering.shape(prediction);
-  const SlotId first = lowering.slot(prediction);
-  const SlotId second = lowering.slot(node.inputs[1], lowering.layout(prediction));
-  const SlotId dloss = lowering.plain_slot(node.inputs[2]);
-  lowering.add(
-      {first, second, dloss}, {lowering.define_in_place(node.outputs[0], prediction)},
-      [count = shape.elements(), features = shape.elements_per_item(),
-       stream = lowering.stream()](const Pointers& p) {
-        check(mean_squared_error_backward(count, features, p.get<const float>(0), p.get<const float>(1),
-                                          p.get<const float>(2), p.get<float>(3), stream),
-              "the mean squared error's gradient");
-      });
+  std::vector<SlotId> reads{lowering.slot(prediction),
+                            lowering.slot(node.inputs[1], lowering.layout(prediction))};
+  const std::optional<float> known = known_gradient(lowering, node.inputs[2], reads);
+  lowering.add(reads, {lowering.define_in_place(node.outputs[0], prediction)},
+               [known, count = shape.elements(), features = shape.elements_per_item(),
+                stream = lowering.stream()](const Pointers& p) {
+                 const auto [dloss, to] = gradient_and_result(known, p, 2);
+                 check(mean_squared_error_backward(count, features, p.get<const float>(0),
+                                                   p.get<const float>(1), dloss, to, stream),
+                       "the mean squared error's gradient");
+               });
 }
 
 void lower_top_k_correct(Lowering& lowering, const Node& node) {
   const ValueId logits = node.inputs[0];
   const Classes extents = classes_of(lowering.shape(logits));
   const std::vector<SlotId> reads{lowering.plain_slot(logits), lowering.plain_slot(node.inputs[1])};
-  lowering.add(reads, {lowering.define_plain(node.outputs[0]), number_for_each(lowering, extents.rows)},
+  const Total correct = total_of(lowering, node.outputs[0]);
+  lowering.add(reads, {correct.slot, number_for_each(lowering, extents.rows)},
                [=, k = node.attributes.integer("k"), stream = lowering.stream()](const Pointers& p) {
                  check(top_k_correct(extents, k, p.get<const float>(0), p.get<const int32_t>(1),
-                                     p.get<float>(2), p.get<float>(3), stream),
+                                     {p.get<float>(2), correct.adding}, p.get<float>(3), stream),
                        "counting what is correct");
                });
 }

@@ -1,6 +1,7 @@
 #include "telar/device/cuda/kernels/reorder.h"
 
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/loops/copies.h"
 #include "telar/device/cuda/loops/values.h"
 
 namespace telar::cuda {
@@ -16,6 +17,12 @@ Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to) {
 Enqueue conversion(const Gpu& gpu, const TensorType& from, DType to) {
   return [count = from.shape.elements(), type = from.dtype, to, stream = gpu.stream()](const Pointers& p) {
     check(convert_values(p[0], type, p[1], to, count, stream), "bringing a value into another type");
+  };
+}
+
+Enqueue filling(const Gpu& gpu, const TensorType& type, float value) {
+  return [count = type.shape.elements(), value, stream = gpu.stream()](const Pointers& p) {
+    check(fill(p.get<float>(0), count, value, stream), "writing a constant");
   };
 }
 

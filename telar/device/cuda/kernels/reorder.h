@@ -10,4 +10,7 @@ Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to);
 /// What brings a value into another type, as it lies. Pointers: from, to.
 Enqueue conversion(const Gpu& gpu, const TensorType& from, DType to);
 
+/// What writes one number to all elements, f32. Pointer: to.
+Enqueue filling(const Gpu& gpu, const TensorType& type, float value);
+
 }  // namespace telar::cuda

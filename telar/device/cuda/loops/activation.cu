@@ -14,21 +14,21 @@ constexpr float kInverseSqrt2Pi = 0.39894228040143268F;
 
 struct Relu {
   TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // NaN stays one
-  TELAR_GPU float slope(float y) const { return y > 0 ? 1.0F : 0.0F; }
+  TELAR_GPU float backwards(float dy, float y) const { return y > 0 ? dy : 0; }  // 0, whatever dy is
 };
 struct Gelu {
   TELAR_GPU float operator()(float x) const { return 0.5F * x * (1 + erff(x * kSqrtHalf)); }
-  TELAR_GPU float slope(float x) const {
-    return 0.5F * (1 + erff(x * kSqrtHalf)) + x * kInverseSqrt2Pi * expf(-0.5F * x * x);
+  TELAR_GPU float backwards(float dy, float x) const {
+    return dy * (0.5F * (1 + erff(x * kSqrtHalf)) + x * kInverseSqrt2Pi * expf(-0.5F * x * x));
   }
 };
 struct Sigmoid {
   TELAR_GPU float operator()(float x) const { return 1 / (1 + expf(-x)); }
-  TELAR_GPU float slope(float y) const { return y * (1 - y); }
+  TELAR_GPU float backwards(float dy, float y) const { return dy * (y * (1 - y)); }
 };
 struct Tanh {
   TELAR_GPU float operator()(float x) const { return tanhf(x); }
-  TELAR_GPU float slope(float y) const { return 1 - y * y; }
+  TELAR_GPU float backwards(float dy, float y) const { return dy * (1 - y * y); }
 };
 
 template <typename F>
@@ -72,7 +72,7 @@ struct MapBackward {
   TELAR_GPU void at(int64_t i) const {
     Values<W> slopes = load<W>(dy + i);
     const Values<W> known = load<W>(data + i);
-    for (int lane = 0; lane < W; ++lane) slopes.of[lane] *= f.slope(known.of[lane]);
+    for (int lane = 0; lane < W; ++lane) slopes.of[lane] = f.backwards(slopes.of[lane], known.of[lane]);
     store(dx + i, slopes);
   }
 };

@@ -16,11 +16,12 @@ struct Moments {
   float count;
   float means[W];
   float squares[W];
+  TELAR_GPU Moments<1> lane(int i) const { return {count, {means[i]}, {squares[i]}}; }
 };
 
 /// Chan, Golub and LeVeque (1979), which loses no digits where means are large.
-template <int W>
 struct CombineMoments {
+  template <int W>
   TELAR_GPU Moments<W> operator()(Moments<W> a, const Moments<W>& b) const {
     const float count = a.count + b.count;
     const float share = count > 0 ? b.count / count : 0.0F;
@@ -34,29 +35,43 @@ struct CombineMoments {
   }
 };
 
-/// finish(c, moments of channels c … c + W − 1).
+template <typename T>
+struct TermsOfMoments {
+  const T* x;
+
+  template <int W>
+  TELAR_GPU Moments<W> of_channels(int64_t i, int64_t /*channel*/) const {
+    const Values<W> values = load<W>(x + i);
+    Moments<W> one{};
+    one.count = 1;
+    for (int lane = 0; lane < W; ++lane) one.means[lane] = values.of[lane];
+    return one;
+  }
+  template <int W>
+  TELAR_GPU Moments<1> of_pixels(int64_t i, int64_t /*channel*/) const {
+    const Values<W> values = load<W>(x + i);
+    float sum = 0;
+    for (const float value : values.of) sum += value;
+    const float mean = sum / W;
+    float squares = 0;
+    for (const float value : values.of) squares += (value - mean) * (value - mean);
+    return {W, {mean}, {squares}};
+  }
+};
+
+/// finish(c, its moments) for each channel.
 template <typename T, int W, typename Finish>
 cudaError_t moments(const void* x, const Channels& of, float* pieces, Finish finish, cudaStream_t stream) {
-  const auto* values = static_cast<const T*>(x);
-  return reduce_channels<W>(
-      of, reinterpret_cast<Moments<W>*>(pieces), stream, Moments<W>{},
-      [=] TELAR_GPU(int64_t i, int64_t) {
-        const Values<W> loaded = load<W>(values + i);
-        Moments<W> one{};
-        one.count = 1;
-        for (int lane = 0; lane < W; ++lane) one.means[lane] = loaded.of[lane];
-        return one;
-      },
-      CombineMoments<W>(), finish);
+  return reduce_channels<W, Moments>(of, reinterpret_cast<Moments<1>*>(pieces), stream,
+                                     TermsOfMoments<T>{static_cast<const T*>(x)}, CombineMoments(), finish);
 }
 
-/// Calls f(T(), W) with as many values at once as there can be; W: an integral_constant. `reducing`: values that are not of channels
-/// that come last are taken one by one.
+/// Calls f(T(), W) with as many values at once as there can be; W: an integral_constant.
 template <typename F>
-cudaError_t with_width(DType dtype, const Channels& of, bool reducing, const F& f) {
+cudaError_t with_width(DType dtype, const Channels& of, const F& f) {
   return with_type(dtype, [&](auto type) {
     constexpr int kWidth = kWide<decltype(type)>;
-    if (of.is_wide(kWidth) && (of.last || !reducing)) return f(type, std::integral_constant<int, kWidth>());
+    if (of.is_wide(kWidth)) return f(type, std::integral_constant<int, kWidth>());
     return f(type, std::integral_constant<int, 1>());
   });
 }
@@ -67,14 +82,11 @@ cudaError_t batch_statistics_typed(const void* x, const Channels& of, float epsi
   const auto count = static_cast<float>(of.length());
   return moments<T, W>(
       x, of, pieces,
-      [=] TELAR_GPU(int64_t channel, const Moments<W>& found) {
-        for (int i = 0; i < W; ++i) {
-          const int64_t c = channel + i;
-          to.mean[c] = to.kept_mean[c] = found.means[i];
-          to.unbiased_variance[c] = found.squares[i] / (count > 1 ? count - 1 : count);
-          to.kept_inverse[c] = 1.0F / sqrtf(found.squares[i] / count + epsilon);
-          to.kept_shift[c] = shift[c];
-        }
+      [=] TELAR_GPU(int64_t c, const Moments<1>& found) {
+        to.mean[c] = to.kept_mean[c] = found.means[0];
+        to.unbiased_variance[c] = found.squares[0] / (count > 1 ? count - 1 : count);
+        to.kept_inverse[c] = 1.0F / sqrtf(found.squares[0] / count + epsilon);
+        to.kept_shift[c] = shift[c];
       },
       stream);
 }
@@ -86,12 +98,10 @@ cudaError_t part_statistics_typed(const void* x, const Channels& of, float* piec
   const auto count = static_cast<float>(of.length());
   return moments<T, W>(
       x, of, pieces,
-      [=] TELAR_GPU(int64_t channel, const Moments<W>& found) {
-        for (int i = 0; i < W; ++i) {
-          statistics[channel + i] = found.means[i];
-          statistics[channels + channel + i] = found.squares[i];
-        }
-        if (channel == 0) statistics[2 * channels] = count;
+      [=] TELAR_GPU(int64_t c, const Moments<1>& found) {
+        statistics[c] = found.means[0];
+        statistics[channels + c] = found.squares[0];
+        if (c == 0) statistics[2 * channels] = count;
       },
       stream);
 }
@@ -112,8 +122,9 @@ struct Normalise {
     const T* x;
     T* y;
     Values<W> mean, inverse, scale, shift;
-    TELAR_GPU void operator()(int64_t i) const {
-      Values<W> values = load<W>(x + i);
+    TELAR_GPU Packed<T, W> read(int64_t i) const { return load_packed<W>(x + i); }
+    TELAR_GPU void write(int64_t i, const Packed<T, W>& read) const {
+      Values<W> values = unpacked(read);
       for (int lane = 0; lane < W; ++lane) {
         const float value = scaled(normalised(values.of[lane], mean.of[lane], inverse.of[lane]),
                                    scale.of[lane], shift.of[lane]);
@@ -155,10 +166,11 @@ template <int W>
 struct GradientSums {
   float scale[W];
   float shift[W];
+  TELAR_GPU GradientSums<1> lane(int i) const { return {{scale[i]}, {shift[i]}}; }
 };
 
-template <int W>
 struct AddGradientSums {
+  template <int W>
   TELAR_GPU GradientSums<W> operator()(GradientSums<W> a, const GradientSums<W>& b) const {
     for (int i = 0; i < W; ++i) {
       a.scale[i] += b.scale[i];
@@ -168,36 +180,58 @@ struct AddGradientSums {
   }
 };
 
+template <typename T, bool kRelu>
+struct TermsOfGradients {
+  const T* x;
+  const T* dy;
+  Normalisation by;
+
+  template <int W>
+  TELAR_GPU GradientSums<W> of_channels(int64_t i, int64_t channel) const {
+    return terms(Backwards<W, kRelu>(by, channel, true), load<W>(x + i), load<W>(dy + i));
+  }
+  template <int W>
+  TELAR_GPU GradientSums<1> of_pixels(int64_t i, int64_t channel) const {
+    const GradientSums<W> each =
+        terms(Backwards<W, kRelu>(by, channel, false), load<W>(x + i), load<W>(dy + i));
+    GradientSums<1> sums{};
+    for (int lane = 0; lane < W; ++lane) sums = AddGradientSums()(sums, each.lane(lane));
+    return sums;
+  }
+
+ private:
+  template <int W>
+  TELAR_GPU static GradientSums<W> terms(const Backwards<W, kRelu>& back, const Values<W>& x,
+                                         const Values<W>& dy) {
+    GradientSums<W> found;
+    for (int lane = 0; lane < W; ++lane) {
+      const float at = normalised(x.of[lane], back.mean.of[lane], back.inverse.of[lane]);
+      found.shift[lane] = back.through(dy.of[lane], at, lane);
+      found.scale[lane] = found.shift[lane] * at;
+    }
+    return found;
+  }
+};
+
+struct StoreGradients {
+  BatchNormGradients to;
+  int64_t channels;
+  TELAR_GPU void operator()(int64_t c, const GradientSums<1>& sums) const {
+    to.scale[c] = sums.scale[0];
+    to.shift[c] = sums.shift[0];
+    if (to.both == nullptr) return;
+    to.both[c] = sums.shift[0];
+    to.both[channels + c] = sums.scale[0];
+  }
+};
+
 template <typename T, int W, bool kRelu>
 cudaError_t sums_typed(const void* x, const void* dy, const Channels& of, const Normalisation& by,
                        float* pieces, const BatchNormGradients& to, cudaStream_t stream) {
-  const auto* values = static_cast<const T*>(x);
-  const auto* gradients = static_cast<const T*>(dy);
-  const int64_t channels = of.channels;
-  return reduce_channels<W>(
-      of, reinterpret_cast<GradientSums<W>*>(pieces), stream, GradientSums<W>{},
-      [=] TELAR_GPU(int64_t i, int64_t channel) {
-        const Backwards<W, kRelu> back(by, channel, true);
-        const Values<W> here = load<W>(values + i);
-        const Values<W> above = load<W>(gradients + i);
-        GradientSums<W> terms;
-        for (int lane = 0; lane < W; ++lane) {
-          const float at = normalised(here.of[lane], back.mean.of[lane], back.inverse.of[lane]);
-          terms.shift[lane] = back.through(above.of[lane], at, lane);
-          terms.scale[lane] = terms.shift[lane] * at;
-        }
-        return terms;
-      },
-      AddGradientSums<W>(),
-      [=] TELAR_GPU(int64_t channel, const GradientSums<W>& sums) {
-        for (int i = 0; i < W; ++i) {
-          const int64_t c = channel + i;
-          to.scale[c] = sums.scale[i];
-          to.shift[c] = sums.shift[i];
-          if (to.both != nullptr) to.both[c] = sums.shift[i];
-          if (to.both != nullptr) to.both[channels + c] = sums.scale[i];
-        }
-      });
+  return reduce_channels<W, GradientSums>(
+      of, reinterpret_cast<GradientSums<1>*>(pieces), stream,
+      TermsOfGradients<T, kRelu>{static_cast<const T*>(x), static_cast<const T*>(dy), by}, AddGradientSums(),
+      StoreGradients{to, of.channels});
 }
 
 template <typename T, int W, bool kRelu>
@@ -216,9 +250,13 @@ struct Slopes {
     T* dx;
     Backwards<W, kRelu> back;
     Values<W> scale, scale_mean, shift_mean;  // scale · inverse, Σ dy·x̂ / n and Σ dy / n
-    TELAR_GPU void operator()(int64_t i) const {
-      const Values<W> here = load<W>(x + i);
-      Values<W> slopes = load<W>(dy + i);
+    struct Read {
+      Packed<T, W> x, dy;
+    };
+    TELAR_GPU Read read(int64_t i) const { return {load_packed<W>(x + i), load_packed<W>(dy + i)}; }
+    TELAR_GPU void write(int64_t i, const Read& read) const {
+      const Values<W> here = unpacked(read.x);
+      Values<W> slopes = unpacked(read.dy);
       for (int lane = 0; lane < W; ++lane) {
         const float at = normalised(here.of[lane], back.mean.of[lane], back.inverse.of[lane]);
         const float through = back.through(slopes.of[lane], at, lane);
@@ -274,7 +312,7 @@ int64_t batch_norm_pieces(const Channels& of) {
 cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, float epsilon,
                              const float* shift, float* pieces, const BatchStatisticsMemory& to,
                              cudaStream_t stream) {
-  return with_width(dtype, of, true, [&](auto type, auto width) {
+  return with_width(dtype, of, [&](auto type, auto width) {
     return batch_statistics_typed<decltype(type), decltype(width)::value>(x, of, epsilon, shift, pieces, to,
                                                                           stream);
   });
@@ -295,7 +333,7 @@ cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* s
 
 cudaError_t part_statistics(const void* x, DType dtype, const Channels& of, float* pieces, float* statistics,
                             cudaStream_t stream) {
-  return with_width(dtype, of, true, [&](auto type, auto width) {
+  return with_width(dtype, of, [&](auto type, auto width) {
     return part_statistics_typed<decltype(type), decltype(width)::value>(x, of, pieces, statistics, stream);
   });
 }
@@ -308,7 +346,7 @@ cudaError_t inverse_deviations(const float* variance, float epsilon, int64_t cha
 
 cudaError_t normalise(const void* x, DType dtype, const Channels& of, const Normalisation& by, bool relu,
                       void* y, cudaStream_t stream) {
-  return with_width(dtype, of, false, [&](auto type, auto width) {
+  return with_width(dtype, of, [&](auto type, auto width) {
     return normalise_typed<decltype(type), decltype(width)::value>(x, of, by, relu, y, stream);
   });
 }
@@ -316,7 +354,7 @@ cudaError_t normalise(const void* x, DType dtype, const Channels& of, const Norm
 cudaError_t batch_norm_sums(const void* x, const void* dy, DType dtype, const Channels& of,
                             const Normalisation& by, bool relu, float* pieces, const BatchNormGradients& to,
                             cudaStream_t stream) {
-  return with_width(dtype, of, true, [&](auto type, auto width) {
+  return with_width(dtype, of, [&](auto type, auto width) {
     using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
     if (relu) return sums_typed<T, kWidth, true>(x, dy, of, by, pieces, to, stream);
@@ -327,7 +365,7 @@ cudaError_t batch_norm_sums(const void* x, const void* dy, DType dtype, const Ch
 cudaError_t batch_norm_slopes(const void* x, const void* dy, DType dtype, const Channels& of,
                               const Normalisation& by, bool relu, const float* scale_sums,
                               const float* shift_sums, float factor, void* dx, cudaStream_t stream) {
-  return with_width(dtype, of, false, [&](auto type, auto width) {
+  return with_width(dtype, of, [&](auto type, auto width) {
     using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
     if (relu) {

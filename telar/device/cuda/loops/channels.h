@@ -23,14 +23,21 @@ struct Channels {
 };
 
 /// In how many pieces the sums of each channel are computed, one behind the other being too slow: enough for all of a GPU, but few
-/// beside the values themselves.
+/// beside the values themselves. Where channels are not last there may be fewer: see pieces_of.
 inline int64_t channel_pieces(int64_t images, int64_t channels, int64_t pixels) {
   constexpr int64_t kPiece = 8192;        // values of all channels that are worth a block
-  constexpr int64_t kMost = 1024;         // pieces
+  constexpr int64_t kMost = 528;          // pieces: of large GPUs each multiprocessor takes some four at once
   constexpr int64_t kMostSums = 1 << 18;  // of all channels and pieces
   const int64_t length = images * pixels;
   const int64_t most = std::clamp<int64_t>(kMostSums / std::max<int64_t>(channels, 1), 8, kMost);
   return std::max<int64_t>(1, std::min({most, length * channels / kPiece, length}));
+}
+
+/// The same for values that lie so: a block has values of all channels where those are last, or else of one.
+inline int64_t pieces_of(const Channels& of) {
+  constexpr int64_t kPiece = 4096;  // values of one channel that are worth a block
+  const int64_t most = channel_pieces(of.images, of.channels, of.pixels);
+  return of.last ? most : std::clamp<int64_t>(of.length() / kPiece, 1, most);
 }
 
 }  // namespace telar::cuda

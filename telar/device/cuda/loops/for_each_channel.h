@@ -14,11 +14,13 @@ TELAR_GPU Values<W> of_channels(const float* numbers, int64_t channel, bool last
   return same;
 }
 
-/// Calls f.of(c, last)(i) for every W neighbouring elements, from element i on, of channels c … c + W − 1, or, unless channels are
-/// last, of channel c. What f.of reads of a channel serves for some rows.
+/// For every W neighbouring elements, from element i on, of channels c … c + W − 1, or, unless channels are last, of channel c:
+/// at.write(i, at.read(i)) with at = f.of(c, last). What f.of reads of a channel serves for some rows. What is written may lie where that
+/// was which is read for the same i.
 template <int W, typename F>
 cudaError_t for_each_channel(const Channels& of, cudaStream_t stream, F f) {
-  constexpr int64_t kRows = 4;  // of a thread
+  constexpr int64_t kRows =
+      4;  // of a thread, which reads two at once: of more there are too many numbers for its registers
   const int64_t rows = of.rows();
   const int64_t columns = of.columns() / W;
   const int64_t pixels = of.pixels;
@@ -28,7 +30,16 @@ cudaError_t for_each_channel(const Channels& of, cudaStream_t stream, F f) {
     const int64_t first = index / columns;
     const int64_t column = (index - first * columns) * W;
     const auto at = f.of(last ? column : column / pixels, last);
-    for (int64_t row = first; row < rows; row += step) at(row * columns * W + column);
+    const int64_t apart = step * columns * W;
+    int64_t i = first * columns * W + column;
+    int64_t row = first;
+    for (; row + step < rows; row += 2 * step, i += 2 * apart) {
+      const auto one = at.read(i);
+      const auto other = at.read(i + apart);
+      at.write(i, one);
+      at.write(i + apart, other);
+    }
+    if (row < rows) at.write(i, at.read(i));
   });
 }
 

@@ -45,9 +45,31 @@ inline constexpr int kThreads = 256;  ///< of a block
 #ifdef __CUDACC__
 
 template <typename F>
-__global__ void each_index(int64_t count, F f) {
+__global__ void each_index(int64_t count,
+                           const __grid_constant__ F f) {  // where it lies: no thread copies it
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) f(i);
+}
+
+/// start ∘ term(result, 0) ∘ … ∘ term(result, length − 1), or `start` where there is no such result, by each group of kLanes threads of a
+/// block of kBlock; its first thread is told. All of the block call it, and wait for each other before they do so again.
+template <int kBlock, int kLanes, typename T, typename Term, typename Combine>
+__device__ T reduce_terms(int64_t result, bool is_there, int64_t length, T start, const Term& term,
+                          const Combine& combine) {
+  const int group = static_cast<int>(threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  T value = start;
+  if (is_there)
+    for (int64_t i = lane; i < length; i += kLanes) value = combine(value, term(result, i));
+  if constexpr (kLanes < kBlock) {
+    using Reduce = cub::WarpReduce<T, kLanes>;
+    __shared__ typename Reduce::TempStorage storage[kBlock / kLanes];
+    return Reduce(storage[group]).Reduce(value, combine);
+  } else {
+    using Reduce = cub::BlockReduce<T, kBlock>;
+    __shared__ typename Reduce::TempStorage storage;
+    return Reduce(storage).Reduce(value, combine);
+  }
 }
 
 /// A block, or a warp of it, for each result.
@@ -60,18 +82,7 @@ __global__ void each_reduction(int64_t results, int64_t length, T start, Term te
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kGroups; first < results;
        first += static_cast<int64_t>(gridDim.x) * kGroups) {
     const int64_t result = first + group;
-    T value = start;
-    if (result < results)
-      for (int64_t i = lane; i < length; i += kLanes) value = combine(value, term(result, i));
-    if constexpr (kLanes == 32) {
-      using Reduce = cub::WarpReduce<T>;
-      __shared__ typename Reduce::TempStorage storage[kGroups];
-      value = Reduce(storage[group]).Reduce(value, combine);
-    } else {
-      using Reduce = cub::BlockReduce<T, kThreads>;
-      __shared__ typename Reduce::TempStorage storage;
-      value = Reduce(storage).Reduce(value, combine);
-    }
+    const T value = reduce_terms<kThreads, kLanes>(result, result < results, length, start, term, combine);
     if (lane == 0 && result < results) finish(result, value);
     __syncthreads();
   }
@@ -80,11 +91,18 @@ __global__ void each_reduction(int64_t results, int64_t length, T start, Term te
 /// Columns of a block of each_column, at most: as many as threads of a warp, which read side by side.
 inline constexpr int kMostLanes = 32;
 
+/// An odd number of words: neighbours in shared memory begin in different banks.
+template <typename T>
+struct Padded {
+  T value;
+  float odd[1 + sizeof(T) / sizeof(float) % 2];
+};
+
 /// A block for some neighbouring columns (`lanes`, a power of two) of a piece; its other threads share the rows.
 template <typename T, typename Term, typename Combine, typename Finish>
 __global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, Term term, Combine combine,
                             Finish finish) {
-  __shared__ T values[kThreads];
+  __shared__ Padded<T> values[kThreads];
   const auto thread = static_cast<int>(threadIdx.x);
   const int64_t column = static_cast<int64_t>(blockIdx.x) * lanes + thread % lanes;
   const int64_t length = (rows + gridDim.y - 1) / gridDim.y;
@@ -96,13 +114,14 @@ __global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, T
     for (int64_t row = first + thread / lanes; row < last; row += kThreads / lanes)
       value = combine(value, term(row, column));
   }
-  values[thread] = value;
+  values[thread].value = value;
   __syncthreads();
   for (int half = kThreads / 2; half >= lanes; half /= 2) {
-    if (thread < half) values[thread] = combine(values[thread], values[thread + half]);
+    if (thread < half) values[thread].value = combine(values[thread].value, values[thread + half].value);
     __syncthreads();
   }
-  if (thread < lanes && column < columns) finish(static_cast<int64_t>(blockIdx.y), column, values[thread]);
+  if (thread < lanes && column < columns)
+    finish(static_cast<int64_t>(blockIdx.y), column, values[thread].value);
 }
 
 #endif
@@ -124,15 +143,16 @@ cudaError_t for_each(int64_t count, cudaStream_t stream, F f) {
 }
 
 /// For every r below `results`: finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) with ∘ = combine, associative and
-/// commutative but for rounding. The order of the terms depends on `length` alone. T: a float, or a struct of some.
+/// commutative but for rounding. The order of the terms depends on `results` and `length` alone. T: a float, or a struct of some.
 template <typename T, typename Term, typename Combine, typename Finish>
 cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start, Term term, Combine combine,
                    Finish finish) {
   if (results <= 0) return cudaSuccess;
 #ifdef __CUDACC__
   constexpr int64_t kMostBlocks = 1 << 20;
-  constexpr int64_t kShort = 512;  // a warp is enough
-  if (length <= kShort) {
+  const int64_t enough =
+      results < 1024 ? 64 : 512;  // terms for a warp: where results are few, threads are idle
+  if (length <= enough) {
     const int64_t blocks = std::min<int64_t>((results + kThreads / 32 - 1) / (kThreads / 32), kMostBlocks);
     each_reduction<32><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(results, length, start, term,
                                                                                combine, finish);
@@ -185,6 +205,9 @@ cudaError_t reduce_columns(int64_t rows, int64_t columns, int64_t pieces, cudaSt
 /// Sums, for reduce().
 struct Sum {
   TELAR_GPU float operator()(float a, float b) const { return a + b; }
+};
+struct SumInDouble {
+  TELAR_GPU double operator()(double a, double b) const { return a + b; }
 };
 
 }  // namespace telar::cuda

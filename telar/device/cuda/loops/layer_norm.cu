@@ -1,9 +1,13 @@
 #include "telar/device/cuda/loops/layer_norm.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
+#include "telar/device/cuda/loops/pack.h"
 #include "telar/device/cuda/loops/reduce_pieces.h"
 #include "telar/device/cuda/loops/rows.h"
+#include "telar/device/cuda/loops/vectors.h"
 
 namespace telar::cuda {
 
@@ -37,28 +41,107 @@ struct AddBoth {
   }
 };
 
+/// 1 / √x, of a row, where each of its elements asks for it: fast, and within two units of the last place.
+TELAR_GPU inline float inverse_root(float x) {
+#ifdef __CUDACC__
+  return rsqrtf(x);
+#else
+  return 1 / sqrtf(x);
+#endif
+}
+
+// Rows in packs of W values.
+
+template <int W, typename T>
+cudaError_t forward_packed(const LayerNorm& norm, const T* x, const float* gamma, const float* beta, T* y,
+                           float* mean, float* variance, cudaStream_t stream) {
+  const int64_t features = norm.features;
+  const float epsilon = norm.epsilon;
+  return map_rows(
+      norm.rows, features / W, false, stream, Moments{0, 0, 0},
+      [=] TELAR_GPU(int64_t row, int64_t pack) {
+        const Values<W> values = load<W>(x + row * features + pack * W);
+        Moments found{W, 0, 0};
+        for (const float value : values.of) found.mean += value / W;
+        for (const float value : values.of) found.squares += (value - found.mean) * (value - found.mean);
+        return found;
+      },
+      CombineMoments(),
+      [=] TELAR_GPU(int64_t row, int64_t pack, const Moments& moments) {
+        const float spread = moments.squares / moments.count;
+        const float scale = inverse_root(spread + epsilon);
+        const int64_t at = row * features + pack * W;
+        Values<W> values = load<W>(x + at);
+        const Values<W> scales = load<W>(gamma + pack * W);
+        const Values<W> shifts = load<W>(beta + pack * W);
+        for (int lane = 0; lane < W; ++lane) {
+          const float normal = (values.of[lane] - moments.mean) * scale;
+          values.of[lane] = normal * scales.of[lane] + shifts.of[lane];
+        }
+        store(y + at, values);
+        if (pack > 0) return;
+        mean[row] = moments.mean;
+        variance[row] = spread;
+      });
+}
+
+template <int W, typename T>
+cudaError_t backward_packed(const LayerNorm& norm, const T* x, const T* dy, const float* gamma,
+                            const float* mean, const float* variance, T* dx, cudaStream_t stream) {
+  const int64_t features = norm.features;
+  const float epsilon = norm.epsilon;
+  const float share = 1 / static_cast<float>(features);
+  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance + ε).
+  return map_rows(
+      norm.rows, features / W, false, stream, TwoSums{0, 0},
+      [=] TELAR_GPU(int64_t row, int64_t pack) {
+        const int64_t at = row * features + pack * W;
+        const Values<W> values = load<W>(x + at);
+        const Values<W> slopes = load<W>(dy + at);
+        const Values<W> scales = load<W>(gamma + pack * W);
+        TwoSums sums{0, 0};
+        for (int lane = 0; lane < W; ++lane) {
+          const float g = slopes.of[lane] * scales.of[lane];
+          sums.first += g;
+          sums.second += g * (values.of[lane] - mean[row]);
+        }
+        return sums;
+      },
+      AddBoth(),
+      [=] TELAR_GPU(int64_t row, int64_t pack, const TwoSums& sums) {
+        const float scale = inverse_root(variance[row] + epsilon);
+        const float along = scale * scale * (sums.second * share);
+        const int64_t at = row * features + pack * W;
+        const Values<W> values = load<W>(x + at);
+        Values<W> slopes = load<W>(dy + at);
+        const Values<W> scales = load<W>(gamma + pack * W);
+        for (int lane = 0; lane < W; ++lane) {
+          const float g = slopes.of[lane] * scales.of[lane];
+          slopes.of[lane] = scale * (g - sums.first * share - (values.of[lane] - mean[row]) * along);
+        }
+        store(dx + at, slopes);
+      });
+}
+
+/// Whether rows, of arrays of T and of numbers for each feature, are of whole packs.
+template <typename T>
+bool in_packs(const LayerNorm& norm, std::initializer_list<const void*> arrays,
+              std::initializer_list<const float*> numbers) {
+  constexpr int kWidth = kWide<T>;
+  return norm.features % kWidth == 0 &&
+         std::all_of(arrays.begin(), arrays.end(), [](const void* array) { return lies_for_packs(array); }) &&
+         std::all_of(numbers.begin(), numbers.end(),
+                     [](const float* array) { return lies_for_packs(array, kWidth * sizeof(float)); });
+}
+
 template <typename T>
 cudaError_t forward_typed(const LayerNorm& norm, const void* x, const float* gamma, const float* beta,
                           void* y, float* mean, float* variance, cudaStream_t stream) {
   const auto* from = static_cast<const T*>(x);
   auto* to = static_cast<T*>(y);
-  const int64_t features = norm.features;
-  const float epsilon = norm.epsilon;
-  return map_rows(
-      norm.rows, features, false, stream, Moments{0, 0, 0},
-      [=] TELAR_GPU(int64_t row, int64_t i) {
-        return Moments{1, to_float(from[row * features + i]), 0};
-      },
-      CombineMoments(),
-      [=] TELAR_GPU(int64_t row, int64_t i, const Moments& moments) {
-        const float spread = moments.squares / moments.count;
-        const float scale = 1 / sqrtf(spread + epsilon);
-        const int64_t at = row * features + i;
-        store(to[at], (to_float(from[at]) - moments.mean) * scale * gamma[i] + beta[i]);
-        if (i > 0) return;
-        mean[row] = moments.mean;
-        variance[row] = spread;
-      });
+  if (in_packs<T>(norm, {x, y}, {gamma, beta}))
+    return forward_packed<kWide<T>>(norm, from, gamma, beta, to, mean, variance, stream);
+  return forward_packed<1>(norm, from, gamma, beta, to, mean, variance, stream);
 }
 
 template <typename T>
@@ -67,25 +150,9 @@ cudaError_t backward_typed(const LayerNorm& norm, const void* x, const void* dy,
   const auto* values = static_cast<const T*>(x);
   const auto* gradient = static_cast<const T*>(dy);
   auto* to = static_cast<T*>(dx);
-  const int64_t features = norm.features;
-  const float epsilon = norm.epsilon;
-  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance + ε).
-  return map_rows(
-      norm.rows, features, false, stream, TwoSums{0, 0},
-      [=] TELAR_GPU(int64_t row, int64_t i) {
-        const int64_t at = row * features + i;
-        const float g = to_float(gradient[at]) * gamma[i];
-        return TwoSums{g, g * (to_float(values[at]) - mean[row])};
-      },
-      AddBoth(),
-      [=] TELAR_GPU(int64_t row, int64_t i, const TwoSums& sums) {
-        const float scale = 1 / sqrtf(variance[row] + epsilon);
-        const float share = 1 / static_cast<float>(features);
-        const int64_t at = row * features + i;
-        const float g = to_float(gradient[at]) * gamma[i];
-        const float apart = to_float(values[at]) - mean[row];
-        store(to[at], scale * (g - sums.first * share - apart * scale * scale * (sums.second * share)));
-      });
+  if (in_packs<T>(norm, {x, dy, dx}, {gamma}))
+    return backward_packed<kWide<T>>(norm, values, gradient, gamma, mean, variance, to, stream);
+  return backward_packed<1>(norm, values, gradient, gamma, mean, variance, to, stream);
 }
 
 /// The terms of column sums.
@@ -102,7 +169,7 @@ struct Columns {
   TELAR_GPU TwoSums operator()(int64_t column, int64_t row) const {
     const int64_t at = row * features + column;
     const float g = to_float(dy[at]);
-    return {g * (to_float(x[at]) - mean[row]) / sqrtf(variance[row] + epsilon), g};
+    return {g * (to_float(x[at]) - mean[row]) * inverse_root(variance[row] + epsilon), g};
   }
 };
 

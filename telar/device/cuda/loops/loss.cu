@@ -47,20 +47,21 @@ struct FinishRow {
   }
 };
 
-struct SumInDouble {
-  TELAR_GPU double operator()(double a, double b) const { return a + b; }
+/// In double until here: a loss of many rows has no digit to lose.
+struct StoreSum {
+  LossSum y;
+  TELAR_GPU void operator()(int64_t, double sum) const {
+    *y.to = (y.adding ? *y.to : 0.0F) + static_cast<float>(sum);
+  }
 };
 
-/// y[0] = Σ x[i]: in double, a loss of many rows has no digit to lose.
-cudaError_t sum_rows(const float* x, int64_t rows, float* y, cudaStream_t stream) {
-  return reduce(
-      1, rows, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return static_cast<double>(x[i]); },
-      SumInDouble(), [=] TELAR_GPU(int64_t, double sum) { *y = static_cast<float>(sum); });
+TELAR_GPU inline float value_of(const LossGradient& gradient) {
+  return gradient.found == nullptr ? gradient.known : *gradient.found;
 }
 
 template <typename Index>
 cudaError_t backward_counted(const Classes& extents, float smoothing, const float* log_probabilities,
-                             const int32_t* labels, const float* dloss, float* dlogits, cudaStream_t stream) {
+                             const int32_t* labels, LossGradient dloss, float* dlogits, cudaStream_t stream) {
   const auto classes = static_cast<Index>(extents.classes);
   const float even = smoothing / static_cast<float>(extents.classes);
   return for_each(extents.rows * extents.classes, stream, [=] TELAR_GPU(int64_t i) {
@@ -69,7 +70,7 @@ cudaError_t backward_counted(const Classes& extents, float smoothing, const floa
     const bool own = i == static_cast<int64_t>(row * classes) + label;
     const bool known = label >= 0 && label < static_cast<int64_t>(classes);
     const float wanted = known ? even + (own ? 1 - smoothing : 0.0F) : NAN;
-    dlogits[i] = *dloss * (expf(log_probabilities[i]) - wanted);
+    dlogits[i] = value_of(dloss) * (expf(log_probabilities[i]) - wanted);
   });
 }
 
@@ -85,28 +86,28 @@ struct SquaredErrors {
 };
 
 struct StoreMean {
-  float* y;
+  LossSum y;
   float divisor;
-  TELAR_GPU void operator()(int64_t, float sum) const { *y = sum / divisor; }
+  TELAR_GPU void operator()(int64_t, float sum) const { *y.to = (y.adding ? *y.to : 0.0F) + sum / divisor; }
 };
 
 }  // namespace
 
 cudaError_t cross_entropy(const Classes& extents, float smoothing, const float* logits, const int32_t* labels,
-                          float* loss, float* log_probabilities, float* losses, cudaStream_t stream) {
+                          LossSum loss, float* log_probabilities, float* losses, cudaStream_t stream) {
   const int64_t classes = extents.classes;
-  const cudaError_t status = map_rows(
-      extents.rows, classes, false, stream, Row{kNoExponentials, 0},
+  return map_rows_and_sum(
+      extents.rows, classes, stream, Row{kNoExponentials, 0},
       [=] TELAR_GPU(int64_t row, int64_t i) {
         const float value = logits[row * classes + i];
         return Row{{value, 1}, value};
       },
-      CombineRows(), FinishRow{extents, smoothing, logits, labels, log_probabilities, losses});
-  return status == cudaSuccess ? sum_rows(losses, extents.rows, loss, stream) : status;
+      CombineRows(), FinishRow{extents, smoothing, logits, labels, log_probabilities, losses}, losses,
+      StoreSum{loss});
 }
 
 cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, const float* log_probabilities,
-                                   const int32_t* labels, const float* dloss, float* dlogits,
+                                   const int32_t* labels, LossGradient dloss, float* dlogits,
                                    cudaStream_t stream) {
   return with_index(extents.rows * extents.classes, [&](auto index) {
     return backward_counted<decltype(index)>(extents, smoothing, log_probabilities, labels, dloss, dlogits,
@@ -115,23 +116,23 @@ cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, cons
 }
 
 cudaError_t mean_squared_error(const Pieces& pieces, int64_t features, const float* prediction,
-                               const float* target, float* loss, float* between, cudaStream_t stream) {
+                               const float* target, LossSum loss, float* between, cudaStream_t stream) {
   return reduce_pieces(pieces, between, stream, 0.0F, SquaredErrors{prediction, target}, Sum(),
                        StoreMean{loss, static_cast<float>(features)});
 }
 
 cudaError_t mean_squared_error_backward(int64_t count, int64_t features, const float* prediction,
-                                        const float* target, const float* dloss, float* dprediction,
+                                        const float* target, LossGradient dloss, float* dprediction,
                                         cudaStream_t stream) {
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) {
-    dprediction[i] = 2 * *dloss / static_cast<float>(features) * (prediction[i] - target[i]);
+    dprediction[i] = 2 * value_of(dloss) / static_cast<float>(features) * (prediction[i] - target[i]);
   });
 }
 
 cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits, const int32_t* labels,
-                          float* correct, float* hits, cudaStream_t stream) {
+                          LossSum correct, float* hits, cudaStream_t stream) {
   const int64_t classes = extents.classes;
-  const cudaError_t status = reduce(
+  return map_rows_and_sum(
       extents.rows, classes, stream, 0.0F,
       [=] TELAR_GPU(int64_t row, int64_t i) {
         const int64_t label = labels[row];
@@ -141,8 +142,10 @@ cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits
         return value > own || (value == own && i < label) ? 1.0F : 0.0F;
       },
       Sum(),
-      [=] TELAR_GPU(int64_t row, float better) { hits[row] = better < static_cast<float>(k) ? 1.0F : 0.0F; });
-  return status == cudaSuccess ? sum_rows(hits, extents.rows, correct, stream) : status;
+      [=] TELAR_GPU(int64_t row, int64_t i, float better) {
+        if (i == 0) hits[row] = better < static_cast<float>(k) ? 1.0F : 0.0F;
+      },
+      hits, StoreSum{correct});
 }
 
 }  // namespace telar::cuda

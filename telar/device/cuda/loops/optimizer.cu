@@ -82,9 +82,13 @@ TELAR_GPU inline bool is_finite(float value) { return fabsf(value) < INFINITY; }
 template <int kStates, typename Rule>
 cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stream) {
   return for_each(memory.count / kWidth, stream, [=] TELAR_GPU(int64_t i) {
-    if (memory.loss != nullptr && (!is_finite(*memory.loss) || *memory.spoilt != 0)) {
-      *memory.spoilt = 1;  // whoever writes it writes the same
-      return;
+    if (memory.loss != nullptr) {
+      const float spoilt = *memory.spoilt;
+      if (spoilt != 0 && spoilt != memory.mark) return;
+      if (!is_finite(*memory.loss)) {
+        *memory.spoilt = memory.mark;  // whoever writes it writes the same
+        return;
+      }
     }
     const int64_t at = i * kWidth;
     const Values<kWidth> g = load<kWidth>(memory.gradients + at);
@@ -98,13 +102,9 @@ cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stre
     }
     store(memory.parameters + at, p);
     for (int s = 0; s < kStates; ++s) store(memory.states[s] + at, states[s]);
-    if (!finite) *memory.spoilt = 1;
+    if (!finite) *memory.spoilt = memory.mark;
   });
 }
-
-struct SumOfDoubles {
-  TELAR_GPU double operator()(double a, double b) const { return a + b; }
-};
 
 }  // namespace
 
@@ -143,10 +143,10 @@ cudaError_t sum_squares(const float* x, int64_t count, double* pieces, double* s
         for (const float value : values.of) squares += static_cast<double>(value) * value;
         return squares;
       },
-      SumOfDoubles(), [=] TELAR_GPU(int64_t piece, double value) { pieces[piece] = value; });
+      SumInDouble(), [=] TELAR_GPU(int64_t piece, double value) { pieces[piece] = value; });
   if (status != cudaSuccess) return status;
   return reduce(
-      1, kSquarePieces, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return pieces[i]; }, SumOfDoubles(),
+      1, kSquarePieces, stream, 0.0, [=] TELAR_GPU(int64_t, int64_t i) { return pieces[i]; }, SumInDouble(),
       [=] TELAR_GPU(int64_t, double value) { *sum = value; });
 }
 

@@ -16,7 +16,10 @@ struct UpdateMemory {
   float* states[2] = {};  ///< what the rule keeps, in the order of telar/graph/ops/update.h; null without
   int64_t count = 0;
   const float* loss = nullptr;  ///< nothing is updated when it is NaN or infinite; may be null
-  float* spoilt = nullptr;      ///< becomes 1 when a gradient is NaN or infinite
+  /// Becomes `mark` when the loss or a gradient is NaN or infinite. With a loss nothing is updated when it holds another mark, one of an
+  /// earlier update: what spoils this one is found while it runs, and must not stop a part of it.
+  float* spoilt = nullptr;
+  float mark = 1;  ///< not 0
 };
 
 /// One step of a rule. SGD without momentum has no state; RMSprop has one, and with momentum two.

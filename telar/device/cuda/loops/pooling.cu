@@ -1,235 +1,300 @@
 #include "telar/device/cuda/loops/pooling.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "telar/device/cuda/loops/vectors.h"
+#include "telar/device/cuda/loops/walk.h"
 
 namespace telar::cuda {
 
 namespace {
 
+// Counted in Index (see walk.h): int64_t, or int32_t where all elements of x and y can be. Signed: windows begin in the padding.
+
+template <typename Index>
 struct Place {
-  int64_t image, channel, row, column;
+  Index image, channel, row, column;
 };
 
 /// The pixels of x or of y, of which W channels are taken at once where those are last.
+template <typename Index, bool kLast>
 struct Pixels {
-  int64_t images, channels, height, width;
-  bool last;
-
-  int64_t count() const { return images * channels * height * width; }
+  Index channels, height, width;
 
   /// Neighbouring indices lie side by side.
   template <int W>
-  TELAR_GPU Place place(int64_t index) const {
-    if (last) {
-      const int64_t groups = channels / W;
-      const int64_t pixel = index / groups;
-      const int64_t line = pixel / width;
-      const int64_t image = line / height;
+  TELAR_GPU Place<Index> place(int64_t i) const {
+    const auto index = static_cast<Index>(i);
+    if constexpr (kLast) {
+      const Index groups = channels / W;
+      const Index pixel = index / groups;
+      const Index line = pixel / width;
+      const Index image = line / height;
       return {image, (index - pixel * groups) * W, line - image * height, pixel - line * width};
+    } else {
+      const Index line = index / width;
+      const Index plane = line / height;
+      const Index image = plane / channels;
+      return {image, plane - image * channels, line - plane * height, index - line * width};
     }
-    const int64_t line = index / width;
-    const int64_t plane = line / height;
-    const int64_t image = plane / channels;
-    return {image, plane - image * channels, line - plane * height, index - line * width};
   }
 
-  TELAR_GPU int64_t element(int64_t image, int64_t channel, int64_t row, int64_t column) const {
-    return last ? ((image * height + row) * width + column) * channels + channel
-                : ((image * channels + channel) * height + row) * width + column;
+  TELAR_GPU Index element(const Place<Index>& at) const {
+    if constexpr (kLast) return ((at.image * height + at.row) * width + at.column) * channels + at.channel;
+    return ((at.image * channels + at.channel) * height + at.row) * width + at.column;
   }
 };
-
-Pixels input_of(const Pooling& of) { return {of.images, of.channels, of.down.size, of.right.size, of.last}; }
-Pixels output_of(const Pooling& of) {
-  return {of.images, of.channels, of.down.windows, of.right.windows, of.last};
-}
 
 /// From `first` to before `last`.
+template <typename Index>
 struct Range {
-  int64_t first, last;
+  Index first, last;
 };
 
-/// What of a window's kernel is not padding.
-TELAR_GPU inline Range within_window(const PoolingAxis& axis, int64_t window) {
-  const int64_t begin = window * axis.stride - axis.padding;
-  const int64_t room = axis.size - begin;
-  return {begin < 0 ? -begin : 0, room < axis.kernel ? room : axis.kernel};
-}
+template <typename Index>
+struct Axis {
+  Index size, windows, kernel, stride, padding;
 
-/// The windows that a value of x is in.
-TELAR_GPU inline Range windows_over(const PoolingAxis& axis, int64_t at) {
-  const int64_t end = at + axis.padding;
-  const int64_t first = end < axis.kernel ? 0 : (end - axis.kernel) / axis.stride + 1;
-  const int64_t last = end / axis.stride + 1;
-  return {first, last < axis.windows ? last : axis.windows};
-}
+  explicit Axis(const PoolingAxis& axis)
+      : size(static_cast<Index>(axis.size)),
+        windows(static_cast<Index>(axis.windows)),
+        kernel(static_cast<Index>(axis.kernel)),
+        stride(static_cast<Index>(axis.stride)),
+        padding(static_cast<Index>(axis.padding)) {}
+
+  /// Where a window begins: in the padding, if it is less than 0.
+  TELAR_GPU Index begin(Index window) const { return window * stride - padding; }
+  /// What of a window's kernel is not padding.
+  TELAR_GPU Range<Index> within_window(Index window) const {
+    const Index room = size - begin(window);
+    return {begin(window) < 0 ? -begin(window) : 0, room < kernel ? room : kernel};
+  }
+  /// The windows that a value of x is in.
+  TELAR_GPU Range<Index> windows_over(Index at) const {
+    const Index end = at + padding;
+    const Index first = end < kernel ? 0 : (end - kernel) / stride + 1;
+    const Index last = end / stride + 1;
+    return {first, last < windows ? last : windows};
+  }
+};
+
+/// Of the loops.
+template <typename Index, bool kLast>
+struct Extents {
+  Pixels<Index, kLast> input, output;
+  Axis<Index> down, right;
+
+  explicit Extents(const Pooling& of)
+      : input{static_cast<Index>(of.channels), static_cast<Index>(of.down.size),
+              static_cast<Index>(of.right.size)},
+        output{static_cast<Index>(of.channels), static_cast<Index>(of.down.windows),
+               static_cast<Index>(of.right.windows)},
+        down(of.down),
+        right(of.right) {}
+
+  /// The first position in the kernel that is not padding.
+  TELAR_GPU Index first_of_window(const Place<Index>& window) const {
+    return down.within_window(window.row).first * right.kernel + right.within_window(window.column).first;
+  }
+
+  /// Calls f(element of x, position in the kernel) for all of a window but the padding, row by row.
+  template <typename F>
+  TELAR_GPU void for_each_of_window(const Place<Index>& window, const F& f) const {
+    const Range<Index> rows = down.within_window(window.row);
+    const Range<Index> columns = right.within_window(window.column);
+    const Index top = down.begin(window.row);
+    const Index left = right.begin(window.column);
+    for (Index i = rows.first; i < rows.last; ++i)
+      for (Index j = columns.first; j < columns.last; ++j)
+        f(input.element({window.image, window.channel, top + i, left + j}), i * right.kernel + j);
+  }
+
+  /// Calls f(element of y, position in its kernel) for all windows that a value of x is in.
+  template <typename F>
+  TELAR_GPU void for_each_window_over(const Place<Index>& at, const F& f) const {
+    const Range<Index> rows = down.windows_over(at.row);
+    const Range<Index> columns = right.windows_over(at.column);
+    for (Index i = rows.first; i < rows.last; ++i)
+      for (Index j = columns.first; j < columns.last; ++j)
+        f(output.element({at.image, at.channel, i, j}),
+          (at.row - down.begin(i)) * right.kernel + at.column - right.begin(j));
+  }
+};
+
+int64_t inputs_of(const Pooling& of) { return of.images * of.channels * of.down.size * of.right.size; }
+int64_t outputs_of(const Pooling& of) { return of.images * of.channels * of.down.windows * of.right.windows; }
 
 /// The position, in its window, of the value that has won: in one byte where those of a window can be counted in it.
 using SmallWinner = uint8_t;
 using LargeWinner = int32_t;
 bool is_small(const Pooling& of) { return of.down.kernel * of.right.kernel <= 256; }
 
-template <typename T, int W, typename Winner>
-cudaError_t max_pool_typed(const void* x, const Pooling& of, void* y, void* winners, cudaStream_t stream) {
-  const auto* from = static_cast<const T*>(x);
-  auto* to = static_cast<T*>(y);
-  auto* won = static_cast<Winner*>(winners);
-  const Pixels input = input_of(of);
-  const Pixels output = output_of(of);
-  return for_each(output.count() / W, stream, [=] TELAR_GPU(int64_t index) {
-    const Place at = output.place<W>(index);
-    const Range down = within_window(of.down, at.row);
-    const Range right = within_window(of.right, at.column);
-    const int64_t top = at.row * of.down.stride - of.down.padding;
-    const int64_t left = at.column * of.right.stride - of.right.padding;
+// E: Extents. Each is a loop over W values of y, or, backwards, of x.
+
+template <int W, typename E, typename T, typename Winner>
+struct MaxPool {
+  E extents;
+  const T* x;
+  T* y;
+  Winner* winners;  ///< may be null
+
+  TELAR_GPU void operator()(int64_t index) const {
+    const auto window = extents.output.template place<W>(index);
     Values<W> best;
     Packed<Winner, W> winner;
     for (int lane = 0; lane < W; ++lane) {
       best.of[lane] = -INFINITY;
-      winner.of[lane] = static_cast<Winner>(down.first * of.right.kernel + right.first);
+      winner.of[lane] = static_cast<Winner>(extents.first_of_window(window));
     }
-    for (int64_t i = down.first; i < down.last; ++i) {
-      for (int64_t j = right.first; j < right.last; ++j) {
-        const Values<W> values = load<W>(from + input.element(at.image, at.channel, top + i, left + j));
-        for (int lane = 0; lane < W; ++lane) {
-          const float value = values.of[lane];
-          if (!(value > best.of[lane] || value != value)) continue;
-          best.of[lane] = value;
-          winner.of[lane] = static_cast<Winner>(i * of.right.kernel + j);
-        }
+    extents.for_each_of_window(window, [&](auto element, auto position) {
+      const Values<W> values = load<W>(x + element);
+      for (int lane = 0; lane < W; ++lane) {
+        const float value = values.of[lane];
+        if (!(value > best.of[lane] || value != value)) continue;
+        best.of[lane] = value;
+        winner.of[lane] = static_cast<Winner>(position);
       }
-    }
-    store(to + index * W, best);
-    if (won != nullptr) *reinterpret_cast<Packed<Winner, W>*>(won + index * W) = winner;
-  });
-}
+    });
+    store(y + index * W, best);
+    if (winners != nullptr) store_packed(winners + index * W, winner);
+  }
+};
 
-template <typename T, int W, typename Winner>
-cudaError_t max_pool_backward_typed(const void* dy, const void* winners, const Pooling& of, void* dx,
-                                    cudaStream_t stream) {
-  const auto* from = static_cast<const T*>(dy);
-  auto* to = static_cast<T*>(dx);
-  const auto* won = static_cast<const Winner*>(winners);
-  const Pixels input = input_of(of);
-  const Pixels output = output_of(of);
-  return for_each(input.count() / W, stream, [=] TELAR_GPU(int64_t index) {
-    const Place at = input.place<W>(index);
-    const Range down = windows_over(of.down, at.row);
-    const Range right = windows_over(of.right, at.column);
-    Values<W> sums{};
-    for (int64_t i = down.first; i < down.last; ++i) {
-      for (int64_t j = right.first; j < right.last; ++j) {
-        const int64_t window = output.element(at.image, at.channel, i, j);
-        const Values<W> slopes = load<W>(from + window);
-        const Packed<Winner, W> winner = *reinterpret_cast<const Packed<Winner, W>*>(won + window);
-        const int64_t row = at.row + of.down.padding - i * of.down.stride;
-        const int64_t column = at.column + of.right.padding - j * of.right.stride;
-        for (int lane = 0; lane < W; ++lane)
-          if (winner.of[lane] == row * of.right.kernel + column) sums.of[lane] += slopes.of[lane];
-      }
-    }
-    store(to + index * W, sums);
-  });
-}
+template <int W, typename E, typename T, typename Winner>
+struct MaxPoolBackward {
+  E extents;
+  const T* dy;
+  const Winner* winners;
+  T* dx;
 
-template <typename T, int W>
-cudaError_t average_pool_typed(const void* x, const Pooling& of, void* y, cudaStream_t stream) {
-  const auto* from = static_cast<const T*>(x);
-  auto* to = static_cast<T*>(y);
-  const Pixels input = input_of(of);
-  const Pixels output = output_of(of);
-  const float area = static_cast<float>(of.down.kernel * of.right.kernel);
-  return for_each(output.count() / W, stream, [=] TELAR_GPU(int64_t index) {
-    const Place at = output.place<W>(index);
-    const Range down = within_window(of.down, at.row);
-    const Range right = within_window(of.right, at.column);
-    const int64_t top = at.row * of.down.stride - of.down.padding;
-    const int64_t left = at.column * of.right.stride - of.right.padding;
+  TELAR_GPU void operator()(int64_t index) const {
     Values<W> sums{};
-    for (int64_t i = down.first; i < down.last; ++i) {
-      for (int64_t j = right.first; j < right.last; ++j) {
-        const Values<W> values = load<W>(from + input.element(at.image, at.channel, top + i, left + j));
-        for (int lane = 0; lane < W; ++lane) sums.of[lane] += values.of[lane];
-      }
-    }
+    extents.for_each_window_over(extents.input.template place<W>(index), [&](auto window, auto position) {
+      const Values<W> slopes = load<W>(dy + window);
+      const Packed<Winner, W> winner = load_packed<W>(winners + window);
+      for (int lane = 0; lane < W; ++lane)
+        if (winner.of[lane] == position) sums.of[lane] += slopes.of[lane];
+    });
+    store(dx + index * W, sums);
+  }
+};
+
+template <int W, typename E, typename T>
+struct AveragePool {
+  E extents;
+  const T* x;
+  T* y;
+  float area;
+
+  TELAR_GPU void operator()(int64_t index) const {
+    Values<W> sums{};
+    extents.for_each_of_window(extents.output.template place<W>(index), [&](auto element, auto) {
+      const Values<W> values = load<W>(x + element);
+      for (int lane = 0; lane < W; ++lane) sums.of[lane] += values.of[lane];
+    });
     for (float& sum : sums.of) sum /= area;
-    store(to + index * W, sums);
-  });
-}
+    store(y + index * W, sums);
+  }
+};
 
-template <typename T, int W>
-cudaError_t average_pool_backward_typed(const void* dy, const Pooling& of, void* dx, cudaStream_t stream) {
-  const auto* from = static_cast<const T*>(dy);
-  auto* to = static_cast<T*>(dx);
-  const Pixels input = input_of(of);
-  const Pixels output = output_of(of);
-  const float area = static_cast<float>(of.down.kernel * of.right.kernel);
-  return for_each(input.count() / W, stream, [=] TELAR_GPU(int64_t index) {
-    const Place at = input.place<W>(index);
-    const Range down = windows_over(of.down, at.row);
-    const Range right = windows_over(of.right, at.column);
+template <int W, typename E, typename T>
+struct AveragePoolBackward {
+  E extents;
+  const T* dy;
+  T* dx;
+  float area;
+
+  TELAR_GPU void operator()(int64_t index) const {
     Values<W> sums{};
-    for (int64_t i = down.first; i < down.last; ++i) {
-      for (int64_t j = right.first; j < right.last; ++j) {
-        const Values<W> slopes = load<W>(from + output.element(at.image, at.channel, i, j));
-        for (int lane = 0; lane < W; ++lane) sums.of[lane] += slopes.of[lane];
-      }
-    }
+    extents.for_each_window_over(extents.input.template place<W>(index), [&](auto window, auto) {
+      const Values<W> slopes = load<W>(dy + window);
+      for (int lane = 0; lane < W; ++lane) sums.of[lane] += slopes.of[lane];
+    });
     for (float& sum : sums.of) sum /= area;
-    store(to + index * W, sums);
-  });
-}
+    store(dx + index * W, sums);
+  }
+};
 
-/// Calls f(T(), W) with as many channels at once as there can be; W: an integral_constant.
+float area_of(const Pooling& of) { return static_cast<float>(of.down.kernel * of.right.kernel); }
+
+/// Calls f(Extents, T(), W) with as many channels at once as there can be; W: an integral_constant.
 template <typename F>
-cudaError_t with_width(DType dtype, const Pooling& of, const F& f) {
-  return with_type(dtype, [&](auto type) {
-    constexpr int kWidth = kWide<decltype(type)>;
-    if (of.last && of.channels % kWidth == 0) return f(type, std::integral_constant<int, kWidth>());
-    return f(type, std::integral_constant<int, 1>());
+cudaError_t with_extents(DType dtype, const Pooling& of, const F& f) {
+  return with_index(std::max(inputs_of(of), outputs_of(of)), [&](auto unsigned_index) {
+    using Index = std::make_signed_t<decltype(unsigned_index)>;
+    return with_type(dtype, [&](auto type) {
+      constexpr int kWidth = kWide<decltype(type)>;
+      constexpr std::integral_constant<int, 1> kOne;
+      if (!of.last) return f(Extents<Index, false>(of), type, kOne);
+      const Extents<Index, true> extents(of);
+      if (of.channels % kWidth == 0) return f(extents, type, std::integral_constant<int, kWidth>());
+      return f(extents, type, kOne);
+    });
   });
+}
+
+/// Calls f(Winner()).
+template <typename F>
+cudaError_t with_winner(const Pooling& of, const F& f) {
+  return is_small(of) ? f(SmallWinner()) : f(LargeWinner());
 }
 
 }  // namespace
 
 size_t winner_bytes(const Pooling& of) {
-  return static_cast<size_t>(output_of(of).count()) *
-         (is_small(of) ? sizeof(SmallWinner) : sizeof(LargeWinner));
+  return static_cast<size_t>(outputs_of(of)) * (is_small(of) ? sizeof(SmallWinner) : sizeof(LargeWinner));
 }
 
 cudaError_t max_pool(const void* x, DType dtype, const Pooling& of, void* y, void* winners,
                      cudaStream_t stream) {
-  return with_width(dtype, of, [&](auto type, auto width) {
+  return with_extents(dtype, of, [&](auto extents, auto type, auto width) {
     using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
-    if (is_small(of)) return max_pool_typed<T, kWidth, SmallWinner>(x, of, y, winners, stream);
-    return max_pool_typed<T, kWidth, LargeWinner>(x, of, y, winners, stream);
+    return with_winner(of, [&](auto winner) {
+      using Winner = decltype(winner);
+      return for_each(
+          outputs_of(of) / kWidth, stream,
+          MaxPool<kWidth, decltype(extents), T, Winner>{extents, static_cast<const T*>(x), static_cast<T*>(y),
+                                                        static_cast<Winner*>(winners)});
+    });
   });
 }
 
 cudaError_t max_pool_backward(const void* dy, const void* winners, DType dtype, const Pooling& of, void* dx,
                               cudaStream_t stream) {
-  return with_width(dtype, of, [&](auto type, auto width) {
+  return with_extents(dtype, of, [&](auto extents, auto type, auto width) {
     using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
-    if (is_small(of)) return max_pool_backward_typed<T, kWidth, SmallWinner>(dy, winners, of, dx, stream);
-    return max_pool_backward_typed<T, kWidth, LargeWinner>(dy, winners, of, dx, stream);
+    return with_winner(of, [&](auto winner) {
+      using Winner = decltype(winner);
+      return for_each(
+          inputs_of(of) / kWidth, stream,
+          MaxPoolBackward<kWidth, decltype(extents), T, Winner>{
+              extents, static_cast<const T*>(dy), static_cast<const Winner*>(winners), static_cast<T*>(dx)});
+    });
   });
 }
 
 cudaError_t average_pool(const void* x, DType dtype, const Pooling& of, void* y, cudaStream_t stream) {
-  return with_width(dtype, of, [&](auto type, auto width) {
-    return average_pool_typed<decltype(type), decltype(width)::value>(x, of, y, stream);
+  return with_extents(dtype, of, [&](auto extents, auto type, auto width) {
+    using T = decltype(type);
+    constexpr int kWidth = decltype(width)::value;
+    return for_each(outputs_of(of) / kWidth, stream,
+                    AveragePool<kWidth, decltype(extents), T>{extents, static_cast<const T*>(x),
+                                                              static_cast<T*>(y), area_of(of)});
   });
 }
 
 cudaError_t average_pool_backward(const void* dy, DType dtype, const Pooling& of, void* dx,
                                   cudaStream_t stream) {
-  return with_width(dtype, of, [&](auto type, auto width) {
-    return average_pool_backward_typed<decltype(type), decltype(width)::value>(dy, of, dx, stream);
+  return with_extents(dtype, of, [&](auto extents, auto type, auto width) {
+    using T = decltype(type);
+    constexpr int kWidth = decltype(width)::value;
+    return for_each(inputs_of(of) / kWidth, stream,
+                    AveragePoolBackward<kWidth, decltype(extents), T>{extents, static_cast<const T*>(dy),
+                                                                      static_cast<T*>(dx), area_of(of)});
   });
 }
 

@@ -5,54 +5,106 @@
 
 namespace telar::cuda {
 
-/// The first of two stages: pieces[p · (channels / W) + c / W] = start ∘ term(i, c) ∘ … over piece p of channels c … c + W − 1, with
-/// i the element of channel c. Plain values have W = 1.
-template <int W, typename T, typename Term, typename Combine>
-cudaError_t reduce_pieces(const Channels& of, T* pieces, cudaStream_t stream, T start, Term term,
-                          Combine combine) {
-  const int64_t count = channel_pieces(of.images, of.channels, of.pixels);
-  const int64_t channels = of.channels;
-  const int64_t columns = channels / W;
-  if (of.last) {
-    return reduce_columns(
-        of.rows(), columns, count, stream, start,
-        [=] TELAR_GPU(int64_t row, int64_t column) { return term(row * channels + column * W, column * W); },
-        combine,
-        [=] TELAR_GPU(int64_t piece, int64_t column, const T& value) {
-          pieces[piece * columns + column] = value;
-        });
-  }
-  const int64_t all = of.length();
-  const int64_t pixels = of.pixels;
-  const int64_t length = (all + count - 1) / count;
-  return reduce(
-      channels * count, length, stream, start,
-      [=] TELAR_GPU(int64_t result, int64_t i) {
-        const int64_t channel = result / count;
-        const int64_t at = (result - channel * count) * length + i;
-        if (at >= all) return start;
-        const int64_t image = at / pixels;
-        return term((image * channels + channel) * pixels + (at - image * pixels), channel);
-      },
-      combine,
-      [=] TELAR_GPU(int64_t result, const T& value) {
-        const int64_t channel = result / count;
-        pieces[(result - channel * count) * columns + channel] = value;
-      });
-}
+// What a reduction finds of W channels is a Found<W>, with lane(i), the Found<1> of one of them. Its terms are a function object with
+//   Found<W> of_channels<W>(i, c): of the elements i … i + W − 1 of channels c … c + W − 1, one of each;
+//   Found<1> of_pixels<W>(i, c): of the elements i … i + W − 1 of channel c.
+// Function objects, not lambdas: nvcc's lambdas must not stand in a function that is given some.
 
-/// For the channels c … c + W − 1, with c every multiple of W: finish(c, start ∘ term(i, c) ∘ …) over all their elements. `pieces`:
-/// channel_pieces(…) · channels / W of T.
-template <int W, typename T, typename Term, typename Combine, typename Finish>
-cudaError_t reduce_channels(const Channels& of, T* pieces, cudaStream_t stream, T start, Term term,
-                            Combine combine, Finish finish) {
-  const cudaError_t status = reduce_pieces<W>(of, pieces, stream, start, term, combine);
-  if (status != cudaSuccess) return status;
-  const int64_t columns = of.channels / W;
-  return reduce(
-      columns, channel_pieces(of.images, of.channels, of.pixels), stream, start,
-      [=] TELAR_GPU(int64_t column, int64_t piece) { return pieces[piece * columns + column]; }, combine,
-      [=] TELAR_GPU(int64_t column, const T& value) { finish(column * W, value); });
+/// A term where channels are last.
+template <int W, template <int> class Found, typename Terms>
+struct TermOfRow {
+  Terms terms;
+  int64_t channels;
+  TELAR_GPU Found<W> operator()(int64_t row, int64_t column) const {
+    return terms.template of_channels<W>(row * channels + column * W, column * W);
+  }
+};
+
+/// A term of piece p of channel c, which is result c · count + p, where pixels are last. W neighbours are of one image.
+template <int W, template <int> class Found, typename Terms>
+struct TermOfPixels {
+  Terms terms;
+  int64_t channels;
+  int64_t packs;  ///< of an image's channel
+  int64_t all;    ///< of a channel
+  int64_t count;
+  int64_t each;  ///< packs of a piece
+
+  TELAR_GPU Found<1> operator()(int64_t result, int64_t i) const {
+    const int64_t channel = result / count;
+    const int64_t at = (result - channel * count) * each + i;
+    if (at >= all) return {};
+    const int64_t image = at / packs;
+    return terms.template of_pixels<W>(((image * channels + channel) * packs + (at - image * packs)) * W,
+                                       channel);
+  }
+};
+
+/// Takes what was found of a piece of a channel: all, where it is the one piece.
+template <typename One, typename Finish>
+struct TakePiece {
+  One* pieces;
+  int64_t channels;
+  int64_t count;
+  Finish finish;
+  TELAR_GPU void operator()(int64_t piece, int64_t channel, const One& found) const {
+    if (count == 1) {
+      finish(channel, found);
+    } else {
+      pieces[piece * channels + channel] = found;
+    }
+  }
+};
+
+template <int W, template <int> class Found, typename Take>
+struct FinishRow {
+  Take take;
+  TELAR_GPU void operator()(int64_t piece, int64_t column, const Found<W>& found) const {
+    for (int i = 0; i < W; ++i) take(piece, column * W + i, found.lane(i));
+  }
+};
+
+template <typename One, typename Take>
+struct FinishPixels {
+  Take take;
+  TELAR_GPU void operator()(int64_t result, const One& found) const {
+    const int64_t channel = result / take.count;
+    take(result - channel * take.count, channel, found);
+  }
+};
+
+template <typename One>
+struct FoundOfPiece {
+  const One* pieces;
+  int64_t channels;
+  TELAR_GPU One operator()(int64_t channel, int64_t piece) const {
+    return pieces[piece * channels + channel];
+  }
+};
+
+/// finish(c, Found<1>() ∘ …) for each channel, over what `terms` give of all its elements, W of which can be taken at once
+/// (Channels::is_wide). ∘ = combine, of any width, associative and commutative but for rounding. `pieces`: channel_pieces(…) · channels.
+template <int W, template <int> class Found, typename Terms, typename Combine, typename Finish>
+cudaError_t reduce_channels(const Channels& of, Found<1>* pieces, cudaStream_t stream, const Terms& terms,
+                            Combine combine, const Finish& finish) {
+  using Take = TakePiece<Found<1>, Finish>;
+  const int64_t count = pieces_of(of);
+  const Take take{pieces, of.channels, count, finish};
+  cudaError_t status = cudaSuccess;
+  if (of.last) {
+    status = reduce_columns(of.rows(), of.channels / W, count, stream, Found<W>{},
+                            TermOfRow<W, Found, Terms>{terms, of.channels}, combine,
+                            FinishRow<W, Found, Take>{take});
+  } else {
+    const int64_t all = of.length() / W;
+    const int64_t each = (all + count - 1) / count;
+    status = reduce(of.channels * count, each, stream, Found<1>{},
+                    TermOfPixels<W, Found, Terms>{terms, of.channels, of.pixels / W, all, count, each},
+                    combine, FinishPixels<Found<1>, Take>{take});
+  }
+  if (status != cudaSuccess || count == 1) return status;
+  return reduce(of.channels, count, stream, Found<1>{}, FoundOfPiece<Found<1>>{pieces, of.channels}, combine,
+                finish);
 }
 
 }  // namespace telar::cuda

@@ -7,37 +7,52 @@
 // Included by the files in this folder alone, like launch.h.
 namespace telar::cuda {
 
+struct NumberOfRow {
+  const float* each;
+  TELAR_GPU double operator()(int64_t, int64_t row) const { return static_cast<double>(each[row]); }
+};
+
 #ifdef __CUDACC__
 
-/// A block, or a warp of it, for each row.
-template <int kLanes, typename T, typename Term, typename Combine, typename Apply>
-__global__ void each_row(int64_t rows, int64_t length, T start, Term term, Combine combine, Apply apply) {
-  constexpr int kGroups = kThreads / kLanes;
+/// Each group of kLanes threads, of all blocks of kBlock, takes rows.
+template <int kBlock, int kLanes, typename T, typename Term, typename Combine, typename Apply>
+__device__ void take_rows(int64_t rows, int64_t length, T start, const Term& term, const Combine& combine,
+                          const Apply& apply) {
+  constexpr int kGroups = kBlock / kLanes;
   __shared__ T whole[kGroups];
   const int group = static_cast<int>(threadIdx.x) / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kGroups; first < rows;
        first += static_cast<int64_t>(gridDim.x) * kGroups) {
     const int64_t row = first + group;
-    T value = start;
-    if (row < rows)
-      for (int64_t i = lane; i < length; i += kLanes) value = combine(value, term(row, i));
-    if constexpr (kLanes == 32) {
-      using Reduce = cub::WarpReduce<T>;
-      __shared__ typename Reduce::TempStorage storage[kGroups];
-      value = Reduce(storage[group]).Reduce(value, combine);
-    } else {
-      using Reduce = cub::BlockReduce<T, kThreads>;
-      __shared__ typename Reduce::TempStorage storage;
-      value = Reduce(storage).Reduce(value, combine);
-    }
+    const T value = reduce_terms<kBlock, kLanes>(row, row < rows, length, start, term, combine);
     if (lane == 0) whole[group] = value;
     __syncthreads();
-    value = whole[group];
     if (row < rows)
-      for (int64_t i = lane; i < length; i += kLanes) apply(row, i, value);
+      for (int64_t i = lane; i < length; i += kLanes) apply(row, i, whole[group]);
     __syncthreads();
   }
+}
+
+/// A block, or a warp of it, for each row.
+template <int kLanes, typename T, typename Term, typename Combine, typename Apply>
+__global__ void each_row(int64_t rows, int64_t length, T start, Term term, Combine combine, Apply apply) {
+  take_rows<kThreads, kLanes>(rows, length, start, term, combine, apply);
+}
+
+/// Threads of the one block of each_row_and_sum, and those of each of its rows.
+inline constexpr int kThreadsOfOne = 1024;
+inline constexpr int kLanesOfOne = 4;
+
+/// One block for all rows, and then for the sum of what they left in `each`.
+template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
+__global__ void __launch_bounds__(kThreadsOfOne)
+    each_row_and_sum(int64_t rows, int64_t length, T start, Term term, Combine combine, Apply apply,
+                     const float* each, Finish finish) {
+  take_rows<kThreadsOfOne, kLanesOfOne>(rows, length, start, term, combine, apply);
+  const double sum =
+      reduce_terms<kThreadsOfOne, kThreadsOfOne>(0, true, rows, 0.0, NumberOfRow{each}, SumInDouble());
+  if (threadIdx.x == 0) finish(0, sum);
 }
 
 #endif
@@ -81,6 +96,27 @@ cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside,
   }
 #endif
   return for_each(rows, stream, WholeRow<T, Term, Combine, Apply>{length, start, term, combine, apply});
+}
+
+/// map_rows of rows that lie one behind the other; then finish(0, Σ each[r]), in double, of numbers that apply() writes, one of each row.
+/// Few short rows are one launch.
+template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
+cudaError_t map_rows_and_sum(int64_t rows, int64_t length, cudaStream_t stream, T start, Term term,
+                             Combine combine, Apply apply, const float* each, Finish finish) {
+#ifdef __CUDACC__
+  constexpr int64_t kMostRows = 1024;
+  constexpr int64_t kMostLength = 128;
+  constexpr int64_t kMostValues =
+      1 << 14;  // of which one multiprocessor has read all before a second launch begins
+  if (rows <= kMostRows && length <= kMostLength && rows * length <= kMostValues) {
+    each_row_and_sum<<<1, kThreadsOfOne, 0, stream>>>(rows, length, start, term, combine, apply, each,
+                                                      finish);
+    return cudaGetLastError();
+  }
+#endif
+  const cudaError_t status = map_rows(rows, length, false, stream, start, term, combine, apply);
+  if (status != cudaSuccess) return status;
+  return reduce(1, rows, stream, 0.0, NumberOfRow{each}, SumInDouble(), finish);
 }
 
 }  // namespace telar::cuda
