@@ -33,8 +33,8 @@ struct CudaGpus {
 /// Loads the module telar-cuda and asks it. Never throws: what is in the way is `not_found`.
 CudaGpus find_cuda_gpus();
 
-/// The number in the name of a GPU: 0 of "gpu", N of "cuda:N"; none when the name is not that of a GPU at all. Throws Error (user) for
-/// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "cuda", "gpu0".
+/// The number in the name of a GPU: 0 of "gpu" and "cuda", N of "cuda:N"; none when the name is not that of a GPU at all. Throws Error (user) for
+/// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "gpu0".
 std::optional<int> cuda_number(const std::string& device);
 
 /// Throws Error (user) with the reason when NCCL is not here. Called once before the two below, by one thread.

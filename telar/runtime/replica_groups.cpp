@@ -36,9 +36,11 @@ void require_alike(const std::vector<std::unique_ptr<Device>>& devices, GpuExcha
   processes.require_same(std::to_string(static_cast<int>(wanted)), "strategy.gpu_exchange");
 }
 
-std::string why_no_nccl() {
+/// `makes_group`: the name of a group is made, too.
+std::string why_no_nccl(bool makes_group, std::string& name) {
   try {
     require_nccl();
+    if (makes_group) name = new_gpu_group();
     return {};
   } catch (const Error& error) {
     return error.what();
@@ -82,7 +84,8 @@ std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>&
   if (processes_ != nullptr) require_alike(devices, wanted, *processes_);
   if (wanted == GpuExchange::host) return {};
   std::string reason = why_not_nccl(devices, processes_);
-  if (reason.empty()) reason = why_no_nccl();
+  std::string name;
+  if (reason.empty()) reason = why_no_nccl(processes_ == nullptr || processes_->rank() == 0, name);
   if (processes_ != nullptr) reason = processes_->first_text(reason);
   if (!reason.empty()) {
     if (wanted == GpuExchange::nccl)
@@ -92,8 +95,6 @@ std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>&
           reason);
     return gpus_among(devices) * (processes_ == nullptr ? 1 : processes_->size()) > 1 ? reason : "";
   }
-  std::string name;
-  if (processes_ == nullptr || processes_->rank() == 0) name = new_gpu_group();
   if (processes_ != nullptr) processes_->broadcast(name);
   on_gpus_.resize(devices.size());
   on_each([&](int rank) {

@@ -38,12 +38,18 @@ void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vect
   }
   if (steps_ % kInterval != 0) return;
   const double total = std::accumulate(speed_.begin(), speed_.end(), 0.0);
+  const auto batch = static_cast<double>(std::accumulate(samples.begin(), samples.end(), int64_t{0}));
+  const auto unmeasured = static_cast<double>(std::ranges::count(speed_, 0.0));
+  if (unmeasured >= batch) return;
+  if (unmeasured > 0) {  // a sample each, to be measured by
+    for (size_t i = 0; i < speed_.size(); ++i)
+      shares_[i] = speed_[i] == 0 ? 1 : (batch - unmeasured) * speed_[i] / total;
+    return;
+  }
   const double shared = std::accumulate(shares_.begin(), shares_.end(), 0.0);
   double slowest = 0;
-  for (size_t i = 0; i < speed_.size(); ++i) {
-    if (speed_[i] == 0) return;  // not measured yet
+  for (size_t i = 0; i < speed_.size(); ++i)
     slowest = std::max(slowest, (shares_[i] / shared) / (speed_[i] / total));
-  }
   if (slowest < kWorthwhile) return;
   // Rounded: speeds that differ a little give the same parts, whose graphs are compiled already. What is slower than half a part has none.
   for (size_t i = 0; i < speed_.size(); ++i) shares_[i] = std::round(256 * speed_[i] / total);

@@ -11,7 +11,7 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
 
 /// Relative shares from measured speed: each replica's samples per second, smoothed, looked at again every few steps. Changes
 /// only when the slowest replica makes a step a tenth longer than it need be, since every new part size is compiled anew. A replica that
-/// should have less than 1/512 of a batch has nothing from then on, and so is not measured again.
+/// should have less than 1/512 of a batch has nothing, and so is not measured, until the others become slower.
 class MeasuredShares {
  public:
   explicit MeasuredShares(std::vector<double> start)

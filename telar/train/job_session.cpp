@@ -196,9 +196,11 @@ Program coordinator_program(Program program) {
   return program;
 }
 
-std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec,
-                                            const StoreAccess& store) {
+std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,
+                                            const SessionTalk& talk) {
   SessionOptions options;
+  options.say = talk.say;
+  options.warn = talk.warn;
   options.seed = static_cast<uint64_t>(job.training.seed);
   options.store = &store;
   options.tf32 = job.training.precision == "tf32";

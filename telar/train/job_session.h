@@ -44,7 +44,8 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
 Program coordinator_program(Program program);
 
 /// The session of a worker with parameter servers. `store` must outlive it.
-std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store);
+std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,
+                                            const SessionTalk& talk = {});
 
 /// Equal parts of each global batch, each a worker's, that together make one update; 1 when a worker takes whole batches.
 int64_t job_parts(const Job& job);

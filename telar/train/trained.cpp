@@ -86,7 +86,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
   trained.spec = sample_spec_from_json(read_text(samples), samples.string());
-  trained.session = job_session(trained.job, trained.spec);
+  trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);
   return trained;
 }

@@ -65,7 +65,7 @@ class Worker {
     }
     if (job_parts(job_) > 1 || job_.strategy.name == "sync_ps" || job_.strategy.name == "parameter_averaging")
       access_.next_round = [this] { return membership_.next_round(); };
-    session_ = job_worker_session(job_, data_->spec(), access_);
+    session_ = job_worker_session(job_, data_->spec(), access_, {options.say, options.say});
   }
 
   void run() {

@@ -59,6 +59,7 @@ TEST_F(CudaChoices, ThatWereCutOffCountForNothing) {
   const cuda::Choices again(file_);
   EXPECT_EQ(again.known("a product"), Names{"algorithm 1"});
   EXPECT_EQ(again.known("third"), Names{"algorithm 2"});
+  EXPECT_EQ(again.known("another"), Names{"algorithm 17 (cut off)"});  // perhaps of 175: none has this name
 }
 
 TEST_F(CudaChoices, HoldForThisProcessWhereTheyCannotBeKept) {

@@ -154,6 +154,11 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned /*flags*/) {
   Pinned::get().add(memory, bytes);
   return cudaSuccess;
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  *attributes = {};
+  attributes->type = is_pinned(memory) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
 cudaError_t cudaHostUnregister(void* memory) {
   Pinned::get().remove(memory);
   return cudaSuccess;

@@ -94,22 +94,22 @@ class Warned final : public HostOperations {
 
 TEST_F(FakeCuda, RunsStepByStepWhatCannotBeRecorded) {
   GraphBuilder builder;
-  const ValueId x = builder.input("x", {DType::f32, {4}}, false);
-  builder.output("y", reduce_sum(builder, x, {}));
+  const ValueId x = builder.input("x", {DType::f32, {2, 2}}, false);
+  builder.output("y", matmul(builder, x, x));  // whose algorithm is chosen without a recording, too
   const Graph graph = builder.build();
   const auto gpu = device();
+  fake().recording = cudaErrorStreamCaptureInvalidated;
   const auto executable = gpu->compile(graph, {});
   const auto activations = gpu->allocate(executable->activation_bytes());
   Bindings bindings;
   bindings.activations = {activations->data(), activations->size()};
   const auto context = executable->bind(ArenaLayout::pack({}), bindings);
-  fake().recording = cudaErrorStreamCaptureInvalidated;
   Warned host;
   for (int run = 1; run <= 4; ++run) {
     const std::vector<float> values(4, static_cast<float>(run));
     context->set_input("x", values.data());
     context->run(host);
-    EXPECT_EQ(context->output("y").front(), 4.0F * static_cast<float>(run));
+    EXPECT_EQ(context->output("y").front(), 2.0F * static_cast<float>(run * run));
   }
   EXPECT_EQ(fake().graphs, 0);
   ASSERT_EQ(host.texts.size(), 1U);
@@ -167,6 +167,8 @@ TEST_F(FakeCuda, GoesOnWhileACopyIsOnItsWayAndWhereNothingCanBePinned) {
   const auto bytes = std::as_writable_bytes(std::span(host));
   fake().pins = false;
   EXPECT_EQ(gpu->pin(bytes), nullptr);
+  gpu->add(memory->data(), memory->data(), 4);
+  EXPECT_TRUE(gpu->start_copy_out(memory->data(), bytes, true)->done());  // waited for
   gpu->add(memory->data(), memory->data(), 4);
   fake().pins = true;
   const auto pinned = gpu->pin(bytes);

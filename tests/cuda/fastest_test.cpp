@@ -26,12 +26,14 @@ class CudaFastest : public testing::Test {
 };
 
 TEST_F(CudaFastest, IsFoundInRecordings) {
-  EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return work(candidate == 1 ? 0 : 15); }), 1U);
+  EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return work(candidate == 1 ? 0 : 15); }),
+            (cuda::Fastest{1, true}));
   EXPECT_GT(fake().graphs, 0);
 }
 
 TEST_F(CudaFastest, IsOneThatCanBeRun) {
-  EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return candidate == 2 && work(0); }), 2U);
+  EXPECT_EQ(cuda::fastest(gpu_, 3, [&](size_t candidate) { return candidate == 2 && work(0); }),
+            (cuda::Fastest{2, true}));
   EXPECT_EQ(cuda::fastest(gpu_, 3, [](size_t /*candidate*/) { return false; }), std::nullopt);
   EXPECT_EQ(cuda::fastest(gpu_, 0, [](size_t /*candidate*/) { return true; }), std::nullopt);
 }
@@ -41,9 +43,10 @@ TEST_F(CudaFastest, IsOneThatCanBeRecorded) {
   const auto found = cuda::fastest(gpu_, 2, [&, calls = 0](size_t candidate) mutable {
     return (candidate == 1 || ++calls != 3) && work(0);
   });
-  EXPECT_EQ(found, 1U);
+  EXPECT_EQ(found, (cuda::Fastest{1, true}));
   fake().recording = cudaErrorStreamCaptureUnsupported;
-  EXPECT_EQ(cuda::fastest(gpu_, 1, [&](size_t /*candidate*/) { return work(0); }), std::nullopt);
+  EXPECT_EQ(cuda::fastest(gpu_, 2, [&](size_t candidate) { return work(candidate == 1 ? 0 : 15); }),
+            (cuda::Fastest{1, false}));
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 

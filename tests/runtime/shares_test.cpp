@@ -42,6 +42,22 @@ TEST(Shares, OfAGpuAndAProcessorAreInProportionEvenWhereTheyDifferMuch) {
   EXPECT_EQ(settled(50'000, 50), (std::vector<int64_t>{256, 0}));
 }
 
+TEST(Shares, WhoBeginsWithNothingIsMeasuredByASample) {
+  MeasuredShares shares({30, 1, 1});
+  const std::vector<double> speeds = {3000, 1000, 2000};
+  EXPECT_EQ(split_by_shares(12, shares.shares()), (std::vector<int64_t>{11, 1, 0}));
+  for (int step = 0; step < 60; ++step) {
+    const auto parts = split_by_shares(12, shares.shares());
+    std::vector<double> seconds;
+    for (size_t i = 0; i < parts.size(); ++i) seconds.push_back(static_cast<double>(parts[i]) / speeds[i]);
+    shares.record(parts, seconds);
+  }
+  EXPECT_EQ(split_by_shares(12, shares.shares()), (std::vector<int64_t>{6, 2, 4}));
+  MeasuredShares few({30, 1});
+  for (int step = 0; step < 20; ++step) few.record({1, 0}, {0.001, 0});
+  EXPECT_EQ(split_by_shares(1, few.shares()), (std::vector<int64_t>{1, 0}));
+}
+
 TEST(Shares, NoiseDoesNotMoveTheSplit) {
   MeasuredShares shares({1, 1});
   for (int step = 0; step < 100; ++step) {

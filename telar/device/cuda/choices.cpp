@@ -52,7 +52,7 @@ void Choices::keep(const std::string& what, const std::string& algorithm) {
   const int file = ::open(file_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file >= 0) {
     // One call, so that lines of several processes do not mix.
-    const std::string line = (is_cut_off(file) ? "\n" : "") + what + "\t" + algorithm + "\n";
+    const std::string line = (is_cut_off(file) ? " (cut off)\n" : "") + what + "\t" + algorithm + "\n";
     const ssize_t written = ::write(file, line.data(), line.size());
     ::close(file);
     if (written == static_cast<ssize_t>(line.size())) read();

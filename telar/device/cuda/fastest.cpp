@@ -64,8 +64,8 @@ std::optional<Recording> record(const Gpu& gpu, int calls, const std::function<b
 
 }  // namespace
 
-std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
-                              const std::function<bool(size_t candidate)>& enqueue) {
+std::optional<Fastest> fastest(const Gpu& gpu, size_t candidates,
+                               const std::function<bool(size_t candidate)>& enqueue) {
   constexpr int kRounds = 3;
   constexpr float kRoundMilliseconds = 1;
   constexpr float kMostCalls = 20;
@@ -78,6 +78,7 @@ std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
     float time;
   };
   std::optional<Best> best;
+  std::optional<Best> unrecorded;
   for (size_t candidate = 0; candidate < candidates; ++candidate) {
     const auto once = [&] { return enqueue(candidate); };
     if (!once()) {  // this first call also loads its code
@@ -89,14 +90,19 @@ std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
     const auto calls =
         static_cast<int>(std::clamp(kRoundMilliseconds / std::max(first, 1e-3F), 1.0F, kMostCalls));
     const std::optional<Recording> recording = record(gpu, calls, once);
-    if (!recording) continue;
+    if (!recording) {
+      if (!unrecorded || first < unrecorded->first) unrecorded = {candidate, first, first};
+      continue;
+    }
     const auto round = [&] { recording->play(gpu); };
     float time = clock.time(round);
     for (int i = 1; i < kRounds; ++i) time = std::min(time, clock.time(round));
     time /= static_cast<float>(calls);
     if (!best || time < best->time) best = {candidate, first, time};
   }
-  return best ? std::optional(best->candidate) : std::nullopt;
+  if (best) return Fastest{best->candidate, true};
+  if (unrecorded) return Fastest{unrecorded->candidate, false};
+  return std::nullopt;
 }
 
 }  // namespace telar::cuda

@@ -13,12 +13,18 @@
 
 namespace telar::cuda {
 
+struct Fastest {
+  size_t candidate;
+  bool recorded;  ///< else none could be, and it is that whose first call was the fastest
+  bool operator==(const Fastest&) const = default;
+};
+
 /// Which of so many candidates is fastest on this GPU, each measured on its own as a step plays it: recorded, without the host's work for each
-/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot, or not where it is recorded, is left
-/// out. One whose first call takes three times that of the best so far is not looked at further. None when none can. Throws what
-/// Gpu::wait throws.
-std::optional<size_t> fastest(const Gpu& gpu, size_t candidates,
-                              const std::function<bool(size_t candidate)>& enqueue);
+/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot is left out, and one that cannot be
+/// recorded where another can. One whose first call takes three times that of the best so far is not looked at further. None when none can.
+/// Throws what Gpu::wait throws.
+std::optional<Fastest> fastest(const Gpu& gpu, size_t candidates,
+                               const std::function<bool(size_t candidate)>& enqueue);
 
 /// Algorithms that compute the same thing, the likeliest first, of which one is chosen and then kept alone: the one that was chosen on such a
 /// GPU before, or else the fastest.
@@ -47,8 +53,11 @@ class Candidates {
       const auto best =
           fastest(gpu, size(), [&](size_t candidate) { return enqueue(algorithms_[candidate]); });
       if (!best) throw run_error("none of {} algorithms can compute {} on {}", size(), what_, gpu.name());
-      gpu.choices().keep(what_, names_[*best]);
-      chosen = known_in(gpu.choices());
+      chosen = best->candidate;
+      if (best->recorded) {  // else another time it may be another
+        gpu.choices().keep(what_, names_[chosen]);
+        chosen = known_in(gpu.choices());
+      }
     }
     std::swap(algorithms_.front(), algorithms_[chosen]);
     algorithms_.erase(algorithms_.begin() + 1, algorithms_.end());

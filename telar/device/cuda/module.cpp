@@ -30,10 +30,20 @@ class GpuMemory final : public Memory {
   DeviceMemory memory_;
 };
 
+/// Whether CUDA copies there while the host goes on.
+bool is_pinned(const void* host) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess)
+    return attributes.type == cudaMemoryTypeHost;
+  cudaGetLastError();
+  return false;
+}
+
 class PendingGpuCopy final : public PendingCopy {
  public:
   PendingGpuCopy(const Gpu& gpu, const std::byte* memory, std::span<std::byte> host, bool beside)
       : gpu_(gpu) {
+    if (!is_pinned(host.data())) gpu.wait();  // as CUDA would, where nobody looks
     const cudaStream_t stream = beside ? gpu.returns() : gpu.stream();
     if (beside) {
       Event computed;

@@ -79,8 +79,8 @@ double CudaUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin,
 
 void CudaUpdater::enqueue(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                           size_t begin, size_t end) const {
-  constexpr uint32_t kMarks = 1 << 20;  // far more than updates of all steps that are ahead; each is an f32
-  const auto mark = static_cast<float>(1 + applied_++ % kMarks);
+  constexpr int64_t kMarks = 1 << 20;  // far more than steps that are ahead; each is an f32
+  const auto mark = static_cast<float>(1 + static_cast<int64_t>(scalars.step) % kMarks);
   const float clip = clip_factor_of(plan_.max_norm, sum_of_squares, scalars.samples);
   for (const UpdateSection& section : plan_.sections) {
     const Part part = part_of(section, begin, end);

@@ -25,9 +25,8 @@ class CudaUpdater final : public Updater {
 
   std::shared_ptr<Gpu> gpu_;
   UpdateSections plan_;
-  DeviceMemory spoilt_;           // one f32, for who brings none
-  mutable uint32_t applied_ = 0;  // updates, which tell their marks apart (UpdateMemory)
-  DeviceMemory squares_;          // pieces of a section's sum, then the sum of each section, f64
+  DeviceMemory spoilt_;   // one f32, for who brings none
+  DeviceMemory squares_;  // pieces of a section's sum, then the sum of each section, f64
 };
 
 }  // namespace telar::cuda
