@@ -45,7 +45,7 @@ std::unique_ptr<Session> uneven_session(double times, double clip_norm) {
   setup.session.shares = {1, times};
   StepOptions options{.batch = 12, .optimizer = SgdOptions{}};
   if (clip_norm > 0) options.clip_norm = clip_norm;
-  return make_session(make_model("mlp", {{"hidden", std::vector<int64_t>{4096}}}, {1, 8, 8}, 10), options,
+  return make_session(make_model("mlp", {{"hidden", std::vector<int64_t>{64}}}, {1, 8, 8}, 10), options,
                       setup);
 }
 
@@ -62,6 +62,7 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
   for (const auto& [times, clip_norm] :
        std::vector<std::pair<double, double>>{{1e4, 0}, {1e4, 1}, {1e6, 0}}) {
     in_time([times = times, clip_norm = clip_norm] {
+      fake_of_module().memory = size_t{16} << 20;
       auto session = uneven_session(times, clip_norm);
       ASSERT_TRUE(session->exchanges_by_nccl());
       const Samples samples(12, {1, 8, 8}, 10);
@@ -69,6 +70,7 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
       expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
       expect_error([&] { session->begin(samples.view(), {.learning_rate = 0.01F, .step = 3}); },
                    {"sums no more", "a member of their group has failed"});
+      fake_of_module() = {};
     });
   }
 }
