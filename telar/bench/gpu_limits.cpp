@@ -16,7 +16,7 @@ namespace telar::bench {
 
 namespace {
 
-constexpr double kSeconds = 0.25;  // of each size
+constexpr double kSecondsASize = 0.25;  // of each size
 
 /// Whether a GPU has room for so many bytes, and as much again for what is in its way.
 bool has_room(const Device& device, double bytes) {
@@ -37,7 +37,7 @@ double product_rate(int number, RowPrecision precision) {
     if (side > kSmallest && !has_room(*device, 3 * n * n * static_cast<double>(size_of(precision.dtype))))
       break;
     GraphRun run(matmul_graph(side, precision.dtype), std::move(device), precision.tf32);
-    const double ms = time_calls(kSeconds, [&] { run.run(); }).min();
+    const double ms = time_calls(kSecondsASize, [&] { run.run(); }).min();
     best = std::max(best, 2e3 * n * n * n / ms);
     expected = 8 * ms;
   }
@@ -69,7 +69,7 @@ double memory_rate(int number) {
     auto device = make_cuda_device(number);
     if (floats > kFewest && !has_room(*device, bytes)) break;
     GraphRun run(sums_graph(floats), std::move(device));
-    const double ms = time_calls(kSeconds, [&] { run.run(); }).min();
+    const double ms = time_calls(kSecondsASize, [&] { run.run(); }).min();
     rate = 1e3 * kSums * bytes / ms;
     expected = 4 * ms;
   }
@@ -86,7 +86,7 @@ double host_rate(int number) {
   const auto pinned = device->pin(host.as<std::byte>());
   if (!pinned) return 0;
   const double ms =
-      time_calls(kSeconds, [&] { device->copy_in(host.as<const std::byte>(), memory->data()); }).min();
+      time_calls(kSecondsASize, [&] { device->copy_in(host.as<const std::byte>(), memory->data()); }).min();
   return 1e3 * static_cast<double>(kBytes) / ms;
 }
 
@@ -99,7 +99,7 @@ std::pair<CudaGpu, std::string> find_gpu(int number) {
 }
 
 /// What the limits depend on: GPUs of one name have the same.
-std::string key_of(int number) {
+std::string gpu_key(int number) {
   const auto [gpu, driver] = find_gpu(number);
   return fmt::format("{}, driver for CUDA {}", gpu.name, driver);
 }
@@ -123,7 +123,7 @@ GpuLimits measure_gpu_limits(int number) {
 }
 
 GpuLimits known_gpu_limits(int number) {
-  const Figures kept = kept_figures(key_of(number));
+  const Figures kept = kept_figures(gpu_key(number));
   const GpuLimits limits{kept.of("f32_operations"), kept.of("tf32_operations"), kept.of("bf16_operations"),
                          kept.of("memory_bytes"),   kept.of("host_bytes"),      kept.of("cache_bytes")};
   const bool whole = limits.f32_operations > 0 && limits.tf32_operations > 0 && limits.bf16_operations > 0 &&
@@ -138,7 +138,7 @@ GpuLimits renewed_gpu_limits(int number) {
 }
 
 void keep_gpu_limits(int number, const GpuLimits& limits) {
-  keep_figures(key_of(number), {{{"f32_operations", limits.f32_operations},
+  keep_figures(gpu_key(number), {{{"f32_operations", limits.f32_operations},
                                  {"tf32_operations", limits.tf32_operations},
                                  {"bf16_operations", limits.bf16_operations},
                                  {"memory_bytes", limits.memory_bytes},

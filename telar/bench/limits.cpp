@@ -29,7 +29,7 @@ namespace telar::bench {
 
 namespace {
 
-constexpr double kSeconds = 0.5;  // of each figure
+constexpr double kSecondsAFigure = 0.5;  // of each figure
 
 /// The fastest of several sizes: neither so small that starting counts, nor so large that memory does.
 double product_rate(DType dtype, int threads) {
@@ -38,7 +38,7 @@ double product_rate(DType dtype, int threads) {
   for (const int64_t side : kSides) {
     GraphRun run(matmul_graph(side, dtype), threads);
     const auto n = static_cast<double>(side);
-    best = std::max(best, 2e3 * n * n * n / time_calls(kSeconds, [&] { run.run(); }).min());
+    best = std::max(best, 2e3 * n * n * n / time_calls(kSecondsAFigure, [&] { run.run(); }).min());
   }
   return best;
 }
@@ -58,7 +58,7 @@ double copy_rate() {
   Buffer memory(static_cast<size_t>(2 * floats) * sizeof(float));
   float* to = memory.as<float>().data();
   const float* from = to + floats;
-  const double ms = time_calls(kSeconds, [&] {
+  const double ms = time_calls(kSecondsAFigure, [&] {
                       cpu::parallel_for(floats, 8192, [&](int64_t begin, int64_t end) {
                         std::copy(from + begin, from + end, to + begin);
                       });
@@ -78,20 +78,20 @@ double all_reduce_rate(int threads) {
     return std::span<float>{reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
   };
   const Times times = crew.time(
-      kSeconds, [&](const Group& group) { std::ranges::fill(mine(group), 1.0F); },
+      kSecondsAFigure, [&](const Group& group) { std::ranges::fill(mine(group), 1.0F); },
       [&](Group& group) { group.all_reduce(mine(group)); });
   return 1e3 * static_cast<double>(kBytes) / times.min();
 }
 
 /// What the limits depend on.
-std::string key_of(int threads) {
+std::string cpu_key(int threads) {
   const dnnl_version_t* onednn = dnnl_version();
   return fmt::format("{}, {} threads, oneDNN {}.{}.{}", read_cpu().model, threads, onednn->major,
                      onednn->minor, onednn->patch);
 }
 
 std::optional<Limits> kept_limits(int threads) {
-  const Figures kept = kept_figures(key_of(threads));
+  const Figures kept = kept_figures(cpu_key(threads));
   const Limits limits{threads,
                       kept.of("f32_operations"),
                       kept.of("bf16_operations"),
@@ -134,7 +134,7 @@ double measure_all_reduce_between(int processes, const std::string& program,
   for (const std::string& word :
        {program, std::string("bench"), std::string("comm"), std::string("--no-steps"),
         std::string("--replicas"), std::to_string(processes), std::string("--seconds"),
-        fmt::format("{}", kSeconds), std::string("--json"), result.string()})
+        fmt::format("{}", kSecondsAFigure), std::string("--json"), result.string()})
     words.push_back(word);
   Child child({"mpirun", words, {}, log});
   std::optional<int> status;
@@ -180,7 +180,7 @@ Limits renewed_limits(int threads) {
 }
 
 void keep_limits(const Limits& limits) {
-  keep_figures(key_of(limits.threads), {{{"f32_operations", limits.f32_operations},
+  keep_figures(cpu_key(limits.threads), {{{"f32_operations", limits.f32_operations},
                                          {"bf16_operations", limits.bf16_operations},
                                          {"memory_bytes", limits.memory_bytes},
                                          {"all_reduce_bytes", limits.all_reduce_bytes},

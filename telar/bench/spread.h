@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-namespace telar::bench {
+#include "telar/core/median.h"
 
-/// The middle value, or the mean of the two middle ones. Of at least one value.
-inline double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
+namespace telar::bench {
 
 /// What several measurements of one thing came to.
 struct Spread {

@@ -31,7 +31,7 @@ namespace telar::bench {
 
 namespace {
 
-constexpr double kSeconds = 1;  // of each figure
+constexpr double kSecondsAnExchange = 1;  // of each figure
 constexpr size_t kLarge = size_t{40} << 20;
 constexpr size_t kSmall = 4096;
 
@@ -57,10 +57,10 @@ class SumUpdate : public StoreUpdate {
 };
 
 /// A child process, ended with this object.
-class Child {
+class ForkedChild {
  public:
   /// `work` tells its parent a line through the descriptor, and returns when the child is to wait for its end.
-  explicit Child(const std::function<void(int)>& work) {
+  explicit ForkedChild(const std::function<void(int)>& work) {
     int ends[2];
     if (pipe(ends) != 0) throw run_error("No pipe is to be had: {}.", std::strerror(errno));
     id_ = fork();
@@ -75,12 +75,12 @@ class Child {
     while (read(ends[0], &letter, 1) == 1 && letter != '\n') line_ += letter;
     close(ends[0]);
   }
-  ~Child() {
+  ~ForkedChild() {
     kill(id_, SIGKILL);
     waitpid(id_, nullptr, 0);
   }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+  ForkedChild(const ForkedChild&) = delete;
+  ForkedChild& operator=(const ForkedChild&) = delete;
   const std::string& line() const { return line_; }
   /// Bytes: the largest size in memory so far.
   double largest_size() const {
@@ -122,7 +122,7 @@ Times measure_exchange(const std::string& address, size_t bytes, bool shared_mem
   std::ranges::fill(client.outgoing(), 1.0F);
   const StoreExchange exchange{
       .begin = 0, .end = bytes / sizeof(float), .learning_rate = 1e-3F, .samples = 1};
-  Times times = time_calls(kSeconds, [&] {
+  Times times = time_calls(kSecondsAnExchange, [&] {
     client.start(exchange);
     client.finish();
   });
@@ -179,7 +179,7 @@ void echo(int descriptor) {
 }
 
 Loopback measure_loopback() {
-  const Child child(echo);
+  const ForkedChild child(echo);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -196,7 +196,7 @@ Loopback measure_loopback() {
     send_all(connection, out.data(), kSmall);
     receive_all(connection, in.data(), kSmall);
   };
-  loopback.round_trip_ms = time_calls(kSeconds, there_and_back).median();
+  loopback.round_trip_ms = time_calls(kSecondsAnExchange, there_and_back).median();
   constexpr size_t kMessages = 40;
   const auto both_ways = [&] {
     std::thread sender([&] {
@@ -205,7 +205,7 @@ Loopback measure_loopback() {
     for (size_t i = 0; i < kMessages; ++i) receive_all(connection, in.data(), kEcho);
     sender.join();
   };
-  loopback.bytes_per_second = 2e3 * kMessages * kEcho / time_calls(kSeconds, both_ways).median();
+  loopback.bytes_per_second = 2e3 * kMessages * kEcho / time_calls(kSecondsAnExchange, both_ways).median();
   close(connection);
   return loopback;
 }
@@ -226,8 +226,8 @@ struct MemoryServers {
   size_t slots;
   bool saving;
   TemporaryFolder folder{"telar-bench"};
-  Child tiny;
-  Child large;
+  ForkedChild tiny;
+  ForkedChild large;
 };
 
 void push_from_four(const std::string& address, size_t bytes) {
@@ -337,7 +337,7 @@ void add_downpour(Result& result, const std::string& program) {
 
 Result measure_parameter_servers(const StoreBenchOptions& options) {
   // Before anything else has threads.
-  const Child server([](int descriptor) { serve(descriptor, 0); });
+  const ForkedChild server([](int descriptor) { serve(descriptor, 0); });
   const MemoryServers sgd(0, false);
   const MemoryServers adam(2, false);
   const MemoryServers saving_sgd(0, true);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "telar/graph/graph.h"
@@ -23,6 +24,9 @@ struct ParameterInfo {
       true;  ///< false: a running statistic, moved by `running_average_update`, not by the optimizer
   Initializer initializer;
 };
+
+/// What a gradient's buffer is called: this, then the parameter's name.
+inline constexpr std::string_view kGradientPrefix = "gradient/";
 
 /// One step of training as graphs over named state. Sample counts, learning rate, step number and random state
 /// are inputs, so the same graphs serve any part of a batch, any worker and any schedule.

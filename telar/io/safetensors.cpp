@@ -17,7 +17,6 @@
 namespace telar {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;
 // The limit of the reference implementation; a header is about 100 bytes a tensor.
 constexpr uint64_t kLongestHeader = 100'000'000;
 constexpr size_t kChunk = size_t{1} << 20;

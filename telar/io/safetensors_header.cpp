@@ -13,7 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kLengthBytes = 8;
 constexpr int kDeepest = 3;  // {"NAME": {"shape": [ … ]}}
 
 /// A name or value out of a file as it may stand in a message: short, and without control characters.

@@ -8,13 +8,13 @@
 #include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
+#include "telar/graph/training_step.h"
 #include "telar/graph/winograd.h"
 
 namespace telar {
 
 namespace {
 
-constexpr std::string_view kGradientPrefix = "gradient/";
 const std::string kLossBuffer = "metric/loss";
 
 std::string metric_name(int64_t k) { return k == 1 ? "accuracy" : fmt::format("top{}", k); }

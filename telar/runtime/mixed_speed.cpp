@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "telar/core/median.h"
+
 namespace telar {
-
-namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 MixedSpeedMeter::MixedSpeedMeter(std::vector<bool> on_gpu) : on_gpu_(std::move(on_gpu)) {
   const auto gpus = std::count(on_gpu_.begin(), on_gpu_.end(), true);
@@ -36,7 +28,7 @@ void MixedSpeedMeter::record(const std::vector<int64_t>& samples, const std::vec
 
 std::optional<MixedSpeed> MixedSpeedMeter::speed() const {
   if (together_.empty()) return std::nullopt;
-  return MixedSpeed{median(together_), median(alone_)};
+  return MixedSpeed{median_of(together_), median_of(alone_)};
 }
 
 }  // namespace telar

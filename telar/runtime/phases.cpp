@@ -4,18 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "telar/core/median.h"
+
 namespace telar {
 
 namespace {
 
 constexpr std::array<const char*, kStepPhases> kNames{"load",     "copy", "forward", "backward",
                                                       "exchange", "wait", "update",  "other"};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 nlohmann::ordered_json milliseconds(const PhaseTimes& times) {
   nlohmann::ordered_json json;
@@ -55,13 +51,13 @@ PhaseSummary summary_of(std::span<const PhaseTimes> steps) {
   summary.steps = static_cast<int64_t>(steps.size());
   summary.mean = mean_of(steps);
   std::vector<double> values(steps.size());
-  const auto median_of = [&](const auto& value) {
+  const auto median = [&](const auto& value) {
     std::transform(steps.begin(), steps.end(), values.begin(), value);
-    return median(values);
+    return median_of(values);
   };
   for (size_t p = 0; p < kStepPhases; ++p)
-    summary.median.seconds[p] = median_of([p](const PhaseTimes& times) { return times.seconds[p]; });
-  summary.median.step = median_of([](const PhaseTimes& times) { return times.step; });
+    summary.median.seconds[p] = median([p](const PhaseTimes& times) { return times.seconds[p]; });
+  summary.median.step = median([](const PhaseTimes& times) { return times.step; });
   return summary;
 }
 

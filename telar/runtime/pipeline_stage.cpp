@@ -7,13 +7,12 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
+#include "telar/graph/training_step.h"
 #include "telar/runtime/shares.h"
 
 namespace telar {
 
 namespace {
-
-const std::string kGradientPrefix = "gradient/";
 
 /// Names of the parameters to whose gradients a graph adds.
 std::vector<std::string> trained_by(const Graph& graph) {

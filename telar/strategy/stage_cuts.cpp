@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "telar/core/error.h"
+#include "telar/graph/training_step.h"
 
 namespace telar {
 
@@ -19,8 +20,6 @@ bool is_activation(const Node& node) {
 int64_t bytes_of(const TensorType& type) {
   return type.dtype == DType::opaque ? 0 : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
 }
-
-const std::string kGradientPrefix = "gradient/";
 
 }  // namespace
 

@@ -6,12 +6,11 @@
 
 #include "telar/graph/ops/stage.h"
 #include "telar/graph/rewrite.h"
+#include "telar/graph/training_step.h"
 
 namespace telar {
 
 namespace {
-
-const std::string kGradientPrefix = "gradient/";
 
 bool adds_a_gradient(const Graph& graph, const Node& node) {
   return node.op->name() == "accumulate" && node.inputs.size() == 2 &&

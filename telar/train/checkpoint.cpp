@@ -36,14 +36,6 @@ void write_tensors(const AtomicFolder& folder, const std::string& name, const Se
   write_safetensors(file, tensors, {{"format", "pt"}});
 }
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw user_error("the checkpoint file {} is missing", path.string());
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 int64_t step_of(const fs::path& path) {
   const std::string name = path.filename().string();
   int64_t step = -1;
@@ -96,6 +88,14 @@ void load_tensors(const fs::path& path, Session& session, bool parameters) {
 
 }  // namespace
 
+std::string read_checkpoint_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw user_error("the checkpoint file {} is missing", path.string());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 fs::path checkpoint_path(const fs::path& folder, int64_t step) {
   return folder / fmt::format("{}{:08}", kPrefix, step);
 }
@@ -132,7 +132,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
 
 TrainingState verify_checkpoint(const fs::path& path) {
   const std::string source = (path / kState).string();
-  const std::string text = read_text(path / kState);
+  const std::string text = read_checkpoint_text(path / kState);
   TrainingState state = training_state_from_json(text, source);
   try {
     const auto json = nlohmann::json::parse(text);

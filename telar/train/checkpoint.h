@@ -49,4 +49,7 @@ void load_all(const std::filesystem::path& path, Session& session);
 /// Removes all checkpoints but the `keep` newest and the one of step `best`.
 void remove_old_checkpoints(const std::filesystem::path& folder, int64_t keep, int64_t best);
 
+/// The whole of a text file of a checkpoint. Throws Error (user) for one that is missing.
+std::string read_checkpoint_text(const std::filesystem::path& path);
+
 }  // namespace telar

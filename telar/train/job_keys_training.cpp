@@ -4,23 +4,23 @@ namespace telar {
 
 namespace {
 
-const std::string kOptimizer = "optimizer.name";
+const std::string kOptimizerName = "optimizer.name";
 const std::string kSchedule = "schedule.name";
 
 std::vector<JobKey> optimizer_keys() {
   return {
       job_key(
-          kOptimizer, [](auto& job) -> auto& { return job.optimizer.name; },
+          kOptimizerName, [](auto& job) -> auto& { return job.optimizer.name; },
           {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}, "`optimizer: sgd` is short for it."),
       job_key(
           "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
           {.least = 0, .most = 1e6}, "0: 0.001 for adam and adamw, 0.01 for the others."),
       when(
-          kOptimizer, {"sgd", "rmsprop"},
+          kOptimizerName, {"sgd", "rmsprop"},
           job_key(
               "optimizer.momentum", [](auto& job) -> auto& { return job.optimizer.momentum; },
               {.least = 0, .most = 1, .below_most = true}, "The part of the last step that is taken again.")),
-      when(kOptimizer, {"sgd"},
+      when(kOptimizerName, {"sgd"},
            job_key(
                "optimizer.nesterov", [](auto& job) -> auto& { return job.optimizer.nesterov; }, {},
                "Nesterov's form of momentum.")),
@@ -28,24 +28,24 @@ std::vector<JobKey> optimizer_keys() {
           "optimizer.weight_decay", [](auto& job) -> auto& { return job.optimizer.weight_decay; },
           {.least = 0, .most = 1e6},
           "Added to the gradient times the weight; adamw: taken from the weight itself."),
-      when(kOptimizer, {"adam", "adamw"},
+      when(kOptimizerName, {"adam", "adamw"},
            job_key(
                "optimizer.beta1", [](auto& job) -> auto& { return job.optimizer.beta1; },
                {.least = 0, .most = 1, .below_most = true}, "Decay of the mean gradient.")),
-      when(kOptimizer, {"adam", "adamw"},
+      when(kOptimizerName, {"adam", "adamw"},
            job_key(
                "optimizer.beta2", [](auto& job) -> auto& { return job.optimizer.beta2; },
                {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
-      when(kOptimizer, {"rmsprop"},
+      when(kOptimizerName, {"rmsprop"},
            job_key(
                "optimizer.alpha", [](auto& job) -> auto& { return job.optimizer.alpha; },
                {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
-      when(kOptimizer, {"adagrad"},
+      when(kOptimizerName, {"adagrad"},
            job_key(
                "optimizer.lr_decay", [](auto& job) -> auto& { return job.optimizer.lr_decay; },
                {.least = 0, .most = 1e6},
                "The learning rate of step t is divided by 1 + (t - 1) times this.")),
-      when(kOptimizer, {"adam", "adamw", "rmsprop", "adagrad"},
+      when(kOptimizerName, {"adam", "adamw", "rmsprop", "adagrad"},
            job_key(
                "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
                {.least = 0, .most = 1},

@@ -15,7 +15,7 @@ namespace telar {
 namespace {
 
 constexpr int64_t kMeasuredSamples = 2000;
-constexpr uint64_t kMegabyte = 1 << 20;
+constexpr uint64_t kCacheMegabyte = 1 << 20;
 constexpr uint64_t kTestSeed = 0x7e57;  ///< the test samples stay the same when the job's seed changes
 
 DatasetPtr limited(DatasetPtr data, int64_t limit) {
@@ -25,7 +25,7 @@ DatasetPtr limited(DatasetPtr data, int64_t limit) {
 
 DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
   if (data.source != "images" || data.cache_mb == 0) return images;
-  return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kMegabyte);
+  return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
 }
 
 /// The training source, and what of it is set apart for the test.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <map>
 
+#include "telar/core/clock.h"
+#include "telar/core/median.h"
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/io/atomic_file.h"
@@ -25,17 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<float> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Remembers the last epoch for the summary.
 class LastEpoch final : public TrainingObserver {
@@ -353,7 +344,7 @@ class Run {
     const auto average_batch = static_cast<double>(trainer.state().samples) /
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
     if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
-    summary.step_ms_median = 1e3 * median(steps);
+    summary.step_ms_median = steps.empty() ? 0 : 1e3 * median_of(steps);
     std::vector<CommunicationTime> communication = trainer.communication();
     if (options_.processes != nullptr) compare_over(*options_.processes, communication);
     // The host does not wait for NCCL, and does not see what it takes.

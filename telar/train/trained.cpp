@@ -20,14 +20,6 @@ namespace telar {
 
 namespace {
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw user_error("the checkpoint file {} is missing", path.string());
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 void require_fit(const Trained& trained, const SampleSpec& given) {
   const SampleSpec& right = trained.spec;
   if (given.features == right.features && given.dtype == right.dtype) return;
@@ -85,7 +77,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   verify_checkpoint(trained.checkpoint);
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
-  trained.spec = sample_spec_from_json(read_text(samples), samples.string());
+  trained.spec = sample_spec_from_json(read_checkpoint_text(samples), samples.string());
   trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);
   return trained;

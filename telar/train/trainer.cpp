@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 
+#include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/assignment.h"
@@ -15,10 +16,6 @@ namespace telar {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 BatchView view_of(const Batch& batch) { return {batch.size, batch.features, batch.labels, batch.samples}; }
 

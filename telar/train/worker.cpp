@@ -7,6 +7,7 @@
 
 #include "telar/comm/members/membership.h"
 #include "telar/comm/store/store_client.h"
+#include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
 #include "telar/data/loader.h"
@@ -23,10 +24,6 @@ namespace telar {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Job job_here(const Membership& membership, const std::vector<std::string>& overrides) {
   const ClusterDescription description =

@@ -8,8 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Names& names, const Node* node) { return std::string(names.tree().text(*node)); }
-
 /// A constant by its value; anything else as it is written.
 Json value_of(const Names& names, const Node* node, int depth = 4) {
   if (node->is(Kind::constant)) {

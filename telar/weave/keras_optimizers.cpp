@@ -8,7 +8,7 @@ namespace telar::weave {
 
 namespace {
 
-constexpr const char* kWhy = "a step averages over that many times the samples";
+constexpr const char* kWhyScaled = "a step averages over that many times the samples";
 constexpr std::string_view kOptimizers = "keras.optimizers.";
 
 /// The class that Keras makes of a name, and the learning rate that it has when none is given.
@@ -177,7 +177,7 @@ class Optimizers {
           "its learning rate cannot be seen; give it as learning_rate=…, or weave with --global-batch keep");
     w_.edits.add_argument(*origin,
                           "learning_rate=" + std::string(one->rate) + " * " + w_.dialect.size(origin));
-    w_.edits.explain(origin->line, "learning rate × number of processes", kWhy);
+    w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
   }
 
   /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}), get("adam").
@@ -245,7 +245,7 @@ void scale_number(KerasWeaving& w, const Node* rate) {
   if (rate->inside_fstring) w.refuse(rate, "write the learning rate outside of the f-string");
   if (!w.shared.insert(rate).second) return;
   w.edits.replace(*rate, times(w.names.tree(), *rate, w.dialect.size(rate)));
-  w.edits.explain(rate->line, "learning rate × number of processes", kWhy);
+  w.edits.explain(rate->line, "learning rate × number of processes", kWhyScaled);
 }
 
 /// A number, or each number of a list.

@@ -42,9 +42,9 @@ bool makes_model(const std::string& callee) {
          (callee.starts_with("keras.applications.") && callee.find('_') == std::string::npos);
 }
 
-class Reader {
+class KerasReader {
  public:
-  explicit Reader(const Names& names) : names_(names) {}
+  explicit KerasReader(const Names& names) : names_(names) {}
 
   KerasProgram read() {
     for (const auto& [module, statement] : names_.imports()) {
@@ -347,6 +347,6 @@ const Node* handed_fit(const Names& names) {
   return nullptr;
 }
 
-KerasProgram read_keras(const Names& names) { return Reader(names).read(); }
+KerasProgram read_keras(const Names& names) { return KerasReader(names).read(); }
 
 }  // namespace telar::weave

@@ -233,4 +233,6 @@ bool Names::is_parameter(int place) const {
   return false;
 }
 
+std::string text_of(const Names& names, const Node* node) { return std::string(names.tree().text(*node)); }
+
 }  // namespace telar::weave

@@ -187,4 +187,7 @@ class Names {
 /// `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`, and Keras by any name is `keras.…`.
 std::string canonical(std::string qualified);
 
+/// An expression as the script has it.
+std::string text_of(const Names& names, const Node* node);
+
 }  // namespace telar::weave

@@ -30,8 +30,6 @@ void add_common(const Names& names, Program& program) {
   }
 }
 
-std::string text_of(const Names& names, const Node* node) { return std::string(names.tree().text(*node)); }
-
 }  // namespace
 
 bool makes_layer(const std::string& callee) {

@@ -9,7 +9,7 @@ namespace telar::weave {
 
 namespace {
 
-constexpr int kDeepest = 60;
+constexpr int kDeepestCalls = 60;
 
 class Deeper {
  public:
@@ -17,7 +17,7 @@ class Deeper {
   ~Deeper() { --depth_; }
   Deeper(const Deeper&) = delete;
   Deeper& operator=(const Deeper&) = delete;
-  bool too_deep() const { return depth_ > kDeepest; }
+  bool too_deep() const { return depth_ > kDeepestCalls; }
 
  private:
   int& depth_;

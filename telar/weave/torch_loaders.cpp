@@ -7,7 +7,7 @@ namespace telar::weave {
 
 namespace {
 
-constexpr const char* kWhy = "each process takes its share of the samples";
+constexpr const char* kWhyDivided = "each process takes its share of the samples";
 
 bool is_true(const Node* node) {
   return node != nullptr && node->literal == Literal::boolean && node->text == "True";
@@ -95,7 +95,7 @@ class Loaders {
     w_.dialect.function(text, call);
     w_.edits.insert(dataset->begin, name + "(");
     w_.edits.insert(dataset->end, ")");
-    w_.edits.explain(call->line, name + "(…)", kWhy);
+    w_.edits.explain(call->line, name + "(…)", kWhyDivided);
     return true;
   }
 
@@ -164,7 +164,7 @@ class Loaders {
         w_.edits.add_argument(*call, text);
       }
     }
-    w_.edits.explain(call->line, "DistributedSampler", kWhy);
+    w_.edits.explain(call->line, "DistributedSampler", kWhyDivided);
   }
 
   void write_sampler(const Node* call, const Node* given) {
@@ -203,7 +203,7 @@ class Loaders {
           "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
           "SubsetRandomSampler and WeightedRandomSampler");
     }
-    w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhy);
+    w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhyDivided);
   }
 
   void write_batch(const Node* call) {

@@ -29,9 +29,9 @@ std::string optimizer_name(const Names& names, const Node* call) {
   return {};
 }
 
-class Reader {
+class TorchReader {
  public:
-  explicit Reader(const Names& names) : names_(names) {}
+  explicit TorchReader(const Names& names) : names_(names) {}
 
   TorchProgram read() {
     for (const Node* call : names_.calls()) read_call(call);
@@ -335,6 +335,6 @@ bool trains_with_torch(const Names& names) {
   return backward && optimizer;
 }
 
-TorchProgram read_torch(const Names& names) { return Reader(names).read(); }
+TorchProgram read_torch(const Names& names) { return TorchReader(names).read(); }
 
 }  // namespace telar::weave

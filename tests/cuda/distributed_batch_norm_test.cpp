@@ -11,7 +11,7 @@ namespace telar::test {
 
 namespace {
 
-constexpr double kEpsilon = 1e-3;
+constexpr double kGroupEpsilon = 1e-3;
 
 /// What two members with these values gather of each.
 ValueId gathered(GraphBuilder& builder, ValueId first, ValueId second) {
@@ -73,25 +73,25 @@ TEST(DistributedBatchNorm, CombinesStatisticsAsProcessorsDo) {
 TEST(DistributedBatchNorm, NormalisesAsProcessorsDo) {
   expect_all(cases("y", [](GraphBuilder& builder, ValueId x, ValueId, ValueId, const BatchStatistics& s) {
     return batch_norm_apply(builder, x, per_channel(builder, "gamma", x), per_channel(builder, "beta", x),
-                            s.statistics, kEpsilon);
+                            s.statistics, kGroupEpsilon);
   }));
 }
 
 TEST(DistributedBatchNorm, ComputesGradientsAsProcessorsDo) {
   expect_all(
       cases("gamma", [](GraphBuilder& builder, ValueId x, ValueId, ValueId dy, const BatchStatistics& s) {
-        return batch_norm_backward_sums(builder, x, dy, s.statistics, kEpsilon).gamma;
+        return batch_norm_backward_sums(builder, x, dy, s.statistics, kGroupEpsilon).gamma;
       }));
   expect_all(
       cases("beta", [](GraphBuilder& builder, ValueId x, ValueId, ValueId dy, const BatchStatistics& s) {
-        return batch_norm_backward_sums(builder, x, dy, s.statistics, kEpsilon).beta;
+        return batch_norm_backward_sums(builder, x, dy, s.statistics, kGroupEpsilon).beta;
       }));
   expect_all(
       cases("dx", [](GraphBuilder& builder, ValueId x, ValueId other, ValueId dy, const BatchStatistics& s) {
-        const ValueId sums = batch_norm_backward_sums(builder, x, dy, s.statistics, kEpsilon).both;
-        const ValueId others = batch_norm_backward_sums(builder, other, dy, s.statistics, kEpsilon).both;
+        const ValueId sums = batch_norm_backward_sums(builder, x, dy, s.statistics, kGroupEpsilon).both;
+        const ValueId others = batch_norm_backward_sums(builder, other, dy, s.statistics, kGroupEpsilon).both;
         return batch_norm_backward_apply(builder, x, dy, per_channel(builder, "gamma", x), s.statistics,
-                                         gathered(builder, sums, others), kEpsilon);
+                                         gathered(builder, sums, others), kGroupEpsilon);
       }));
 }
 

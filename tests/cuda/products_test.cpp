@@ -26,7 +26,7 @@ class CudaProducts : public testing::Test {
   void TearDown() override { fake() = {}; }
 };
 
-void expect_close(const Results& found, const Results& wanted, double tolerance) {
+void expect_near(const Results& found, const Results& wanted, double tolerance) {
   for (const auto& [name, values] : wanted)
     EXPECT_LE(relative_error(found.at(name), values), tolerance) << name;
 }
@@ -68,10 +68,10 @@ TEST_F(CudaProducts, WithoutEpiloguesAreFollowedByLoops) {
       SCOPED_TRACE(std::string(name_of(dtype)) + (bias ? ", bias" : ""));
       fake().epilogues = true;
       const Results apart = relu_of_linear(bias, dtype, false);
-      expect_close(relu_of_linear(bias, dtype, true), apart, tolerance);
+      expect_near(relu_of_linear(bias, dtype, true), apart, tolerance);
       fake().epilogues = false;
-      expect_close(relu_of_linear(bias, dtype, true), apart, tolerance);
-      expect_close(relu_of_linear(bias, dtype, false), apart, tolerance);
+      expect_near(relu_of_linear(bias, dtype, true), apart, tolerance);
+      expect_near(relu_of_linear(bias, dtype, false), apart, tolerance);
     }
   }
 }
@@ -80,7 +80,7 @@ TEST_F(CudaProducts, TakeTheWayThatWorks) {
   const Results right = relu_of_linear(true, DType::f32, true);
   fake().products_that_work = 1;
   forget_choices();
-  expect_close(relu_of_linear(true, DType::f32, true), right, 1e-6);
+  expect_near(relu_of_linear(true, DType::f32, true), right, 1e-6);
 }
 
 /// 1 · 1.0001, to which 5 is added where there was 5 and it is kept.
@@ -174,8 +174,8 @@ TEST_F(CudaProducts, OfRecurrentLayersTakeLengthsBetweenOneAndAllSteps) {
   for (const bool lstm : {true, false}) {
     SCOPED_TRACE(lstm ? "lstm" : "gru");
     const Results right = recurrent_layer(lstm, {3, 4, {1, 4, 3}});
-    expect_close(recurrent_layer(lstm, {3, 4, {0, 99, 3}}), right, 0);
-    expect_close(recurrent_layer(lstm, {3, 4, {-7, 4, 3}}), right, 0);
+    expect_near(recurrent_layer(lstm, {3, 4, {0, 99, 3}}), right, 0);
+    expect_near(recurrent_layer(lstm, {3, 4, {-7, 4, 3}}), right, 0);
   }
 }
 
@@ -183,15 +183,15 @@ TEST_F(CudaProducts, OfRecurrentLayersOfOneStepAreThoseOfTheFirst) {
   for (const bool lstm : {true, false}) {
     SCOPED_TRACE(lstm ? "lstm" : "gru");
     const Results right = recurrent_layer(lstm, {3, 4, {1, 1, 1}});
-    expect_close(recurrent_layer(lstm, {3, 1, {}}), right, 1e-6);
-    expect_close(recurrent_layer(lstm, {3, 1, {1, 1, 1}}), right, 1e-6);
+    expect_near(recurrent_layer(lstm, {3, 1, {}}), right, 1e-6);
+    expect_near(recurrent_layer(lstm, {3, 1, {1, 1, 1}}), right, 1e-6);
   }
 }
 
 TEST_F(CudaProducts, OfRecurrentLayersNeedNoEpilogues) {
   const Results right = recurrent_layer(true, {2, 3, {}});
   fake().epilogues = false;
-  expect_close(recurrent_layer(true, {2, 3, {}}), right, 1e-6);
+  expect_near(recurrent_layer(true, {2, 3, {}}), right, 1e-6);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct Sizes {
   int64_t stride = 1;
 };
 
-struct Results {
+struct ConvolutionResults {
   std::vector<float> y, dx, dw;
 };
 
@@ -26,7 +26,7 @@ bool winograd_exists() {
 }
 
 /// A 3×3 convolution and the gradients of Σ y · weights.
-Results run(const Sizes& s, bool winograd) {
+ConvolutionResults run(const Sizes& s, bool winograd) {
   GraphBuilder builder;
   const Shape y_shape{s.batch, s.filters, (s.height - 1) / s.stride + 1, (s.width - 1) / s.stride + 1};
   const Shape x_shape{s.batch, s.channels, s.height, s.width};
@@ -57,8 +57,8 @@ class Winograd : public testing::TestWithParam<Sizes> {
 };
 
 TEST_P(Winograd, IsTheDirectConvolutionRoundedElsewhere) {
-  const Results winograd = run(GetParam(), true);
-  const Results direct = run(GetParam(), false);
+  const ConvolutionResults winograd = run(GetParam(), true);
+  const ConvolutionResults direct = run(GetParam(), false);
   EXPECT_LT(relative_error(winograd.y, direct.y), 3e-6);
   EXPECT_LT(relative_error(winograd.dx, direct.dx), 3e-6);
   EXPECT_LT(relative_error(winograd.dw, direct.dw), 3e-6);

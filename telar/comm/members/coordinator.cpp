@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "telar/comm/members/protocol.h"
 #include "telar/comm/members/roll.h"
 #include "telar/comm/members/said.h"
 #include "telar/comm/members/visit.h"
@@ -19,13 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr int kMostBytes = 4 << 20;     // of a message; the job's description is the largest
 constexpr size_t kMostVisits = 4096;    // at once
 constexpr size_t kMostUntold = 10'000;  // messages that wait for one who does not listen
 constexpr size_t kLongestName = 200;
-constexpr std::chrono::milliseconds kTick{100};
-constexpr Seconds kStopped{1};  // between two ticks: this process did not run
-constexpr Seconds kGoodbye{1};  // for the members to leave, and for the last words to be taken
 
 /// For the log: no line ends, no control characters, not endless.
 std::string printable(std::string text) {
@@ -126,7 +123,7 @@ class Coordinator::Impl {
 };
 
 Coordinator::Impl::Impl(CoordinatorOptions options) : options_(std::move(options)), roll_(options_) {
-  SecureServerBuilder builder(options_.listen, options_.security, kMostBytes);
+  SecureServerBuilder builder(options_.listen, options_.security, kMaxMemberMessageBytes);
   builder.grpc().RegisterService(&service_);
   queue_ = builder.grpc().AddCompletionQueue();
   server_ = builder.start();
@@ -144,7 +141,7 @@ Coordinator::Impl::~Impl() {
     for (Visit& visit : visits_)
       if (visit.member != 0) visit.tell(end);
     poke();
-    changed_.wait_for(lock, kGoodbye, [this] { return !anybody(); });
+    changed_.wait_for(lock, kMemberGoodbye, [this] { return !anybody(); });
     stopping_ = true;
     for (Visit& visit : visits_) visit.freeze();
   }
@@ -171,7 +168,7 @@ void Coordinator::Impl::run() {
   for (;;) {
     void* tag = nullptr;
     bool ok = false;
-    const auto next = queue_->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kTick);
+    const auto next = queue_->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kMemberTick);
     std::vector<std::string> news;
     {
       const std::lock_guard lock(mutex_);
@@ -183,7 +180,7 @@ void Coordinator::Impl::run() {
           handle(*static_cast<const Visit::Tag*>(tag), ok);
         }
       }
-      if (Clock::now() - last_tick_ >= kTick) tick();
+      if (Clock::now() - last_tick_ >= kMemberTick) tick();
       deliver();
       news.swap(news_);
     }
@@ -202,7 +199,7 @@ void Coordinator::Impl::handle(const Visit::Tag& tag, bool ok) {
     } else if (visit.member == 0 && !visit.finishing_since() && !over_) {
       refuse(visit, {grpc::StatusCode::INVALID_ARGUMENT,
                      fmt::format("it ended before it said who it is, or said more than {} MB at once",
-                                 kMostBytes >> 20)});
+                                 kMaxMemberMessageBytes >> 20)});
     } else {
       gone(visit, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
     }
@@ -299,9 +296,9 @@ void Coordinator::Impl::tick() {
   for (Visit& visit : visits_) {
     if (!visit.here()) continue;
     // Who was stopped itself (SIGSTOP, a suspended machine) has heard nobody, and blames nobody.
-    if (since > kStopped) visit.heard += since;
+    if (since > kMemberStopped) visit.heard += since;
     if (visit.finishing_since()) {
-      if (now - *visit.finishing_since() > kGoodbye) visit.cancel();
+      if (now - *visit.finishing_since() > kMemberGoodbye) visit.cancel();
     } else if (Seconds(now - visit.heard).count() > options_.patience_seconds) {
       const std::string silent = fmt::format("silent for {:.3g} seconds", options_.patience_seconds);
       if (visit.member == 0) {

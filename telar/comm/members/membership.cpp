@@ -12,6 +12,7 @@
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/members/members.grpc.pb.h"
+#include "telar/comm/members/protocol.h"
 
 namespace telar {
 namespace {
@@ -19,12 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr int kMostBytes = 4 << 20;
-constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kRetry{100};
 constexpr std::chrono::seconds kAliveEvery{1};
-constexpr std::chrono::seconds kStopped{1};  // between two ticks: this process did not run
-constexpr Seconds kGoodbye{1};
 
 std::string own_name() {
   std::array<char, 256> host{};
@@ -129,7 +126,7 @@ class Membership::Impl {
 Membership::Impl::Impl(MembershipOptions options)
     : options_(std::move(options)),
       who_(fmt::format("The coordinator at {}", options_.coordinator)),
-      channel_(secure_channel(options_.coordinator, options_.security, kMostBytes)),
+      channel_(secure_channel(options_.coordinator, options_.security, kMaxMemberMessageBytes)),
       stub_(members::Members::NewStub(channel_)) {
   thread_ = std::thread([this] { run(); });
   try {
@@ -149,7 +146,7 @@ Membership::Impl::~Impl() {
       leave.mutable_leave();
       leaving_ = true;
       say(std::move(leave));
-      changed_.wait_for(lock, kGoodbye, [this] { return idle(); });
+      changed_.wait_for(lock, kMemberGoodbye, [this] { return idle(); });
       context_->TryCancel();
       changed_.wait(lock, [this] { return idle(); });
     }
@@ -203,11 +200,11 @@ void Membership::Impl::run() {
   for (;;) {
     void* tag = nullptr;
     bool ok = false;
-    const auto next = queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kTick);
+    const auto next = queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kMemberTick);
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     const std::lock_guard lock(mutex_);
     if (next == grpc::CompletionQueue::GOT_EVENT) handle(static_cast<const Tag*>(tag)->event, ok);
-    if (Clock::now() - last_tick_ >= kTick) tick();
+    if (Clock::now() - last_tick_ >= kMemberTick) tick();
   }
 }
 
@@ -269,7 +266,7 @@ void Membership::Impl::heard() {
 
 void Membership::Impl::tick() {
   const Clock::time_point now = Clock::now();
-  if (now - last_tick_ > kStopped) heard_ += now - last_tick_;
+  if (now - last_tick_ > kMemberStopped) heard_ += now - last_tick_;
   last_tick_ = now;
   if (!joined_ || finished_) return;
   if (Seconds(now - heard_).count() > options_.patience_seconds) context_->TryCancel();

@@ -1,7 +1,8 @@
 #include "telar/comm/store/store_link.h"
 
 #include <cstring>
-#include <random>
+
+#include "telar/comm/store/random_id.h"
 
 namespace telar {
 namespace {
@@ -10,11 +11,6 @@ using namespace std::chrono_literals;
 
 /// Requests up to this size are sent without waking the other thread.
 constexpr size_t kSmallRequest = size_t{64} << 10;
-
-uint64_t random_id() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 /// Payload that is sent from where it lies.
 grpc::Slice view_of(const StoreRequest& request) {

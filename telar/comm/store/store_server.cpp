@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "telar/comm/grpc_security.h"
+#include "telar/comm/store/random_id.h"
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_memory.h"
 #include "telar/comm/store/store_snapshot.h"
@@ -24,11 +25,6 @@ std::chrono::nanoseconds seconds(double count) {
 
 /// Of a message. More than any frame has, so that one that is too large is mostly refused with a sentence, not by gRPC without a word.
 constexpr int kMostBytes = 4 * static_cast<int>(kLargestFrame);
-
-uint64_t random_id() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 std::string text_of(const grpc::ServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);

@@ -19,6 +19,8 @@ dnnl::memory::data_type data_type(DType dtype);
 
 /// Row-major, unpadded: how tensors look to the user.
 Desc plain(DType dtype, const Shape& shape);
+/// Of a bias: one f32 for each of `features`.
+inline Desc bias_desc(int64_t features) { return plain(DType::f32, {features}); }
 /// Any layout: the primitive chooses.
 Desc any(DType dtype, const Shape& shape);
 /// The same tensor with another element type in the same order of elements.

@@ -4,7 +4,7 @@ namespace telar::cpu {
 
 namespace {
 
-dnnl::primitive_attr attributes() {
+dnnl::primitive_attr sequence_attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
@@ -26,13 +26,13 @@ Desc weights_any(const RecurrentShape& shape, int64_t columns) {
 dnnl::lstm_forward::primitive_desc lstm_forward_of(dnnl::prop_kind kind, const RecurrentShape& s) {
   const dnnl::lstm_forward::desc desc(kind, kDirection, s.x(), Desc(), Desc(), weights_any(s, s.inputs),
                                       weights_any(s, s.hidden), s.bias(), s.y(), s.state(), s.state());
-  return {desc, attributes(), engine()};
+  return {desc, sequence_attributes(), engine()};
 }
 
 dnnl::lbr_gru_forward::primitive_desc gru_forward_of(dnnl::prop_kind kind, const RecurrentShape& s) {
   const dnnl::lbr_gru_forward::desc desc(kind, kDirection, s.x(), Desc(), weights_any(s, s.inputs),
                                          weights_any(s, s.hidden), s.bias(), s.y(), s.state());
-  return {desc, attributes(), engine()};
+  return {desc, sequence_attributes(), engine()};
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(co
                                                                               const Desc& statistics,
                                                                               float epsilon) {
   return {dnnl::layer_normalization_forward::desc(kTraining, x, statistics, epsilon, scale_and_shift()),
-          attributes(), engine()};
+          sequence_attributes(), engine()};
 }
 
 dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(const Desc& x,
@@ -49,19 +49,19 @@ dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(
                                                                                 float epsilon) {
   const auto hint = layer_normalization_forward(x, statistics, epsilon);
   return {dnnl::layer_normalization_backward::desc(kBackward, x, x, statistics, epsilon, scale_and_shift()),
-          attributes(), engine(), hint};
+          sequence_attributes(), engine(), hint};
 }
 
 dnnl::softmax_forward::primitive_desc softmax_forward(const Desc& x, int axis) {
-  return {dnnl::softmax_forward::desc(kTraining, x, axis), attributes(), engine()};
+  return {dnnl::softmax_forward::desc(kTraining, x, axis), sequence_attributes(), engine()};
 }
 
 dnnl::softmax_backward::primitive_desc softmax_backward(const Desc& y, int axis) {
-  return {dnnl::softmax_backward::desc(y, y, axis), attributes(), engine(), softmax_forward(y, axis)};
+  return {dnnl::softmax_backward::desc(y, y, axis), sequence_attributes(), engine(), softmax_forward(y, axis)};
 }
 
 dnnl::concat::primitive_desc concatenation(int axis, const std::vector<Desc>& parts) {
-  return {axis, parts, engine(), attributes()};
+  return {axis, parts, engine(), sequence_attributes()};
 }
 
 RecurrentPrimitive recurrent_forward(bool training, const RecurrentShape& shape) {
@@ -82,13 +82,13 @@ RecurrentPrimitive recurrent_backward(const RecurrentShape& s) {
     const dnnl::lstm_backward::desc desc(
         kBackward, kDirection, s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(),
         s.state(), s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(), s.state());
-    const dnnl::lstm_backward::primitive_desc pd(desc, attributes(), engine(), lstm_forward_of(kTraining, s));
+    const dnnl::lstm_backward::primitive_desc pd(desc, sequence_attributes(), engine(), lstm_forward_of(kTraining, s));
     return {pd, dnnl::lstm_backward(pd)};
   }
   const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), none, weights_layer, weights_iter,
                                           s.bias(), s.y(), s.state(), s.x(), none, weights_layer,
                                           weights_iter, s.bias(), s.y(), s.state());
-  const dnnl::lbr_gru_backward::primitive_desc pd(desc, attributes(), engine(), gru_forward_of(kTraining, s));
+  const dnnl::lbr_gru_backward::primitive_desc pd(desc, sequence_attributes(), engine(), gru_forward_of(kTraining, s));
   return {pd, dnnl::lbr_gru_backward(pd)};
 }
 

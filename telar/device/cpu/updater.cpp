@@ -14,7 +14,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 8192;  // floats a thread
+constexpr int64_t kFloatsAThread = 8192;  // floats a thread
 
 /// What a section's rule works on.
 struct Memory {
@@ -107,7 +107,7 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
   };
   // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by output features,
   // they are the weights that this thread alone has read, and that no other core must give up first (see linear.cpp).
-  const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kGrain);
+  const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kFloatsAThread);
 #pragma omp parallel num_threads(threads)
   {
     const auto team = static_cast<size_t>(omp_get_num_threads());

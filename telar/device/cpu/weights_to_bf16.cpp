@@ -12,7 +12,7 @@ namespace telar::cpu {
 namespace {
 
 constexpr int64_t kSide = 16;
-constexpr int64_t kGrain = 64;  // blocks a thread
+constexpr int64_t kBlocksAThread = 64;  // blocks a thread
 
 /// An axis along which there are several blocks.
 struct Axis {
@@ -73,7 +73,7 @@ WeightsToBf16 weights_to_bf16(const Desc& from, const Desc& to) {
   const int64_t blocks = std::accumulate(axes.begin(), axes.end(), int64_t{1},
                                          [](int64_t all, const Axis& axis) { return all * axis.blocks; });
   return [=](const float* x, uint16_t* y) {
-    parallel_for(blocks, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(blocks, kBlocksAThread, [&](int64_t begin, int64_t end) {
       convert(axes, rows ? rows_in_pairs : columns_in_pairs, x, y, begin, end);
     });
   };

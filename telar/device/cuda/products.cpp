@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
 constexpr int kCandidates = 8;
 
-cudaDataType_t data_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t product_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 /// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are y's columns.
 uint32_t named(Epilogue epilogue) {
@@ -120,7 +120,7 @@ void ProductDescription::set(cublasLtMatmulDescAttributes_t attribute, const T& 
 }
 
 MatrixLayout::MatrixLayout(const ColumnMajor& matrix, int64_t batch, DType dtype) {
-  check(cublasLtMatrixLayoutCreate(&layout_, data_type(dtype), static_cast<uint64_t>(matrix.rows),
+  check(cublasLtMatrixLayoutCreate(&layout_, product_type(dtype), static_cast<uint64_t>(matrix.rows),
                                    static_cast<uint64_t>(matrix.columns), matrix.rows + matrix.gap),
         "describing a matrix");
   const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {

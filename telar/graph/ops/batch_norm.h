@@ -19,4 +19,7 @@ BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, Valu
 ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId mean,
                              ValueId variance, double epsilon);
 
+/// What was given as epsilon to any of the operations of batch normalisation.
+inline float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
+
 }  // namespace telar

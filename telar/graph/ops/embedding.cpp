@@ -20,7 +20,7 @@ class EmbeddingBackwardOp final : public Op {
   }
 };
 
-const EmbeddingBackwardOp kBackward;
+const EmbeddingBackwardOp kEmbeddingBackward;
 
 class EmbeddingOp final : public Op {
  public:
@@ -43,7 +43,7 @@ class EmbeddingOp final : public Op {
   void gradient(GradientContext& context) const override {
     if (!context.needs(1)) return;
     const int64_t rows = context.type(context.input(1)).shape[0];
-    context.set(1, context.builder().add1(kBackward, {context.input(0), context.output_gradient(0)},
+    context.set(1, context.builder().add1(kEmbeddingBackward, {context.input(0), context.output_gradient(0)},
                                           {{"rows", rows}}));
   }
 };

@@ -18,7 +18,7 @@ class LayerNormBackwardOp final : public Op {
   }
 };
 
-const LayerNormBackwardOp kBackward;
+const LayerNormBackwardOp kLayerNormBackward;
 
 class LayerNormOp final : public Op {
  public:
@@ -41,7 +41,7 @@ class LayerNormOp final : public Op {
     return {x, statistic, statistic};
   }
   void gradient(GradientContext& context) const override {
-    const auto gradients = context.builder().add(kBackward,
+    const auto gradients = context.builder().add(kLayerNormBackward,
                                                  {context.input(0), context.output_gradient(0),
                                                   context.input(1), context.output(1), context.output(2)},
                                                  context.attributes());

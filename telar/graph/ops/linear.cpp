@@ -39,8 +39,8 @@ class LinearBackwardWeightsOp final : public Op {
   }
 };
 
-const LinearBackwardDataOp kBackwardData;
-const LinearBackwardWeightsOp kBackwardWeights;
+const LinearBackwardDataOp kLinearBackwardData;
+const LinearBackwardWeightsOp kLinearBackwardWeights;
 
 class LinearOp final : public Op {
  public:
@@ -65,11 +65,11 @@ class LinearOp final : public Op {
     const ValueId dy = context.output_gradient(0);
     if (context.needs(1) || context.needs(2)) {
       const auto gradients =
-          builder.add(kBackwardWeights, {context.input(0), dy}, {{"bias", Attribute(context.needs(2))}});
+          builder.add(kLinearBackwardWeights, {context.input(0), dy}, {{"bias", Attribute(context.needs(2))}});
       context.set(1, gradients[0]);
       if (context.needs(2)) context.set(2, gradients[1]);
     }
-    if (context.needs(0)) context.set(0, builder.add1(kBackwardData, {dy, context.input(1)}));
+    if (context.needs(0)) context.set(0, builder.add1(kLinearBackwardData, {dy, context.input(1)}));
   }
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
                         const Attributes&) const override {

@@ -17,7 +17,7 @@ class SoftmaxBackwardOp final : public Op {
   }
 };
 
-const SoftmaxBackwardOp kBackward;
+const SoftmaxBackwardOp kSoftmaxBackward;
 
 class SoftmaxOp final : public Op {
  public:
@@ -28,7 +28,7 @@ class SoftmaxOp final : public Op {
     return {inputs[0]};
   }
   void gradient(GradientContext& context) const override {
-    context.set(0, context.builder().add1(kBackward, {context.output_gradient(0), context.output(0)},
+    context.set(0, context.builder().add1(kSoftmaxBackward, {context.output_gradient(0), context.output(0)},
                                           context.attributes()));
   }
 };

@@ -36,7 +36,7 @@ ValueId classifier(ModelBuilder& model, ValueId x, double rate, int64_t classes)
 }
 
 /// torchvision's form of Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014.
-Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
+Model make_alexnet(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const double rate = options.rate("dropout", 0.5);
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {
             x = average_to_6x6(model, features(model, x));
@@ -46,6 +46,6 @@ Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
 
 }  // namespace
 
-ZooEntry alexnet_entry() { return {"alexnet", {"dropout"}, make}; }
+ZooEntry alexnet_entry() { return {"alexnet", {"dropout"}, make_alexnet}; }
 
 }  // namespace telar

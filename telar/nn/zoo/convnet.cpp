@@ -7,7 +7,7 @@ namespace {
 
 /// 4.2 million multiply-adds for an image of 28×28. A pool after each convolution also makes the network insensitive to
 /// rounding: a ReLU whose input lies at zero seldom wins its window, so replicas follow a single device for long.
-Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
+Model make_convnet(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const double rate = options.rate("dropout", 0.25);
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {
             x = relu(model, conv2d(model, "conv1", x, {.channels = 32, .kernel = 3, .padding = 1}));
@@ -22,6 +22,6 @@ Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
 
 }  // namespace
 
-ZooEntry convnet_entry() { return {"convnet", {"dropout"}, make}; }
+ZooEntry convnet_entry() { return {"convnet", {"dropout"}, make_convnet}; }
 
 }  // namespace telar

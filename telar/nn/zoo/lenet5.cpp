@@ -6,7 +6,7 @@ namespace telar {
 namespace {
 
 /// LeCun et al., 1998: 32×32 images; those of MNIST, 28×28, were padded to that.
-Model make(const ZooOptions& /*options*/, const Shape& sample, int64_t classes) {
+Model make_lenet5(const ZooOptions& /*options*/, const Shape& sample, int64_t classes) {
   const int64_t padding = sample.rank() == 3 && sample[1] < 32 && sample[2] < 32 ? 2 : 0;
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {
             x = relu(model, conv2d(model, "conv1", x, {.channels = 6, .kernel = 5, .padding = padding}));
@@ -21,6 +21,6 @@ Model make(const ZooOptions& /*options*/, const Shape& sample, int64_t classes) 
 
 }  // namespace
 
-ZooEntry lenet5_entry() { return {"lenet5", {}, make}; }
+ZooEntry lenet5_entry() { return {"lenet5", {}, make_lenet5}; }
 
 }  // namespace telar

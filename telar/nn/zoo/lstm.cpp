@@ -11,7 +11,7 @@ ValueId classify(ModelBuilder& model, ValueId x, const RecurrentOptions& recurre
   return linear(model, "fc", lstm(model, "lstm", x, recurrent).hidden, classes);
 }
 
-Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
+Model make_lstm(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const RecurrentOptions recurrent{.hidden = options.integer("hidden", 128, 1),
                                    .layers = options.integer("layers", 1, 1),
                                    .dropout = options.rate("dropout", 0)};
@@ -31,6 +31,6 @@ Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
 
 }  // namespace
 
-ZooEntry lstm_entry() { return {"lstm", {"hidden", "layers", "dropout", "vocabulary", "embedding"}, make}; }
+ZooEntry lstm_entry() { return {"lstm", {"hidden", "layers", "dropout", "vocabulary", "embedding"}, make_lstm}; }
 
 }  // namespace telar

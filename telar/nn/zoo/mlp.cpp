@@ -14,7 +14,7 @@ ValueId activate(ModelBuilder& model, ValueId x, const std::string& activation) 
   return relu(model, x);
 }
 
-Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
+Model make_mlp(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const auto hidden = options.integers("hidden", {256, 256}, 1);
   const std::string activation = options.choice("activation", "relu", {"relu", "gelu", "sigmoid", "tanh"});
   const double rate = options.rate("dropout", 0);
@@ -32,6 +32,6 @@ Model make(const ZooOptions& options, const Shape& sample, int64_t classes) {
 
 }  // namespace
 
-ZooEntry mlp_entry() { return {"mlp", {"hidden", "activation", "dropout"}, make}; }
+ZooEntry mlp_entry() { return {"mlp", {"hidden", "activation", "dropout"}, make_mlp}; }
 
 }  // namespace telar

@@ -5,16 +5,16 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // floats a thread: below this a second thread costs more than it saves
+constexpr int64_t kSumsAThread = 16384;  // floats a thread: below this a second thread costs more than it saves
 
 void add_scaled(float* to, const float* from, int64_t count, float factor) {
-  parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+  parallel_for(count, kSumsAThread, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] += factor * from[i];
   });
 }
 
 void copy_scaled(float* to, const float* from, int64_t count, float factor) {
-  parallel_for(count, kGrain, [=](int64_t begin, int64_t end) {
+  parallel_for(count, kSumsAThread, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = factor * from[i];
   });
 }

@@ -1,13 +1,12 @@
 #include "telar/device/cpu/kernels/kernel_table.h"
 #include "telar/device/cpu/primitives.h"
+#include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cpu {
 
 namespace {
 
 bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
-
-float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 
 }  // namespace
 

@@ -13,8 +13,6 @@ Shape grouped(const Shape& w, int64_t groups, const Shape& taps) {
   return {groups, w[0] / groups, w[1], taps[0], taps[1]};
 }
 
-Desc bias_desc(int64_t channels) { return plain(DType::f32, {channels}); }
-
 /// A convolution of a node, with the taps of its kernel that meet the image.
 struct Convolution {
   DType dtype;

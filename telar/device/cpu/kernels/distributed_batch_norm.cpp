@@ -4,6 +4,7 @@
 #include "telar/core/error.h"
 #include "telar/device/cpu/kernels/kernel_table.h"
 #include "telar/device/cpu/parallel.h"
+#include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cpu {
 
@@ -137,8 +138,6 @@ void with_element(DType dtype, const Body& body) {
     body(static_cast<float*>(nullptr));
   }
 }
-
-float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 4096;  // elements a thread: each costs some ten times a multiplication
+constexpr int64_t kDropsAThread = 4096;  // elements a thread: each costs some ten times a multiplication
 
 float scaled(float value, float scale) { return value * scale; }
 uint16_t scaled(uint16_t value, float scale) { return to_bf16(from_bf16(value) * scale); }
@@ -33,7 +33,7 @@ Function dropout_function(const DropoutConstants& constants, int64_t samples, in
     const auto* x = p.get<const T>(0);
     const auto* sample = p.get<const int32_t>(1);
     auto* y = p.get<T>(3);
-    parallel_for(samples, std::max<int64_t>(1, kGrain / per_sample), [&](int64_t begin, int64_t end) {
+    parallel_for(samples, std::max<int64_t>(1, kDropsAThread / per_sample), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n)
         drop(x + n * per_sample, y + n * per_sample, per_sample, sample[n], rule);
     });

@@ -9,7 +9,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kCopiesAThread = 16384;  // elements a thread
 constexpr int64_t kColumns = 16;   // one cache line of floats: threads never write to the same one
 
 void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
@@ -42,7 +42,7 @@ void lower_embedding(Lowering& lowering, const Node& node) {
     const auto* values = p.get<const std::byte>(1);
     auto* to = p.get<std::byte>(2);
     check_tokens(token, count, rows, scope);
-    parallel_for(count, std::max<int64_t>(1, kGrain / features), [=](int64_t begin, int64_t end) {
+    parallel_for(count, std::max<int64_t>(1, kCopiesAThread / features), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         std::memcpy(to + static_cast<size_t>(i) * row_bytes,
                     values + static_cast<size_t>(token[i]) * row_bytes, row_bytes);
@@ -66,7 +66,7 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
     auto* to = p.get<float>(2);
     // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of the batch.
     const int64_t groups = (features + kColumns - 1) / kColumns;
-    parallel_for(groups, std::max<int64_t>(1, kGrain / (kColumns * (rows + count))),
+    parallel_for(groups, std::max<int64_t>(1, kCopiesAThread / (kColumns * (rows + count))),
                  [=](int64_t first, int64_t last) {
                    const int64_t begin = first * kColumns;
                    const int64_t end = std::min(features, last * kColumns);

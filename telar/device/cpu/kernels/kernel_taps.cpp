@@ -11,7 +11,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 65536;  // bytes of zeros a thread
+constexpr int64_t kZeroBytesAThread = 65536;  // bytes of zeros a thread
 
 struct Axis {
   int64_t image, kernel, output;
@@ -55,7 +55,7 @@ Part part_of_taps(const Desc& whole, const KernelTaps& taps) {
 }
 
 void fill_zeros(std::byte* begin, size_t bytes) {
-  parallel_for(static_cast<int64_t>(bytes), kGrain, [=](int64_t from, int64_t to) {
+  parallel_for(static_cast<int64_t>(bytes), kZeroBytesAThread, [=](int64_t from, int64_t to) {
     std::memset(begin + from, 0, static_cast<size_t>(to - from));
   });
 }

@@ -10,8 +10,6 @@ struct Shapes {
   Shape x, w, y;
 };
 
-Desc bias_desc(int64_t features) { return plain(DType::f32, {features}); }
-
 dnnl::inner_product_forward::primitive_desc forward_of(const Shapes& s, bool bias, bool relu) {
   return inner_product_forward(true, any(s.dtype, s.x), any(s.dtype, s.w), bias ? bias_desc(s.y[1]) : Desc(),
                                any(s.dtype, s.y), relu);

@@ -8,7 +8,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 512;  // elements a thread; each takes an exponential
+constexpr int64_t kExponentialsAThread = 512;  // elements a thread; each takes an exponential
 
 /// Row r: log-probabilities from logits, numerically shifted by the row's largest.
 void log_softmax_row(const float* logits, float* log_probabilities, int64_t classes) {
@@ -32,7 +32,7 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
     const auto* logits = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);
     auto* log_probabilities = p.get<float>(3);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / classes), [=](int64_t begin, int64_t end) {
+    parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         log_softmax_row(logits + r * classes, log_probabilities + r * classes, classes);
       }
@@ -62,7 +62,7 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
     const float scale = *p.get<const float>(2);
     auto* gradient = p.get<float>(3);
     const float spread = smoothing / static_cast<float>(classes);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / classes), [=](int64_t begin, int64_t end) {
+    parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin * classes; i < end * classes; ++i) {
         gradient[i] = scale * (std::exp(log_probabilities[i]) - spread);
       }

@@ -9,7 +9,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kTermsAThread = 16384;  // elements a thread
 
 /// The shape of the result with the reduced axes kept at extent 1.
 Shape kept_shape(const Shape& x, const Attributes& attributes) {
@@ -48,7 +48,7 @@ class Rows {
   template <typename Visit>
   void for_each(const Visit& visit) const {
     const int64_t rows_per_item = count_ / items_;
-    parallel_for(items_, std::max<int64_t>(1, kGrain / (rows_per_item * length_)),
+    parallel_for(items_, std::max<int64_t>(1, kTermsAThread / (rows_per_item * length_)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t row = begin * rows_per_item; row < end * rows_per_item; ++row) {
                      visit(row * length_, reduced_offset(row));
@@ -91,7 +91,7 @@ bool sums_all(Lowering& lowering, const Node& node) {
 void lower_sum_of_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const int64_t count = lowering.shape(x).elements();
-  const int64_t pieces = (count + kGrain - 1) / kGrain;
+  const int64_t pieces = (count + kTermsAThread - 1) / kTermsAThread;
   const SlotId sums = lowering.temporary(plain(DType::f32, {pieces}));
   const SlotId from = lowering.slot(x);
   lowering.function({from}, {sums, lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
@@ -99,13 +99,13 @@ void lower_sum_of_all(Lowering& lowering, const Node& node) {
     auto* sum = p.get<float>(1);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece)
-        sum[piece] = sum_of(values + piece * kGrain, std::min(kGrain, count - piece * kGrain));
+        sum[piece] = sum_of(values + piece * kTermsAThread, std::min(kTermsAThread, count - piece * kTermsAThread));
     });
     *p.get<float>(2) = sum_of(sum, pieces);
   });
 }
 
-SlotId f32_slot(Lowering& lowering, ValueId value) {
+SlotId plain_f32_slot(Lowering& lowering, ValueId value) {
   return lowering.slot(value, plain(DType::f32, lowering.shape(value)));
 }
 
@@ -125,7 +125,7 @@ void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId
 void lower_spread(Lowering& lowering, const Node& node, float factor) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
-  add_backward(lowering, node, {f32_slot(lowering, node.inputs[0])}, [=](const Pointers& p) {
+  add_backward(lowering, node, {plain_f32_slot(lowering, node.inputs[0])}, [=](const Pointers& p) {
     const auto* dy = p.get<const float>(0);
     auto* dx = p.get<float>(1);
     rows.for_each([&](int64_t row, int64_t result) {
@@ -160,8 +160,8 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
   const int64_t results = lowering.shape(node.inputs[0]).elements();
-  const std::vector<SlotId> reads{f32_slot(lowering, node.inputs[0]), f32_slot(lowering, node.inputs[1]),
-                                  f32_slot(lowering, node.inputs[2])};
+  const std::vector<SlotId> reads{plain_f32_slot(lowering, node.inputs[0]), plain_f32_slot(lowering, node.inputs[1]),
+                                  plain_f32_slot(lowering, node.inputs[2])};
   const SlotId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
   // First how many elements hold each maximum, then the gradient that each of them gets.
   lowering.function({reads[1], reads[2]}, {share}, [=](const Pointers& p) {

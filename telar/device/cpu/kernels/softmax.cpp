@@ -5,14 +5,14 @@ namespace telar::cpu {
 
 namespace {
 
-int axis_of(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
+int softmax_axis(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
 
 }  // namespace
 
 void lower_softmax(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc desc = plain(lowering.type(x).dtype, lowering.shape(x));
-  const auto pd = softmax_forward(desc, axis_of(node));
+  const auto pd = softmax_forward(desc, softmax_axis(node));
   lowering.primitive(
       pd, dnnl::softmax_forward(pd),
       {{DNNL_ARG_SRC, lowering.slot(x, desc)}, {DNNL_ARG_DST, lowering.define(node.outputs[0], desc)}});
@@ -21,7 +21,7 @@ void lower_softmax(Lowering& lowering, const Node& node) {
 void lower_softmax_backward(Lowering& lowering, const Node& node) {
   const ValueId y = node.inputs[1];
   const Desc desc = plain(lowering.type(y).dtype, lowering.shape(y));
-  const auto pd = softmax_backward(desc, axis_of(node));
+  const auto pd = softmax_backward(desc, softmax_axis(node));
   lowering.primitive(pd, dnnl::softmax_backward(pd),
                      {{DNNL_ARG_DIFF_DST, lowering.slot(node.inputs[0], desc)},
                       {DNNL_ARG_DST, lowering.slot(y, desc)},

@@ -4,14 +4,13 @@
 #include "telar/device/cuda/kernels/batch_norm_plans.h"
 #include "telar/device/cuda/kernels/channels_of.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cuda {
 
 namespace {
 
 bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
-
-float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 
 SlotId pieces_for(Lowering& lowering, const Channels& of) {
   return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));

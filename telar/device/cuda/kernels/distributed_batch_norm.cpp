@@ -4,12 +4,11 @@
 #include "telar/device/cuda/kernels/channels_of.h"
 #include "telar/device/cuda/kernels/kernel_table.h"
 #include "telar/device/cuda/loops/batch_norm.h"
+#include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cuda {
 
 namespace {
-
-float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 
 SlotId floats(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));

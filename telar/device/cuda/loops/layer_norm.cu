@@ -14,14 +14,14 @@ namespace telar::cuda {
 namespace {
 
 /// Of `count` numbers the mean and Σ (x − mean)²: combined as by Chan, Golub and LeVeque (1979), which does not cancel.
-struct Moments {
+struct RowMoments {
   float count;
   float mean;
   float squares;
 };
 
-struct CombineMoments {
-  TELAR_GPU Moments operator()(const Moments& a, const Moments& b) const {
+struct CombineRowMoments {
+  TELAR_GPU RowMoments operator()(const RowMoments& a, const RowMoments& b) const {
     if (b.count == 0) return a;
     const float count = a.count + b.count;
     const float share = b.count / count;
@@ -58,16 +58,16 @@ cudaError_t forward_packed(const LayerNorm& norm, const T* x, const float* gamma
   const int64_t features = norm.features;
   const float epsilon = norm.epsilon;
   return map_rows(
-      norm.rows, features / W, false, stream, Moments{0, 0, 0},
+      norm.rows, features / W, false, stream, RowMoments{0, 0, 0},
       [=] TELAR_GPU(int64_t row, int64_t pack) {
         const Values<W> values = load<W>(x + row * features + pack * W);
-        Moments found{W, 0, 0};
+        RowMoments found{W, 0, 0};
         for (const float value : values.of) found.mean += value / W;
         for (const float value : values.of) found.squares += (value - found.mean) * (value - found.mean);
         return found;
       },
-      CombineMoments(),
-      [=] TELAR_GPU(int64_t row, int64_t pack, const Moments& moments) {
+      CombineRowMoments(),
+      [=] TELAR_GPU(int64_t row, int64_t pack, const RowMoments& moments) {
         const float spread = moments.squares / moments.count;
         const float scale = inverse_root(spread + epsilon);
         const int64_t at = row * features + pack * W;

@@ -24,7 +24,7 @@ struct CombineRows {
 };
 
 /// Writes a row's log-probabilities, and its loss: by the one thread that sees the label's own.
-struct FinishRow {
+struct FinishLossRow {
   Classes extents;
   float smoothing;
   const float* logits;
@@ -48,7 +48,7 @@ struct FinishRow {
 };
 
 /// In double until here: a loss of many rows has no digit to lose.
-struct StoreSum {
+struct StoreLoss {
   LossSum y;
   TELAR_GPU void operator()(int64_t, double sum) const {
     *y.to = (y.adding ? *y.to : 0.0F) + static_cast<float>(sum);
@@ -102,8 +102,8 @@ cudaError_t cross_entropy(const Classes& extents, float smoothing, const float* 
         const float value = logits[row * classes + i];
         return Row{{value, 1}, value};
       },
-      CombineRows(), FinishRow{extents, smoothing, logits, labels, log_probabilities, losses}, losses,
-      StoreSum{loss});
+      CombineRows(), FinishLossRow{extents, smoothing, logits, labels, log_probabilities, losses}, losses,
+      StoreLoss{loss});
 }
 
 cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, const float* log_probabilities,
@@ -145,7 +145,7 @@ cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits
       [=] TELAR_GPU(int64_t row, int64_t i, float better) {
         if (i == 0) hits[row] = better < static_cast<float>(k) ? 1.0F : 0.0F;
       },
-      hits, StoreSum{correct});
+      hits, StoreLoss{correct});
 }
 
 }  // namespace telar::cuda

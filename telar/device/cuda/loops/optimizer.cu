@@ -8,7 +8,7 @@ namespace telar::cuda {
 
 namespace {
 
-constexpr int kWidth = kWide<float>;
+constexpr int kOptimizerWidth = kWide<float>;
 
 // A rule for one number p with its gradient sum and what is kept of it.
 
@@ -81,7 +81,7 @@ TELAR_GPU inline bool is_finite(float value) { return fabsf(value) < INFINITY; }
 
 template <int kStates, typename Rule>
 cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stream) {
-  return for_each(memory.count / kWidth, stream, [=] TELAR_GPU(int64_t i) {
+  return for_each(memory.count / kOptimizerWidth, stream, [=] TELAR_GPU(int64_t i) {
     if (memory.loss != nullptr) {
       const float spoilt = *memory.spoilt;
       if (spoilt != 0 && spoilt != memory.mark) return;
@@ -90,13 +90,13 @@ cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stre
         return;
       }
     }
-    const int64_t at = i * kWidth;
-    const Values<kWidth> g = load<kWidth>(memory.gradients + at);
-    Values<kWidth> p = load<kWidth>(memory.parameters + at);
-    Values<kWidth> states[2] = {};
-    for (int s = 0; s < kStates; ++s) states[s] = load<kWidth>(memory.states[s] + at);
+    const int64_t at = i * kOptimizerWidth;
+    const Values<kOptimizerWidth> g = load<kOptimizerWidth>(memory.gradients + at);
+    Values<kOptimizerWidth> p = load<kOptimizerWidth>(memory.parameters + at);
+    Values<kOptimizerWidth> states[2] = {};
+    for (int s = 0; s < kStates; ++s) states[s] = load<kOptimizerWidth>(memory.states[s] + at);
     bool finite = true;
-    for (int lane = 0; lane < kWidth; ++lane) {
+    for (int lane = 0; lane < kOptimizerWidth; ++lane) {
       finite = finite && is_finite(g.of[lane]);
       rule(p.of[lane], g.of[lane], states[0].of[lane], states[1].of[lane]);
     }
@@ -131,14 +131,14 @@ cudaError_t update(const RunningAverageRule& rule, const UpdateMemory& memory, c
 }
 
 cudaError_t sum_squares(const float* x, int64_t count, double* pieces, double* sum, cudaStream_t stream) {
-  const int64_t vectors = count / kWidth;
+  const int64_t vectors = count / kOptimizerWidth;
   const int64_t length = (vectors + kSquarePieces - 1) / kSquarePieces;
   const cudaError_t status = reduce(
       kSquarePieces, length, stream, 0.0,
       [=] TELAR_GPU(int64_t piece, int64_t i) {
         const int64_t at = piece * length + i;
         if (at >= vectors) return 0.0;
-        const Values<kWidth> values = load<kWidth>(x + at * kWidth);
+        const Values<kOptimizerWidth> values = load<kOptimizerWidth>(x + at * kOptimizerWidth);
         double squares = 0;
         for (const float value : values.of) squares += static_cast<double>(value) * value;
         return squares;
