@@ -36,7 +36,7 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
   if (buckets.empty()) buckets.emplace_back(0, arena().bytes);
   const bool host = std::any_of(memories.begin(), memories.end(),
                                 [](const auto& memory) { return memory->in_host_memory(); });
-  if (memories.size() > 1 && !host) passage_ = Buffer(arena().bytes);
+  if (memories.size() > 1 && !host) staging_ = Buffer(arena().bytes);
 }
 
 StateMemory& SharedState::memory_of(const Device& device) const {
@@ -45,11 +45,11 @@ StateMemory& SharedState::memory_of(const Device& device) const {
   throw run_error("{} has no copy of the parameters", device.name());
 }
 
-std::byte* SharedState::passage() {
+std::byte* SharedState::staging() {
   if (memories.size() == 1) return nullptr;
   for (const auto& memory : memories)
     if (memory->in_host_memory()) return memory->parameters->data();
-  return passage_.data();
+  return staging_.data();
 }
 
 StatePlace state_place(const SharedState& state, const std::string& name) {

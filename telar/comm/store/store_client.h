@@ -31,7 +31,7 @@ struct StoreExchange {
 
 /// What came of the exchanges since the last finish().
 struct StoreReport {
-  bool finite = true;  ///< false: a NaN or infinity was pushed, and parameters are spoilt
+  bool finite = true;  ///< false: a NaN or infinity was pushed, and parameters are non-finite
   bool late = false;   ///< the round had been closed without this member's contribution
   double staleness =
       0;  ///< mean over the pushed floats: updates by others between this member's pull and its push
