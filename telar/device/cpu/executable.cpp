@@ -98,11 +98,11 @@ class CpuContext final : public Context {
   }
 
   void run(HostOperations& host, Phase phase) override {
-    const bool told = host.listens();
+    const bool notifies = host.listens();
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
       run_step(s, host);
-      if (told && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
+      if (notifies && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
       host.poll();
     }
   }

@@ -219,10 +219,10 @@ class CudaContext final : public Context {
   }
 
   void run_step_by_step(Bound& bound, HostOperations& host) {
-    const bool told = host.listens();
+    const bool notifies = host.listens();
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {
       run_step(bound, s, host);
-      if (told && !executable_.steps_[s].host) {
+      if (notifies && !executable_.steps_[s].host) {
         gpu_.wait();  // what is told of an operation is that it has run
         host.ran(executable_.names_[s]);
       }
