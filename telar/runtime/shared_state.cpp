@@ -29,8 +29,8 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
   }
   if (program.micro_batches > 0) gradients = Buffer(arena().bytes);
   for (const Bucket& bucket : program.buckets) {
-    const ArenaLayout::Slot& begin = arena().find(bucket.parameters.front());
-    const ArenaLayout::Slot& last = arena().find(bucket.parameters.back());
+    const ArenaLayout::Entry& begin = arena().find(bucket.parameters.front());
+    const ArenaLayout::Entry& last = arena().find(bucket.parameters.back());
     buckets.emplace_back(begin.offset, last.offset + align_up(last.layout.bytes));
   }
   if (buckets.empty()) buckets.emplace_back(0, arena().bytes);
@@ -62,9 +62,9 @@ StatePlace state_place(const SharedState& state, const std::string& name) {
 
 std::string SharedState::layout_text() const {
   std::string text;
-  for (const ArenaLayout::Slot& slot : arena().slots) {
-    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
-                        slot.layout.bytes, slot.layout.format);
+  for (const ArenaLayout::Entry& entry : arena().entries) {
+    text += fmt::format("{} {} {} {} {}\n", entry.name, entry.offset, entry.layout.shape.str(),
+                        entry.layout.bytes, entry.layout.format);
   }
   return text;
 }

@@ -119,8 +119,8 @@ class OptimizerRun {
   }
 
   std::vector<float> parameter(const std::string& name) const {
-    const auto& slot = arena_.find(name);
-    return floats(parameters_->data() + slot.offset, slot.layout.bytes / sizeof(float));
+    const auto& entry = arena_.find(name);
+    return floats(parameters_->data() + entry.offset, entry.layout.bytes / sizeof(float));
   }
   std::vector<float> state(size_t index) const {
     return floats(states_[index]->data(), arena_.bytes / sizeof(float));
@@ -134,9 +134,9 @@ class OptimizerRun {
   }
 
   void fill(const Memory& arena, const SafetensorsFile& file, const std::string& key) {
-    for (const auto& slot : arena_.slots) {
-      const NamedTensor tensor = file.read(key + "/" + slot.name);
-      device_->copy_in(std::as_bytes(std::span(tensor.data)), arena.data() + slot.offset);
+    for (const auto& entry : arena_.entries) {
+      const NamedTensor tensor = file.read(key + "/" + entry.name);
+      device_->copy_in(std::as_bytes(std::span(tensor.data)), arena.data() + entry.offset);
     }
   }
 
