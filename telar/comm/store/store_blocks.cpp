@@ -267,7 +267,7 @@ bool StoreBlocks::closed(const StoreSum& sum) {
 int64_t StoreBlocks::read(size_t arena, size_t begin, std::span<float> out) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
-  std::ranges::copy(floats_of(arena).subspan(begin, out.size()), out.begin());
+  std::ranges::copy(arena_floats(arena).subspan(begin, out.size()), out.begin());
   return block.version(begin, begin + out.size());
 }
 
@@ -279,7 +279,7 @@ int64_t StoreBlocks::version(size_t begin, size_t end) {
 
 void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, size_t count) {
   const std::lock_guard lock(block_of(begin).mutex);
-  values.copy_to(std::as_writable_bytes(floats_of(arena).subspan(begin, count)));
+  values.copy_to(std::as_writable_bytes(arena_floats(arena).subspan(begin, count)));
   ++updates_;
 }
 
@@ -296,7 +296,7 @@ StoreBlocks::Copied StoreBlocks::copy(size_t block, std::span<float> memory) {
   const size_t count = floats_of(block);
   const std::lock_guard lock(blocks_[block]->mutex);
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
-    std::ranges::copy(floats_of(arena).subspan(block * kBlockFloats, count),
+    std::ranges::copy(arena_floats(arena).subspan(block * kBlockFloats, count),
                       memory.begin() + static_cast<ptrdiff_t>(arena * count));
   return {.segments = blocks_[block]->segments, .floats = memory.first(arenas_.size() * count)};
 }
@@ -314,7 +314,7 @@ bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std:
   blocks_[block]->segments = std::move(segments);
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
     std::ranges::copy(floats.subspan(arena * count, count),
-                      floats_of(arena).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
+                      arena_floats(arena).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
   return true;
 }
 

@@ -128,7 +128,7 @@ class StoreBlocks {
   std::shared_ptr<StoreSum> open_sum(Block& block, const StorePush& push, const StoreRound& round);
   bool acquire_sum(StoreSum& sum);
   void release_sum(StoreSum& sum);
-  std::span<float> floats_of(size_t arena) { return arenas_[arena].as<float>(); }
+  std::span<float> arena_floats(size_t arena) { return arenas_[arena].as<float>(); }
   void keep();
 
   StoreLayout layout_;
