@@ -31,6 +31,42 @@ function(telar_options target)
   if(TELAR_FUZZ)
     target_compile_options(${target} PRIVATE -Wno-pass-failed)
   endif()
+  telar_units(${target})
+endfunction()
+
+# Compiles a target's sources in units: the files of one folder, one behind the other, up to this many bytes in one. Headers take more
+# than half of the compiler's time, and each is then read once for each unit. The files of a folder share one file scope, so names
+# in their anonymous namespaces differ. 0 compiles each file alone, which shows a missing #include.
+set(TELAR_UNIT_BYTES 60000 CACHE STRING "Bytes of sources that are compiled as one unit; 0: each file alone")
+function(telar_units target)
+  if(TELAR_UNIT_BYTES EQUAL 0)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # An anonymous namespace of a file that another one includes: right here, and a mistake only in a header.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  get_target_property(sources ${target} SOURCES)
+  list(SORT sources)
+  set(folder "")
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    get_source_file_property(language ${source} LANGUAGE)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(grouped ${source} UNITY_GROUP)  # by another target
+    if(NOT (source MATCHES "\\.cpp$" OR language STREQUAL "CXX") OR NOT EXISTS ${source} OR options OR grouped)
+      continue()
+    endif()
+    cmake_path(GET source PARENT_PATH parent)
+    file(SIZE ${source} bytes)
+    math(EXPR sum "0${sum} + ${bytes}")
+    if(NOT parent STREQUAL folder OR sum GREATER TELAR_UNIT_BYTES)
+      set(folder ${parent})
+      set(sum ${bytes})
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE unit)
+      string(MAKE_C_IDENTIFIER ${unit} unit)
+    endif()
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${unit})
+  endforeach()
 endfunction()
 
 # Every .cpp of a folder belongs to its target: a new operation, source or strategy is a new file and nothing else.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "telar/comm/members/said.h"
+#include "telar/comm/members/requests.h"
 #include "telar/core/error.h"
 
 // What fuzz/members.cpp does with an input, apart from libFuzzer, so that a test can do the same with its corpus.
@@ -30,35 +30,35 @@ inline Heard hear(std::span<const uint8_t> input) {
   options.rhythm = (choice & 1U) != 0 ? Rhythm::rounds : Rhythm::free;
   options.backups = (choice & 2U) != 0 ? 1 : 0;
   options.staleness_bound = (choice & 4U) != 0 ? 1 : -1;
-  Roll roll(options);
-  Roll::Time now{};
+  MemberRegistry registry(options);
+  MemberRegistry::Time now{};
   uint32_t members[kMembers];
-  for (uint32_t& member : members) member = roll.join("member");
-  roll.begin_epoch(0, 0, 4);
+  for (uint32_t& member : members) member = registry.join("member");
+  registry.begin_epoch(0, 0, 4);
   input = input.subspan(1);
   for (size_t m = 0; input.size() >= 2 && m < kMostMessages; ++m) {
     uint32_t& member = members[input[0] % kMembers];
     const auto rest = input.subspan(2);
     const auto bytes = rest.first(std::min<size_t>(input[1], rest.size()));
     input = rest.subspan(bytes.size());
-    members::Said said;
+    members::Request request;
     // What is no message never comes to the coordinator: gRPC ends the stream.
-    if (!said.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) break;
+    if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) break;
     now += std::chrono::milliseconds(100);
     try {
-      heard.messages += carry_out(roll, member, now, said) ? 1 : 0;
+      heard.messages += carry_out(registry, member, now, request) ? 1 : 0;
     } catch (const Error&) {
       ++heard.refused;
-      roll.remove(member);
-      member = roll.join("again");
+      registry.remove(member);
+      member = registry.join("again");
     }
-    roll.tick(now);
-    heard.answers += roll.take_answers().size();
-    roll.take_steps();
-    roll.take_news();
-    if (roll.epoch_finished()) roll.begin_epoch(1, 0, 4);
+    registry.tick(now);
+    heard.answers += registry.take_answers().size();
+    registry.take_steps();
+    registry.take_news();
+    if (registry.epoch_finished()) registry.begin_epoch(1, 0, 4);
   }
-  for (const uint32_t member : members) roll.remove(member);
+  for (const uint32_t member : members) registry.remove(member);
   return heard;
 }
 

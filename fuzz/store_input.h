@@ -71,12 +71,12 @@ inline size_t serve_frames(std::span<const uint8_t> input) {
   std::optional<Server> server;  // it takes time to make one, and most inputs of a fuzzer are no frame
   size_t served = 0;
   while (input.size() >= 2 && served < kMostFrames) {
-    const size_t said = input[0] | static_cast<size_t>(input[1]) << 8U;
+    const size_t length = input[0] | static_cast<size_t>(input[1]) << 8U;
     const auto rest = input.subspan(2);
-    const auto bytes = rest.first(std::min(said, rest.size()));
+    const auto bytes = rest.first(std::min(length, rest.size()));
     input = rest.subspan(bytes.size());
     // Copies, so that the address sanitizer sees each end.
-    const auto cut = static_cast<ptrdiff_t>(said % (bytes.size() + 1));
+    const auto cut = static_cast<ptrdiff_t>(length % (bytes.size() + 1));
     const std::vector<uint8_t> first(bytes.begin(), bytes.begin() + cut);
     const std::vector<uint8_t> second(bytes.begin() + cut, bytes.end());
     const std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(first)),

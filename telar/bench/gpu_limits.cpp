@@ -139,11 +139,11 @@ GpuLimits renewed_gpu_limits(int number) {
 
 void keep_gpu_limits(int number, const GpuLimits& limits) {
   keep_figures(gpu_key(number), {{{"f32_operations", limits.f32_operations},
-                                 {"tf32_operations", limits.tf32_operations},
-                                 {"bf16_operations", limits.bf16_operations},
-                                 {"memory_bytes", limits.memory_bytes},
-                                 {"host_bytes", limits.host_bytes},
-                                 {"cache_bytes", limits.cache_bytes}}});
+                                  {"tf32_operations", limits.tf32_operations},
+                                  {"bf16_operations", limits.bf16_operations},
+                                  {"memory_bytes", limits.memory_bytes},
+                                  {"host_bytes", limits.host_bytes},
+                                  {"cache_bytes", limits.cache_bytes}}});
 }
 
 std::string gpu_text(int number) {

@@ -181,12 +181,12 @@ Limits renewed_limits(int threads) {
 
 void keep_limits(const Limits& limits) {
   keep_figures(cpu_key(limits.threads), {{{"f32_operations", limits.f32_operations},
-                                         {"bf16_operations", limits.bf16_operations},
-                                         {"memory_bytes", limits.memory_bytes},
-                                         {"all_reduce_bytes", limits.all_reduce_bytes},
-                                         {"process_all_reduce_bytes", limits.process_all_reduce_bytes},
-                                         {"cache_bytes", limits.cache_bytes},
-                                         {"others", limits.others}}});
+                                          {"bf16_operations", limits.bf16_operations},
+                                          {"memory_bytes", limits.memory_bytes},
+                                          {"all_reduce_bytes", limits.all_reduce_bytes},
+                                          {"process_all_reduce_bytes", limits.process_all_reduce_bytes},
+                                          {"cache_bytes", limits.cache_bytes},
+                                          {"others", limits.others}}});
 }
 
 }  // namespace telar::bench

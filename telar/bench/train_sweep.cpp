@@ -144,11 +144,11 @@ class TrainSweep {
   TrainingWatch watch(const std::string& name) const {
     TrainingWatch watch;
     watch.stop_requested = options_.stop_requested;
-    watch.progress = [this, name, said = false](const CurvePoint& newest) mutable {
+    watch.progress = [this, name, reported = false](const CurvePoint& newest) mutable {
       constexpr double kEarly = 3;
       constexpr double kLong = 30;
-      if (said || newest.seconds < kEarly || newest.samples <= 0) return;
-      said = true;
+      if (reported || newest.seconds < kEarly || newest.samples <= 0) return;
+      reported = true;
       const double all = samples_ * newest.seconds / newest.samples;
       if (all > kLong) say(fmt::format("{} will train for some {:.0f} s", name, all));
     };

@@ -62,11 +62,12 @@ class Wait {
       if (const auto status = child_.ended()) return status;
       std::this_thread::sleep_for(10ms);
       const auto now = Clock::now();
-      if (told_ && now - *told_ > kPatience) {
+      if (interrupted_ && now - *interrupted_ > kPatience) {
         child_.kill();
         return std::nullopt;
       }
-      if (!told_ && watch_.stop_requested && watch_.stop_requested()) tell(TrainingRun::End::stopped);
+      if (!interrupted_ && watch_.stop_requested && watch_.stop_requested())
+        interrupt(TrainingRun::End::stopped);
       if (now < next_look) continue;
       look();
       next_look = Clock::now() + kLook;
@@ -75,9 +76,9 @@ class Wait {
   TrainingRun::End reason() const { return reason_; }
 
  private:
-  void tell(TrainingRun::End reason) {
+  void interrupt(TrainingRun::End reason) {
     reason_ = reason;
-    told_ = Clock::now();
+    interrupted_ = Clock::now();
     processes_ > 1 ? child_.interrupt_its_children() : child_.interrupt();
   }
 
@@ -85,15 +86,15 @@ class Wait {
     const CurveWatch::News news = curve_.look();
     if (news.step && watch_.progress) watch_.progress(*news.step);
     for (const CurvePoint& epoch : news.epochs)
-      if (!told_ && watch_.enough && watch_.enough(epoch)) tell(TrainingRun::End::enough);
+      if (!interrupted_ && watch_.enough && watch_.enough(epoch)) interrupt(TrainingRun::End::enough);
   }
 
   const TrainingWatch& watch_;
   int processes_;
   Child child_;
   CurveWatch curve_;
-  TrainingRun::End reason_ = TrainingRun::End::finished;  ///< why it was told to end
-  std::optional<Clock::time_point> told_;
+  TrainingRun::End reason_ = TrainingRun::End::finished;  ///< why it was interrupted
+  std::optional<Clock::time_point> interrupted_;
 };
 
 }  // namespace

@@ -77,14 +77,14 @@ void add_processes(bench::Limits& limits, bench::Result& result, const std::func
 
 /// Says where, or why not.
 void keep(bench::Result& result, const std::function<void()>& keep_limits) {
-  std::string said = fmt::format("Kept in {}.", bench::limits_file().string());
+  std::string remark = fmt::format("Kept in {}.", bench::limits_file().string());
   try {
     keep_limits();
   } catch (const Error& error) {
-    said = fmt::format("Not kept: {}.", error.what());
+    remark = fmt::format("Not kept: {}.", error.what());
   }
-  const auto same = std::find(result.remarks.begin(), result.remarks.end(), said);
-  if (same == result.remarks.end()) result.remarks.push_back(std::move(said));
+  const auto same = std::find(result.remarks.begin(), result.remarks.end(), remark);
+  if (same == result.remarks.end()) result.remarks.push_back(std::move(remark));
 }
 
 void measure_processors(int threads, bench::ResultRow& row, bench::Result& result,

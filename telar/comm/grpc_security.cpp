@@ -194,11 +194,11 @@ grpc::Status check_caller(const grpc::ServerContextBase& context, const Security
     return {grpc::StatusCode::UNAUTHENTICATED, "the token is not the one of this job"};
   const std::string_view version = value_of(context, kVersionKey);
   if (version != std::to_string(kProtocolVersion)) {
-    const std::string_view said = version.empty() || version.size() > 10 ? "unknown" : version;
+    const std::string_view theirs = version.empty() || version.size() > 10 ? "unknown" : version;
     return {
         grpc::StatusCode::FAILED_PRECONDITION,
         fmt::format("the protocol there has version {}, here {}; use the same release of telar everywhere",
-                    kProtocolVersion, said)};
+                    kProtocolVersion, theirs)};
   }
   return grpc::Status::OK;
 }

@@ -32,7 +32,7 @@ Loader::Loader(const Dataset& data, const Assignment& assignment, LoaderOptions 
     throw user_error("A loader cannot read {} batches ahead; at least 1 is needed, or 0 threads.",
                      options.prefetch);
   }
-  slots_ = std::vector<Slot>(options.threads > 0 ? static_cast<size_t>(options.prefetch) + 1 : 1);
+  buffers_ = std::vector<BatchBuffer>(options.threads > 0 ? static_cast<size_t>(options.prefetch) + 1 : 1);
   for (int i = 0; i < options.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
@@ -51,9 +51,9 @@ void Loader::start(uint32_t epoch, int64_t first_step) {
     std::unique_lock lock(mutex_);
     end_ = 0;  // nothing more is taken
     ready_.wait(lock, [this] { return filling_ == 0; });
-    for (Slot& slot : slots_) {
-      slot.done = false;
-      slot.error = nullptr;
+    for (BatchBuffer& buffer : buffers_) {
+      buffer.done = false;
+      buffer.error = nullptr;
     }
     epoch_ = epoch;
     taken_ = held_ = given_ = first_step;
@@ -75,22 +75,22 @@ const Batch* Loader::next() {
   const auto begin = Clock::now();
   std::unique_lock lock(mutex_);
   if (held_ < given_) {
-    slot_of(held_).done = false;
+    buffer_of(held_).done = false;
     held_ = given_;
     if (wanted_in_background()) work_.notify_one();
   }
   if (given_ == end_) return nullptr;
-  Slot& slot = slot_of(given_);
+  BatchBuffer& buffer = buffer_of(given_);
   if (taken_ == given_) take(lock);
-  ready_.wait(lock, [&slot] { return slot.done; });
+  ready_.wait(lock, [&buffer] { return buffer.done; });
   waited_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  if (slot.error) std::rethrow_exception(slot.error);
+  if (buffer.error) std::rethrow_exception(buffer.error);
   ++given_;
-  return &slot.batch;
+  return &buffer.batch;
 }
 
 bool Loader::wanted_in_background() const {
-  return !cheap_ && taken_ < end_ && taken_ < held_ + static_cast<int64_t>(slots_.size());
+  return !cheap_ && taken_ < end_ && taken_ < held_ + static_cast<int64_t>(buffers_.size());
 }
 
 void Loader::work(const std::stop_token& stop) {
@@ -104,34 +104,34 @@ void Loader::work(const std::stop_token& stop) {
 void Loader::take(std::unique_lock<std::mutex>& lock) {
   const int64_t step = taken_++;
   ++filling_;
-  Slot& slot = slot_of(step);
+  BatchBuffer& buffer = buffer_of(step);
   lock.unlock();
   const auto begin = Clock::now();
   std::exception_ptr error;
   try {
-    fill(slot, step);
+    fill(buffer, step);
   } catch (...) {
     error = std::current_exception();
   }
   const bool cheap = Clock::now() - begin < kCheap;
   lock.lock();
-  slot.error = error;
-  slot.done = true;
+  buffer.error = error;
+  buffer.done = true;
   --filling_;
   ready_.notify_one();
   if (cheap_ && !cheap) work_.notify_all();
   cheap_ = cheap;
 }
 
-void Loader::fill(Slot& slot, int64_t step) {
+void Loader::fill(BatchBuffer& buffer, int64_t step) {
   const std::vector<uint32_t> samples = assignment_.samples(epoch_, step);
   const size_t features = data_.spec().feature_bytes();
   const size_t labels = data_.spec().label_bytes();
-  grow(slot.features, samples.size() * features);
-  grow(slot.labels, samples.size() * labels);
-  grow(slot.samples, samples.size() * sizeof(int32_t));
+  grow(buffer.features, samples.size() * features);
+  grow(buffer.labels, samples.size() * labels);
+  grow(buffer.samples, samples.size() * sizeof(int32_t));
   const SampleKey key{options_.seed, epoch_};
-  const std::span<int32_t> ids = slot.samples.as<int32_t>();
+  const std::span<int32_t> ids = buffer.samples.as<int32_t>();
   for (const uint32_t sample : samples) {
     if (sample >= data_.size()) {
       throw run_error("Sample {} was assigned to step {} of epoch {}, but the dataset has {}.", sample, step,
@@ -140,16 +140,16 @@ void Loader::fill(Slot& slot, int64_t step) {
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     if (i + kAhead < samples.size()) data_.expect(samples[i + kAhead]);
-    data_.read(samples[i], key, {slot.features.data() + i * features, features},
-               {slot.labels.data() + i * labels, labels});
+    data_.read(samples[i], key, {buffer.features.data() + i * features, features},
+               {buffer.labels.data() + i * labels, labels});
     ids[i] = static_cast<int32_t>(samples[i]);
   }
-  slot.batch = {static_cast<int64_t>(samples.size()),
-                epoch_,
-                step,
-                slot.features.data(),
-                slot.labels.data(),
-                slot.samples.data() == nullptr ? nullptr : ids.data()};
+  buffer.batch = {static_cast<int64_t>(samples.size()),
+                  epoch_,
+                  step,
+                  buffer.features.data(),
+                  buffer.labels.data(),
+                  buffer.samples.data() == nullptr ? nullptr : ids.data()};
 }
 
 }  // namespace telar

@@ -59,7 +59,7 @@ class Loader {
   double waited_seconds() const { return waited_seconds_; }
 
  private:
-  struct Slot {
+  struct BatchBuffer {
     Buffer features;
     Buffer labels;
     Buffer samples;
@@ -68,11 +68,11 @@ class Loader {
     std::exception_ptr error;  ///< why it failed
   };
 
-  Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step) % slots_.size()]; }
+  BatchBuffer& buffer_of(int64_t step) { return buffers_[static_cast<size_t>(step) % buffers_.size()]; }
   bool wanted_in_background() const;
   void take(std::unique_lock<std::mutex>& lock);
   void work(const std::stop_token& stop);
-  void fill(Slot& slot, int64_t step);
+  void fill(BatchBuffer& buffer, int64_t step);
 
   const Dataset& data_;
   const Assignment& assignment_;
@@ -82,13 +82,13 @@ class Loader {
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable_any work_;
   std::condition_variable ready_;
-  std::vector<Slot> slots_;
+  std::vector<BatchBuffer> buffers_;
   uint32_t epoch_ = 0;
   int64_t end_ = 0;      ///< steps of the epoch
   int64_t taken_ = 0;    ///< the next step that a thread will take
-  int64_t held_ = 0;     ///< the oldest step whose slot is in use: the batch given out last
+  int64_t held_ = 0;     ///< the oldest step whose buffer is in use: the batch given out last
   int64_t given_ = 0;    ///< the next step that next() will give
-  int64_t filling_ = 0;  ///< slots that are being filled
+  int64_t filling_ = 0;  ///< buffers that are being filled
   bool cheap_ =
       false;  ///< the batch that was filled last took so little that next() fills the following itself
   std::vector<std::jthread> threads_;

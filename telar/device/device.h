@@ -129,9 +129,9 @@ struct UpdateBindings {
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
   size_t gradients_begin = 0;      ///< byte of the arena at which `gradients` begins
   /// Memory of the device that is no longer 0 once a gradient was not finite; with it apply returns true, and does not wait.
-  float* spoilt = nullptr;
-  /// Memory of the device, with `spoilt`: nothing is updated when it holds NaN or infinity, of which `spoilt` tells, too, or when
-  /// `spoilt` told of an earlier update.
+  float* non_finite = nullptr;
+  /// Memory of the device, with `non_finite`: nothing is updated when it holds NaN or infinity, which sets `non_finite`, too, or when
+  /// an earlier update has set `non_finite`.
   const float* loss = nullptr;
 };
 
@@ -144,7 +144,7 @@ class Updater {
   virtual double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const = 0;
   virtual bool clips() const = 0;
   /// `sum_of_squares`: over all ranges of all members. Ignored when the graph does not clip. False when a gradient
-  /// in the range was NaN or infinite: the parameters are then spoilt. (A ReLU may hide such values from the loss.)
+  /// in the range was NaN or infinite: the parameters are then non-finite. (A ReLU may hide such values from the loss.)
   virtual bool apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                      size_t begin, size_t end) const = 0;
 };

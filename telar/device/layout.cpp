@@ -5,9 +5,9 @@
 
 namespace telar {
 
-const ArenaLayout::Slot& ArenaLayout::find(const std::string& name) const {
-  for (const Slot& slot : slots) {
-    if (slot.name == name) return slot;
+const ArenaLayout::Entry& ArenaLayout::find(const std::string& name) const {
+  for (const Entry& entry : entries) {
+    if (entry.name == name) return entry;
   }
   throw run_error("there is no parameter '{}'", name);
 }
@@ -15,7 +15,7 @@ const ArenaLayout::Slot& ArenaLayout::find(const std::string& name) const {
 ArenaLayout ArenaLayout::pack(const std::vector<std::pair<std::string, TensorLayout>>& tensors) {
   ArenaLayout arena;
   for (const auto& [name, layout] : tensors) {
-    arena.slots.push_back({name, arena.bytes, layout});
+    arena.entries.push_back({name, arena.bytes, layout});
     arena.bytes += align_up(layout.bytes);
   }
   return arena;

@@ -20,16 +20,16 @@ struct TensorLayout {
 /// this one layout, in the order in which gradients become ready, so that a range of bytes means the same
 /// parameters in all of them and an element-wise update runs over any range.
 struct ArenaLayout {
-  struct Slot {
+  struct Entry {
     std::string name;
     size_t offset = 0;  ///< bytes, 64-byte aligned
     TensorLayout layout;
   };
-  std::vector<Slot> slots;
+  std::vector<Entry> entries;
   size_t bytes = 0;
 
   /// Throws Error (run) when there is no such parameter.
-  const Slot& find(const std::string& name) const;
+  const Entry& find(const std::string& name) const;
   /// Puts the tensors one behind the other, each aligned.
   static ArenaLayout pack(const std::vector<std::pair<std::string, TensorLayout>>& tensors);
 };

@@ -27,7 +27,7 @@ float real(const Attributes& attributes, const char* name) {
 
 UpdateSection section_of(const Graph& update, const Node& node, const ArenaLayout& arena,
                          const std::vector<std::string>& slots) {
-  const ArenaLayout::Slot& place = arena.find(update.value(node.inputs[0]).name);
+  const ArenaLayout::Entry& place = arena.find(update.value(node.inputs[0]).name);
   const size_t end = place.offset + align_up(place.layout.bytes);
   UpdateSection section{place.offset,
                         end,

@@ -70,16 +70,16 @@ void GradientExchange::finish() {
 
 void GradientExchange::share_parameters() {
   device_.synchronise();  // others read what it has updated
-  std::byte* passage = state_.passage();
+  std::byte* staging = state_.staging();
   std::byte* parameters = home_.parameters->data();
-  const bool passes = passage != nullptr && passage != parameters && !group_->sums_on_device();
-  if (passes) {
+  const bool staged = staging != nullptr && staging != parameters && !group_->sums_on_device();
+  if (staged) {
     for (const auto& [begin, end] : owned_)
-      device_.copy_out(parameters + begin, {passage + begin, end - begin});
+      device_.copy_out(parameters + begin, {staging + begin, end - begin});
   }
   group_->barrier();
-  if (passage == nullptr || group_->sums_on_device()) return;
-  if (passes) device_.copy_in({passage, home_.arena.bytes}, parameters);
+  if (staging == nullptr || group_->sums_on_device()) return;
+  if (staged) device_.copy_in({staging, home_.arena.bytes}, parameters);
   group_->barrier();
 }
 

@@ -74,14 +74,14 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::exchange_norm() {
-  const auto& slots = home_->arena.slots;
-  for (size_t i = 0; i < slots.size(); ++i) {
+  const auto& entries = home_->arena.entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
     const bool mine = std::any_of(owned_ranges().begin(), owned_ranges().end(), [&](const auto& range) {
-      return range.first <= slots[i].offset && slots[i].offset < range.second;
+      return range.first <= entries[i].offset && entries[i].offset < range.second;
     });
     if (!mine) continue;
-    exchange_.squares[i] = updater_->sum_of_squares(update_bindings(), slots[i].offset,
-                                                    slots[i].offset + align_up(slots[i].layout.bytes));
+    exchange_.squares[i] = updater_->sum_of_squares(update_bindings(), entries[i].offset,
+                                                    entries[i].offset + align_up(entries[i].layout.bytes));
   }
   did(StepPhase::update, "gradient norm");
   group_->barrier();
@@ -127,21 +127,22 @@ void PipelineStage::make_plan(Plan& plan, int64_t batch) {
 
 void PipelineStage::bind(Plan& plan) {
   const auto round = [](size_t bytes) { return align_up(bytes); };
-  size_t slot_bytes = slot_bytes_;
+  size_t micro_batch_bytes = micro_batch_bytes_;
   for (const MicroBatch& micro_batch : plan.micro_batches)
-    slot_bytes = std::max(slot_bytes, round(micro_batch.graph->executable->activation_bytes()));
-  size_t bytes = std::max(memory_.size(), slot_bytes * in_flight_);
+    micro_batch_bytes = std::max(micro_batch_bytes, round(micro_batch.graph->executable->activation_bytes()));
+  size_t bytes = std::max(memory_.size(), micro_batch_bytes * in_flight_);
   if (plan.weight_gradients) bytes = std::max(bytes, plan.weight_gradients->activation_bytes());
-  if (slot_bytes > slot_bytes_ || bytes > memory_.size()) {
+  if (micro_batch_bytes > micro_batch_bytes_ || bytes > memory_.size()) {
     for (auto& [size, other] : plans_) other.generation = 0;  // they are bound to the smaller memory
-    slot_bytes_ = slot_bytes;
+    micro_batch_bytes_ = micro_batch_bytes;
     memory_ = Buffer(0);
     memory_ = Buffer(bytes);
   }
   for (size_t i = 0; i < plan.micro_batches.size(); ++i) {
     MicroBatch& micro_batch = plan.micro_batches[i];
     const auto addresses = exchange_.addresses(micro_batch.first);
-    const std::span<std::byte> activations{memory_.data() + i % in_flight_ * slot_bytes_, slot_bytes_};
+    const std::span<std::byte> activations{memory_.data() + i % in_flight_ * micro_batch_bytes_,
+                                           micro_batch_bytes_};
     Bindings of_micro_batch = bindings();
     of_micro_batch.activations = activations;
     of_micro_batch.prepared = micro_batch.graph->prepared.data();
@@ -174,8 +175,8 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 void PipelineStage::clear_sums() {
   // Micro-batches add; what is left for the end is overwritten.
   for (const std::string& name : trained_by(gradient_)) {
-    const ArenaLayout::Slot& slot = home_->arena.find(name);
-    std::memset(gradients_->arena() + slot.offset, 0, align_up(slot.layout.bytes));
+    const ArenaLayout::Entry& entry = home_->arena.find(name);
+    std::memset(gradients_->arena() + entry.offset, 0, align_up(entry.layout.bytes));
   }
 }
 

@@ -76,8 +76,8 @@ class PipelineStage final : public Replica {
   Graph weight_gradients_;
   std::map<int64_t, MicroBatchGraph> graphs_;
   std::map<int64_t, Plan> plans_;
-  Buffer memory_;          ///< of activations
-  size_t slot_bytes_ = 0;  ///< of one micro-batch in flight
+  Buffer memory_;                 ///< of activations
+  size_t micro_batch_bytes_ = 0;  ///< of one micro-batch in flight
   size_t in_flight_;
   int64_t steps_ = 0;
   uint64_t resets_ = 0;

@@ -223,7 +223,7 @@ void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t glo
   }
   UpdateBindings bindings = update_bindings();
   bindings.loss = metrics_->on_device();
-  bindings.spoilt = metrics_->spoilt();
+  bindings.non_finite = metrics_->non_finite();
   update(bindings, inputs, global_samples, 0);
   ahead_->begun();
 }

@@ -27,9 +27,9 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
     if (servers[s]->attach() != layout)
       throw run_error("parameter server {} holds other variables than the job has", s);
     for (size_t p = 0; p < pieces.size(); ++p) {
-      const auto variable =
-          std::find_if(variables_.begin(), variables_.end(),
-                       [&](const Variable& candidate) { return candidate.slot->name == pieces[p].variable; });
+      const auto variable = std::find_if(
+          variables_.begin(), variables_.end(),
+          [&](const Variable& candidate) { return candidate.entry->name == pieces[p].variable; });
       variable->parts.push_back({s, layout.offsets[p],
                                  static_cast<size_t>(pieces[p].begin * pieces[p].shape.elements_per_item()),
                                  layout.pieces[p].floats});
@@ -57,7 +57,7 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
       size_t floats = 0;
       for (const Part& part : variable.parts) floats += part.floats;
       const std::span<float> values = std::span(canonical_).first(floats);
-      device_.read(variable.slot->layout, arena + variable.slot->offset, values);
+      device_.read(variable.entry->layout, arena + variable.entry->offset, values);
       for (const Part& part : variable.parts) {
         fill(variable, part, values.subspan(part.begin, part.floats),
              servers_[part.server]->outgoing().subspan(part.offset, part.floats));
@@ -74,10 +74,10 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
 
 void ServerExchange::take(std::byte* parameters) {
   for (const Variable& variable : variables_) {
-    std::byte* memory = parameters + variable.slot->offset;
+    std::byte* memory = parameters + variable.entry->offset;
     const Part& first = variable.parts.front();
     if (variable.parts.size() == 1) {
-      device_.write(variable.slot->layout,
+      device_.write(variable.entry->layout,
                     servers_[first.server]->incoming().subspan(first.offset, first.floats), memory);
       continue;
     }
@@ -87,7 +87,7 @@ void ServerExchange::take(std::byte* parameters) {
       std::copy(from.begin(), from.end(), canonical_.begin() + static_cast<std::ptrdiff_t>(part.begin));
       floats += part.floats;
     }
-    device_.write(variable.slot->layout, std::span(canonical_).first(floats), memory);
+    device_.write(variable.entry->layout, std::span(canonical_).first(floats), memory);
   }
 }
 

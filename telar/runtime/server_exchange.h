@@ -52,7 +52,7 @@ class ServerExchange {
     size_t floats;
   };
   struct Variable {
-    const ArenaLayout::Slot* slot;
+    const ArenaLayout::Entry* entry;
     bool trainable;
     std::vector<Part> parts;
   };

@@ -63,15 +63,15 @@ std::vector<bool> on_gpus(const Program& program, const Cluster& cluster) {
 }
 
 /// Tells each text once, and one at a time.
-std::function<void(const std::string&)> told_once(std::function<void(const std::string&)> tell) {
+std::function<void(const std::string&)> warn_once(std::function<void(const std::string&)> tell) {
   if (!tell) return {};
-  struct Told {
+  struct Warned {
     std::mutex mutex;
     std::set<std::string> texts;
   };
-  return [tell = std::move(tell), told = std::make_shared<Told>()](const std::string& text) {
-    const std::lock_guard guard(told->mutex);
-    if (told->texts.insert(text).second) tell(text);
+  return [tell = std::move(tell), warned = std::make_shared<Warned>()](const std::string& text) {
+    const std::lock_guard guard(warned->mutex);
+    if (warned->texts.insert(text).second) tell(text);
   };
 }
 
@@ -94,7 +94,7 @@ class Session::Impl {
         threads_(static_cast<int>(program_.workers.size())),
         sample_bytes_(sample_bytes(program_.evaluation)),
         exchange_(program_.workers.size(), program_.parameters.size(), sample_bytes_.x, sample_bytes_.label) {
-    options_.warn = told_once(std::move(options_.warn));
+    options_.warn = warn_once(std::move(options_.warn));
     std::vector<std::unique_ptr<Device>> devices;
     for (const WorkerProgram& worker : program_.workers) {
       devices.push_back(make_device(cluster.devices[static_cast<size_t>(worker.device)]));

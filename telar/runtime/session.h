@@ -47,7 +47,7 @@ struct StepResult {
   CommunicationTime communication;   ///< of this process's replicas
   std::optional<PhaseTimes> phases;  ///< mean of this process's replicas; with Session::record_phases
   /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
-  /// the parameters are spoilt.
+  /// the parameters are non-finite.
   bool finite = true;
   /// What became of the gradient, or, of parameter averaging, of the step: it counts; it will be pushed with a later step;
   /// or the round was complete without it.

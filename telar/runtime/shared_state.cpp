@@ -29,14 +29,14 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
   }
   if (program.micro_batches > 0) gradients = Buffer(arena().bytes);
   for (const Bucket& bucket : program.buckets) {
-    const ArenaLayout::Slot& begin = arena().find(bucket.parameters.front());
-    const ArenaLayout::Slot& last = arena().find(bucket.parameters.back());
+    const ArenaLayout::Entry& begin = arena().find(bucket.parameters.front());
+    const ArenaLayout::Entry& last = arena().find(bucket.parameters.back());
     buckets.emplace_back(begin.offset, last.offset + align_up(last.layout.bytes));
   }
   if (buckets.empty()) buckets.emplace_back(0, arena().bytes);
   const bool host = std::any_of(memories.begin(), memories.end(),
                                 [](const auto& memory) { return memory->in_host_memory(); });
-  if (memories.size() > 1 && !host) passage_ = Buffer(arena().bytes);
+  if (memories.size() > 1 && !host) staging_ = Buffer(arena().bytes);
 }
 
 StateMemory& SharedState::memory_of(const Device& device) const {
@@ -45,11 +45,11 @@ StateMemory& SharedState::memory_of(const Device& device) const {
   throw run_error("{} has no copy of the parameters", device.name());
 }
 
-std::byte* SharedState::passage() {
+std::byte* SharedState::staging() {
   if (memories.size() == 1) return nullptr;
   for (const auto& memory : memories)
     if (memory->in_host_memory()) return memory->parameters->data();
-  return passage_.data();
+  return staging_.data();
 }
 
 StatePlace state_place(const SharedState& state, const std::string& name) {
@@ -62,9 +62,9 @@ StatePlace state_place(const SharedState& state, const std::string& name) {
 
 std::string SharedState::layout_text() const {
   std::string text;
-  for (const ArenaLayout::Slot& slot : arena().slots) {
-    text += fmt::format("{} {} {} {} {}\n", slot.name, slot.offset, slot.layout.shape.str(),
-                        slot.layout.bytes, slot.layout.format);
+  for (const ArenaLayout::Entry& entry : arena().entries) {
+    text += fmt::format("{} {} {} {} {}\n", entry.name, entry.offset, entry.layout.shape.str(),
+                        entry.layout.bytes, entry.layout.format);
   }
   return text;
 }

@@ -39,13 +39,14 @@ struct SharedState {
   StateMemory& memory_of(const Device& device) const;
   /// Of every memory alike, but for what a device knows of its layouts.
   const ArenaLayout& arena() const { return memories.front()->arena; }
-  /// The host's memory through which parameters go from one memory to the others, an arena; null where there is one memory.
-  std::byte* passage();
+  /// The staging buffer, an arena in the host's memory through which parameters go from one memory to the others; null where there is
+  /// one memory.
+  std::byte* staging();
   /// How it lies in memory, in words: equal for processes whose sums fit together.
   std::string layout_text() const;
 
  private:
-  Buffer passage_;  // where no processor computes
+  Buffer staging_;  // where no processor computes
 };
 
 /// Where a tensor lies, by a name as Session::state_names has them: which arena it is of, and where in it.

@@ -8,7 +8,7 @@
 
 namespace telar {
 
-/// The metrics of a step, summed in the device's memory, and behind them a flag there: whether the state was spoilt (UpdateBindings).
+/// The metrics of a step, summed in the device's memory, and behind them a flag there: whether the state is non-finite (UpdateBindings).
 class StepMetrics {
  public:
   /// `device` must outlive it.
@@ -16,7 +16,7 @@ class StepMetrics {
 
   size_t count() const { return values_.size(); }
   float* on_device() const { return reinterpret_cast<float*>(memory_->data()); }
-  float* spoilt() const { return on_device() + count(); }
+  float* non_finite() const { return on_device() + count(); }
 
   /// At the beginning of a step.
   void clear();

@@ -30,7 +30,7 @@ class StepsAhead {
  private:
   struct Returning {
     std::unique_ptr<PendingCopy> copy;
-    std::span<float> values;  ///< metrics, and whether the state was spoilt
+    std::span<float> values;  ///< metrics, and whether the state is non-finite
   };
 
   StepMetrics& metrics_;

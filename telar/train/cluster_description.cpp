@@ -19,9 +19,9 @@ ArenaLayout arena_of(const ServerProgram& program, const StoreLayout& layout) {
   for (size_t p = 0; p < program.pieces.size(); ++p) {
     const Piece& piece = program.pieces[p];
     const auto bytes = static_cast<size_t>(piece.floats()) * sizeof(float);
-    arena.slots.push_back({piece.name(),
-                           layout.offsets[p] * sizeof(float),
-                           {piece.piece_shape(), bytes, "canonical", nullptr}});
+    arena.entries.push_back({piece.name(),
+                             layout.offsets[p] * sizeof(float),
+                             {piece.piece_shape(), bytes, "canonical", nullptr}});
   }
   arena.bytes = layout.floats * sizeof(float);
   return arena;

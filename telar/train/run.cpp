@@ -5,8 +5,8 @@
 #include <map>
 
 #include "telar/core/clock.h"
-#include "telar/core/median.h"
 #include "telar/core/error.h"
+#include "telar/core/median.h"
 #include "telar/device/cuda.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/graph_nodes.h"

@@ -37,14 +37,14 @@ RunProfile::RunProfile(const ProfileOptions& options, Session& session, Processe
 
 PhaseSummary RunProfile::phases(std::span<const PhaseTimes> steps, std::span<const CommunicationTime> own,
                                 std::span<const CommunicationTime> compared) const {
-  std::vector<PhaseTimes> told_apart(steps.begin(), steps.end());
-  for (size_t s = 0; s < told_apart.size(); ++s) {
+  std::vector<PhaseTimes> separated(steps.begin(), steps.end());
+  for (size_t s = 0; s < separated.size(); ++s) {
     const double waiting = own[s].exposed - compared[s].exposed;  // for slower processes
-    told_apart[s][StepPhase::exchange] -= waiting;
-    told_apart[s][StepPhase::wait] += waiting;
+    separated[s][StepPhase::exchange] -= waiting;
+    separated[s][StepPhase::wait] += waiting;
   }
   std::vector<PhaseSummary> summaries;
-  for (const std::string& text : gathered(processes_, to_json(summary_of(told_apart))))
+  for (const std::string& text : gathered(processes_, to_json(summary_of(separated))))
     summaries.push_back(phase_summary_from_json(text));
   return mean_of(summaries);
 }

@@ -12,8 +12,8 @@ inline std::string big_endian(uint32_t number) {
   return bytes;
 }
 
-inline std::string idx_images(uint32_t said, uint32_t real, uint32_t size = 28) {
-  return std::string("\0\0\x08\x03", 4) + big_endian(said) + big_endian(size) + big_endian(size) +
+inline std::string idx_images(uint32_t stated, uint32_t real, uint32_t size = 28) {
+  return std::string("\0\0\x08\x03", 4) + big_endian(stated) + big_endian(size) + big_endian(size) +
          std::string(static_cast<size_t>(real) * size * size, '\x40');
 }
 

@@ -34,35 +34,35 @@ struct RawMember {
     introduce(context, security);
     stream = stub->Work(&context);
   }
-  bool say(const members::Said& said) { return stream->Write(said); }
+  bool send(const members::Request& request) { return stream->Write(request); }
   bool hello() {
-    members::Said said;
-    said.mutable_hello()->set_name("raw");
-    members::Told told;
-    return say(said) && stream->Read(&told) && told.has_welcome();
+    members::Request request;
+    request.mutable_hello()->set_name("raw");
+    members::Reply reply;
+    return send(request) && stream->Read(&reply) && reply.has_welcome();
   }
   grpc::Status end() {
-    members::Told told;
-    while (stream->Read(&told)) {
+    members::Reply reply;
+    while (stream->Read(&reply)) {
     }
     return stream->Finish();
   }
 
   std::unique_ptr<members::Members::Stub> stub;
   grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReaderWriter<members::Said, members::Told>> stream;
+  std::unique_ptr<grpc::ClientReaderWriter<members::Request, members::Reply>> stream;
 };
 
 TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
   for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
-    Sentences said;
+    Sentences sentences;
     Used used;
     std::promise<void> victim_has_work;  // before the other has done all
     const std::shared_future<void> has_work = victim_has_work.get_future().share();
     WorkerLoop loop{&used, rhythm == Rhythm::rounds, [&](auto&&...) { has_work.wait(); }};
     std::jthread steady;
     CoordinatorOptions options = coordinator_options(2, rhythm);
-    options.say = said.writer();
+    options.say = sentences.writer();
     options.patience_seconds = 1000;
     Coordinator coordinator(options);
     Relay relay(coordinator.address());
@@ -76,7 +76,7 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
     });
     EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);
     EXPECT_EQ(used.different(), 24U);
-    EXPECT_TRUE(said.wait_for("victim is lost: its connection broke"));
+    EXPECT_TRUE(sentences.wait_for("victim is lost: its connection broke"));
     cutter.join();
     EXPECT_FALSE(victim.wait_for_work());
     EXPECT_TRUE(victim.lost());
@@ -84,12 +84,12 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
 }
 
 TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
-  Sentences said;
+  Sentences sentences;
   Used used;
   WorkerLoop loop{&used, true, {}};
   std::jthread steady;
   CoordinatorOptions options = coordinator_options(2, Rhythm::rounds);
-  options.say = said.writer();
+  options.say = sentences.writer();
   options.patience_seconds = 1.5;
   Coordinator coordinator(options);
   Relay relay(coordinator.address());
@@ -103,7 +103,7 @@ TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
   });
   EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);
   stopped.join();
-  EXPECT_TRUE(said.wait_for("victim is lost: silent for 1.5 seconds"));
+  EXPECT_TRUE(sentences.wait_for("victim is lost: silent for 1.5 seconds"));
   relay.stall(false);
   EXPECT_FALSE(victim.wait_for_work());
   EXPECT_TRUE(victim.lost());
@@ -129,11 +129,11 @@ TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
 
   MembershipOptions again = member_options(address);
   again.job = member.job();
-  Sentences said;
-  again.say = said.writer();
+  Sentences sentences;
+  again.say = sentences.writer();
   std::unique_ptr<Membership> back;
   std::jthread joiner([&] { back = std::make_unique<Membership>(again); });
-  EXPECT_TRUE(said.wait_for("cannot be reached yet"));
+  EXPECT_TRUE(sentences.wait_for("cannot be reached yet"));
   CoordinatorOptions options = coordinator_options(1);
   options.listen = address;
   auto second = std::make_unique<Coordinator>(options);
@@ -200,9 +200,9 @@ TEST(MembersFaults, TwoJobsDoNotTouchEachOther) {
 }
 
 TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
-  Sentences said;
+  Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
-  options.say = said.writer();
+  options.say = sentences.writer();
   options.security.token = "0123456789abcdef";
   const Coordinator coordinator(options);
   for (const char* token : {"", "0123456789abcdeF", "0123456789abcdef0"}) {
@@ -211,7 +211,7 @@ TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
     expect_error([&] { const Membership refused(wrong); },
                  {coordinator.address(), "the token is not the one"});
   }
-  EXPECT_TRUE(said.wait_for("was refused: the token"));
+  EXPECT_TRUE(sentences.wait_for("was refused: the token"));
 
   RawMember other(coordinator.address());
   other.context.AddMetadata("telar-token", options.security.token);
@@ -227,10 +227,10 @@ TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
   Used used;
   WorkerLoop loop{&used, false, {}};
   std::jthread steady;
-  Sentences said;
+  Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.patience_seconds = 1.5;
-  options.say = said.writer();
+  options.say = sentences.writer();
   Coordinator coordinator(options);
 
   RawClient garbage(coordinator.address(), std::string(5000, '\xff'));
@@ -248,48 +248,48 @@ TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
   garbage.wait_for_end();
   EXPECT_EQ(quiet.end().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_EQ(joined.end().error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_TRUE(said.contains("raw is lost: silent for 1.5 seconds"));
+  EXPECT_TRUE(sentences.contains("raw is lost: silent for 1.5 seconds"));
 }
 
 TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
   Coordinator coordinator(coordinator_options(1));
   coordinator.begin_epoch(0, 0, 4);
-  const auto status_of = [&](const members::Said& said, bool hello) {
+  const auto status_of = [&](const members::Request& request, bool hello) {
     RawMember member(coordinator.address());
     member.begin();
     EXPECT_TRUE(!hello || member.hello());
-    member.say(said);
+    member.send(request);
     return member.end().error_code();
   };
-  members::Said said;
-  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT) << "nothing in it";
-  EXPECT_EQ(status_of(said, false), grpc::StatusCode::INVALID_ARGUMENT);
-  said.mutable_hello()->set_name("twice");
-  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
-  said.mutable_ask_lease();
-  EXPECT_EQ(status_of(said, false), grpc::StatusCode::INVALID_ARGUMENT) << "before it said who it is";
-  said.mutable_done()->set_samples(-5);
-  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
-  said.mutable_done()->set_samples(5);
-  said.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
-  EXPECT_EQ(status_of(said, true), grpc::StatusCode::INVALID_ARGUMENT);
-  said.mutable_hello()->set_name(std::string(5 << 20, 'x'));
-  EXPECT_NE(status_of(said, false), grpc::StatusCode::OK) << "oversized";
+  members::Request request;
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT) << "nothing in it";
+  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_hello()->set_name("twice");
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_ask_lease();
+  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT) << "before it said who it is";
+  request.mutable_done()->set_samples(-5);
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_done()->set_samples(5);
+  request.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_hello()->set_name(std::string(5 << 20, 'x'));
+  EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "oversized";
 
   RawMember member(coordinator.address());
   member.begin();
   EXPECT_TRUE(member.hello());
-  said.mutable_done()->set_lease(~uint64_t{0});
-  said.mutable_done()->set_step(-1);
-  member.say(said);
-  said.mutable_given_back()->set_step(std::numeric_limits<int64_t>::min());
-  member.say(said);
-  said.mutable_ask_lease();
-  member.say(said);
-  said.mutable_ask_round();
-  member.say(said);
-  said.mutable_leave();
-  member.say(said);
+  request.mutable_done()->set_lease(~uint64_t{0});
+  request.mutable_done()->set_step(-1);
+  member.send(request);
+  request.mutable_given_back()->set_step(std::numeric_limits<int64_t>::min());
+  member.send(request);
+  request.mutable_ask_lease();
+  member.send(request);
+  request.mutable_ask_round();
+  member.send(request);
+  request.mutable_leave();
+  member.send(request);
   EXPECT_TRUE(member.end().ok()) << "reports about leases that it does not have are ignored";
   EXPECT_EQ(coordinator.steps_done(), 0);
   EXPECT_TRUE(coordinator.members().empty());

@@ -25,7 +25,7 @@ TEST(MembersInput, MembersThatWorkAreAnswered) {
 }
 
 TEST(MembersInput, WhatMakesNoSenseIsRefusedOrIgnored) {
-  EXPECT_EQ(fuzz::hear(seed("nothing_said")).refused, 1U);
+  EXPECT_EQ(fuzz::hear(seed("empty_request")).refused, 1U);
   EXPECT_EQ(fuzz::hear(seed("figures_that_cannot_be")).refused, 1U);
   const fuzz::Heard strange = fuzz::hear(seed("leases_of_nobody"));
   EXPECT_EQ(strange.messages, 3U);

@@ -80,9 +80,9 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
 }
 
 TEST(Members, AMemberLearnsWhatTheJobIs) {
-  Sentences said;
+  Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
-  options.say = said.writer();
+  options.say = sentences.writer();
   Coordinator coordinator(options);
   {
     Membership first(member_options(coordinator.address(), "first"));
@@ -95,23 +95,23 @@ TEST(Members, AMemberLearnsWhatTheJobIs) {
     EXPECT_FALSE(first.lost());
     EXPECT_EQ(coordinator.members().size(), 2U);
   }
-  EXPECT_TRUE(said.wait_for("first joined as worker 1"));
-  EXPECT_TRUE(said.wait_for("second?line joined as a spare"));
-  EXPECT_TRUE(said.wait_for("first left"));
-  EXPECT_TRUE(said.wait_for("second?line left"));
+  EXPECT_TRUE(sentences.wait_for("first joined as worker 1"));
+  EXPECT_TRUE(sentences.wait_for("second?line joined as a spare"));
+  EXPECT_TRUE(sentences.wait_for("first left"));
+  EXPECT_TRUE(sentences.wait_for("second?line left"));
 }
 
 TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
-  Sentences said;
+  Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
-  options.say = said.writer();
+  options.say = sentences.writer();
   Used used;
   WorkerLoop spare_loop{&used, false, {}};
   std::jthread spare;
   Coordinator coordinator(options);
   auto first = std::make_unique<Membership>(member_options(coordinator.address(), "first"));
   spare = member_thread(coordinator.address(), "spare", spare_loop);
-  ASSERT_TRUE(said.wait_for("spare joined"));
+  ASSERT_TRUE(sentences.wait_for("spare joined"));
   std::jthread leaver([&] {
     EXPECT_TRUE(first->wait_for_work());
     const auto lease = first->lease();
@@ -119,7 +119,7 @@ TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
     first.reset();
   });
   EXPECT_EQ(steps_of_epoch(coordinator, 0, 10).size(), 10U);
-  EXPECT_TRUE(said.wait_for("spare steps in"));
+  EXPECT_TRUE(sentences.wait_for("spare steps in"));
   EXPECT_EQ(used.different(), 9U) << "all but the one that the first has done";
 }
 

@@ -21,20 +21,20 @@
 
 namespace telar::test {
 
-/// What was said, by any thread.
+/// Collects sentences from any thread.
 class Sentences {
  public:
   std::function<void(const std::string&)> writer() {
     return [this](const std::string& sentence) {
       const std::lock_guard lock(mutex_);
       all_.push_back(sentence);
-      said_.notify_all();
+      changed_.notify_all();
     };
   }
   /// Waits for a sentence with this part; the time is only there so that a failure ends.
   bool wait_for(const std::string& part) {
     std::unique_lock lock(mutex_);
-    return said_.wait_for(lock, std::chrono::seconds(20), [&] { return has(part); });
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return has(part); });
   }
   bool contains(const std::string& part) {
     const std::lock_guard lock(mutex_);
@@ -48,7 +48,7 @@ class Sentences {
     return false;
   }
   std::mutex mutex_;
-  std::condition_variable said_;
+  std::condition_variable changed_;
   std::vector<std::string> all_;
 };
 

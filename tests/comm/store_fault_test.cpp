@@ -37,8 +37,8 @@ TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
     const std::string address = server->address();
     StoreClientOptions options = client_options(*server, 1);
     options.shared_memory = shared;
-    Told told;
-    options.say = told.say();
+    SentenceLog sentences;
+    options.say = sentences.say();
     StoreClient client(options);
     EXPECT_FALSE(client.create(layout_of(kFloats), "plain"));
     client.attach();
@@ -54,8 +54,8 @@ TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
     EXPECT_EQ(client.incoming()[0], 4);
     EXPECT_EQ(client.incoming()[kFloats - 1], 4);
     EXPECT_EQ(client.traffic().shared_memory, shared);
-    EXPECT_TRUE(told.hears("was lost")) << told.all();
-    EXPECT_TRUE(told.hears("is there again")) << told.all();
+    EXPECT_TRUE(sentences.hears("was lost")) << sentences.all();
+    EXPECT_TRUE(sentences.hears("is there again")) << sentences.all();
     std::vector<float> steps(kFloats);
     client.read("steps", steps);
     EXPECT_EQ(steps, std::vector<float>(kFloats, 4));
@@ -150,7 +150,7 @@ TEST_F(StoreFaults, RefusesAnotherTokenJobAndOptimizer) {
             std::string::npos);
   EXPECT_EQ(sentence_of("0123456789abcdef", "job", "plain"), "");
   EXPECT_NE(sentence_of("0123456789abcdef", "other", "plain").find("another job"), std::string::npos);
-  EXPECT_TRUE(told_.hears("was refused"));
+  EXPECT_TRUE(log_.hears("was refused"));
 }
 
 TEST_F(StoreFaults, SurvivesGarbageAndSilence) {

@@ -42,8 +42,8 @@ inline StoreUpdateFactory plain_updates() {
   };
 }
 
-/// Sentences that were told, from any thread.
-class Told {
+/// Collects sentences from any thread.
+class SentenceLog {
  public:
   std::function<void(const std::string&)> say() {
     return [this](const std::string& sentence) {
@@ -74,7 +74,7 @@ inline StoreLayout layout_of(size_t floats) { return StoreLayout::of({{.name = "
 /// Tests that run with frames over gRPC (false) and over shared memory (true).
 class StoreTest : public ::testing::Test {
  protected:
-  Told told_;
+  SentenceLog log_;
 
   std::unique_ptr<StoreServer> serve(const std::string& listen = "127.0.0.1:0",
                                      const std::string& snapshots = "") {
@@ -87,7 +87,7 @@ class StoreTest : public ::testing::Test {
     options.snapshot_seconds = 3600;
     options.round_seconds = 0.6;
     options.make_update = plain_updates();
-    options.say = told_.say();
+    options.say = log_.say();
     return options;
   }
   StoreClientOptions client_options(const StoreServer& server, uint32_t member) {

@@ -37,7 +37,7 @@ TEST(StoreInput, EachWrongFrameIsASentence) {
       {"beyond_the_arena", "the arenas have 64"},
       {"no_range", "are no range"},
       {"huge_range", "do not lie in one block"},
-      {"no_such_slot", "arena 7 was asked for, but there are 2"},
+      {"no_such_arena", "arena 7 was asked for, but there are 2"},
       {"an_answer", "is not for a server"},
       {"a_welcome", "is not for a server"},
       {"not_a_number", "is no finite number"},
@@ -48,7 +48,7 @@ TEST(StoreInput, EachWrongFrameIsASentence) {
 
 TEST(StoreInput, DamagedFramesAreServedOrRefused) {
   std::mt19937 random(7);
-  for (const char* name : {"push_and_pull", "read_and_write", "push_again", "no_such_slot", "an_answer"}) {
+  for (const char* name : {"push_and_pull", "read_and_write", "push_again", "no_such_arena", "an_answer"}) {
     const std::vector<uint8_t> good = seed(name);
     for (int i = 0; i < 200; ++i) {
       std::vector<uint8_t> bytes = good;

@@ -17,13 +17,13 @@ TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
   StoreClientOptions options = client_options(*server, 2);
   options.address = relay.address();
   options.keepalive_seconds = 1;
-  options.say = told_.say();
+  options.say = log_.say();
   StoreClient client(options);
   client.attach();
   client.start(whole(client));
   client.finish();
   relay.stall(true);
-  EXPECT_TRUE(told_.hears("was lost")) << told_.all();
+  EXPECT_TRUE(log_.hears("was lost")) << log_.all();
 }
 
 TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {

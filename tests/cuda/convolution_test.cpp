@@ -329,10 +329,10 @@ TEST_F(FakeCudaConvolution, GivesItsWeightsTheLayoutThatItReads) {
         CompileOptions options;
         options.tf32 = tf32;
         const Bound bound(graph_of(cases()[0], dtype, false, false), *gpu, options);
-        ASSERT_EQ(bound.arena.slots.size(), 1U);
+        ASSERT_EQ(bound.arena.entries.size(), 1U);
         const bool on_tensor_cores = dtype == DType::bf16 || tf32;
         const bool wanted = last && on_tensor_cores;
-        EXPECT_EQ(bound.arena.slots[0].layout.format, wanted ? "channels last" : "plain");
+        EXPECT_EQ(bound.arena.entries[0].layout.format, wanted ? "channels last" : "plain");
         Steps steps;
         bound.context->run(steps);
         // The images where channels come last, and the weights into bf16, which the gradient reads, too.

@@ -1,4 +1,4 @@
-// Stands for cuBLASLt: computes what its documentation says of column-major matrices, spoils the workspace, and refuses what it was not
+// Stands for cuBLASLt: computes what its documentation says of column-major matrices, overwrites the workspace, and refuses what it was not
 // promised, or does not say that it can.
 #include <cublasLt.h>
 

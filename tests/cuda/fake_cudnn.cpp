@@ -1,4 +1,4 @@
-// Stands for cuDNN's graph API. Workspaces are spoilt.
+// Stands for cuDNN's graph API. Workspaces are overwritten.
 #include <cudnn.h>
 
 #include <cstring>

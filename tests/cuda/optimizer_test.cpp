@@ -12,7 +12,7 @@ namespace telar::test {
 TEST(UpdateLoops, UpdateAllInTheStepThatFindsAGradientThatIsNotFiniteAndNothingAfterIt) {
   constexpr size_t kCount = 64;
   const float loss = 0.5F;
-  float spoilt = 0;
+  float non_finite = 0;
   std::vector<float> parameters(kCount, 8);
   std::vector<float> gradients(kCount, 1);
   cuda::UpdateMemory memory;
@@ -20,7 +20,7 @@ TEST(UpdateLoops, UpdateAllInTheStepThatFindsAGradientThatIsNotFiniteAndNothingA
   memory.gradients = gradients.data();
   memory.count = kCount;
   memory.loss = &loss;
-  memory.spoilt = &spoilt;
+  memory.non_finite = &non_finite;
   const auto step = [&](float mark) {
     memory.mark = mark;
     const SgdRule rule{1, 1, 0, 0, false, false};
@@ -31,15 +31,15 @@ TEST(UpdateLoops, UpdateAllInTheStepThatFindsAGradientThatIsNotFiniteAndNothingA
   };
   step(1);
   expect_all(7);
-  EXPECT_EQ(spoilt, 0);
+  EXPECT_EQ(non_finite, 0);
   gradients[0] = NAN;  // the first that is seen
   step(2);
   expect_all(6);
-  EXPECT_EQ(spoilt, 2);
+  EXPECT_EQ(non_finite, 2);
   gradients[0] = 1;
   step(3);
   expect_all(6);
-  EXPECT_NE(spoilt, 0);
+  EXPECT_NE(non_finite, 0);
 }
 
 }  // namespace telar::test

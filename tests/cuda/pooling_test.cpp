@@ -135,14 +135,14 @@ TEST_P(PoolingLoops, TakeTheMeanWithThePaddingAsZeros) {
 }
 
 TEST_P(PoolingLoops, KeepANaN) {
-  size_t spoilt = 0;
+  size_t non_finite = 0;
   for_each_window(of, [&](size_t output, const std::vector<size_t>& window) {
-    if (output == 0) store(x.data(), bf16, spoilt = window.back(), NAN);
+    if (output == 0) store(x.data(), bf16, non_finite = window.back(), NAN);
   });
   run_loop(
       [&](cudaStream_t stream) { return cuda::max_pool(x.data(), dtype, of, y.data(), nullptr, stream); });
   for_each_window(of, [&](size_t output, const std::vector<size_t>& window) {
-    const bool reads = std::find(window.begin(), window.end(), spoilt) != window.end();
+    const bool reads = std::find(window.begin(), window.end(), non_finite) != window.end();
     EXPECT_EQ(std::isnan(load(y.data(), bf16, output)), reads) << output;
   });
 }

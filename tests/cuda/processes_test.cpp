@@ -15,11 +15,12 @@ using test::as_processes;
 using test::Samples;
 
 std::unique_ptr<Session> session_of(Processes& process, const std::string& device, GpuExchange exchange,
-                                    std::vector<std::string>* said = nullptr) {
+                                    std::vector<std::string>* sentences = nullptr) {
   test::SessionSetup setup{.mirrored = true, .devices = {device}};
   setup.session.processes = &process;
   setup.session.gpu_exchange = exchange;
-  if (said != nullptr) setup.session.say = [said](const std::string& text) { said->push_back(text); };
+  if (sentences != nullptr)
+    setup.session.say = [sentences](const std::string& text) { sentences->push_back(text); };
   return test::make_session(make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 8, 8}, 10),
                             {.batch = 12, .optimizer = SgdOptions{}}, setup);
 }
@@ -89,13 +90,13 @@ TEST(GpuProcesses, ThatComputeOnDifferentKindsOfDevicesAreRefused) {
 
 TEST(GpuProcesses, SayWhyTheirGradientsGoThroughTheHost) {
   as_processes(2, [](Processes& process) {
-    std::vector<std::string> said;
-    session_of(process, "cuda:1", GpuExchange::automatic, &said);
-    ASSERT_EQ(said.size(), 1U);
-    EXPECT_TRUE(test::says(said[0], "through the host's memory: several replicas share cuda:1 of "));
-    session_of(process, "cuda:1", GpuExchange::host, &said);
-    session_of(process, "cpu", GpuExchange::automatic, &said);
-    EXPECT_EQ(said.size(), 1U);
+    std::vector<std::string> sentences;
+    session_of(process, "cuda:1", GpuExchange::automatic, &sentences);
+    ASSERT_EQ(sentences.size(), 1U);
+    EXPECT_TRUE(test::says(sentences[0], "through the host's memory: several replicas share cuda:1 of "));
+    session_of(process, "cuda:1", GpuExchange::host, &sentences);
+    session_of(process, "cpu", GpuExchange::automatic, &sentences);
+    EXPECT_EQ(sentences.size(), 1U);
   });
 }
 

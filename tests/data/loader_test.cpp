@@ -181,7 +181,7 @@ TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
 }
 
 /// Numbers that remember which of them were read, and of which they were told before. For one thread.
-class Told : public Numbers {
+class Announced : public Numbers {
  public:
   using Numbers::Numbers;
   void expect(int64_t index) const override { expected.push_back(index); }
@@ -194,7 +194,7 @@ class Told : public Numbers {
 };
 
 TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
-  const auto data = std::make_shared<Told>(40);
+  const auto data = std::make_shared<Announced>(40);
   const DatasetPtr wrapped = normalised(subset(data, {7, 3, 30, 11, 12}), {0}, {1});
   const WholeBatch all(5, 5);
   Loader loader(*wrapped, all, {.threads = 0, .prefetch = 0});

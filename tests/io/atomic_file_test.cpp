@@ -118,11 +118,11 @@ TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
     write_file(folder_ / "a.txt", std::string(100'000, 'x'));
     FAIL() << "100,000 bytes fitted into 64 KiB";
   } catch (const Error& error) {
-    const std::string said = error.what();
+    const std::string sentence = error.what();
     EXPECT_EQ(error.kind(), Error::Kind::user);
-    EXPECT_NE(said.find("a.txt"), std::string::npos) << said;
-    EXPECT_NE(said.find("No space left on device"), std::string::npos) << said;
-    EXPECT_NE(said.find("free on that disk"), std::string::npos) << said;
+    EXPECT_NE(sentence.find("a.txt"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("No space left on device"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("free on that disk"), std::string::npos) << sentence;
   }
   EXPECT_EQ(read_text(folder_ / "a.txt"), "old");
   EXPECT_EQ(entries_in(folder_.path()), 1U);

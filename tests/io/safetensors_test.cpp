@@ -38,8 +38,8 @@ std::string complaint(const std::string& file) {
 }
 
 void expect_complaint(const std::string& header, size_t data_bytes, const std::string& part) {
-  const std::string said = complaint(file_of(header, std::string(data_bytes, '\0')));
-  EXPECT_NE(said.find(part), std::string::npos) << header << "\n" << said;
+  const std::string sentence = complaint(file_of(header, std::string(data_bytes, '\0')));
+  EXPECT_NE(sentence.find(part), std::string::npos) << header << "\n" << sentence;
 }
 
 void expect_bits(const NamedTensor& tensor, const nlohmann::json& expected) {
@@ -128,8 +128,8 @@ TEST(Safetensors, AHeaderLongerThanTheFileIsRefused) {
   for (const uint64_t length : {uint64_t{9}, uint64_t{5000}, ~uint64_t{0} - 7}) {
     std::string file(16, '\0');
     std::memcpy(file.data(), &length, 8);
-    const std::string said = complaint(file);
-    EXPECT_NE(said.find("header of " + std::to_string(length) + " bytes"), std::string::npos) << said;
+    const std::string sentence = complaint(file);
+    EXPECT_NE(sentence.find("header of " + std::to_string(length) + " bytes"), std::string::npos) << sentence;
   }
 }
 

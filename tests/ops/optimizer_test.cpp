@@ -90,12 +90,12 @@ class OptimizerRun {
   void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(*parameters_, file, key); }
   void fill_gradients(const SafetensorsFile& file, const std::string& key) { fill(*gradients_, file, key); }
 
-  /// From the next step on the update looks at this loss, and what was spoilt is asked of `spoilt`.
+  /// From the next step on the update looks at this loss, and `non_finite` reports whether it was non-finite.
   void watch(float loss) {
     watched_ = true;
     device_->copy_in(std::as_bytes(std::span(&loss, 1)), flags_->data());
   }
-  bool spoilt() const { return floats(flags_->data() + sizeof(float), 1)[0] != 0; }
+  bool non_finite() const { return floats(flags_->data() + sizeof(float), 1)[0] != 0; }
 
   void set_gradient(const std::string& name, size_t i, float value) {
     device_->copy_in(std::as_bytes(std::span(&value, 1)),
@@ -107,7 +107,7 @@ class OptimizerRun {
     UpdateBindings bindings{parameters_->data(), gradients_->data(), {}};
     if (watched_) {
       bindings.loss = reinterpret_cast<const float*>(flags_->data());
-      bindings.spoilt = reinterpret_cast<float*>(flags_->data()) + 1;
+      bindings.non_finite = reinterpret_cast<float*>(flags_->data()) + 1;
     }
     for (const auto& state : states_) bindings.states.push_back(state->data());
     const size_t middle = arena_.bytes / 2 / kAlignment * kAlignment;
@@ -119,8 +119,8 @@ class OptimizerRun {
   }
 
   std::vector<float> parameter(const std::string& name) const {
-    const auto& slot = arena_.find(name);
-    return floats(parameters_->data() + slot.offset, slot.layout.bytes / sizeof(float));
+    const auto& entry = arena_.find(name);
+    return floats(parameters_->data() + entry.offset, entry.layout.bytes / sizeof(float));
   }
   std::vector<float> state(size_t index) const {
     return floats(states_[index]->data(), arena_.bytes / sizeof(float));
@@ -134,9 +134,9 @@ class OptimizerRun {
   }
 
   void fill(const Memory& arena, const SafetensorsFile& file, const std::string& key) {
-    for (const auto& slot : arena_.slots) {
-      const NamedTensor tensor = file.read(key + "/" + slot.name);
-      device_->copy_in(std::as_bytes(std::span(tensor.data)), arena.data() + slot.offset);
+    for (const auto& entry : arena_.entries) {
+      const NamedTensor tensor = file.read(key + "/" + entry.name);
+      device_->copy_in(std::as_bytes(std::span(tensor.data)), arena.data() + entry.offset);
     }
   }
 
@@ -145,7 +145,7 @@ class OptimizerRun {
   std::unique_ptr<Memory> parameters_;
   std::unique_ptr<Memory> gradients_;
   std::vector<std::unique_ptr<Memory>> states_;
-  std::unique_ptr<Memory> flags_;  // loss, spoilt
+  std::unique_ptr<Memory> flags_;  // loss, non-finite flag
   bool watched_ = false;
   std::unique_ptr<Updater> updater_;
 };
@@ -205,10 +205,10 @@ TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
   OptimizerRun run = adam_run();
   run.watch(0.5F);
   EXPECT_TRUE(run.step(0.1F, 12, 1));
-  EXPECT_FALSE(run.spoilt());
+  EXPECT_FALSE(run.non_finite());
   run.set_gradient("weight", 7, GetParam());
   EXPECT_TRUE(run.step(0.1F, 12, 2));
-  EXPECT_TRUE(run.spoilt());
+  EXPECT_TRUE(run.non_finite());
 }
 
 TEST_P(NonFiniteUpdate, OfALossLeavesEverythingAsItWas) {

@@ -62,8 +62,8 @@ GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulat
 }
 
 void GraphRun::set_parameter(const std::string& name, std::span<const float> values) {
-  const auto& slot = arena_.find(name);
-  device_->write(slot.layout, values, parameters_->data() + slot.offset);
+  const auto& entry = arena_.find(name);
+  device_->write(entry.layout, values, parameters_->data() + entry.offset);
 }
 
 void GraphRun::keep(const std::string& name, std::span<const std::byte> values) {
@@ -86,9 +86,9 @@ void GraphRun::run() {
 }
 
 std::vector<float> GraphRun::gradient(const std::string& parameter) const {
-  const auto& slot = arena_.find(parameter);
-  std::vector<float> values(static_cast<size_t>(slot.layout.shape.elements()));
-  device_->read(slot.layout, gradients_->data() + slot.offset, values);
+  const auto& entry = arena_.find(parameter);
+  std::vector<float> values(static_cast<size_t>(entry.layout.shape.elements()));
+  device_->read(entry.layout, gradients_->data() + entry.offset, values);
   return values;
 }
 

@@ -31,9 +31,10 @@ inline std::string sentence_of(const std::function<void()>& action, Error::Kind 
 /// The action must throw an error whose sentence holds all these parts.
 inline void expect_error(const std::function<void()>& action, const std::vector<std::string_view>& parts,
                          Error::Kind kind = Error::Kind::user) {
-  const std::string said = sentence_of(action, kind);
-  if (said.empty()) ADD_FAILURE() << "nothing was thrown; expected a sentence with '" << parts.front() << "'";
-  for (const std::string_view part : parts) EXPECT_TRUE(says(said, part));
+  const std::string sentence = sentence_of(action, kind);
+  if (sentence.empty())
+    ADD_FAILURE() << "nothing was thrown; expected a sentence with '" << parts.front() << "'";
+  for (const std::string_view part : parts) EXPECT_TRUE(says(sentence, part));
 }
 
 }  // namespace telar::test

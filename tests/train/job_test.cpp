@@ -24,7 +24,7 @@ std::string mistake(const std::string& text, const std::vector<std::string>& ove
 
 struct WrongJob {
   std::string text;
-  std::vector<std::string> said;  ///< parts of the message
+  std::vector<std::string> parts;  ///< parts of the message
 };
 
 TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
@@ -84,9 +84,9 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {",", {"job.yaml:1", "something follows"}},
   };
   for (const WrongJob& job : wrong) {
-    const std::string said = mistake(job.text);
-    EXPECT_NE(said, "") << job.text;
-    for (const std::string& part : job.said) EXPECT_TRUE(says(said, part)) << job.text;
+    const std::string sentence = mistake(job.text);
+    EXPECT_NE(sentence, "") << job.text;
+    for (const std::string& part : job.parts) EXPECT_TRUE(says(sentence, part)) << job.text;
   }
 }
 

@@ -88,9 +88,9 @@ TEST(InlineLayers, MistakesNameTheLineTheLayerAndWhatIsRight) {
       {"    []\n", {"job.yaml:4", "empty"}},
   };
   for (const auto& [layers, parts] : wrong) {
-    const std::string said = mistake(layers);
-    EXPECT_NE(said, "") << layers;
-    for (const std::string& part : parts) EXPECT_TRUE(says(said, part)) << layers;
+    const std::string sentence = mistake(layers);
+    EXPECT_NE(sentence, "") << layers;
+    for (const std::string& part : parts) EXPECT_TRUE(says(sentence, part)) << layers;
   }
 }
 

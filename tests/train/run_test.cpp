@@ -195,10 +195,10 @@ TEST(Run, ALossThatIsNotFiniteNamesStepAndLayer) {
   const test::TempFolder folder;
   const Job job =
       job_in(kMlp, folder / "run", {"optimizer={name: sgd, learning_rate: 1e6}", "training.epochs=20"});
-  const std::string said = sentence_of([&] { run_job(job, {}); }, Error::Kind::run);
-  EXPECT_TRUE(says(said, "the loss is not finite at step "));
-  EXPECT_TRUE(says(said, "learning rate"));
-  EXPECT_TRUE(says(said, "fc") || says(said, "loss"));
+  const std::string sentence = sentence_of([&] { run_job(job, {}); }, Error::Kind::run);
+  EXPECT_TRUE(says(sentence, "the loss is not finite at step "));
+  EXPECT_TRUE(says(sentence, "learning rate"));
+  EXPECT_TRUE(says(sentence, "fc") || says(sentence, "loss"));
 }
 
 TEST(Run, LossAndLabelsMustFit) {

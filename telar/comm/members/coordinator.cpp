@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "telar/comm/members/connection.h"
+#include "telar/comm/members/member_registry.h"
 #include "telar/comm/members/protocol.h"
-#include "telar/comm/members/roll.h"
-#include "telar/comm/members/said.h"
-#include "telar/comm/members/visit.h"
+#include "telar/comm/members/requests.h"
 
 namespace telar {
 namespace {
@@ -20,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr size_t kMostVisits = 4096;    // at once
-constexpr size_t kMostUntold = 10'000;  // messages that wait for one who does not listen
+constexpr size_t kMaxConnections = 4096;  // at once
+constexpr size_t kMaxUnsent = 10'000;     // messages that wait for one who does not listen
 constexpr size_t kLongestName = 200;
 
 /// For the log: no line ends, no control characters, not endless.
@@ -42,32 +42,32 @@ std::string other_host(const std::string& peer) {
   return Address{.host = host, .port = 0}.loopback() ? "" : host;
 }
 
-members::Told told(const Roll::Reply& reply) {
-  members::Told told;
-  if (std::holds_alternative<Roll::WorkThere>(reply)) {
-    told.mutable_work_there();
-  } else if (std::holds_alternative<Roll::MayGoOn>(reply)) {
-    told.mutable_go_on();
-  } else if (const auto* lease = std::get_if<std::optional<Lease>>(&reply)) {
-    members::Lease& message = *told.mutable_lease();
-    if (!*lease) return told;
+members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
+  members::Reply reply;
+  if (std::holds_alternative<MemberRegistry::WorkThere>(value)) {
+    reply.mutable_work_there();
+  } else if (std::holds_alternative<MemberRegistry::MayGoOn>(value)) {
+    reply.mutable_go_on();
+  } else if (const auto* lease = std::get_if<std::optional<Lease>>(&value)) {
+    members::Lease& message = *reply.mutable_lease();
+    if (!*lease) return reply;
     message.set_id((*lease)->id);
     message.set_epoch((*lease)->epoch);
     message.set_begin((*lease)->begin);
     message.set_end((*lease)->end);
     message.set_part((*lease)->part);
-  } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&reply)) {
-    members::Round& message = *told.mutable_round();
-    if (!*round) return told;
+  } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
+    members::Round& message = *reply.mutable_round();
+    if (!*round) return reply;
     message.set_number((*round)->number);
     message.mutable_members()->Assign((*round)->members.begin(), (*round)->members.end());
   }
-  return told;
+  return reply;
 }
 
 }  // namespace
 
-/// One thread of its own takes all events of the network from one queue, under the lock, and asks the roll what follows.
+/// One thread of its own takes all events of the network from one queue, under the lock, and asks the registry what follows.
 class Coordinator::Impl {
  public:
   explicit Impl(CoordinatorOptions options);
@@ -85,17 +85,17 @@ class Coordinator::Impl {
 
  private:
   void run();
-  /// Wakes the thread, to send what the roll answers.
+  /// Wakes the thread, to send what the registry answers.
   void poke();
-  void next_visit();
-  void handle(const Visit::Tag& tag, bool ok);
-  void arrived(Visit& visit);
-  void heard(Visit& visit);
-  void hello(Visit& visit, const members::Hello& hello);
-  void said(Visit& visit, const members::Said& said);
+  void accept_next();
+  void handle(const Connection::Tag& tag, bool ok);
+  void arrived(Connection& connection);
+  void heard(Connection& connection);
+  void hello(Connection& connection, const members::Hello& hello);
+  void handle_request(Connection& connection, const members::Request& request);
   /// The member is gone, or will be: `how` is "left" or "is lost: …".
-  void gone(Visit& visit, const std::string& how, const grpc::Status& status);
-  void refuse(Visit& visit, const grpc::Status& status);
+  void gone(Connection& connection, const std::string& how, const grpc::Status& status);
+  void refuse(Connection& connection, const grpc::Status& status);
   void tick();
   void deliver();
   bool anybody() const;
@@ -103,7 +103,7 @@ class Coordinator::Impl {
   const CoordinatorOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Roll roll_;
+  MemberRegistry registry_;
   std::vector<StepDone> complete_;
   std::vector<std::string> news_;
   std::optional<std::string> failure_;
@@ -118,17 +118,17 @@ class Coordinator::Impl {
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   grpc::Alarm alarm_;
-  std::list<Visit> visits_;
+  std::list<Connection> connections_;
   std::thread thread_;
 };
 
-Coordinator::Impl::Impl(CoordinatorOptions options) : options_(std::move(options)), roll_(options_) {
+Coordinator::Impl::Impl(CoordinatorOptions options) : options_(std::move(options)), registry_(options_) {
   SecureServerBuilder builder(options_.listen, options_.security, kMaxMemberMessageBytes);
   builder.grpc().RegisterService(&service_);
   queue_ = builder.grpc().AddCompletionQueue();
   server_ = builder.start();
   address_ = builder.address();
-  next_visit();
+  accept_next();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -136,14 +136,14 @@ Coordinator::Impl::~Impl() {
   {
     std::unique_lock lock(mutex_);
     over_ = true;
-    members::Told end;
+    members::Reply end;
     end.mutable_over();
-    for (Visit& visit : visits_)
-      if (visit.member != 0) visit.tell(end);
+    for (Connection& connection : connections_)
+      if (connection.member != 0) connection.send(end);
     poke();
     changed_.wait_for(lock, kMemberGoodbye, [this] { return !anybody(); });
     stopping_ = true;
-    for (Visit& visit : visits_) visit.freeze();
+    for (Connection& connection : connections_) connection.freeze();
   }
   server_->Shutdown(std::chrono::system_clock::now());
   queue_->Shutdown();
@@ -151,7 +151,8 @@ Coordinator::Impl::~Impl() {
 }
 
 bool Coordinator::Impl::anybody() const {
-  return std::ranges::any_of(visits_, [](const Visit& visit) { return visit.here(); });
+  return std::ranges::any_of(connections_,
+                             [](const Connection& connection) { return connection.connected(); });
 }
 
 void Coordinator::Impl::poke() {
@@ -160,8 +161,8 @@ void Coordinator::Impl::poke() {
   alarm_.Set(queue_.get(), std::chrono::system_clock::now(), nullptr);
 }
 
-void Coordinator::Impl::next_visit() {
-  if (!stopping_) visits_.emplace_back(service_, *queue_);
+void Coordinator::Impl::accept_next() {
+  if (!stopping_) connections_.emplace_back(service_, *queue_);
 }
 
 void Coordinator::Impl::run() {
@@ -177,7 +178,7 @@ void Coordinator::Impl::run() {
         if (tag == nullptr) {
           poked_ = false;
         } else {
-          handle(*static_cast<const Visit::Tag*>(tag), ok);
+          handle(*static_cast<const Connection::Tag*>(tag), ok);
         }
       }
       if (Clock::now() - last_tick_ >= kMemberTick) tick();
@@ -189,172 +190,173 @@ void Coordinator::Impl::run() {
   }
 }
 
-void Coordinator::Impl::handle(const Visit::Tag& tag, bool ok) {
-  Visit& visit = *tag.visit;
-  visit.ended(tag.event, ok);
-  if (tag.event == Visit::Event::arrived && ok) arrived(visit);
-  if (tag.event == Visit::Event::read) {
+void Coordinator::Impl::handle(const Connection::Tag& tag, bool ok) {
+  Connection& connection = *tag.connection;
+  connection.ended(tag.event, ok);
+  if (tag.event == Connection::Event::arrived && ok) arrived(connection);
+  if (tag.event == Connection::Event::read) {
     if (ok) {
-      heard(visit);
-    } else if (visit.member == 0 && !visit.finishing_since() && !over_) {
-      refuse(visit, {grpc::StatusCode::INVALID_ARGUMENT,
-                     fmt::format("it ended before it said who it is, or said more than {} MB at once",
-                                 kMaxMemberMessageBytes >> 20)});
+      heard(connection);
+    } else if (connection.member == 0 && !connection.finishing_since() && !over_) {
+      refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT,
+                          fmt::format("it ended before it said who it is, or said more than {} MB at once",
+                                      kMaxMemberMessageBytes >> 20)});
     } else {
-      gone(visit, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
+      gone(connection, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
     }
   }
-  if (visit.idle() && (visit.over() || stopping_)) {
-    visits_.remove_if([&](const Visit& other) { return &other == &visit; });
+  if (connection.idle() && (connection.over() || stopping_)) {
+    connections_.remove_if([&](const Connection& other) { return &other == &connection; });
     changed_.notify_all();
   }
 }
 
-void Coordinator::Impl::arrived(Visit& visit) {
-  next_visit();
-  visit.heard = Clock::now();
-  if (visits_.size() > kMostVisits)
-    return refuse(visit, {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many are connected"});
-  if (over_) return refuse(visit, {grpc::StatusCode::UNAVAILABLE, "the training is over"});
-  const grpc::Status status = check_caller(visit.context(), options_.security);
-  if (!status.ok()) return refuse(visit, status);
-  visit.read();
+void Coordinator::Impl::arrived(Connection& connection) {
+  accept_next();
+  connection.heard = Clock::now();
+  if (connections_.size() > kMaxConnections)
+    return refuse(connection, {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many are connected"});
+  if (over_) return refuse(connection, {grpc::StatusCode::UNAVAILABLE, "the training is over"});
+  const grpc::Status status = check_caller(connection.context(), options_.security);
+  if (!status.ok()) return refuse(connection, status);
+  connection.read();
 }
 
-void Coordinator::Impl::refuse(Visit& visit, const grpc::Status& status) {
+void Coordinator::Impl::refuse(Connection& connection, const grpc::Status& status) {
   const Clock::time_point now = Clock::now();
-  visit.finish(status, now);
+  connection.finish(status, now);
   // One who tries again and again must not fill the log.
   if (refused_ && now - *refused_ < Seconds(1)) return;
   refused_ = now;
   news_.push_back(
-      fmt::format("{} was refused: {}", visit.context().peer(), printable(status.error_message())));
+      fmt::format("{} was refused: {}", connection.context().peer(), printable(status.error_message())));
 }
 
-void Coordinator::Impl::heard(Visit& visit) {
-  visit.heard = Clock::now();
-  if (visit.finishing_since()) return;
+void Coordinator::Impl::heard(Connection& connection) {
+  connection.heard = Clock::now();
+  if (connection.finishing_since()) return;
   try {
-    if (visit.member == 0) {
-      if (!visit.said().has_hello())
-        return refuse(visit, {grpc::StatusCode::INVALID_ARGUMENT, "it did not say who it is"});
-      hello(visit, visit.said().hello());
+    if (connection.member == 0) {
+      if (!connection.request().has_hello())
+        return refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT, "it did not say who it is"});
+      hello(connection, connection.request().hello());
     } else {
-      said(visit, visit.said());
+      handle_request(connection, connection.request());
     }
   } catch (const Error& error) {
-    gone(visit, fmt::format("is lost: {}", error.what()), {grpc::StatusCode::INVALID_ARGUMENT, error.what()});
+    gone(connection, fmt::format("is lost: {}", error.what()),
+         {grpc::StatusCode::INVALID_ARGUMENT, error.what()});
   }
-  visit.read();
+  connection.read();
 }
 
-void Coordinator::Impl::hello(Visit& visit, const members::Hello& hello) {
+void Coordinator::Impl::hello(Connection& connection, const members::Hello& hello) {
   if (!hello.job().empty() && hello.job() != options_.job)
-    return refuse(visit,
+    return refuse(connection,
                   {grpc::StatusCode::FAILED_PRECONDITION,
                    fmt::format("the job here is {}, no longer {}", options_.job, printable(hello.job()))});
-  const std::string peer = visit.context().peer();
+  const std::string peer = connection.context().peer();
   std::string name = hello.name().empty() ? peer : hello.name();
   if (const std::string host = other_host(peer); !host.empty()) name += fmt::format(" ({})", host);
-  visit.member = roll_.join(printable(name));
-  members::Told told;
-  members::Welcome& welcome = *told.mutable_welcome();
-  welcome.set_id(visit.member);
+  connection.member = registry_.join(printable(name));
+  members::Reply reply;
+  members::Welcome& welcome = *reply.mutable_welcome();
+  welcome.set_id(connection.member);
   welcome.set_job(options_.job);
   welcome.set_description(options_.description);
   for (const std::string& server : options_.servers) welcome.add_servers(server);
-  visit.tell(std::move(told));
+  connection.send(std::move(reply));
 }
 
-void Coordinator::Impl::said(Visit& visit, const members::Said& said) {
-  if (carry_out(roll_, visit.member, visit.heard, said)) return;
-  if (said.has_leave()) return gone(visit, "left", grpc::Status::OK);
-  if (said.has_hello()) throw user_error("it said twice who it is");
-  if (said.what_case() == members::Said::kFailure) {
-    if (!failure_) failure_ = fmt::format("{}: {}", roll_.name(visit.member), said.failure());
+void Coordinator::Impl::handle_request(Connection& connection, const members::Request& request) {
+  if (carry_out(registry_, connection.member, connection.heard, request)) return;
+  if (request.has_leave()) return gone(connection, "left", grpc::Status::OK);
+  if (request.has_hello()) throw user_error("it said twice who it is");
+  if (request.what_case() == members::Request::kFailure) {
+    if (!failure_) failure_ = fmt::format("{}: {}", registry_.name(connection.member), request.failure());
     return changed_.notify_all();
   }
-  members::Told alive;
+  members::Reply alive;
   alive.mutable_alive();
-  visit.tell(std::move(alive));
-  if (visit.untold() > kMostUntold)
-    gone(visit, "is lost: it does not listen", {grpc::StatusCode::ABORTED, "it does not listen"});
+  connection.send(std::move(alive));
+  if (connection.unsent() > kMaxUnsent)
+    gone(connection, "is lost: it does not listen", {grpc::StatusCode::ABORTED, "it does not listen"});
 }
 
-void Coordinator::Impl::gone(Visit& visit, const std::string& how, const grpc::Status& status) {
-  if (visit.member != 0) {
-    news_.push_back(fmt::format("{} {}", roll_.name(visit.member), how));
-    roll_.remove(std::exchange(visit.member, 0));
+void Coordinator::Impl::gone(Connection& connection, const std::string& how, const grpc::Status& status) {
+  if (connection.member != 0) {
+    news_.push_back(fmt::format("{} {}", registry_.name(connection.member), how));
+    registry_.remove(std::exchange(connection.member, 0));
   }
-  visit.finish(status, Clock::now());
+  connection.finish(status, Clock::now());
 }
 
 void Coordinator::Impl::tick() {
   const Clock::time_point now = Clock::now();
   const auto since = now - last_tick_;
   last_tick_ = now;
-  for (Visit& visit : visits_) {
-    if (!visit.here()) continue;
+  for (Connection& connection : connections_) {
+    if (!connection.connected()) continue;
     // Who was stopped itself (SIGSTOP, a suspended machine) has heard nobody, and blames nobody.
-    if (since > kMemberStopped) visit.heard += since;
-    if (visit.finishing_since()) {
-      if (now - *visit.finishing_since() > kMemberGoodbye) visit.cancel();
-    } else if (Seconds(now - visit.heard).count() > options_.patience_seconds) {
+    if (since > kMemberStopped) connection.heard += since;
+    if (connection.finishing_since()) {
+      if (now - *connection.finishing_since() > kMemberGoodbye) connection.cancel();
+    } else if (Seconds(now - connection.heard).count() > options_.patience_seconds) {
       const std::string silent = fmt::format("silent for {:.3g} seconds", options_.patience_seconds);
-      if (visit.member == 0) {
-        refuse(visit, {grpc::StatusCode::DEADLINE_EXCEEDED, "it said nothing"});
+      if (connection.member == 0) {
+        refuse(connection, {grpc::StatusCode::DEADLINE_EXCEEDED, "it said nothing"});
       } else {
-        gone(visit, "is lost: " + silent, {grpc::StatusCode::ABORTED, silent});
+        gone(connection, "is lost: " + silent, {grpc::StatusCode::ABORTED, silent});
       }
     }
   }
-  roll_.tick(now);
+  registry_.tick(now);
 }
 
 void Coordinator::Impl::deliver() {
-  for (const Roll::Answer& answer : roll_.take_answers()) {
-    const auto visit = std::ranges::find(visits_, answer.member, &Visit::member);
-    if (visit != visits_.end()) visit->tell(told(answer.reply));
+  for (const MemberRegistry::Answer& answer : registry_.take_answers()) {
+    const auto connection = std::ranges::find(connections_, answer.member, &Connection::member);
+    if (connection != connections_.end()) connection->send(reply_of(answer.value));
   }
-  std::vector<StepDone> steps = roll_.take_steps();
-  if (!steps.empty() || roll_.epoch_finished()) changed_.notify_all();
+  std::vector<StepDone> steps = registry_.take_steps();
+  if (!steps.empty() || registry_.epoch_finished()) changed_.notify_all();
   std::ranges::move(steps, std::back_inserter(complete_));
-  std::ranges::move(roll_.take_news(), std::back_inserter(news_));
+  std::ranges::move(registry_.take_news(), std::back_inserter(news_));
 }
 
 std::vector<StepDone> Coordinator::Impl::wait(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, Seconds(seconds),
-                    [this] { return failure_ || !complete_.empty() || roll_.epoch_finished(); });
+                    [this] { return failure_ || !complete_.empty() || registry_.epoch_finished(); });
   if (failure_) throw run_error("{}", *failure_);
   return std::exchange(complete_, {});
 }
 
 void Coordinator::Impl::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
   const std::lock_guard lock(mutex_);
-  roll_.begin_epoch(epoch, first, steps);
+  registry_.begin_epoch(epoch, first, steps);
   poke();
 }
 
 void Coordinator::Impl::drain() {
   const std::lock_guard lock(mutex_);
-  roll_.drain();
+  registry_.drain();
   poke();
 }
 
 bool Coordinator::Impl::epoch_finished() const {
   const std::lock_guard lock(mutex_);
-  return roll_.epoch_finished() && complete_.empty();
+  return registry_.epoch_finished() && complete_.empty();
 }
 
 int64_t Coordinator::Impl::steps_done() const {
   const std::lock_guard lock(mutex_);
-  return roll_.steps_done();
+  return registry_.steps_done();
 }
 
 std::vector<MemberInfo> Coordinator::Impl::members() const {
   const std::lock_guard lock(mutex_);
-  return roll_.members();
+  return registry_.members();
 }
 
 Coordinator::Coordinator(CoordinatorOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

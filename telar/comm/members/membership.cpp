@@ -78,11 +78,11 @@ class Membership::Impl {
   void handle(Event event, bool ok);
   void heard();
   void tick();
-  void say(members::Said said);
-  void send();
+  void send(members::Request request);
+  void send_next();
   /// Asks, and waits for the reply. None when the membership has ended first. Throws Error (run) when told to stop.
-  template <typename Reply>
-  std::optional<Reply> ask(members::Said question, std::optional<Reply>& reply, const char* what);
+  template <typename T>
+  std::optional<T> ask(members::Request request, std::optional<T>& reply, const char* what);
   bool ended() const { return over_ || finished_; }
   /// Nothing of a stream is left.
   bool idle() const { return finished_ && !writing_; }
@@ -100,10 +100,10 @@ class Membership::Impl {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<members::Said, members::Told>> stream_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<members::Request, members::Reply>> stream_;
   grpc::Status status_;
-  members::Told told_;
-  std::deque<members::Said> to_say_;
+  members::Reply reply_;
+  std::deque<members::Request> to_send_;
   bool open_ = false;  ///< may write
   bool writing_ = false;
   bool finished_ = true;  ///< there is no stream
@@ -142,10 +142,10 @@ Membership::Impl::~Impl() {
   {
     Lock lock(mutex_);
     if (!finished_) {
-      members::Said leave;
+      members::Request leave;
       leave.mutable_leave();
       leaving_ = true;
-      say(std::move(leave));
+      send(std::move(leave));
       changed_.wait_for(lock, kMemberGoodbye, [this] { return idle(); });
       context_->TryCancel();
       changed_.wait(lock, [this] { return idle(); });
@@ -157,7 +157,7 @@ Membership::Impl::~Impl() {
 
 void Membership::Impl::join() {
   const Clock::time_point start = Clock::now();
-  bool told_away = false;
+  bool reported_away = false;
   Lock lock(mutex_);
   for (;;) {
     connect();
@@ -174,7 +174,7 @@ void Membership::Impl::join() {
     if (Clock::now() - start >= Seconds(options_.patience_seconds))
       throw run_error("{} cannot be reached for {:.3g} seconds: {}.", who_, options_.patience_seconds,
                       status_.error_message());
-    if (!std::exchange(told_away, true) && options_.say)
+    if (!std::exchange(reported_away, true) && options_.say)
       options_.say(fmt::format("{} cannot be reached yet: {}", who_, status_.error_message()));
     changed_.wait_for(lock, options_.stop, kRetry, [] { return false; });
   }
@@ -184,11 +184,11 @@ void Membership::Impl::join() {
 void Membership::Impl::connect() {
   finished_ = false;
   open_ = false;
-  to_say_.clear();
-  members::Said hello;
+  to_send_.clear();
+  members::Request hello;
   hello.mutable_hello()->set_name(options_.name.empty() ? own_name() : options_.name);
   hello.mutable_hello()->set_job(options_.job);
-  to_say_.push_back(std::move(hello));
+  to_send_.push_back(std::move(hello));
   stream_.reset();  // lies in memory of its context
   context_ = std::make_unique<grpc::ClientContext>();
   introduce(*context_, options_.security);
@@ -213,20 +213,20 @@ void Membership::Impl::handle(Event event, bool ok) {
     case Event::started:
       if (!ok) return stream_->Finish(&status_, &finished_tag_);
       open_ = true;
-      stream_->Read(&told_, &read_);
-      return send();
+      stream_->Read(&reply_, &read_);
+      return send_next();
     case Event::read:
       if (!ok) {
         open_ = false;
         return stream_->Finish(&status_, &finished_tag_);
       }
       heard();
-      return stream_->Read(&told_, &read_);
+      return stream_->Read(&reply_, &read_);
     case Event::written:
       writing_ = false;
-      to_say_.pop_front();
+      to_send_.pop_front();
       open_ = open_ && ok;
-      send();
+      send_next();
       break;
     case Event::finished:
       finished_ = true;
@@ -240,26 +240,26 @@ void Membership::Impl::handle(Event event, bool ok) {
 
 void Membership::Impl::heard() {
   heard_ = Clock::now();
-  switch (told_.what_case()) {
-    case members::Told::kWelcome:
+  switch (reply_.what_case()) {
+    case members::Reply::kWelcome:
       if (joined_) break;
-      welcome_ = told_.welcome();
+      welcome_ = reply_.welcome();
       joined_ = true;
       break;
-    case members::Told::kWorkThere: work_there_ = true; break;
-    case members::Told::kGoOn: go_on_ = true; break;
-    case members::Told::kLease:
-      lease_ = told_.lease().id() != 0 ? std::optional(lease_of(told_.lease())) : std::nullopt;
+    case members::Reply::kWorkThere: work_there_ = true; break;
+    case members::Reply::kGoOn: go_on_ = true; break;
+    case members::Reply::kLease:
+      lease_ = reply_.lease().id() != 0 ? std::optional(lease_of(reply_.lease())) : std::nullopt;
       break;
-    case members::Told::kRound:
-      round_ = told_.round().number() != 0 ? std::optional(round_of(told_.round())) : std::nullopt;
+    case members::Reply::kRound:
+      round_ = reply_.round().number() != 0 ? std::optional(round_of(reply_.round())) : std::nullopt;
       break;
-    case members::Told::kOver:
+    case members::Reply::kOver:
       over_ = true;
       if (open_) context_->TryCancel();
       break;
-    case members::Told::kAlive:
-    case members::Told::WHAT_NOT_SET: return;
+    case members::Reply::kAlive:
+    case members::Reply::WHAT_NOT_SET: return;
   }
   changed_.notify_all();
 }
@@ -272,30 +272,29 @@ void Membership::Impl::tick() {
   if (Seconds(now - heard_).count() > options_.patience_seconds) context_->TryCancel();
   if (now - last_alive_ < kAliveEvery) return;
   last_alive_ = now;
-  members::Said alive;
+  members::Request alive;
   alive.mutable_alive();
-  say(std::move(alive));
+  send(std::move(alive));
 }
 
-void Membership::Impl::say(members::Said said) {
+void Membership::Impl::send(members::Request request) {
   if (finished_) return;
-  to_say_.push_back(std::move(said));
-  send();
+  to_send_.push_back(std::move(request));
+  send_next();
 }
 
-void Membership::Impl::send() {
-  if (!open_ || writing_ || to_say_.empty()) return;
+void Membership::Impl::send_next() {
+  if (!open_ || writing_ || to_send_.empty()) return;
   writing_ = true;
-  stream_->Write(to_say_.front(), &written_);
+  stream_->Write(to_send_.front(), &written_);
 }
 
-template <typename Reply>
-std::optional<Reply> Membership::Impl::ask(members::Said question, std::optional<Reply>& reply,
-                                           const char* what) {
+template <typename T>
+std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T>& reply, const char* what) {
   Lock lock(mutex_);
   reply.reset();
   if (ended()) return std::nullopt;
-  say(std::move(question));
+  send(std::move(request));
   changed_.wait(lock, options_.stop, [&] { return reply || ended(); });
   if (reply) return std::exchange(reply, std::nullopt);
   if (!ended()) throw run_error("Waiting for {} was stopped.", what);
@@ -308,32 +307,32 @@ bool Membership::Impl::lost() const {
 }
 
 bool Membership::Impl::wait_for_work() {
-  members::Said question;
-  question.mutable_ask_work();
-  return ask(std::move(question), work_there_, "work").has_value();
+  members::Request request;
+  request.mutable_ask_work();
+  return ask(std::move(request), work_there_, "work").has_value();
 }
 
 std::optional<Lease> Membership::Impl::lease() {
-  members::Said question;
-  question.mutable_ask_lease();
-  return ask(std::move(question), lease_, "work").value_or(std::nullopt);
+  members::Request request;
+  request.mutable_ask_lease();
+  return ask(std::move(request), lease_, "work").value_or(std::nullopt);
 }
 
 std::optional<StoreRound> Membership::Impl::next_round() {
-  members::Said question;
-  question.mutable_ask_round();
-  return ask(std::move(question), round_, "the other workers").value_or(std::nullopt);
+  members::Request request;
+  request.mutable_ask_round();
+  return ask(std::move(request), round_, "the other workers").value_or(std::nullopt);
 }
 
 void Membership::Impl::wait_for_slowest() {
-  members::Said question;
-  question.mutable_ask_pace();
-  ask(std::move(question), go_on_, "the slowest worker");
+  members::Request request;
+  request.mutable_ask_pace();
+  ask(std::move(request), go_on_, "the slowest worker");
 }
 
 void Membership::Impl::done(const PartDone& part) {
-  members::Said said;
-  members::Done& done = *said.mutable_done();
+  members::Request request;
+  members::Done& done = *request.mutable_done();
   done.set_lease(part.lease);
   done.set_step(part.step);
   done.set_samples(part.samples);
@@ -341,22 +340,22 @@ void Membership::Impl::done(const PartDone& part) {
   done.set_staleness(part.staleness);
   done.set_seconds(part.seconds);
   const std::lock_guard lock(mutex_);
-  say(std::move(said));
+  send(std::move(request));
 }
 
 void Membership::Impl::give_back(uint64_t lease, int64_t step) {
-  members::Said said;
-  said.mutable_given_back()->set_lease(lease);
-  said.mutable_given_back()->set_step(step);
+  members::Request request;
+  request.mutable_given_back()->set_lease(lease);
+  request.mutable_given_back()->set_step(step);
   const std::lock_guard lock(mutex_);
-  say(std::move(said));
+  send(std::move(request));
 }
 
 void Membership::Impl::fail_all(const std::string& sentence) {
-  members::Said said;
-  said.set_failure(sentence);
+  members::Request request;
+  request.set_failure(sentence);
   const std::lock_guard lock(mutex_);
-  say(std::move(said));
+  send(std::move(request));
 }
 
 Membership::Membership(MembershipOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

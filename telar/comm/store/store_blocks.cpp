@@ -64,8 +64,8 @@ StoreBlocks::StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update
   for (size_t arena = 0; arena <= update_->slots().size(); ++arena)
     arenas_.emplace_back(layout_.floats * sizeof(float));
   memory_.parameters = arenas_[0].as<float>().data();
-  for (size_t slot = 1; slot < arenas_.size(); ++slot)
-    memory_.states.push_back(arenas_[slot].as<float>().data());
+  for (size_t arena = 1; arena < arenas_.size(); ++arena)
+    memory_.states.push_back(arenas_[arena].as<float>().data());
   for_each_block(0, layout_.floats, [&](size_t begin, size_t end) {
     blocks_.push_back(std::make_unique<Block>());
     blocks_.back()->segments.push_back({.begin = begin, .end = end});
@@ -264,10 +264,10 @@ bool StoreBlocks::closed(const StoreSum& sum) {
   return sum.closed;
 }
 
-int64_t StoreBlocks::read(size_t slot, size_t begin, std::span<float> out) {
+int64_t StoreBlocks::read(size_t arena, size_t begin, std::span<float> out) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
-  std::ranges::copy(arena(slot).subspan(begin, out.size()), out.begin());
+  std::ranges::copy(arena_floats(arena).subspan(begin, out.size()), out.begin());
   return block.version(begin, begin + out.size());
 }
 
@@ -277,9 +277,9 @@ int64_t StoreBlocks::version(size_t begin, size_t end) {
   return block.version(begin, end);
 }
 
-void StoreBlocks::write(size_t slot, size_t begin, const FramePayload& values, size_t count) {
+void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, size_t count) {
   const std::lock_guard lock(block_of(begin).mutex);
-  values.copy_to(std::as_writable_bytes(arena(slot).subspan(begin, count)));
+  values.copy_to(std::as_writable_bytes(arena_floats(arena).subspan(begin, count)));
   ++updates_;
 }
 
@@ -295,9 +295,9 @@ size_t StoreBlocks::floats_of(size_t block) const {
 StoreBlocks::Copied StoreBlocks::copy(size_t block, std::span<float> memory) {
   const size_t count = floats_of(block);
   const std::lock_guard lock(blocks_[block]->mutex);
-  for (size_t slot = 0; slot < arenas_.size(); ++slot)
-    std::ranges::copy(arena(slot).subspan(block * kBlockFloats, count),
-                      memory.begin() + static_cast<ptrdiff_t>(slot * count));
+  for (size_t arena = 0; arena < arenas_.size(); ++arena)
+    std::ranges::copy(arena_floats(arena).subspan(block * kBlockFloats, count),
+                      memory.begin() + static_cast<ptrdiff_t>(arena * count));
   return {.segments = blocks_[block]->segments, .floats = memory.first(arenas_.size() * count)};
 }
 
@@ -312,9 +312,9 @@ bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std:
   }
   if (next != block * kBlockFloats + count) return false;
   blocks_[block]->segments = std::move(segments);
-  for (size_t slot = 0; slot < arenas_.size(); ++slot)
-    std::ranges::copy(floats.subspan(slot * count, count),
-                      arena(slot).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
+  for (size_t arena = 0; arena < arenas_.size(); ++arena)
+    std::ranges::copy(floats.subspan(arena * count, count),
+                      arena_floats(arena).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
   return true;
 }
 

@@ -93,10 +93,10 @@ class StoreBlocks {
   bool wait(const StoreSum& sum, const Cancelled& cancelled);
   bool closed(const StoreSum& sum);
 
-  /// Copies floats of arena `slot` (0: parameters); returns their version. The range lies in one block.
-  int64_t read(size_t slot, size_t begin, std::span<float> out);
+  /// Copies floats of `arena` (0: parameters); returns their version. The range lies in one block.
+  int64_t read(size_t arena, size_t begin, std::span<float> out);
   int64_t version(size_t begin, size_t end);
-  void write(size_t slot, size_t begin, const FramePayload& values, size_t count);
+  void write(size_t arena, size_t begin, const FramePayload& values, size_t count);
 
   size_t blocks() const { return blocks_.size(); }
   size_t arenas() const { return arenas_.size(); }
@@ -128,7 +128,7 @@ class StoreBlocks {
   std::shared_ptr<StoreSum> open_sum(Block& block, const StorePush& push, const StoreRound& round);
   bool acquire_sum(StoreSum& sum);
   void release_sum(StoreSum& sum);
-  std::span<float> arena(size_t slot) { return arenas_[slot].as<float>(); }
+  std::span<float> arena_floats(size_t arena) { return arenas_[arena].as<float>(); }
   void keep();
 
   StoreLayout layout_;

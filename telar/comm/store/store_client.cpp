@@ -51,14 +51,14 @@ class StoreClient::Impl {
     return slots_;
   }
 
-  void read(const std::string& slot, std::span<float> values) {
-    transfer(FrameKind::read, slot, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
+  void read(const std::string& arena, std::span<float> values) {
+    transfer(FrameKind::read, arena, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
       request.into = values.subspan(begin, count);
     });
   }
 
-  void write(const std::string& slot, std::span<const float> values) {
-    transfer(FrameKind::write, slot, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
+  void write(const std::string& arena, std::span<const float> values) {
+    transfer(FrameKind::write, arena, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
       request.from = values.subspan(begin, count);
     });
   }
@@ -169,21 +169,21 @@ class StoreClient::Impl {
 
   /// The whole of an arena.
   template <typename Memory>
-  void transfer(FrameKind kind, const std::string& slot, size_t count, const Memory& memory) {
+  void transfer(FrameKind kind, const std::string& name, size_t count, const Memory& memory) {
     describe();
     if (count != layout_->floats)
       throw run_error("{} has arenas of {} floats, not {}.", who_, layout_->floats, count);
     uint16_t arena = 0;
-    if (!slot.empty()) {
-      const auto found = std::ranges::find(slots_, slot);
-      if (found == slots_.end()) throw run_error("{} has no arena '{}'.", who_, slot);
+    if (!name.empty()) {
+      const auto found = std::ranges::find(slots_, name);
+      if (found == slots_.end()) throw run_error("{} has no arena '{}'.", who_, name);
       arena = static_cast<uint16_t>(found - slots_.begin() + 1);
     }
     std::vector<StoreRequest> requests;
     for_each_block(0, count, [&](size_t begin, size_t end) {
       StoreRequest& request = requests.emplace_back();
       request.header.kind = kind;
-      request.header.slot = arena;
+      request.header.arena = arena;
       request.header.begin = begin;
       request.header.end = end;
       memory(request, begin, end - begin);
@@ -212,9 +212,9 @@ bool StoreClient::create(const StoreLayout& layout, const std::string& descripti
   return impl_->create(layout, description);
 }
 const StoreLayout& StoreClient::attach() { return impl_->attach(); }
-void StoreClient::read(const std::string& slot, std::span<float> values) { impl_->read(slot, values); }
-void StoreClient::write(const std::string& slot, std::span<const float> values) {
-  impl_->write(slot, values);
+void StoreClient::read(const std::string& arena, std::span<float> values) { impl_->read(arena, values); }
+void StoreClient::write(const std::string& arena, std::span<const float> values) {
+  impl_->write(arena, values);
 }
 std::vector<std::string> StoreClient::slots() { return impl_->slots(); }
 std::span<float> StoreClient::outgoing() { return impl_->outgoing(); }

@@ -31,7 +31,7 @@ struct StoreExchange {
 
 /// What came of the exchanges since the last finish().
 struct StoreReport {
-  bool finite = true;  ///< false: a NaN or infinity was pushed, and parameters are spoilt
+  bool finite = true;  ///< false: a NaN or infinity was pushed, and parameters are non-finite
   bool late = false;   ///< the round had been closed without this member's contribution
   double staleness =
       0;  ///< mean over the pushed floats: updates by others between this member's pull and its push
@@ -67,9 +67,9 @@ class StoreClient {
   /// The server's layout; waits until somebody has created it. Makes outgoing() and incoming().
   const StoreLayout& attach();
 
-  /// Copies an arena: `slot` is "" for the parameters, or a name of StoreUpdate::slots(). Each update is whole or not in it.
-  void read(const std::string& slot, std::span<float> values);
-  void write(const std::string& slot, std::span<const float> values);
+  /// Copies an arena: `arena` is "" for the parameters, or a name of StoreUpdate::slots(). Each update is whole or not in it.
+  void read(const std::string& arena, std::span<float> values);
+  void write(const std::string& arena, std::span<const float> values);
   std::vector<std::string> slots();
 
   /// One arena each, 64-byte aligned: what is pushed, and what was pulled last.

@@ -32,7 +32,7 @@ enum FrameFlag : uint8_t {
 struct FrameHeader {
   FrameKind kind = FrameKind::exchange;
   uint8_t flags = 0;
-  uint16_t slot = 0;      ///< read, write: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]
+  uint16_t arena = 0;     ///< read, write: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]
   uint32_t members = 0;   ///< of the round
   uint64_t sequence = 0;  ///< of the request, from 1 on; an answer has that of its request
   uint64_t begin = 0;     ///< floats of the arena; a range lies in one block
@@ -70,7 +70,7 @@ struct Frame {
 };
 
 /// Reads a frame, whose bytes may lie in several places. Throws Error (user) for anything that is not a whole and sensible frame. What depends
-/// on the receiver (is the range within its arena? has it such a slot?) is not looked at.
+/// on the receiver (is the range within its arena? does that arena exist?) is not looked at.
 Frame parse_frame(std::span<const std::span<const std::byte>> parts);
 
 /// Looks at what stands in a header and its members, as parse_frame does. Throws Error (user).

@@ -47,7 +47,7 @@ class StoreMemory {
   std::optional<FrameHeader> take_answer();
   void wait_for_answer(std::chrono::milliseconds longest);
 
-  // The server; take_request throws Error (user) when the member has spoilt the rings.
+  // The server; take_request throws Error (user) when the member has corrupted the rings.
   /// Before the member is told that its memory was found: it has not begun.
   void prepare();
   bool begun() const;

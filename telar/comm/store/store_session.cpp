@@ -19,23 +19,23 @@ StoreSession::Answer StoreSession::handle(const Frame& request) {
   if (header.end > blocks_.layout().floats)
     throw user_error("floats {} to {} were asked for, but the arenas have {}", header.begin, header.end,
                      blocks_.layout().floats);
-  if (header.slot > blocks_.slots().size())
-    throw user_error("arena {} was asked for, but there are {}", header.slot, blocks_.slots().size() + 1);
+  if (header.arena > blocks_.slots().size())
+    throw user_error("arena {} was asked for, but there are {}", header.arena, blocks_.slots().size() + 1);
 
   Answer answer;
   answer.header.kind = FrameKind::answer;
   answer.header.sequence = header.sequence;
   answer.header.begin = header.begin;
   answer.header.end = header.end;
-  answer.slot = header.slot;
+  answer.arena = header.arena;
   switch (header.kind) {
     case FrameKind::read: answer.header.flags = kPull; break;
     case FrameKind::write:
-      blocks_.write(header.slot, header.begin, request.payload, header.end - header.begin);
+      blocks_.write(header.arena, header.begin, request.payload, header.end - header.begin);
       break;
     case FrameKind::exchange:
       answer.header.flags = header.flags & kPull;
-      answer.slot = 0;
+      answer.arena = 0;
       if ((header.flags & kPush) != 0) push(request, answer);
       break;
     default: throw user_error("a frame of kind {} is not for a server", static_cast<int>(header.kind));
@@ -92,7 +92,7 @@ bool StoreSession::complete(Answer& answer, std::span<float> out) {
     if (!answer.sum->finite) answer.header.flags |= kNotFinite;
   }
   answer.header.version = (answer.header.flags & kPull) != 0
-                              ? blocks_.read(answer.slot, answer.header.begin, out)
+                              ? blocks_.read(answer.arena, answer.header.begin, out)
                               : blocks_.version(answer.header.begin, answer.header.end);
   return true;
 }

@@ -26,7 +26,7 @@ class StoreSession {
   struct Answer {
     FrameHeader header;             ///< with kPull: the floats of the range follow
     std::shared_ptr<StoreSum> sum;  ///< whose update is waited for; may be null
-    size_t slot = 0;
+    size_t arena = 0;
     bool stopped = false;
   };
   /// Throws Error (user) for a request that makes no sense here.

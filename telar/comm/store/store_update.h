@@ -31,7 +31,7 @@ class StoreUpdate {
   /// Names of the optimizer state that it needs beside the parameters ("momentum"), one arena each, zero at first.
   virtual const std::vector<std::string>& slots() const = 0;
   /// Updates floats [begin, end) of the arenas. `gradient`: end - begin sums over scalars.samples samples. Several threads may update
-  /// ranges that do not overlap at once. False when a gradient was NaN or infinite: the parameters are then spoilt.
+  /// ranges that do not overlap at once. False when a gradient was NaN or infinite: the parameters are then non-finite.
   virtual bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
                      const StoreScalars& scalars) const = 0;
 };

@@ -43,18 +43,18 @@ CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
     : graph_(graph), metrics_(options.metrics) {
   Lowering lowering(graph_, options);
   lowering.run();
-  std::set<SlotId> kept;
+  std::set<RegionId> kept;
   for (const auto& [name, value] : graph_.outputs()) {
-    const SlotId slot = lowering.output_slot(value);
-    kept.insert(slot);
-    outputs_.push_back({name, slot, graph_.value(value).type});
+    const RegionId region = lowering.output_region(value);
+    kept.insert(region);
+    outputs_.push_back({name, region, graph_.value(value).type});
   }
   layouts_ = lowering.parameter_layouts();
   delivered_layouts_ = lowering.delivered_layouts();
   prepared_bytes_ = lowering.prepared_bytes();
-  slots_ = lowering.take_slots();
+  regions_ = lowering.take_regions();
   steps_ = lowering.take_steps();
-  activation_bytes_ = plan_memory(slots_, steps_, kept);
+  activation_bytes_ = plan_memory(regions_, steps_, kept);
   const size_t backward = backward_begin(graph_);
   for (const Step& step : steps_) names_.push_back(name_of(step, backward));
 }
@@ -67,27 +67,27 @@ OperationName CpuExecutable::name_of(const Step& step, size_t backward) const {
           static_cast<size_t>(step.node) >= backward};
 }
 
-/// Pointers for every slot and oneDNN memory objects for every argument, made once.
+/// Pointers for every region and oneDNN memory objects for every argument, made once.
 class CpuContext final : public Context {
  public:
   CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
       : executable_(executable), stream_(engine()) {
-    pointers_.reserve(executable.slots_.size());
-    for (const Slot& slot : executable.slots_) {
-      std::byte* place = address(slot, arena, bindings);
-      pointers_.push_back(place == nullptr ? nullptr : place + slot.shift);
+    pointers_.reserve(executable.regions_.size());
+    for (const Region& region : executable.regions_) {
+      std::byte* place = address(region, arena, bindings);
+      pointers_.push_back(place == nullptr ? nullptr : place + region.shift);
     }
     bound_.resize(executable.steps_.size());
     for (size_t s = 0; s < executable.steps_.size(); ++s) bind_step(s);
   }
 
   void set_input(const std::string& name, const void* memory) override {
-    for (size_t i = 0; i < executable_.slots_.size(); ++i) {
-      const Slot& slot = executable_.slots_[i];
-      if (slot.place != Place::input || slot.name != name) continue;
+    for (size_t i = 0; i < executable_.regions_.size(); ++i) {
+      const Region& region = executable_.regions_[i];
+      if (region.place != Place::input || region.name != name) continue;
       // Inputs are only read; oneDNN and Pointers have one pointer type for both.
-      pointers_[i] = static_cast<std::byte*>(const_cast<void*>(memory)) + slot.shift;
-      for (const auto& [step, position] : input_uses_[static_cast<SlotId>(i)]) {
+      pointers_[i] = static_cast<std::byte*>(const_cast<void*>(memory)) + region.shift;
+      for (const auto& [step, position] : input_uses_[static_cast<RegionId>(i)]) {
         if (executable_.steps_[step].primitive) {
           bound_[step].arguments.at(position).set_data_handle(pointers_[i]);
         } else {
@@ -98,11 +98,11 @@ class CpuContext final : public Context {
   }
 
   void run(HostOperations& host, Phase phase) override {
-    const bool told = host.listens();
+    const bool notifies = host.listens();
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
       run_step(s, host);
-      if (told && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
+      if (notifies && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
       host.poll();
     }
   }
@@ -131,8 +131,8 @@ class CpuContext final : public Context {
     for (const auto& output : executable_.outputs_) {
       if (output.name != name) continue;
       std::vector<float> values(static_cast<size_t>(output.type.shape.elements()));
-      const Slot& slot = executable_.slots_[static_cast<size_t>(output.slot)];
-      dnnl::memory from(slot.desc, engine(), pointers_[static_cast<size_t>(output.slot)]);
+      const Region& region = executable_.regions_[static_cast<size_t>(output.region)];
+      dnnl::memory from(region.desc, engine(), pointers_[static_cast<size_t>(output.region)]);
       dnnl::memory to(plain(DType::f32, output.type.shape), engine(), values.data());
       dnnl::reorder(from, to).execute(stream_, from, to);
       return values;
@@ -148,22 +148,22 @@ class CpuContext final : public Context {
     std::span<float> host_memory;
   };
 
-  std::byte* address(const Slot& slot, const ArenaLayout& arena, const Bindings& bindings) const {
-    switch (slot.place) {
-      case Place::activation: return bindings.activations.data() + slot.offset;
-      case Place::parameter: return bindings.parameters + arena.find(slot.name).offset;
-      case Place::gradient: return bindings.gradients + arena.find(slot.name).offset;
+  std::byte* address(const Region& region, const ArenaLayout& arena, const Bindings& bindings) const {
+    switch (region.place) {
+      case Place::activation: return bindings.activations.data() + region.offset;
+      case Place::parameter: return bindings.parameters + arena.find(region.name).offset;
+      case Place::gradient: return bindings.gradients + arena.find(region.name).offset;
       case Place::metric: {
         const auto& names = executable_.metrics_;
-        const auto found = std::find(names.begin(), names.end(), slot.name);
-        if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
+        const auto found = std::find(names.begin(), names.end(), region.name);
+        if (found == names.end()) throw run_error("no memory was given for metric '{}'", region.name);
         return reinterpret_cast<std::byte*>(bindings.metrics + (found - names.begin()));
       }
-      case Place::prepared: return bindings.prepared + slot.offset;
+      case Place::prepared: return bindings.prepared + region.offset;
       case Place::delivered: {
-        const auto found = bindings.delivered->find(slot.name);
+        const auto found = bindings.delivered->find(region.name);
         if (found == bindings.delivered->end())
-          throw run_error("no memory was given for value '{}'", slot.name);
+          throw run_error("no memory was given for value '{}'", region.name);
         return found->second;
       }
       case Place::input: return nullptr;
@@ -174,24 +174,24 @@ class CpuContext final : public Context {
   void bind_step(size_t s) {
     const Step& step = executable_.steps_[s];
     Bound& bound = bound_[s];
-    for (const auto& [argument, slot] : step.arguments) {
-      const auto index = static_cast<size_t>(slot);
+    for (const auto& [argument, region] : step.arguments) {
+      const auto index = static_cast<size_t>(region);
       bound.arguments.emplace(argument,
-                              dnnl::memory(executable_.slots_[index].desc, engine(), pointers_[index]));
-      if (executable_.slots_[index].place == Place::input) input_uses_[slot].emplace_back(s, argument);
+                              dnnl::memory(executable_.regions_[index].desc, engine(), pointers_[index]));
+      if (executable_.regions_[index].place == Place::input) input_uses_[region].emplace_back(s, argument);
     }
-    for (size_t i = 0; i < step.slots.size(); ++i) {
-      const auto index = static_cast<size_t>(step.slots[i]);
+    for (size_t i = 0; i < step.regions.size(); ++i) {
+      const auto index = static_cast<size_t>(step.regions[i]);
       bound.pointers.push_back(pointers_[index]);
-      if (executable_.slots_[index].place == Place::input) {
-        input_uses_[step.slots[i]].emplace_back(s, static_cast<int>(i));
+      if (executable_.regions_[index].place == Place::input) {
+        input_uses_[step.regions[i]].emplace_back(s, static_cast<int>(i));
       }
     }
     if (step.host) {
       bound.node = &executable_.graph_.nodes()[static_cast<size_t>(step.node)];
-      if (!step.slots.empty()) {
-        const Slot& slot = executable_.slots_[static_cast<size_t>(step.slots[0])];
-        bound.host_memory = {static_cast<float*>(bound.pointers[0]), slot.bytes / sizeof(float)};
+      if (!step.regions.empty()) {
+        const Region& region = executable_.regions_[static_cast<size_t>(step.regions[0])];
+        bound.host_memory = {static_cast<float*>(bound.pointers[0]), region.bytes / sizeof(float)};
       }
     }
   }
@@ -223,20 +223,20 @@ class CpuContext final : public Context {
     }
   }
 
-  static std::vector<SlotId> results_of(const Step& step) {
-    std::vector<SlotId> results;
-    for (const auto& [argument, slot] : step.arguments) {
-      if (is_result(argument)) results.push_back(slot);
+  static std::vector<RegionId> results_of(const Step& step) {
+    std::vector<RegionId> results;
+    for (const auto& [argument, region] : step.arguments) {
+      if (is_result(argument)) results.push_back(region);
     }
-    for (size_t i = step.reads; i < step.slots.size(); ++i) results.push_back(step.slots[i]);
+    for (size_t i = step.reads; i < step.regions.size(); ++i) results.push_back(step.regions[i]);
     return results;
   }
 
   bool makes_non_finite(const Step& step) const {
     const auto results = results_of(step);
-    return std::any_of(results.begin(), results.end(), [&](SlotId slot) {
-      return has_non_finite(executable_.slots_[static_cast<size_t>(slot)].desc,
-                            pointers_[static_cast<size_t>(slot)]);
+    return std::any_of(results.begin(), results.end(), [&](RegionId region) {
+      return has_non_finite(executable_.regions_[static_cast<size_t>(region)].desc,
+                            pointers_[static_cast<size_t>(region)]);
     });
   }
 
@@ -244,7 +244,7 @@ class CpuContext final : public Context {
   dnnl::stream stream_;
   std::vector<void*> pointers_;
   std::vector<Bound> bound_;
-  std::unordered_map<SlotId, std::vector<std::pair<size_t, int>>> input_uses_;
+  std::unordered_map<RegionId, std::vector<std::pair<size_t, int>>> input_uses_;
 };
 
 std::unique_ptr<Context> CpuExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {

@@ -24,12 +24,12 @@ class CpuExecutable final : public Executable {
   friend class CpuContext;
   struct Output {
     std::string name;
-    SlotId slot;
+    RegionId region;
     TensorType type;
   };
 
   Graph graph_;
-  std::vector<Slot> slots_;
+  std::vector<Region> regions_;
   std::vector<Step> steps_;
   std::vector<OperationName> names_;  ///< of each step
   std::vector<std::pair<std::string, TensorLayout>> layouts_;

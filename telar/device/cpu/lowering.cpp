@@ -43,9 +43,9 @@ Lowering::Lowering(const Graph& graph, const CompileOptions& options)
         fix_layout(id, native_desc(options.parameters->find(value.name).layout));
       }
     } else if (value.kind == ValueKind::input && is_delivered(value.name)) {
-      if (options.delivered != nullptr && options.delivered->contains(value.name)) slot(id);
+      if (options.delivered != nullptr && options.delivered->contains(value.name)) region(id);
     } else if (value.kind == ValueKind::input) {
-      lies_[id] = add_slot(plain(value.type.dtype, value.type.shape), Place::input, value.name);
+      lies_[id] = add_region(plain(value.type.dtype, value.type.shape), Place::input, value.name);
     }
   }
   for (const Node& node : graph.nodes()) {
@@ -58,7 +58,7 @@ void Lowering::declare_unread_parameters() {
   for (const Value& value : graph_.values()) {
     const std::string name = without_prefix(value.name, kGradientPrefix);
     if (value.kind != ValueKind::buffer || name.empty() || parameters_.contains(name)) continue;
-    parameters_[name] = {false, add_slot(plain(value.type.dtype, value.type.shape), Place::parameter, name),
+    parameters_[name] = {false, add_region(plain(value.type.dtype, value.type.shape), Place::parameter, name),
                          -1};
     parameter_order_.push_back(name);
   }
@@ -85,16 +85,16 @@ void Lowering::run() {
   }
 }
 
-SlotId Lowering::add_slot(const Desc& desc, Place place, const std::string& name) {
-  slots_.push_back({desc, desc.get_size(), place, name, 0, -1});
-  return static_cast<SlotId>(slots_.size() - 1);
+RegionId Lowering::add_region(const Desc& desc, Place place, const std::string& name) {
+  regions_.push_back({desc, desc.get_size(), place, name, 0, -1});
+  return static_cast<RegionId>(regions_.size() - 1);
 }
 
 void Lowering::fix_layout(ValueId parameter, const Desc& layout) {
   Parameter& state = parameters_.at(graph_.value(parameter).name);
   state.open = false;
-  state.slot = add_slot(layout, Place::parameter, graph_.value(parameter).name);
-  lies_[parameter] = state.slot;
+  state.region = add_region(layout, Place::parameter, graph_.value(parameter).name);
+  lies_[parameter] = state.region;
 }
 
 void Lowering::propose_layout(ValueId parameter, const Desc& layout) {
@@ -117,32 +117,32 @@ Desc Lowering::desc(ValueId value) const {
   return plain(type(value).dtype, shape(value));
 }
 
-SlotId Lowering::slot(ValueId value) { return slot(value, desc(value)); }
+RegionId Lowering::region(ValueId value) { return region(value, desc(value)); }
 
-SlotId Lowering::slot(ValueId value, const Desc& wanted) {
+RegionId Lowering::region(ValueId value, const Desc& wanted) {
   if (is_parameter(value) && parameters_.at(graph_.value(value).name).open) fix_layout(value, wanted);
   const Value& asked = graph_.value(value);
   if (asked.kind == ValueKind::input &&
       !lies_.contains(value)) {  // from another graph: the first reader's layout
-    lies_[value] = add_slot(delivery_desc(value, asked.name, wanted), Place::delivered, asked.name);
+    lies_[value] = add_region(delivery_desc(value, asked.name, wanted), Place::delivered, asked.name);
   }
   const auto found = lies_.find(value);
   if (found != lies_.end() && desc_of(found->second) == wanted) return found->second;
-  for (const SlotId copy : copies_[value]) {
+  for (const RegionId copy : copies_[value]) {
     if (desc_of(copy) == wanted) return copy;
   }
-  SlotId from = -1;
+  RegionId from = -1;
   if (found != lies_.end()) {
     from = found->second;
   } else if (const auto source = converted_parameter(value)) {
-    from = slot(*source);
+    from = region(*source);
   } else {
     throw run_error("operation '{}' reads a value that no operation has made",
                     graph_.nodes()[static_cast<size_t>(node_)].op->name());
   }
   const bool prepares =
-      options_.prepare_parameters && slots_[static_cast<size_t>(from)].place == Place::parameter;
-  const SlotId copy = add_slot(wanted, Place::activation);
+      options_.prepare_parameters && regions_[static_cast<size_t>(from)].place == Place::parameter;
+  const RegionId copy = add_region(wanted, Place::activation);
   copies_[value].push_back(copy);
   holds_[copy].push_back(value);
   reorder(from, copy);
@@ -153,15 +153,16 @@ SlotId Lowering::slot(ValueId value, const Desc& wanted) {
 void Lowering::prepare_with_last_step() {
   Step& step = steps_.back();
   step.prepares = true;
-  std::vector<SlotId> written(step.slots.begin() + static_cast<ptrdiff_t>(step.reads), step.slots.end());
+  std::vector<RegionId> written(step.regions.begin() + static_cast<ptrdiff_t>(step.reads),
+                                step.regions.end());
   for (const auto& [argument, id] : step.arguments) {
     if (argument != DNNL_ARG_FROM) written.push_back(id);
   }
-  for (const SlotId id : written) {
-    Slot& slot = slots_[static_cast<size_t>(id)];
-    slot.place = Place::prepared;  // a scratchpad, too: this step runs at another time than its neighbours
-    slot.offset = prepared_bytes_;
-    prepared_bytes_ += align_up(slot.bytes);
+  for (const RegionId id : written) {
+    Region& region = regions_[static_cast<size_t>(id)];
+    region.place = Place::prepared;  // a scratchpad, too: this step runs at another time than its neighbours
+    region.offset = prepared_bytes_;
+    prepared_bytes_ += align_up(region.bytes);
   }
 }
 
@@ -177,11 +178,11 @@ Desc Lowering::delivery_desc(ValueId value, const std::string& name, const Desc&
 }
 
 void Lowering::deliver(ValueId value, const std::string& name) {
-  const SlotId from = slot(value);
-  if (slots_[static_cast<size_t>(from)].place == Place::delivered &&
-      slots_[static_cast<size_t>(from)].name == name)
+  const RegionId from = region(value);
+  if (regions_[static_cast<size_t>(from)].place == Place::delivered &&
+      regions_[static_cast<size_t>(from)].name == name)
     return;
-  reorder(from, add_slot(delivery_desc(value, name, Desc(desc_of(from))), Place::delivered, name));
+  reorder(from, add_region(delivery_desc(value, name, Desc(desc_of(from))), Place::delivered, name));
 }
 
 std::optional<ValueId> Lowering::direct_target(ValueId result) const {
@@ -197,11 +198,11 @@ std::optional<ValueId> Lowering::direct_target(ValueId result) const {
   return reader.inputs[0];
 }
 
-SlotId Lowering::define(ValueId result, const Desc& layout) {
+RegionId Lowering::define(ValueId result, const Desc& layout) {
   if (const auto target = direct_target(result)) {
     const std::string name = without_prefix(graph_.value(*target).name, kGradientPrefix);
     propose_layout(graph_.find(ValueKind::parameter, name), layout);
-    const SlotId gradient = gradient_slot(*target);
+    const RegionId gradient = gradient_region(*target);
     if (desc_of(gradient) == layout) {
       direct_[result] = true;
       lies_[result] = gradient;
@@ -210,22 +211,22 @@ SlotId Lowering::define(ValueId result, const Desc& layout) {
   }
   const auto delivery = deliveries_.find(result);
   if (delivery != deliveries_.end() && delivery_desc(result, delivery->second, layout) == layout) {
-    return lies_[result] = add_slot(layout, Place::delivered, delivery->second);
+    return lies_[result] = add_region(layout, Place::delivered, delivery->second);
   }
-  const SlotId made = add_slot(layout, Place::activation);
+  const RegionId made = add_region(layout, Place::activation);
   lies_[result] = made;
   holds_[made].push_back(result);
   return made;
 }
 
-SlotId Lowering::view(SlotId slot, const Desc& desc, size_t shift) {
-  if (desc_of(slot) == desc) return slot;
-  const Slot origin = slots_[static_cast<size_t>(slot)];
-  slots_.push_back({desc, desc.get_size(), origin.place, origin.name, 0, slot, origin.shift + shift});
-  return static_cast<SlotId>(slots_.size() - 1);
+RegionId Lowering::view(RegionId region, const Desc& desc, size_t shift) {
+  if (desc_of(region) == desc) return region;
+  const Region origin = regions_[static_cast<size_t>(region)];
+  regions_.push_back({desc, desc.get_size(), origin.place, origin.name, 0, region, origin.shift + shift});
+  return static_cast<RegionId>(regions_.size() - 1);
 }
 
-void Lowering::define_alias(ValueId result, SlotId source, const Desc& layout) {
+void Lowering::define_alias(ValueId result, RegionId source, const Desc& layout) {
   lies_[result] = view(source, layout);
   holds_[root_of(source)].push_back(result);
 }
@@ -239,16 +240,17 @@ void Lowering::define_in_place(ValueId result, ValueId source, const Desc& layou
   }
 }
 
-SlotId Lowering::root_of(SlotId slot) const {
-  while (slots_[static_cast<size_t>(slot)].alias_of >= 0) slot = slots_[static_cast<size_t>(slot)].alias_of;
-  return slot;
+RegionId Lowering::root_of(RegionId region) const {
+  while (regions_[static_cast<size_t>(region)].alias_of >= 0)
+    region = regions_[static_cast<size_t>(region)].alias_of;
+  return region;
 }
 
 bool Lowering::dies_here(ValueId value) const {
   const auto found = lies_.find(value);
   if (found == lies_.end()) return false;
-  const SlotId root = root_of(found->second);
-  if (slots_[static_cast<size_t>(root)].place != Place::activation) return false;
+  const RegionId root = root_of(found->second);
+  if (regions_[static_cast<size_t>(root)].place != Place::activation) return false;
   const auto sharing = holds_.find(root);
   if (sharing == holds_.end()) return false;
   return std::all_of(sharing->second.begin(), sharing->second.end(), [&](ValueId other) {
@@ -257,23 +259,23 @@ bool Lowering::dies_here(ValueId value) const {
   });
 }
 
-SlotId Lowering::temporary(const Desc& desc) { return add_slot(desc, Place::activation); }
+RegionId Lowering::temporary(const Desc& desc) { return add_region(desc, Place::activation); }
 
-SlotId Lowering::gradient_slot(ValueId buffer) {
+RegionId Lowering::gradient_region(ValueId buffer) {
   const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
   Parameter& parameter = parameters_.at(name);
   if (parameter.gradient < 0) {
-    if (parameter.open) slot(graph_.find(ValueKind::parameter, name));
-    parameter.gradient = add_slot(Desc(desc_of(parameter.slot)), Place::gradient, name);
+    if (parameter.open) region(graph_.find(ValueKind::parameter, name));
+    parameter.gradient = add_region(Desc(desc_of(parameter.region)), Place::gradient, name);
   }
   return parameter.gradient;
 }
 
-SlotId Lowering::metric_slot(ValueId buffer) {
+RegionId Lowering::metric_region(ValueId buffer) {
   const auto found = lies_.find(buffer);
   if (found != lies_.end()) return found->second;
   const std::string name = without_prefix(graph_.value(buffer).name, kMetricPrefix);
-  return lies_[buffer] = add_slot(plain(DType::f32, {1}), Place::metric, name);
+  return lies_[buffer] = add_region(plain(DType::f32, {1}), Place::metric, name);
 }
 
 void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad) {
@@ -287,28 +289,28 @@ void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments argumen
   steps_.push_back(std::move(step));
 }
 
-void Lowering::function(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes,
+void Lowering::function(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes,
                         Function function) {
   Step step;
   step.node = node_;
   step.after_pause = paused_;
   step.function = std::move(function);
-  step.slots = reads;
+  step.regions = reads;
   step.reads = reads.size();
-  step.slots.insert(step.slots.end(), writes.begin(), writes.end());
+  step.regions.insert(step.regions.end(), writes.begin(), writes.end());
   steps_.push_back(std::move(step));
 }
 
-void Lowering::host(SlotId slot) {
+void Lowering::host(RegionId region) {
   Step step;
   step.node = node_;
   step.after_pause = paused_;
   step.host = true;
-  if (slot >= 0) step.slots.push_back(slot);
+  if (region >= 0) step.regions.push_back(region);
   steps_.push_back(std::move(step));
 }
 
-void Lowering::reorder(SlotId from, SlotId to) {
+void Lowering::reorder(RegionId from, RegionId to) {
   if (const WeightsToBf16 convert = weights_to_bf16(desc_of(from), desc_of(to))) {
     function({from}, {to}, [=](const Pointers& p) { convert(p.get<const float>(0), p.get<uint16_t>(1)); });
   } else {
@@ -323,7 +325,7 @@ void Lowering::reorder(SlotId from, SlotId to) {
 std::vector<std::pair<std::string, TensorLayout>> Lowering::parameter_layouts() const {
   std::vector<std::pair<std::string, TensorLayout>> layouts;
   for (const auto& name : parameter_order_) {
-    layouts.emplace_back(name, make_layout(desc_of(parameters_.at(name).slot)));
+    layouts.emplace_back(name, make_layout(desc_of(parameters_.at(name).region)));
   }
   return layouts;
 }

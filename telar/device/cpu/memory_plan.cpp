@@ -9,44 +9,46 @@ namespace telar::cpu {
 
 namespace {
 
-SlotId root_of(const std::vector<Slot>& slots, SlotId slot) {
-  while (slots[static_cast<size_t>(slot)].alias_of >= 0) slot = slots[static_cast<size_t>(slot)].alias_of;
-  return slot;
+RegionId root_of(const std::vector<Region>& regions, RegionId region) {
+  while (regions[static_cast<size_t>(region)].alias_of >= 0)
+    region = regions[static_cast<size_t>(region)].alias_of;
+  return region;
 }
 
-/// The life of each slot; those of slots that nothing touches begin at −1.
-std::vector<Life> lives_of(const std::vector<Slot>& slots, const std::vector<Step>& steps,
-                           const std::set<SlotId>& kept) {
-  std::vector<Life> lives(slots.size());
-  const auto touch = [&](SlotId slot, int step) {
-    Life& life = lives[static_cast<size_t>(root_of(slots, slot))];
+/// The life of each region; those of regions that nothing touches begin at −1.
+std::vector<Life> lives_of(const std::vector<Region>& regions, const std::vector<Step>& steps,
+                           const std::set<RegionId>& kept) {
+  std::vector<Life> lives(regions.size());
+  const auto touch = [&](RegionId region, int step) {
+    Life& life = lives[static_cast<size_t>(root_of(regions, region))];
     if (life.first < 0) life.first = step;
     life.last = std::max(life.last, step);
   };
   for (size_t s = 0; s < steps.size(); ++s) {
     for (const auto& argument : steps[s].arguments) touch(argument.second, static_cast<int>(s));
-    for (const SlotId slot : steps[s].slots) touch(slot, static_cast<int>(s));
+    for (const RegionId region : steps[s].regions) touch(region, static_cast<int>(s));
   }
-  for (const SlotId slot : kept) touch(slot, static_cast<int>(steps.size()));
+  for (const RegionId region : kept) touch(region, static_cast<int>(steps.size()));
   return lives;
 }
 
 }  // namespace
 
-size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps, const std::set<SlotId>& kept) {
-  const std::vector<Life> all = lives_of(slots, steps, kept);
+size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
+                   const std::set<RegionId>& kept) {
+  const std::vector<Life> all = lives_of(regions, steps, kept);
   std::vector<Life> lives;
   std::vector<size_t> activations;  // whose lives these are
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].place != Place::activation || slots[i].alias_of >= 0 || all[i].first < 0) continue;
-    lives.push_back({align_up(slots[i].bytes), all[i].first, all[i].last});
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].place != Place::activation || regions[i].alias_of >= 0 || all[i].first < 0) continue;
+    lives.push_back({align_up(regions[i].bytes), all[i].first, all[i].last});
     activations.push_back(i);
   }
   const size_t total = place_lives(lives);
-  for (size_t i = 0; i < lives.size(); ++i) slots[activations[i]].offset = lives[i].offset;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].alias_of >= 0)
-      slots[i].offset = slots[static_cast<size_t>(root_of(slots, static_cast<SlotId>(i)))].offset;
+  for (size_t i = 0; i < lives.size(); ++i) regions[activations[i]].offset = lives[i].offset;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].alias_of >= 0)
+      regions[i].offset = regions[static_cast<size_t>(root_of(regions, static_cast<RegionId>(i)))].offset;
   }
   return total;
 }

@@ -6,9 +6,10 @@
 
 namespace telar::cpu {
 
-/// Gives every activation slot an offset in one block of memory such that slots whose lives overlap do not; a
-/// life is from the first step that touches a slot (or an alias of it) to the last. Slots in `kept` live to the end.
+/// Gives every activation region an offset in one block of memory such that regions whose lives overlap do not; a
+/// life is from the first step that touches a region (or an alias of it) to the last. Regions in `kept` live to the end.
 /// Returns the bytes of the block.
-size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps, const std::set<SlotId>& kept);
+size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
+                   const std::set<RegionId>& kept);
 
 }  // namespace telar::cpu

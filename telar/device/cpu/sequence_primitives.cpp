@@ -57,7 +57,8 @@ dnnl::softmax_forward::primitive_desc softmax_forward(const Desc& x, int axis) {
 }
 
 dnnl::softmax_backward::primitive_desc softmax_backward(const Desc& y, int axis) {
-  return {dnnl::softmax_backward::desc(y, y, axis), sequence_attributes(), engine(), softmax_forward(y, axis)};
+  return {dnnl::softmax_backward::desc(y, y, axis), sequence_attributes(), engine(),
+          softmax_forward(y, axis)};
 }
 
 dnnl::concat::primitive_desc concatenation(int axis, const std::vector<Desc>& parts) {
@@ -82,13 +83,15 @@ RecurrentPrimitive recurrent_backward(const RecurrentShape& s) {
     const dnnl::lstm_backward::desc desc(
         kBackward, kDirection, s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(),
         s.state(), s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(), s.state());
-    const dnnl::lstm_backward::primitive_desc pd(desc, sequence_attributes(), engine(), lstm_forward_of(kTraining, s));
+    const dnnl::lstm_backward::primitive_desc pd(desc, sequence_attributes(), engine(),
+                                                 lstm_forward_of(kTraining, s));
     return {pd, dnnl::lstm_backward(pd)};
   }
   const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), none, weights_layer, weights_iter,
                                           s.bias(), s.y(), s.state(), s.x(), none, weights_layer,
                                           weights_iter, s.bias(), s.y(), s.state());
-  const dnnl::lbr_gru_backward::primitive_desc pd(desc, sequence_attributes(), engine(), gru_forward_of(kTraining, s));
+  const dnnl::lbr_gru_backward::primitive_desc pd(desc, sequence_attributes(), engine(),
+                                                  gru_forward_of(kTraining, s));
   return {pd, dnnl::lbr_gru_backward(pd)};
 }
 

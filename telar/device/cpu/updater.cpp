@@ -69,8 +69,8 @@ double CpuUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin, 
 
 bool CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                        size_t begin, size_t end) const {
-  if (bindings.loss != nullptr && (!std::isfinite(*bindings.loss) || *bindings.spoilt != 0)) {
-    *bindings.spoilt = 1;
+  if (bindings.loss != nullptr && (!std::isfinite(*bindings.loss) || *bindings.non_finite != 0)) {
+    *bindings.non_finite = 1;
     return true;
   }
   const float clip = clip_factor_of(plan_.max_norm, sum_of_squares, scalars.samples);
@@ -82,8 +82,8 @@ bool CpuUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scal
     const UpdateRule rule = rule_of(section, scalars, (section.clipped ? clip : 1.0F) / scalars.samples);
     finite = run(section, bindings, rule, from, to) && finite;
   }
-  if (bindings.spoilt == nullptr) return finite;
-  if (!finite) *bindings.spoilt = 1;
+  if (bindings.non_finite == nullptr) return finite;
+  if (!finite) *bindings.non_finite = 1;
   return true;
 }
 

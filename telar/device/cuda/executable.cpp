@@ -16,9 +16,9 @@ namespace telar::cuda {
 
 namespace {
 
-std::vector<std::byte*> pointers_of(const Step& step, const std::vector<std::byte*>& slots) {
+std::vector<std::byte*> pointers_of(const Step& step, const std::vector<std::byte*>& regions) {
   std::vector<std::byte*> pointers;
-  for (const SlotId slot : step.slots) pointers.push_back(slots[static_cast<size_t>(slot)]);
+  for (const RegionId region : step.regions) pointers.push_back(regions[static_cast<size_t>(region)]);
   return pointers;
 }
 
@@ -53,15 +53,15 @@ CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, con
   gpu_->use();
   Lowering lowering(graph_, *gpu_, options);
   lowering.run();
-  std::vector<SlotId> kept;
+  std::vector<RegionId> kept;
   for (const auto& [name, value] : graph_.outputs()) {
-    outputs_.push_back({name, lowering.slot(value)});
-    kept.push_back(outputs_.back().slot);
+    outputs_.push_back({name, lowering.region(value)});
+    kept.push_back(outputs_.back().region);
   }
   layouts_ = lowering.parameter_layouts();
-  slots_ = lowering.take_slots();
+  regions_ = lowering.take_regions();
   steps_ = lowering.take_steps();
-  plan_bytes_ = plan_memory(slots_, steps_, kept);
+  plan_bytes_ = plan_memory(regions_, steps_, kept);
   const size_t backward = backward_begin(graph_);
   for (const Step& step : steps_) {
     const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
@@ -79,7 +79,7 @@ void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) 
   chosen_ = true;
 }
 
-/// Pointers for every slot of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between
+/// Pointers for every region of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between
 /// calls of the host, and then played.
 class CudaContext final : public Context {
  public:
@@ -96,9 +96,9 @@ class CudaContext final : public Context {
   void set_input(const std::string& name, const void* memory) override {
     gpu_.use();
     size_t input = 0;
-    for (const Slot& slot : executable_.slots_) {
-      if (slot.place != Place::input || slot.alias_of >= 0) continue;
-      if (slot.name == name) return inputs_.set(input, memory);
+    for (const Region& region : executable_.regions_) {
+      if (region.place != Place::input || region.alias_of >= 0) continue;
+      if (region.name == name) return inputs_.set(input, memory);
       ++input;
     }
   }
@@ -120,7 +120,7 @@ class CudaContext final : public Context {
       run(bound, host, plays);
     }
     warm_ = true;
-    inputs_.read(slot_);
+    inputs_.read(input_buffer_);
   }
 
   void prepare(Phase /*phase*/) override {}  // a GPU is no stage of a pipeline
@@ -138,7 +138,7 @@ class CudaContext final : public Context {
       found = fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
                           node.op->name());
     }
-    inputs_.read(slot_);
+    inputs_.read(input_buffer_);
     return found;
   }
 
@@ -146,8 +146,8 @@ class CudaContext final : public Context {
     Bound& bound = bound_inputs();
     for (const auto& output : executable_.outputs_) {
       if (output.name != name) continue;
-      const auto slot = static_cast<size_t>(output.slot);
-      return values(executable_.slots_[slot], bound.pointers[slot]);
+      const auto region = static_cast<size_t>(output.region);
+      return values(executable_.regions_[region], bound.pointers[region]);
     }
     throw run_error("the graph has no output '{}'", name);
   }
@@ -155,7 +155,7 @@ class CudaContext final : public Context {
  private:
   /// The work with the inputs in one of their two places.
   struct Bound {
-    std::vector<std::byte*> pointers;            // of each slot
+    std::vector<std::byte*> pointers;            // of each region
     std::vector<std::vector<std::byte*>> steps;  // of each step, as it reads them
     std::vector<Recording> recordings;           // of the steps between two calls of the host, in order
     bool recorded = false;                       // all of them
@@ -171,18 +171,18 @@ class CudaContext final : public Context {
 
   static std::vector<size_t> input_bytes(const CudaExecutable& executable) {
     std::vector<size_t> bytes;
-    for (const Slot& slot : executable.slots_)
-      if (slot.place == Place::input && slot.alias_of < 0) bytes.push_back(slot.bytes);
+    for (const Region& region : executable.regions_)
+      if (region.place == Place::input && region.alias_of < 0) bytes.push_back(region.bytes);
     return bytes;
   }
 
   /// Sends the inputs, and takes the work that finds them where they are.
   Bound& bound_inputs() {
     gpu_.use();
-    slot_ = inputs_.send();
-    Bound& bound = bound_[slot_];
-    if (!bound.pointers.empty() || executable_.slots_.empty()) return bound;
-    bound.pointers = pointers_in(slot_);
+    input_buffer_ = inputs_.send();
+    Bound& bound = bound_[input_buffer_];
+    if (!bound.pointers.empty() || executable_.regions_.empty()) return bound;
+    bound.pointers = pointers_in(input_buffer_);
     for (const Step& step : executable_.steps_) bound.steps.push_back(pointers_of(step, bound.pointers));
     return bound;
   }
@@ -190,27 +190,27 @@ class CudaContext final : public Context {
   std::vector<std::byte*> pointers_in(size_t inputs) const {
     std::vector<std::byte*> pointers;
     size_t input = 0;
-    for (const Slot& slot : executable_.slots_) {
-      if (slot.alias_of >= 0) {
-        pointers.push_back(pointers[static_cast<size_t>(slot.alias_of)]);
-      } else if (slot.place == Place::input) {
+    for (const Region& region : executable_.regions_) {
+      if (region.alias_of >= 0) {
+        pointers.push_back(pointers[static_cast<size_t>(region.alias_of)]);
+      } else if (region.place == Place::input) {
         pointers.push_back(inputs_.memory(inputs, input++));
       } else {
-        pointers.push_back(address(slot));
+        pointers.push_back(address(region));
       }
     }
     return pointers;
   }
 
-  std::byte* address(const Slot& slot) const {
-    switch (slot.place) {
-      case Place::activation: return bindings_.activations.data() + slot.offset;
-      case Place::parameter: return bindings_.parameters + arena_.find(slot.name).offset;
-      case Place::gradient: return bindings_.gradients + arena_.find(slot.name).offset;
+  std::byte* address(const Region& region) const {
+    switch (region.place) {
+      case Place::activation: return bindings_.activations.data() + region.offset;
+      case Place::parameter: return bindings_.parameters + arena_.find(region.name).offset;
+      case Place::gradient: return bindings_.gradients + arena_.find(region.name).offset;
       case Place::metric: {
         const auto& names = executable_.metrics_;
-        const auto found = std::find(names.begin(), names.end(), slot.name);
-        if (found == names.end()) throw run_error("no memory was given for metric '{}'", slot.name);
+        const auto found = std::find(names.begin(), names.end(), region.name);
+        if (found == names.end()) throw run_error("no memory was given for metric '{}'", region.name);
         return reinterpret_cast<std::byte*>(bindings_.metrics + (found - names.begin()));
       }
       case Place::input: break;
@@ -219,10 +219,10 @@ class CudaContext final : public Context {
   }
 
   void run_step_by_step(Bound& bound, HostOperations& host) {
-    const bool told = host.listens();
+    const bool notifies = host.listens();
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {
       run_step(bound, s, host);
-      if (told && !executable_.steps_[s].host) {
+      if (notifies && !executable_.steps_[s].host) {
         gpu_.wait();  // what is told of an operation is that it has run
         host.ran(executable_.names_[s]);
       }
@@ -279,26 +279,26 @@ class CudaContext final : public Context {
     const Step& step = executable_.steps_[s];
     const Node& node = executable_.graph_.nodes()[static_cast<size_t>(step.node)];
     std::vector<float> memory;
-    if (!step.slots.empty())
-      memory = values(executable_.slots_[static_cast<size_t>(step.slots[0])], bound.steps[s][0]);
+    if (!step.regions.empty())
+      memory = values(executable_.regions_[static_cast<size_t>(step.regions[0])], bound.steps[s][0]);
     host.communicate(node, memory);
     if (memory.empty()) return;
     gpu_.use();
     gpu_.copy_in(std::as_bytes(std::span(memory)), bound.steps[s][0]);
   }
 
-  std::vector<float> values(const Slot& slot, const std::byte* memory) const {
-    std::vector<std::byte> bytes(slot.bytes);
+  std::vector<float> values(const Region& region, const std::byte* memory) const {
+    std::vector<std::byte> bytes(region.bytes);
     gpu_.copy_out(memory, bytes);
-    return canonical_values(bytes, slot.type, slot.layout);
+    return canonical_values(bytes, region.type, region.layout);
   }
 
   bool makes_non_finite(const Bound& bound, size_t s) const {
     const Step& step = executable_.steps_[s];
-    for (size_t i = step.reads; i < step.slots.size(); ++i) {
-      const Slot& slot = executable_.slots_[static_cast<size_t>(step.slots[i])];
-      if (slot.type.dtype != DType::f32 && slot.type.dtype != DType::bf16) continue;
-      const std::vector<float> made = values(slot, bound.steps[s][i]);
+    for (size_t i = step.reads; i < step.regions.size(); ++i) {
+      const Region& region = executable_.regions_[static_cast<size_t>(step.regions[i])];
+      if (region.type.dtype != DType::f32 && region.type.dtype != DType::bf16) continue;
+      const std::vector<float> made = values(region, bound.steps[s][i]);
       if (std::any_of(made.begin(), made.end(), [](float v) { return !std::isfinite(v); })) return true;
     }
     return false;
@@ -309,9 +309,9 @@ class CudaContext final : public Context {
   ArenaLayout arena_;
   Bindings bindings_;
   Inputs inputs_;
-  std::array<Bound, Inputs::kSlots> bound_;
-  size_t slot_ = 0;    // of the inputs
-  bool warm_ = false;  // libraries have loaded what they need
+  std::array<Bound, Inputs::kBuffers> bound_;
+  size_t input_buffer_ = 0;  // of the inputs
+  bool warm_ = false;        // libraries have loaded what they need
   bool recordable_ = true;
 };
 

@@ -30,7 +30,7 @@ class CudaExecutable final : public Executable {
   friend class CudaContext;
   struct Output {
     std::string name;
-    SlotId slot;
+    RegionId region;
   };
 
   /// Lets each step choose its algorithm, in the memory of the first context.
@@ -38,7 +38,7 @@ class CudaExecutable final : public Executable {
 
   std::shared_ptr<Gpu> gpu_;
   Graph graph_;
-  std::vector<Slot> slots_;
+  std::vector<Region> regions_;
   std::vector<Step> steps_;
   std::vector<OperationName> names_;  ///< of each step
   std::vector<Output> outputs_;

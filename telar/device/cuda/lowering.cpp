@@ -61,19 +61,19 @@ void Lowering::run() {
     lower(*this, node);
   }
   // An output that is a converted parameter is made now, with the last operation.
-  for (const auto& output : graph_.outputs()) slot(output.second);
+  for (const auto& output : graph_.outputs()) region(output.second);
   node_ = static_cast<int>(graph_.nodes().size());
   for (size_t i = 0; i < graph_.values().size(); ++i)
     if (is_open(static_cast<ValueId>(i))) fix_layout(static_cast<ValueId>(i), Layout::plain);
 }
 
-SlotId Lowering::add_slot(Slot slot) {
-  slots_.push_back(std::move(slot));
-  return static_cast<SlotId>(slots_.size() - 1);
+RegionId Lowering::add_region(Region region) {
+  regions_.push_back(std::move(region));
+  return static_cast<RegionId>(regions_.size() - 1);
 }
 
-SlotId Lowering::add_value(ValueId value, Layout layout, Place place, std::string name) {
-  return add_slot({type(value), layout, bytes_of(type(value)), place, std::move(name)});
+RegionId Lowering::add_value(ValueId value, Layout layout, Place place, std::string name) {
+  return add_region({type(value), layout, bytes_of(type(value)), place, std::move(name)});
 }
 
 bool Lowering::is_open(ValueId value) const {
@@ -85,8 +85,8 @@ void Lowering::fix_layout(ValueId parameter, Layout layout) {
   const std::string& name = graph_.value(parameter).name;
   Parameter& state = parameters_.at(name);
   state.open = false;
-  state.slot = add_value(parameter, layout, Place::parameter, name);
-  lies_[parameter] = state.slot;
+  state.region = add_value(parameter, layout, Place::parameter, name);
+  lies_[parameter] = state.region;
 }
 
 Layout Lowering::layout(ValueId value) const {
@@ -96,10 +96,10 @@ Layout Lowering::layout(ValueId value) const {
   return source == converted_.end() ? Layout::plain : layout(source->second);
 }
 
-SlotId Lowering::slot(ValueId value, Layout wanted) {
+RegionId Lowering::region(ValueId value, Layout wanted) {
   if (is_open(value)) fix_layout(value, wanted);
   if (const auto number = constant(value); number && !lies_.contains(value)) {
-    const SlotId made = lies_[value] = add_value(value, wanted);
+    const RegionId made = lies_[value] = add_value(value, wanted);
     add({}, {made}, filling(gpu_, type(value), *number));
   }
   if (!lies_.contains(value)) {
@@ -108,15 +108,15 @@ SlotId Lowering::slot(ValueId value, Layout wanted) {
       throw run_error("operation '{}' reads a value that no operation has made",
                       graph_.nodes()[static_cast<size_t>(node_)].op->name());
     }
-    const SlotId from = slot(source->second, wanted);
-    const SlotId made = lies_[value] = add_value(value, wanted);
+    const RegionId from = region(source->second, wanted);
+    const RegionId made = lies_[value] = add_value(value, wanted);
     add({from}, {made}, conversion(gpu_, type(source->second), dtype(value)));
     steps_.back().reorders = true;
   }
   if (layout(value) == wanted) return lies_.at(value);
   const auto known = copies_.find(value);
   if (known != copies_.end()) return known->second;
-  const SlotId copy = add_value(value, wanted);
+  const RegionId copy = add_value(value, wanted);
   add({lies_.at(value)}, {copy}, reorder(gpu_, type(value), wanted));
   steps_.back().reorders = true;
   return copies_[value] = copy;
@@ -137,53 +137,54 @@ std::optional<ValueId> Lowering::direct_target(ValueId result) const {
   return accumulated_into(result, kGradientPrefix);
 }
 
-std::optional<SlotId> Lowering::metric_of(ValueId result) {
+std::optional<RegionId> Lowering::metric_of(ValueId result) {
   const auto metric = accumulated_into(result, kMetricPrefix);
   if (!metric) return std::nullopt;
   direct_[result] = true;
-  return metric_slot(*metric);
+  return metric_region(*metric);
 }
 
-SlotId Lowering::define(ValueId result, Layout layout) {
+RegionId Lowering::define(ValueId result, Layout layout) {
   if (const auto target = direct_target(result)) {
     const std::string name = without_prefix(graph_.value(*target).name, kGradientPrefix);
     if (parameters_.at(name).open) fix_layout(graph_.find(ValueKind::parameter, name), layout);
-    const SlotId gradient = gradient_slot(*target);
+    const RegionId gradient = gradient_region(*target);
     if (layout_of(gradient) == layout) {
       direct_[result] = true;
       return lies_[result] = gradient;
     }
   }
-  const SlotId made = lies_[result] = add_value(result, layout);
+  const RegionId made = lies_[result] = add_value(result, layout);
   shared_[made].push_back(result);
   return made;
 }
 
-SlotId Lowering::define_alias(ValueId result, SlotId source, Layout layout) {
-  const Slot origin = slots_[static_cast<size_t>(source)];
-  const SlotId seen =
-      add_slot({type(result), layout, bytes_of(type(result)), origin.place, origin.name, 0, source});
+RegionId Lowering::define_alias(ValueId result, RegionId source, Layout layout) {
+  const Region origin = regions_[static_cast<size_t>(source)];
+  const RegionId seen =
+      add_region({type(result), layout, bytes_of(type(result)), origin.place, origin.name, 0, source});
   shared_[root_of(source)].push_back(result);
   return lies_[result] = seen;
 }
 
-SlotId Lowering::define_in_place(ValueId result, ValueId source) {
+RegionId Lowering::define_in_place(ValueId result, ValueId source) {
   const Layout lying = layout(source);
   if (!direct_target(result) && dies_here(source) && bytes_of(type(result)) == bytes_of(type(source)))
     return define_alias(result, lies_.at(source), lying);
   return define(result, lying);
 }
 
-SlotId Lowering::root_of(SlotId slot) const {
-  while (slots_[static_cast<size_t>(slot)].alias_of >= 0) slot = slots_[static_cast<size_t>(slot)].alias_of;
-  return slot;
+RegionId Lowering::root_of(RegionId region) const {
+  while (regions_[static_cast<size_t>(region)].alias_of >= 0)
+    region = regions_[static_cast<size_t>(region)].alias_of;
+  return region;
 }
 
 bool Lowering::dies_here(ValueId value) const {
   const auto found = lies_.find(value);
   if (found == lies_.end()) return false;
-  const SlotId root = root_of(found->second);
-  if (slots_[static_cast<size_t>(root)].place != Place::activation) return false;
+  const RegionId root = root_of(found->second);
+  if (regions_[static_cast<size_t>(root)].place != Place::activation) return false;
   const auto sharing = shared_.find(root);
   if (sharing == shared_.end()) return false;
   return std::all_of(sharing->second.begin(), sharing->second.end(), [&](ValueId other) {
@@ -192,70 +193,73 @@ bool Lowering::dies_here(ValueId value) const {
   });
 }
 
-SlotId Lowering::temporary(size_t bytes) {
-  return add_slot({{DType::opaque, {}}, Layout::plain, bytes, Place::activation, {}});
+RegionId Lowering::temporary(size_t bytes) {
+  return add_region({{DType::opaque, {}}, Layout::plain, bytes, Place::activation, {}});
 }
 
-SlotId Lowering::gradient_slot(ValueId buffer) {
+RegionId Lowering::gradient_region(ValueId buffer) {
   const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
   Parameter& parameter = parameters_.at(name);
   if (parameter.gradient < 0) {
     if (parameter.open) fix_layout(graph_.find(ValueKind::parameter, name), Layout::plain);
-    parameter.gradient = add_value(buffer, layout_of(parameter.slot), Place::gradient, name);
+    parameter.gradient = add_value(buffer, layout_of(parameter.region), Place::gradient, name);
   }
   return parameter.gradient;
 }
 
-SlotId Lowering::metric_slot(ValueId buffer) {
+RegionId Lowering::metric_region(ValueId buffer) {
   const auto found = lies_.find(buffer);
   if (found != lies_.end()) return found->second;
   return lies_[buffer] = add_value(buffer, Layout::plain, Place::metric,
                                    without_prefix(graph_.value(buffer).name, kMetricPrefix));
 }
 
-void Lowering::add(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes, Enqueue enqueue,
+void Lowering::add(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes, Enqueue enqueue,
                    Enqueue choose) {
   Step step{node_, std::move(enqueue), std::move(choose), reads, reads.size(), false, false};
-  step.slots.insert(step.slots.end(), writes.begin(), writes.end());
+  step.regions.insert(step.regions.end(), writes.begin(), writes.end());
   steps_.push_back(std::move(step));
 }
 
-void Lowering::host(SlotId slot) {
+void Lowering::host(RegionId region) {
   Step step{node_, {}, {}, {}, 0, true, false};
-  if (slot >= 0) step.slots.push_back(slot);
+  if (region >= 0) step.regions.push_back(region);
   steps_.push_back(std::move(step));
 }
 
 std::vector<std::pair<std::string, TensorLayout>> Lowering::parameter_layouts() const {
   std::vector<std::pair<std::string, TensorLayout>> layouts;
   for (const auto& name : parameter_order_) {
-    const Slot& slot = slots_[static_cast<size_t>(parameters_.at(name).slot)];
-    layouts.emplace_back(name, TensorLayout{slot.type.shape, slot.bytes, name_of(slot.layout), nullptr});
+    const Region& region = regions_[static_cast<size_t>(parameters_.at(name).region)];
+    layouts.emplace_back(name,
+                         TensorLayout{region.type.shape, region.bytes, name_of(region.layout), nullptr});
   }
   return layouts;
 }
 
-size_t plan_memory(std::vector<Slot>& slots, const std::vector<Step>& steps,
-                   const std::vector<SlotId>& kept) {
-  const auto root_of = [&](SlotId slot) {
-    while (slots[static_cast<size_t>(slot)].alias_of >= 0) slot = slots[static_cast<size_t>(slot)].alias_of;
-    return static_cast<size_t>(slot);
+size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
+                   const std::vector<RegionId>& kept) {
+  const auto root_of = [&](RegionId region) {
+    while (regions[static_cast<size_t>(region)].alias_of >= 0)
+      region = regions[static_cast<size_t>(region)].alias_of;
+    return static_cast<size_t>(region);
   };
-  std::vector<Life> lives(slots.size());
-  const auto touch = [&](SlotId slot, int step) {
-    Life& life = lives[root_of(slot)];
+  std::vector<Life> lives(regions.size());
+  const auto touch = [&](RegionId region, int step) {
+    Life& life = lives[root_of(region)];
     if (life.first < 0) life.first = step;
     life.last = std::max(life.last, step);
   };
   for (size_t s = 0; s < steps.size(); ++s)
-    for (const SlotId slot : steps[s].slots) touch(slot, static_cast<int>(s));
-  for (const SlotId slot : kept) touch(slot, static_cast<int>(steps.size()));
+    for (const RegionId region : steps[s].regions) touch(region, static_cast<int>(s));
+  for (const RegionId region : kept) touch(region, static_cast<int>(steps.size()));
   // What lies elsewhere, or is touched by nothing, keeps 0 bytes.
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].place == Place::activation && slots[i].alias_of < 0 && lives[i].first >= 0)
-      lives[i].bytes = align_up_memory(slots[i].bytes);
+  for (size_t i = 0; i < regions.size(); ++i)
+    if (regions[i].place == Place::activation && regions[i].alias_of < 0 && lives[i].first >= 0)
+      lives[i].bytes = align_up_memory(regions[i].bytes);
   const size_t total = place_lives(lives);
-  for (size_t i = 0; i < slots.size(); ++i) slots[i].offset = lives[root_of(static_cast<SlotId>(i))].offset;
+  for (size_t i = 0; i < regions.size(); ++i)
+    regions[i].offset = lives[root_of(static_cast<RegionId>(i))].offset;
   return total;
 }
 

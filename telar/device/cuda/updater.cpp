@@ -40,7 +40,7 @@ UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindi
     memory.states[i] = reinterpret_cast<float*>(bindings.states[section.states[i]] + part.begin);
   memory.count = part.floats();
   memory.loss = bindings.loss;
-  memory.spoilt = bindings.spoilt;
+  memory.non_finite = bindings.non_finite;
   memory.mark = mark;
   return memory;
 }
@@ -50,7 +50,7 @@ UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindi
 CudaUpdater::CudaUpdater(const Graph& update, const ArenaLayout& arena, std::shared_ptr<Gpu> gpu)
     : gpu_(std::move(gpu)), plan_(sections_of(update, arena)) {
   gpu_->use();
-  spoilt_ = DeviceMemory(*gpu_, sizeof(float), "an update");
+  non_finite_ = DeviceMemory(*gpu_, sizeof(float), "an update");
   if (clips())
     squares_ = DeviceMemory(
         *gpu_, (static_cast<size_t>(kSquarePieces) + plan_.sections.size()) * sizeof(double), "an update");
@@ -95,17 +95,17 @@ void CudaUpdater::enqueue(const UpdateBindings& bindings, const UpdateScalars& s
 bool CudaUpdater::apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                         size_t begin, size_t end) const {
   gpu_->use();
-  if (bindings.spoilt != nullptr) {
+  if (bindings.non_finite != nullptr) {
     enqueue(bindings, scalars, sum_of_squares, begin, end);
     return true;
   }
   UpdateBindings own = bindings;
-  own.spoilt = reinterpret_cast<float*>(spoilt_.data());
-  check(cudaMemsetAsync(own.spoilt, 0, sizeof(float), gpu_->stream()), "forgetting what was spoilt");
+  own.non_finite = reinterpret_cast<float*>(non_finite_.data());
+  check(cudaMemsetAsync(own.non_finite, 0, sizeof(float), gpu_->stream()), "clearing the non-finite flag");
   enqueue(own, scalars, sum_of_squares, begin, end);
-  float spoilt = 0;
-  gpu_->copy_out(spoilt_.data(), std::as_writable_bytes(std::span(&spoilt, 1)));
-  return spoilt == 0;
+  float non_finite = 0;
+  gpu_->copy_out(non_finite_.data(), std::as_writable_bytes(std::span(&non_finite, 1)));
+  return non_finite == 0;
 }
 
 }  // namespace telar::cuda

@@ -25,8 +25,8 @@ class CudaUpdater final : public Updater {
 
   std::shared_ptr<Gpu> gpu_;
   UpdateSections plan_;
-  DeviceMemory spoilt_;   // one f32, for who brings none
-  DeviceMemory squares_;  // pieces of a section's sum, then the sum of each section, f64
+  DeviceMemory non_finite_;  // one f32, for callers that bring none
+  DeviceMemory squares_;     // pieces of a section's sum, then the sum of each section, f64
 };
 
 }  // namespace telar::cuda

@@ -47,7 +47,8 @@ class BatchNormOp final : public Op {
   }
   void gradient(GradientContext& context) const override {
     const auto gradients = context.builder().add(
-        kBatchNormBackward, {context.input(0), context.output_gradient(0), context.input(1), context.output(3)},
+        kBatchNormBackward,
+        {context.input(0), context.output_gradient(0), context.input(1), context.output(3)},
         context.attributes());
     for (size_t i = 0; i < 3; ++i) context.set(i, gradients[i]);
   }

@@ -64,8 +64,8 @@ class LinearOp final : public Op {
     GraphBuilder& builder = context.builder();
     const ValueId dy = context.output_gradient(0);
     if (context.needs(1) || context.needs(2)) {
-      const auto gradients =
-          builder.add(kLinearBackwardWeights, {context.input(0), dy}, {{"bias", Attribute(context.needs(2))}});
+      const auto gradients = builder.add(kLinearBackwardWeights, {context.input(0), dy},
+                                         {{"bias", Attribute(context.needs(2))}});
       context.set(1, gradients[0]);
       if (context.needs(2)) context.set(2, gradients[1]);
     }

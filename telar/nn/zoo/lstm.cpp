@@ -31,6 +31,8 @@ Model make_lstm(const ZooOptions& options, const Shape& sample, int64_t classes)
 
 }  // namespace
 
-ZooEntry lstm_entry() { return {"lstm", {"hidden", "layers", "dropout", "vocabulary", "embedding"}, make_lstm}; }
+ZooEntry lstm_entry() {
+  return {"lstm", {"hidden", "layers", "dropout", "vocabulary", "embedding"}, make_lstm};
+}
 
 }  // namespace telar

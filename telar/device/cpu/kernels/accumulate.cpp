@@ -5,7 +5,8 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kSumsAThread = 16384;  // floats a thread: below this a second thread costs more than it saves
+constexpr int64_t kSumsAThread =
+    16384;  // floats a thread: below this a second thread costs more than it saves
 
 void add_scaled(float* to, const float* from, int64_t count, float factor) {
   parallel_for(count, kSumsAThread, [=](int64_t begin, int64_t end) {
@@ -25,23 +26,23 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
   const ValueId value = node.inputs[1];
   if (lowering.graph().value(buffer).name.starts_with("metric/")) {
-    const SlotId metric = lowering.metric_slot(buffer);
-    lowering.function({lowering.plain_slot(value)}, {metric},
+    const RegionId metric = lowering.metric_region(buffer);
+    lowering.function({lowering.plain_region(value)}, {metric},
                       [](const Pointers& p) { *p.get<float>(1) += *p.get<float>(0); });
     return;
   }
   if (lowering.written_directly(value)) return;
-  const SlotId gradient = lowering.gradient_slot(buffer);
+  const RegionId gradient = lowering.gradient_region(buffer);
   const Desc desc = lowering.desc_of(gradient);
   const bool overwrite = lowering.accumulation() == Accumulation::overwrite;
   const bool weighted = node.inputs.size() > 2;
   if (overwrite && !weighted) {
-    lowering.reorder(lowering.slot(value), gradient);
+    lowering.reorder(lowering.region(value), gradient);
     return;
   }
   const float factor = weighted ? static_cast<float>(lowering.shape(node.inputs[2])[0]) : 1.0F;
   const auto count = static_cast<int64_t>(desc.get_size() / sizeof(float));
-  lowering.function({lowering.slot(value, desc)}, {gradient}, [=](const Pointers& p) {
+  lowering.function({lowering.region(value, desc)}, {gradient}, [=](const Pointers& p) {
     if (overwrite) {
       copy_scaled(p.get<float>(1), p.get<float>(0), count, factor);
     } else {

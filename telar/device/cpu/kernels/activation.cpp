@@ -20,9 +20,10 @@ void lower_activation(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const auto pd = eltwise_forward(algorithm_of(node.op->name()), lowering.desc(x));
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   lowering.define_in_place(y, x);
-  lowering.primitive(pd, dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.slot(y)}});
+  lowering.primitive(pd, dnnl::eltwise_forward(pd),
+                     {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(y)}});
 }
 
 void lower_activation_backward(Lowering& lowering, const Node& node) {
@@ -32,22 +33,22 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
   const Desc desc = lowering.desc(data);
   const auto pd = eltwise_backward(algorithm, desc, desc);
   const int data_argument = algorithm == dnnl::algorithm::eltwise_gelu_erf ? DNNL_ARG_SRC : DNNL_ARG_DST;
-  const SlotId from = lowering.slot(dy, desc);
+  const RegionId from = lowering.region(dy, desc);
   lowering.define_in_place(node.outputs[0], dy, desc);
   lowering.primitive(pd, dnnl::eltwise_backward(pd),
-                     {{data_argument, lowering.slot(data)},
+                     {{data_argument, lowering.region(data)},
                       {DNNL_ARG_DIFF_DST, from},
-                      {DNNL_ARG_DIFF_SRC, lowering.slot(node.outputs[0])}});
+                      {DNNL_ARG_DIFF_SRC, lowering.region(node.outputs[0])}});
 }
 
 void lower_scale(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.desc(x),
                                   static_cast<float>(node.attributes.real("factor")), 0.0F);
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   lowering.define_in_place(node.outputs[0], x);
   lowering.primitive(pd, dnnl::eltwise_forward(pd),
-                     {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.slot(node.outputs[0])}});
+                     {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(node.outputs[0])}});
 }
 
 }  // namespace telar::cpu

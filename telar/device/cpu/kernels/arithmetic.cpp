@@ -28,23 +28,24 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
     // oneDNN 2.6 computes nonsense with a ReLU behind an addition of blocks that are not full.
     const bool apart = relu && blocks_of(desc).padded;
     const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);
-    const SlotId first = lowering.slot(a);
-    const SlotId second = lowering.slot(b, desc);
+    const RegionId first = lowering.region(a);
+    const RegionId second = lowering.region(b, desc);
     lowering.define_in_place(y, a);
-    lowering.primitive(pd, dnnl::binary(pd),
-                       {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.slot(y)}});
+    lowering.primitive(
+        pd, dnnl::binary(pd),
+        {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.region(y)}});
     if (!apart) return;
     const auto rectify = eltwise_forward(dnnl::algorithm::eltwise_relu, desc);
     lowering.primitive(rectify, dnnl::eltwise_forward(rectify),
-                       {{DNNL_ARG_SRC, lowering.slot(y)}, {DNNL_ARG_DST, lowering.slot(y)}});
+                       {{DNNL_ARG_SRC, lowering.region(y)}, {DNNL_ARG_DST, lowering.region(y)}});
     return;
   }
   const Desc full = plain(dtype, shape);
-  SlotId first = -1;
+  RegionId first = -1;
   if (lowering.shape(a) == shape) {
-    first = lowering.plain_slot(a);
+    first = lowering.plain_region(a);
   } else {
-    const SlotId zeros = lowering.temporary(full);
+    const RegionId zeros = lowering.temporary(full);
     const size_t bytes = full.get_size();
     lowering.function({}, {zeros},
                       [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
@@ -53,12 +54,12 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
     const auto pd = binary(dnnl::algorithm::binary_add, full, spread, full, false);
     lowering.primitive(pd, dnnl::binary(pd),
                        {{DNNL_ARG_SRC_0, zeros},
-                        {DNNL_ARG_SRC_1, lowering.view(lowering.plain_slot(a), spread)},
+                        {DNNL_ARG_SRC_1, lowering.view(lowering.plain_region(a), spread)},
                         {DNNL_ARG_DST, first}});
   }
   const Desc spread = plain(dtype, padded(lowering.shape(b), shape.rank()));
   const auto pd = binary(algorithm, full, spread, full, relu);
-  const SlotId second = lowering.view(lowering.plain_slot(b), spread);
+  const RegionId second = lowering.view(lowering.plain_region(b), spread);
   lowering.primitive(
       pd, dnnl::binary(pd),
       {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
@@ -80,14 +81,14 @@ void lower_sum_to(Lowering& lowering, const Node& node) {
   const DType dtype = lowering.type(x).dtype;
   const Shape target = padded(lowering.shape(y), lowering.shape(x).rank());
   const Desc to = plain(dtype, target);
-  const SlotId result = lowering.define_plain(y);
+  const RegionId result = lowering.define_plain(y);
   if (target == lowering.shape(x)) {
-    lowering.reorder(lowering.slot(x), lowering.view(result, to));
+    lowering.reorder(lowering.region(x), lowering.view(result, to));
     return;
   }
   const auto pd = reduction(dnnl::algorithm::reduction_sum, plain(dtype, lowering.shape(x)), to);
   lowering.primitive(pd, dnnl::reduction(pd),
-                     {{DNNL_ARG_SRC, lowering.plain_slot(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+                     {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
 }  // namespace telar::cpu

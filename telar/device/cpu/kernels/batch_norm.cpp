@@ -1,6 +1,6 @@
+#include "telar/graph/ops/batch_norm.h"
 #include "telar/device/cpu/kernels/kernel_table.h"
 #include "telar/device/cpu/primitives.h"
-#include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cpu {
 
@@ -15,13 +15,13 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
   const int64_t channels = lowering.shape(x)[1];
   const Desc per_channel = plain(DType::f32, {channels});
   const auto pd = batch_normalization_forward(true, lowering.desc(x), epsilon_of(node), has_relu(node));
-  const SlotId from = lowering.slot(x);
-  const SlotId mean = lowering.define(node.outputs[1], per_channel);
-  const SlotId variance = lowering.temporary(per_channel);
-  std::vector<SlotId> saved{mean, variance};
+  const RegionId from = lowering.region(x);
+  const RegionId mean = lowering.define(node.outputs[1], per_channel);
+  const RegionId variance = lowering.temporary(per_channel);
+  std::vector<RegionId> saved{mean, variance};
   Arguments arguments{{DNNL_ARG_SRC, from},
-                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[1], per_channel)},
-                      {DNNL_ARG_SHIFT, lowering.slot(node.inputs[2], per_channel)},
+                      {DNNL_ARG_SCALE, lowering.region(node.inputs[1], per_channel)},
+                      {DNNL_ARG_SHIFT, lowering.region(node.inputs[2], per_channel)},
                       {DNNL_ARG_MEAN, mean},
                       {DNNL_ARG_VARIANCE, variance},
                       {DNNL_ARG_DST, lowering.define(node.outputs[0], pd.dst_desc())}};
@@ -48,16 +48,16 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const auto hint = batch_normalization_forward(true, desc, epsilon_of(node), has_relu(node));
   const auto pd = batch_normalization_backward(desc, desc, epsilon_of(node), has_relu(node), hint);
   const auto& saved = lowering.attached(node.inputs[3]);
-  const SlotId from = lowering.slot(dy, desc);
-  const SlotId scale = lowering.slot(node.inputs[2], per_channel);
+  const RegionId from = lowering.region(dy, desc);
+  const RegionId scale = lowering.region(node.inputs[2], per_channel);
   lowering.define_in_place(node.outputs[0], dy, desc);
-  Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x)},
+  Arguments arguments{{DNNL_ARG_SRC, lowering.region(x)},
                       {DNNL_ARG_DIFF_DST, from},
                       {DNNL_ARG_SCALE, scale},
                       {DNNL_ARG_SHIFT, scale},  // oneDNN 2 wants one and does not read it
                       {DNNL_ARG_MEAN, saved[0]},
                       {DNNL_ARG_VARIANCE, saved[1]},
-                      {DNNL_ARG_DIFF_SRC, lowering.slot(node.outputs[0])},
+                      {DNNL_ARG_DIFF_SRC, lowering.region(node.outputs[0])},
                       {DNNL_ARG_DIFF_SCALE, lowering.define(node.outputs[1], per_channel)},
                       {DNNL_ARG_DIFF_SHIFT, lowering.define(node.outputs[2], per_channel)}};
   if (has_relu(node)) arguments.emplace_back(DNNL_ARG_WORKSPACE, saved[2]);
@@ -68,15 +68,15 @@ void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc per_channel = plain(DType::f32, {lowering.shape(x)[1]});
   const auto pd = batch_normalization_forward(false, lowering.desc(x), epsilon_of(node), has_relu(node));
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   lowering.define_in_place(node.outputs[0], x);
   lowering.primitive(pd, dnnl::batch_normalization_forward(pd),
                      {{DNNL_ARG_SRC, from},
-                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[1], per_channel)},
-                      {DNNL_ARG_SHIFT, lowering.slot(node.inputs[2], per_channel)},
-                      {DNNL_ARG_MEAN, lowering.slot(node.inputs[3], per_channel)},
-                      {DNNL_ARG_VARIANCE, lowering.slot(node.inputs[4], per_channel)},
-                      {DNNL_ARG_DST, lowering.slot(node.outputs[0])}});
+                      {DNNL_ARG_SCALE, lowering.region(node.inputs[1], per_channel)},
+                      {DNNL_ARG_SHIFT, lowering.region(node.inputs[2], per_channel)},
+                      {DNNL_ARG_MEAN, lowering.region(node.inputs[3], per_channel)},
+                      {DNNL_ARG_VARIANCE, lowering.region(node.inputs[4], per_channel)},
+                      {DNNL_ARG_DST, lowering.region(node.outputs[0])}});
 }
 
 }  // namespace telar::cpu

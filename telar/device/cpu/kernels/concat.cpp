@@ -31,7 +31,7 @@ void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<Va
     return true;
   };
   if (!fits()) whole = plain(lowering.type(x).dtype, lowering.shape(x));
-  const SlotId from = lowering.slot(x, whole);
+  const RegionId from = lowering.region(x, whole);
   int64_t begin = 0;
   for (const ValueId part : parts) {
     const Shape& shape = lowering.shape(part);
@@ -50,7 +50,7 @@ void lower_concat(Lowering& lowering, const Node& node) {
   Arguments arguments;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     descs.push_back(lowering.desc(node.inputs[i]));
-    arguments.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), lowering.slot(node.inputs[i]));
+    arguments.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), lowering.region(node.inputs[i]));
   }
   const auto pd = concatenation(axis_of(node), descs);
   arguments.emplace_back(DNNL_ARG_DST, lowering.define(node.outputs[0], pd.dst_desc()));
@@ -64,7 +64,7 @@ void lower_split(Lowering& lowering, const Node& node) {
 void lower_split_backward(Lowering& lowering, const Node& node) {
   const auto axis = static_cast<size_t>(axis_of(node));
   const Desc whole = plain(lowering.type(node.outputs[0]).dtype, lowering.shape(node.outputs[0]));
-  const SlotId dx = lowering.define(node.outputs[0], whole);
+  const RegionId dx = lowering.define(node.outputs[0], whole);
   if (std::find(node.inputs.begin(), node.inputs.end(), kNoValue) != node.inputs.end()) {
     const size_t bytes = whole.get_size();
     lowering.function({}, {dx}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
@@ -74,7 +74,7 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const ValueId part = node.inputs[i + 1];
     if (part != kNoValue) {
-      lowering.reorder(lowering.slot(part),
+      lowering.reorder(lowering.region(part),
                        lowering.view(dx, *part_of(whole, lowering.shape(part), axis, begin)));
     }
     begin += sizes[i];

@@ -57,10 +57,10 @@ struct Convolution {
 };
 
 /// The weights as the primitive wants them.
-SlotId weights_slot(Lowering& lowering, ValueId w, const Convolution& convolution, const Desc& wanted) {
-  if (!convolution.taps.cropped()) return lowering.slot(w, wanted);
+RegionId weights_region(Lowering& lowering, ValueId w, const Convolution& convolution, const Desc& wanted) {
+  if (!convolution.taps.cropped()) return lowering.region(w, wanted);
   const ValueId stored = lowering.converted_parameter(w).value_or(w);
-  return cropped_weights(lowering, lowering.slot(stored), convolution.taps, wanted);
+  return cropped_weights(lowering, lowering.region(stored), convolution.taps, wanted);
 }
 
 }  // namespace
@@ -76,10 +76,10 @@ void lower_conv2d(Lowering& lowering, const Node& node) {
   if (source || convolution.taps.cropped()) {
     lowering.propose_layout(source.value_or(w), convolution.weights_layout(bias));
   }
-  Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x, pd.src_desc())},
-                      {DNNL_ARG_WEIGHTS, weights_slot(lowering, w, convolution, pd.weights_desc())}};
+  Arguments arguments{{DNNL_ARG_SRC, lowering.region(x, pd.src_desc())},
+                      {DNNL_ARG_WEIGHTS, weights_region(lowering, w, convolution, pd.weights_desc())}};
   if (bias) {
-    arguments.emplace_back(DNNL_ARG_BIAS, lowering.slot(node.inputs[2], bias_desc(convolution.y[1])));
+    arguments.emplace_back(DNNL_ARG_BIAS, lowering.region(node.inputs[2], bias_desc(convolution.y[1])));
   }
   arguments.emplace_back(DNNL_ARG_DST, lowering.define(y, pd.dst_desc()));
   lowering.primitive(pd, dnnl::convolution_forward(pd), std::move(arguments));
@@ -92,8 +92,8 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const Convolution convolution(lowering, node, dx, w, dy);
   const auto pd = convolution.backward_data();
   lowering.primitive(pd, dnnl::convolution_backward_data(pd),
-                     {{DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
-                      {DNNL_ARG_WEIGHTS, weights_slot(lowering, w, convolution, pd.weights_desc())},
+                     {{DNNL_ARG_DIFF_DST, lowering.region(dy, pd.diff_dst_desc())},
+                      {DNNL_ARG_WEIGHTS, weights_region(lowering, w, convolution, pd.weights_desc())},
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
@@ -105,17 +105,18 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const Convolution convolution(lowering, node, x, dw, dy);
   const auto pd = convolution.backward_weights(bias);
   const Desc made = pd.diff_weights_desc();
-  const SlotId x_slot = lowering.slot(x, pd.src_desc());
-  const SlotId dy_slot = lowering.slot(dy, pd.diff_dst_desc());
-  const SlotId whole = lowering.define(dw, convolution.weights_layout(bias));
+  const RegionId x_region = lowering.region(x, pd.src_desc());
+  const RegionId dy_region = lowering.region(dy, pd.diff_dst_desc());
+  const RegionId whole = lowering.define(dw, convolution.weights_layout(bias));
   const bool cropped = convolution.taps.cropped();
-  const SlotId dw_slot = cropped ? cropped_gradients(lowering, whole, convolution.taps, made) : whole;
-  Arguments arguments{{DNNL_ARG_SRC, x_slot}, {DNNL_ARG_DIFF_DST, dy_slot}, {DNNL_ARG_DIFF_WEIGHTS, dw_slot}};
+  const RegionId dw_region = cropped ? cropped_gradients(lowering, whole, convolution.taps, made) : whole;
+  Arguments arguments{
+      {DNNL_ARG_SRC, x_region}, {DNNL_ARG_DIFF_DST, dy_region}, {DNNL_ARG_DIFF_WEIGHTS, dw_region}};
   if (bias) {
     arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(convolution.y[1])));
   }
   lowering.primitive(pd, dnnl::convolution_backward_weights(pd), std::move(arguments));
-  if (cropped) spread_gradients(lowering, dw_slot, whole, convolution.taps);
+  if (cropped) spread_gradients(lowering, dw_region, whole, convolution.taps);
 }
 
 }  // namespace telar::cpu

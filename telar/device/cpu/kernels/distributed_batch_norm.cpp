@@ -145,7 +145,7 @@ void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
-  const SlotId from = lowering.slot(x, desc);
+  const RegionId from = lowering.region(x, desc);
   with_element(lowering.type(x).dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     lowering.function({from}, {lowering.define_plain(node.outputs[0])},
@@ -157,10 +157,10 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
   const int64_t members = lowering.shape(node.inputs[0])[0];
   const int64_t length = lowering.shape(node.inputs[0])[1];
   const int64_t channels = (length - 1) / 2;
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
-                                   lowering.define_plain(node.outputs[1]),
-                                   lowering.define_plain(node.outputs[2])};
-  lowering.function({lowering.plain_slot(node.inputs[0])}, writes, [=](const Pointers& p) {
+  const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
+                                     lowering.define_plain(node.outputs[1]),
+                                     lowering.define_plain(node.outputs[2])};
+  lowering.function({lowering.plain_region(node.inputs[0])}, writes, [=](const Pointers& p) {
     const auto* rows = p.get<const float>(0);
     double total = 0;
     for (int64_t r = 0; r < members; ++r) total += rows[r * length + length - 1];
@@ -190,8 +190,9 @@ void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
   const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
-  const std::vector<SlotId> reads{lowering.slot(x, desc), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2]), lowering.plain_slot(node.inputs[3])};
+  const std::vector<RegionId> reads{lowering.region(x, desc), lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2]),
+                                    lowering.plain_region(node.inputs[3])};
   with_element(lowering.type(x).dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     lowering.function(reads, {lowering.define(node.outputs[0], desc)}, [=](const Pointers& p) {
@@ -209,11 +210,11 @@ void lower_batch_norm_backward_sums(Lowering& lowering, const Node& node) {
   const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
-  const std::vector<SlotId> reads{lowering.slot(x, desc), lowering.slot(node.inputs[1], desc),
-                                  lowering.plain_slot(node.inputs[2])};
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
-                                   lowering.define_plain(node.outputs[1]),
-                                   lowering.define_plain(node.outputs[2])};
+  const std::vector<RegionId> reads{lowering.region(x, desc), lowering.region(node.inputs[1], desc),
+                                    lowering.plain_region(node.inputs[2])};
+  const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
+                                     lowering.define_plain(node.outputs[1]),
+                                     lowering.define_plain(node.outputs[2])};
   with_element(lowering.type(x).dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     lowering.function(reads, writes, [=](const Pointers& p) {
@@ -230,9 +231,9 @@ void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
   const int64_t members = lowering.shape(node.inputs[4])[0];
-  const std::vector<SlotId> reads{lowering.slot(x, desc), lowering.slot(node.inputs[1], desc),
-                                  lowering.plain_slot(node.inputs[2]), lowering.plain_slot(node.inputs[3]),
-                                  lowering.plain_slot(node.inputs[4])};
+  const std::vector<RegionId> reads{
+      lowering.region(x, desc), lowering.region(node.inputs[1], desc), lowering.plain_region(node.inputs[2]),
+      lowering.plain_region(node.inputs[3]), lowering.plain_region(node.inputs[4])};
   with_element(lowering.type(x).dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     lowering.function(reads, {lowering.define(node.outputs[0], desc)}, [=](const Pointers& p) {
@@ -255,9 +256,9 @@ void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.ho
 
 void lower_all_gather(Lowering& lowering, const Node& node) {
   const int64_t length = lowering.shape(node.inputs[0])[0];
-  const SlotId rows = lowering.define_plain(node.outputs[0]);
+  const RegionId rows = lowering.define_plain(node.outputs[0]);
   // The device does not know its rank: its row goes first, and the host moves it to its place.
-  lowering.function({lowering.plain_slot(node.inputs[0])}, {rows},
+  lowering.function({lowering.plain_region(node.inputs[0])}, {rows},
                     [=](const Pointers& p) { std::copy_n(p.get<const float>(0), length, p.get<float>(1)); });
   lowering.host(rows);
 }

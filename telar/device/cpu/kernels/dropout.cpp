@@ -46,12 +46,12 @@ void lower_dropout(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(x);
-  const std::vector<SlotId> reads{lowering.plain_slot(x), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2])};
+  const std::vector<RegionId> reads{lowering.plain_region(x), lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2])};
   lowering.define_in_place(y, x, plain(lowering.type(x).dtype, shape));
   const int64_t per_sample = shape.elements_per_item();
   const DropoutConstants constants = dropout_constants(node.attributes);
-  lowering.function(reads, {lowering.slot(y)},
+  lowering.function(reads, {lowering.region(y)},
                     lowering.type(x).dtype == DType::f32
                         ? dropout_function<float>(constants, shape[0], per_sample)
                         : dropout_function<uint16_t>(constants, shape[0], per_sample));

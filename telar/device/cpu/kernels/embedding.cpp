@@ -10,7 +10,7 @@ namespace telar::cpu {
 namespace {
 
 constexpr int64_t kCopiesAThread = 16384;  // elements a thread
-constexpr int64_t kColumns = 16;   // one cache line of floats: threads never write to the same one
+constexpr int64_t kColumns = 16;           // one cache line of floats: threads never write to the same one
 
 void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
   for (int64_t i = 0; i < count; ++i) {
@@ -30,10 +30,10 @@ void lower_embedding(Lowering& lowering, const Node& node) {
   const int64_t features = lowering.shape(table)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   const auto source = lowering.converted_parameter(table);
-  const SlotId from = lowering.plain_slot(source.value_or(table));
-  const SlotId tokens = lowering.plain_slot(node.inputs[0]);
+  const RegionId from = lowering.plain_region(source.value_or(table));
+  const RegionId tokens = lowering.plain_region(node.inputs[0]);
   // A table that is converted to bf16 has its few looked-up rows converted, not the whole of it.
-  const SlotId gathered =
+  const RegionId gathered =
       source ? lowering.temporary(plain(DType::f32, lowering.shape(y))) : lowering.define_plain(y);
   const auto row_bytes =
       static_cast<size_t>(features) * size_of(source ? DType::f32 : lowering.type(table).dtype);
@@ -58,8 +58,8 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(dtable)[0];
   const int64_t features = lowering.shape(dtable)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
-  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]),
-                                  lowering.slot(dy, plain(DType::f32, lowering.shape(dy)))};
+  const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
+                                    lowering.region(dy, plain(DType::f32, lowering.shape(dy)))};
   lowering.function(reads, {lowering.define_plain(dtable)}, [=](const Pointers& p) {
     const auto* token = p.get<const int32_t>(0);
     const auto* from = p.get<const float>(1);

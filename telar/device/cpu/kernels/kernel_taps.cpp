@@ -78,15 +78,15 @@ KernelTaps taps_that_meet(const Shape& image, const Shape& kernel, const Shape& 
   return taps.cropped() ? taps : all;
 }
 
-SlotId cropped_weights(Lowering& lowering, SlotId whole, const KernelTaps& taps, const Desc& wanted) {
+RegionId cropped_weights(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& wanted) {
   const Part part = part_of_taps(lowering.desc_of(whole), taps);
   if (same_memory(part.desc, wanted)) return lowering.view(whole, wanted, part.shift);
-  const SlotId copy = lowering.temporary(wanted);
+  const RegionId copy = lowering.temporary(wanted);
   lowering.reorder(lowering.view(whole, part.desc, part.shift), copy);
   return copy;
 }
 
-SlotId cropped_gradients(Lowering& lowering, SlotId whole, const KernelTaps& taps, const Desc& made) {
+RegionId cropped_gradients(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& made) {
   const Desc desc = lowering.desc_of(whole);
   const Part part = part_of_taps(desc, taps);
   if (!same_memory(part.desc, made)) return lowering.temporary(made);
@@ -98,7 +98,7 @@ SlotId cropped_gradients(Lowering& lowering, SlotId whole, const KernelTaps& tap
   return lowering.view(whole, made, part.shift);
 }
 
-void spread_gradients(Lowering& lowering, SlotId cropped, SlotId whole, const KernelTaps& taps) {
+void spread_gradients(Lowering& lowering, RegionId cropped, RegionId whole, const KernelTaps& taps) {
   const Desc desc = lowering.desc_of(whole);
   const Part part = part_of_taps(desc, taps);
   if (same_memory(part.desc, lowering.desc_of(cropped))) return;  // they were made there

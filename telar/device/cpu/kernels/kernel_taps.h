@@ -20,11 +20,11 @@ KernelTaps taps_that_meet(const Shape& image, const Shape& kernel, const Shape& 
 
 /// The taps that meet the image, of weights that lie in `whole`, in the layout `wanted`: part of that memory where it lies so,
 /// else a copy.
-SlotId cropped_weights(Lowering& lowering, SlotId whole, const KernelTaps& taps, const Desc& wanted);
+RegionId cropped_weights(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& wanted);
 
 /// Memory in the layout `made` for the gradients of the taps that meet the image; `spread_gradients`, after they were computed,
 /// brings them into the gradients of all taps, `whole`, whose others become zeros.
-SlotId cropped_gradients(Lowering& lowering, SlotId whole, const KernelTaps& taps, const Desc& made);
-void spread_gradients(Lowering& lowering, SlotId cropped, SlotId whole, const KernelTaps& taps);
+RegionId cropped_gradients(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& made);
+void spread_gradients(Lowering& lowering, RegionId cropped, RegionId whole, const KernelTaps& taps);
 
 }  // namespace telar::cpu

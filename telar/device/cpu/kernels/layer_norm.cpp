@@ -22,9 +22,9 @@ void lower_layer_norm(Lowering& lowering, const Node& node) {
   const Descs d = descs_of(lowering, node, node.inputs[0], node.outputs[1]);
   const auto pd = layer_normalization_forward(d.x, d.statistics, d.epsilon);
   lowering.primitive(pd, dnnl::layer_normalization_forward(pd),
-                     {{DNNL_ARG_SRC, lowering.slot(node.inputs[0], d.x)},
-                      {DNNL_ARG_SCALE, lowering.slot(node.inputs[1], d.affine)},
-                      {DNNL_ARG_SHIFT, lowering.slot(node.inputs[2], d.affine)},
+                     {{DNNL_ARG_SRC, lowering.region(node.inputs[0], d.x)},
+                      {DNNL_ARG_SCALE, lowering.region(node.inputs[1], d.affine)},
+                      {DNNL_ARG_SHIFT, lowering.region(node.inputs[2], d.affine)},
                       {DNNL_ARG_DST, lowering.define(node.outputs[0], d.x)},
                       {DNNL_ARG_MEAN, lowering.define(node.outputs[1], d.statistics)},
                       {DNNL_ARG_VARIANCE, lowering.define(node.outputs[2], d.statistics)}});
@@ -33,14 +33,14 @@ void lower_layer_norm(Lowering& lowering, const Node& node) {
 void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
   const Descs d = descs_of(lowering, node, node.inputs[0], node.inputs[3]);
   const auto pd = layer_normalization_backward(d.x, d.statistics, d.epsilon);
-  const SlotId scale = lowering.slot(node.inputs[2], d.affine);
+  const RegionId scale = lowering.region(node.inputs[2], d.affine);
   lowering.primitive(pd, dnnl::layer_normalization_backward(pd),
-                     {{DNNL_ARG_SRC, lowering.slot(node.inputs[0], d.x)},
-                      {DNNL_ARG_DIFF_DST, lowering.slot(node.inputs[1], d.x)},
+                     {{DNNL_ARG_SRC, lowering.region(node.inputs[0], d.x)},
+                      {DNNL_ARG_DIFF_DST, lowering.region(node.inputs[1], d.x)},
                       {DNNL_ARG_SCALE, scale},
                       {DNNL_ARG_SHIFT, scale},  // oneDNN 2 wants one and does not read it
-                      {DNNL_ARG_MEAN, lowering.slot(node.inputs[3], d.statistics)},
-                      {DNNL_ARG_VARIANCE, lowering.slot(node.inputs[4], d.statistics)},
+                      {DNNL_ARG_MEAN, lowering.region(node.inputs[3], d.statistics)},
+                      {DNNL_ARG_VARIANCE, lowering.region(node.inputs[4], d.statistics)},
                       {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], d.x)},
                       {DNNL_ARG_DIFF_SCALE, lowering.define(node.outputs[1], d.affine)},
                       {DNNL_ARG_DIFF_SHIFT, lowering.define(node.outputs[2], d.affine)}});

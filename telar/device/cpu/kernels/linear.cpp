@@ -34,7 +34,7 @@ int64_t sample_parts(const Shapes& s, const Desc& x, const Desc& y) {
   return plain_rows && more_weights && s.x[0] % kBlock == 0 ? s.x[0] / kBlock : 1;
 }
 
-SlotId part_of(Lowering& lowering, SlotId whole, const Desc& desc, int64_t index) {
+RegionId part_of(Lowering& lowering, RegionId whole, const Desc& desc, int64_t index) {
   return lowering.view(whole, desc, static_cast<size_t>(index) * desc.get_size());
 }
 
@@ -51,10 +51,10 @@ void lower_linear(Lowering& lowering, const Node& node) {
   if (const auto source = lowering.converted_parameter(w)) {
     lowering.propose_layout(*source, backward_weights_of(s, bias).diff_weights_desc());
   }
-  const SlotId from = lowering.slot(x, whole.src_desc());
-  const SlotId weights = lowering.slot(w, whole.weights_desc());
-  const SlotId added = bias ? lowering.slot(node.inputs[2], bias_desc(s.y[1])) : -1;
-  const SlotId to = lowering.define(y, whole.dst_desc());
+  const RegionId from = lowering.region(x, whole.src_desc());
+  const RegionId weights = lowering.region(w, whole.weights_desc());
+  const RegionId added = bias ? lowering.region(node.inputs[2], bias_desc(s.y[1])) : -1;
+  const RegionId to = lowering.define(y, whole.dst_desc());
   const int64_t parts = sample_parts(s, whole.src_desc(), whole.dst_desc());
   const int64_t samples = s.x[0] / parts;
   const auto pd = parts == 1 ? whole
@@ -78,8 +78,8 @@ void lower_linear_backward_data(Lowering& lowering, const Node& node) {
   const auto pd = inner_product_backward_data(any(s.dtype, s.x), any(s.dtype, s.w), any(s.dtype, s.y),
                                               forward_of(s, false, false));
   lowering.primitive(pd, dnnl::inner_product_backward_data(pd),
-                     {{DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
-                      {DNNL_ARG_WEIGHTS, lowering.slot(w, pd.weights_desc())},
+                     {{DNNL_ARG_DIFF_DST, lowering.region(dy, pd.diff_dst_desc())},
+                      {DNNL_ARG_WEIGHTS, lowering.region(w, pd.weights_desc())},
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
@@ -90,8 +90,8 @@ void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const bool bias = node.attributes.flag("bias");
   const Shapes s{lowering.type(x).dtype, lowering.shape(x), lowering.shape(dw), lowering.shape(dy)};
   const auto pd = backward_weights_of(s, bias);
-  Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x, pd.src_desc())},
-                      {DNNL_ARG_DIFF_DST, lowering.slot(dy, pd.diff_dst_desc())},
+  Arguments arguments{{DNNL_ARG_SRC, lowering.region(x, pd.src_desc())},
+                      {DNNL_ARG_DIFF_DST, lowering.region(dy, pd.diff_dst_desc())},
                       {DNNL_ARG_DIFF_WEIGHTS, lowering.define(dw, pd.diff_weights_desc())}};
   if (bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(s.y[1])));
   lowering.primitive(pd, dnnl::inner_product_backward_weights(pd), std::move(arguments));

@@ -25,9 +25,10 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
   const int64_t classes = lowering.shape(node.inputs[0])[1];
   const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
-  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])};
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
-                                   lowering.define_plain(node.outputs[1])};
+  const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
+                                    lowering.plain_region(node.inputs[1])};
+  const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
+                                     lowering.define_plain(node.outputs[1])};
   lowering.function(reads, writes, [=](const Pointers& p) {
     const auto* logits = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);
@@ -54,8 +55,9 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
   const int64_t classes = lowering.shape(node.inputs[0])[1];
   const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
-  const std::vector<SlotId> reads{lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2])};
+  const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
+                                    lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2])};
   lowering.function(reads, {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
     const auto* log_probabilities = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);
@@ -75,7 +77,7 @@ void lower_mean_squared_error(Lowering& lowering, const Node& node) {
   const Shape& shape = lowering.shape(node.inputs[0]);
   const int64_t count = shape.elements();
   const int64_t features = shape.elements_per_item();
-  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])},
+  lowering.function({lowering.plain_region(node.inputs[0]), lowering.plain_region(node.inputs[1])},
                     {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
                       double sum = 0;
                       for (int64_t i = 0; i < count; ++i) {
@@ -90,8 +92,8 @@ void lower_mean_squared_error_backward(Lowering& lowering, const Node& node) {
   const Shape& shape = lowering.shape(node.inputs[0]);
   const int64_t count = shape.elements();
   const int64_t features = shape.elements_per_item();
-  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1]),
-                     lowering.plain_slot(node.inputs[2])},
+  lowering.function({lowering.plain_region(node.inputs[0]), lowering.plain_region(node.inputs[1]),
+                     lowering.plain_region(node.inputs[2])},
                     {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
                       const float factor = 2.0F * *p.get<const float>(2) / static_cast<float>(features);
                       for (int64_t i = 0; i < count; ++i) {
@@ -104,7 +106,7 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
   const int64_t classes = lowering.shape(node.inputs[0])[1];
   const int64_t k = node.attributes.integer("k");
-  lowering.function({lowering.plain_slot(node.inputs[0]), lowering.plain_slot(node.inputs[1])},
+  lowering.function({lowering.plain_region(node.inputs[0]), lowering.plain_region(node.inputs[1])},
                     {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
                       const auto* labels = p.get<const int32_t>(1);
                       int64_t correct = 0;

@@ -35,8 +35,8 @@ void lower_matmul(Lowering& lowering, const Node& node) {
   const Desc result = plain(dtype, lowering.shape(y));
   const auto pd = matrix_product(left, right, result);
   lowering.primitive(pd, dnnl::matmul(pd),
-                     {{DNNL_ARG_SRC, lowering.view(lowering.plain_slot(a), left)},
-                      {DNNL_ARG_WEIGHTS, lowering.view(lowering.plain_slot(b), right)},
+                     {{DNNL_ARG_SRC, lowering.view(lowering.plain_region(a), left)},
+                      {DNNL_ARG_WEIGHTS, lowering.view(lowering.plain_region(b), right)},
                       {DNNL_ARG_DST, lowering.define(y, result)}});
 }
 

@@ -20,9 +20,9 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
   const bool training = lowering.used(node.outputs[1]);
   const auto pd = pooling_forward(training, kMax, lowering.desc(x),
                                   any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
-  Arguments arguments{{DNNL_ARG_SRC, lowering.slot(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}};
+  Arguments arguments{{DNNL_ARG_SRC, lowering.region(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}};
   if (training) {
-    const SlotId winners = lowering.temporary(pd.workspace_desc());
+    const RegionId winners = lowering.temporary(pd.workspace_desc());
     lowering.attach(node.outputs[1], {winners});
     arguments.emplace_back(DNNL_ARG_WORKSPACE, winners);
   }
@@ -35,13 +35,13 @@ void lower_average_pool(Lowering& lowering, const Node& node) {
   const auto pd = pooling_forward(true, kAverage, lowering.desc(x),
                                   any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
   lowering.primitive(pd, dnnl::pooling_forward(pd),
-                     {{DNNL_ARG_SRC, lowering.slot(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}});
+                     {{DNNL_ARG_SRC, lowering.region(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}});
 }
 
 void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId dx = node.outputs[0];
-  const SlotId winners = lowering.attached(node.inputs[1])[0];
+  const RegionId winners = lowering.attached(node.inputs[1])[0];
   // The workspace is in the layout of the forward output; the gradient must be in the same one.
   const Desc dy_desc = with_type(Desc(lowering.desc_of(winners)), lowering.type(dy).dtype);
   const PoolingShape shape = shape_of(node.attributes);
@@ -49,7 +49,7 @@ void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const auto hint = pooling_forward(true, kMax, dx_like, dy_desc, shape);
   const auto pd = pooling_backward(kMax, dx_like, dy_desc, shape, hint);
   lowering.primitive(pd, dnnl::pooling_backward(pd),
-                     {{DNNL_ARG_DIFF_DST, lowering.slot(dy, dy_desc)},
+                     {{DNNL_ARG_DIFF_DST, lowering.region(dy, dy_desc)},
                       {DNNL_ARG_WORKSPACE, winners},
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
@@ -62,9 +62,9 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const Desc dx_like = like(dy_desc, lowering.type(dx).dtype, lowering.shape(dx));
   const auto hint = pooling_forward(true, kAverage, dx_like, dy_desc, shape);
   const auto pd = pooling_backward(kAverage, dx_like, dy_desc, shape, hint);
-  lowering.primitive(
-      pd, dnnl::pooling_backward(pd),
-      {{DNNL_ARG_DIFF_DST, lowering.slot(dy)}, {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
+  lowering.primitive(pd, dnnl::pooling_backward(pd),
+                     {{DNNL_ARG_DIFF_DST, lowering.region(dy)},
+                      {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
 }  // namespace telar::cpu

@@ -41,24 +41,25 @@ RecurrentShape primitive_shape(const RecurrentLayer& layer) {
   return {layer.lstm, layer.steps, layer.batch, layer.inputs + layer.extra(), layer.hidden};
 }
 
-SlotId f32_slot(Lowering& lowering, ValueId value) {
+RegionId f32_region(Lowering& lowering, ValueId value) {
   const ValueId source = lowering.converted_parameter(value).value_or(value);
-  return lowering.slot(source, plain(DType::f32, lowering.shape(source)));
+  return lowering.region(source, plain(DType::f32, lowering.shape(source)));
 }
 
-SlotId f32_temporary(Lowering& lowering, const Shape& shape) {
+RegionId f32_temporary(Lowering& lowering, const Shape& shape) {
   return lowering.temporary(plain(DType::f32, shape));
 }
 
-SlotId zeros(Lowering& lowering, const Desc& desc) {
-  const SlotId slot = lowering.temporary(desc);
+RegionId zeros(Lowering& lowering, const Desc& desc) {
+  const RegionId region = lowering.temporary(desc);
   const size_t bytes = desc.get_size();
-  lowering.function({}, {slot}, [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
-  return slot;
+  lowering.function({}, {region},
+                    [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
+  return region;
 }
 
-SlotId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
-  return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_slot(lowering, value);
+RegionId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
+  return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_region(lowering, value);
 }
 
 /// Memory in f32 for a result, and `finish` to call when it has been written: it converts where the result is bf16.
@@ -66,32 +67,32 @@ struct F32Result {
   F32Result(Lowering& lowering, ValueId of)
       : value(of),
         converts(lowering.type(of).dtype != DType::f32),
-        slot(converts ? f32_temporary(lowering, lowering.shape(of)) : lowering.define_plain(of)) {}
+        region(converts ? f32_temporary(lowering, lowering.shape(of)) : lowering.define_plain(of)) {}
   void finish(Lowering& lowering) const {
-    if (converts) lowering.reorder(slot, lowering.define_plain(value));
+    if (converts) lowering.reorder(region, lowering.define_plain(value));
   }
   ValueId value;
   bool converts;
-  SlotId slot;
+  RegionId region;
 };
 
 /// Weights in oneDNN's order of gates, [gates · H, columns + extra].
-SlotId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId weights, int64_t columns,
-                      bool widened) {
-  const SlotId from = f32_slot(lowering, weights);
+RegionId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId weights, int64_t columns,
+                        bool widened) {
+  const RegionId from = f32_region(lowering, weights);
   if (layer.lstm && !(widened && layer.frozen)) return from;
   const int64_t extra = widened ? layer.extra() : 0;
-  const SlotId to = f32_temporary(lowering, {layer.rows(), columns + extra});
+  const RegionId to = f32_temporary(lowering, {layer.rows(), columns + extra});
   lowering.function({from}, {to}, [=](const Pointers& p) {
     pack_weights(layer, p.get<const float>(0), columns, extra, p.get<float>(1));
   });
   return to;
 }
 
-SlotId in_layout(Lowering& lowering, SlotId weights, const Desc& as, const Desc& wanted) {
-  const SlotId from = lowering.view(weights, as);
+RegionId in_layout(Lowering& lowering, RegionId weights, const Desc& as, const Desc& wanted) {
+  const RegionId from = lowering.view(weights, as);
   if (as == wanted) return from;
-  const SlotId to = lowering.temporary(wanted);
+  const RegionId to = lowering.temporary(wanted);
   lowering.reorder(from, to);
   return to;
 }
@@ -103,19 +104,19 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   const RecurrentPrimitive forward = recurrent_forward(training, shape);
   const ValueId y = node.outputs[0];
   const ValueId hidden = node.outputs[1];
-  const SlotId lengths = layer.lengths ? lowering.plain_slot(node.inputs[kLengths]) : -1;
+  const RegionId lengths = layer.lengths ? lowering.plain_region(node.inputs[kLengths]) : -1;
 
-  SlotId x = f32_slot(lowering, node.inputs[kX]);
+  RegionId x = f32_region(lowering, node.inputs[kX]);
   if (layer.frozen) {
-    const SlotId widened = f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1});
+    const RegionId widened = f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1});
     lowering.function({x, lengths}, {widened}, [=](const Pointers& p) {
       widen_inputs(layer, p.get<const float>(0), p.get<const int32_t>(1), p.get<float>(2));
     });
     x = widened;
   }
-  const SlotId packed_ih = packed_weights(lowering, layer, node.inputs[kWeightIh], layer.inputs, true);
-  const SlotId packed_hh = packed_weights(lowering, layer, node.inputs[kWeightHh], layer.hidden, false);
-  const SlotId bias = f32_temporary(lowering, {shape.bias_elements()});
+  const RegionId packed_ih = packed_weights(lowering, layer, node.inputs[kWeightIh], layer.inputs, true);
+  const RegionId packed_hh = packed_weights(lowering, layer, node.inputs[kWeightHh], layer.hidden, false);
+  const RegionId bias = f32_temporary(lowering, {shape.bias_elements()});
   lowering.function({given_or_zeros(lowering, node.inputs[kBiasIh], {layer.rows()}),
                      given_or_zeros(lowering, node.inputs[kBiasHh], {layer.rows()})},
                     {bias}, [=](const Pointers& p) {
@@ -125,13 +126,13 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   // With lengths the primitive's own y and state are kept apart: backward reads them unblanked.
   const F32Result y_result(lowering, y);
   const F32Result hidden_result(lowering, hidden);
-  const SlotId y_raw = layer.lengths ? f32_temporary(lowering, lowering.shape(y)) : y_result.slot;
-  const SlotId hidden_raw =
-      layer.lengths ? f32_temporary(lowering, lowering.shape(hidden)) : hidden_result.slot;
+  const RegionId y_raw = layer.lengths ? f32_temporary(lowering, lowering.shape(y)) : y_result.region;
+  const RegionId hidden_raw =
+      layer.lengths ? f32_temporary(lowering, lowering.shape(hidden)) : hidden_result.region;
   std::optional<F32Result> cell_result;
   if (layer.lstm) cell_result.emplace(lowering, cell);
-  const SlotId cell_raw = layer.lstm ? cell_result->slot : -1;
-  const SlotId saved = training ? lowering.temporary(forward.pd.workspace_desc()) : -1;
+  const RegionId cell_raw = layer.lstm ? cell_result->region : -1;
+  const RegionId saved = training ? lowering.temporary(forward.pd.workspace_desc()) : -1;
 
   Arguments arguments{{DNNL_ARG_SRC_LAYER, lowering.view(x, shape.x())},
                       {DNNL_ARG_WEIGHTS_LAYER, in_layout(lowering, packed_ih, shape.weights(shape.inputs),
@@ -147,7 +148,7 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   lowering.attach(workspace, {saved, x, y_raw, hidden_raw, cell_raw, packed_ih, packed_hh, bias});
 
   if (layer.lengths) {
-    lowering.function({y_raw, lengths}, {y_result.slot, hidden_result.slot}, [=](const Pointers& p) {
+    lowering.function({y_raw, lengths}, {y_result.region, hidden_result.region}, [=](const Pointers& p) {
       cut_outputs(layer, p.get<const float>(0), p.get<const int32_t>(1), p.get<float>(2), p.get<float>(3));
     });
   }
@@ -157,15 +158,15 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
 }
 
 /// Gradient of weights from the primitive's layout and order of gates to PyTorch's.
-void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, SlotId from, const Desc& as,
+void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, RegionId from, const Desc& as,
                              ValueId result, int64_t columns, bool widened) {
-  const SlotId to = lowering.define_plain(result);
+  const RegionId to = lowering.define_plain(result);
   if (layer.lstm && !(widened && layer.frozen)) {
     lowering.reorder(from, lowering.view(to, as));
     return;
   }
   const int64_t extra = widened ? layer.extra() : 0;
-  const SlotId packed = f32_temporary(lowering, {layer.rows(), columns + extra});
+  const RegionId packed = f32_temporary(lowering, {layer.rows(), columns + extra});
   lowering.reorder(from, lowering.view(packed, as));
   lowering.function({packed}, {to}, [=](const Pointers& p) {
     unpack_weights(layer, p.get<const float>(0), columns, extra, p.get<float>(1));
@@ -184,12 +185,12 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   const Shape y{layer.batch, layer.steps, layer.hidden};
   const Shape state{layer.batch, layer.hidden};
 
-  SlotId dy = given_or_zeros(lowering, gradients[0], y);
-  SlotId dhidden = given_or_zeros(lowering, gradients[1], state);
-  const SlotId dcell = layer.lstm ? given_or_zeros(lowering, gradients[2], state) : -1;
+  RegionId dy = given_or_zeros(lowering, gradients[0], y);
+  RegionId dhidden = given_or_zeros(lowering, gradients[1], state);
+  const RegionId dcell = layer.lstm ? given_or_zeros(lowering, gradients[2], state) : -1;
   if (layer.lengths) {
-    const SlotId cut = f32_temporary(lowering, y);
-    lowering.function({dy, dhidden, lowering.plain_slot(node.inputs[kLengths])}, {cut},
+    const RegionId cut = f32_temporary(lowering, y);
+    lowering.function({dy, dhidden, lowering.plain_region(node.inputs[kLengths])}, {cut},
                       [=](const Pointers& p) {
                         cut_gradients(layer, p.get<const float>(0), p.get<const float>(1),
                                       p.get<const int32_t>(2), p.get<float>(3));
@@ -198,12 +199,12 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
     dhidden = zeros(lowering, plain(DType::f32, state));
   }
 
-  const SlotId dweights_layer = zeros(lowering, backward.pd.diff_weights_layer_desc());
-  const SlotId dweights_iter = zeros(lowering, backward.pd.diff_weights_iter_desc());
-  const SlotId dbias = zeros(lowering, plain(DType::f32, {shape.bias_elements()}));
+  const RegionId dweights_layer = zeros(lowering, backward.pd.diff_weights_layer_desc());
+  const RegionId dweights_iter = zeros(lowering, backward.pd.diff_weights_iter_desc());
+  const RegionId dbias = zeros(lowering, plain(DType::f32, {shape.bias_elements()}));
   const F32Result dx(lowering, node.outputs[0]);
-  const SlotId dx_wide =
-      layer.frozen ? f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1}) : dx.slot;
+  const RegionId dx_wide =
+      layer.frozen ? f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1}) : dx.region;
   Arguments arguments{
       {DNNL_ARG_WORKSPACE, saved[kWorkspace]},
       {DNNL_ARG_SRC_LAYER, lowering.view(saved[kLayerInput], shape.x())},
@@ -227,7 +228,7 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   lowering.primitive(backward.pd, backward.primitive, std::move(arguments));
 
   if (layer.frozen) {
-    lowering.function({dx_wide}, {dx.slot}, [=](const Pointers& p) {
+    lowering.function({dx_wide}, {dx.region}, [=](const Pointers& p) {
       narrow_input_gradients(layer, p.get<const float>(0), p.get<float>(1));
     });
   }

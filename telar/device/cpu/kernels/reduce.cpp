@@ -69,14 +69,14 @@ void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algor
   const DType dtype = lowering.type(x).dtype;
   const Shape kept = kept_shape(lowering.shape(x), node.attributes);
   const Desc to = plain(dtype, kept);
-  const SlotId result = lowering.define_plain(node.outputs[0]);
+  const RegionId result = lowering.define_plain(node.outputs[0]);
   if (kept == lowering.shape(x)) {  // every reduced axis has one element
-    lowering.reorder(lowering.plain_slot(x), lowering.view(result, to));
+    lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
     return;
   }
   const auto pd = reduction(algorithm, plain(dtype, lowering.shape(x)), to);
   lowering.primitive(pd, dnnl::reduction(pd),
-                     {{DNNL_ARG_SRC, lowering.plain_slot(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+                     {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
 /// The sum of a whole tensor does not ask in which layout it lies, and all threads can make it: oneDNN's reduction wants it plain, and makes
@@ -92,32 +92,33 @@ void lower_sum_of_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const int64_t count = lowering.shape(x).elements();
   const int64_t pieces = (count + kTermsAThread - 1) / kTermsAThread;
-  const SlotId sums = lowering.temporary(plain(DType::f32, {pieces}));
-  const SlotId from = lowering.slot(x);
+  const RegionId sums = lowering.temporary(plain(DType::f32, {pieces}));
+  const RegionId from = lowering.region(x);
   lowering.function({from}, {sums, lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
     const auto* values = p.get<const float>(0);
     auto* sum = p.get<float>(1);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece)
-        sum[piece] = sum_of(values + piece * kTermsAThread, std::min(kTermsAThread, count - piece * kTermsAThread));
+        sum[piece] =
+            sum_of(values + piece * kTermsAThread, std::min(kTermsAThread, count - piece * kTermsAThread));
     });
     *p.get<float>(2) = sum_of(sum, pieces);
   });
 }
 
-SlotId plain_f32_slot(Lowering& lowering, ValueId value) {
-  return lowering.slot(value, plain(DType::f32, lowering.shape(value)));
+RegionId plain_f32_region(Lowering& lowering, ValueId value) {
+  return lowering.region(value, plain(DType::f32, lowering.shape(value)));
 }
 
 /// The gradient is computed in f32; for bf16 it is converted afterwards.
-void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId>& reads,
+void add_backward(Lowering& lowering, const Node& node, const std::vector<RegionId>& reads,
                   const Function& function) {
   const ValueId dx = node.outputs[0];
   if (lowering.type(dx).dtype == DType::f32) {
     lowering.function(reads, {lowering.define_plain(dx)}, function);
     return;
   }
-  const SlotId result = lowering.temporary(plain(DType::f32, lowering.shape(dx)));
+  const RegionId result = lowering.temporary(plain(DType::f32, lowering.shape(dx)));
   lowering.function(reads, {result}, function);
   lowering.reorder(result, lowering.define_plain(dx));
 }
@@ -125,7 +126,7 @@ void add_backward(Lowering& lowering, const Node& node, const std::vector<SlotId
 void lower_spread(Lowering& lowering, const Node& node, float factor) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
-  add_backward(lowering, node, {plain_f32_slot(lowering, node.inputs[0])}, [=](const Pointers& p) {
+  add_backward(lowering, node, {plain_f32_region(lowering, node.inputs[0])}, [=](const Pointers& p) {
     const auto* dy = p.get<const float>(0);
     auto* dx = p.get<float>(1);
     rows.for_each([&](int64_t row, int64_t result) {
@@ -160,9 +161,10 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
   const int64_t results = lowering.shape(node.inputs[0]).elements();
-  const std::vector<SlotId> reads{plain_f32_slot(lowering, node.inputs[0]), plain_f32_slot(lowering, node.inputs[1]),
-                                  plain_f32_slot(lowering, node.inputs[2])};
-  const SlotId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
+  const std::vector<RegionId> reads{plain_f32_region(lowering, node.inputs[0]),
+                                    plain_f32_region(lowering, node.inputs[1]),
+                                    plain_f32_region(lowering, node.inputs[2])};
+  const RegionId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
   // First how many elements hold each maximum, then the gradient that each of them gets.
   lowering.function({reads[1], reads[2]}, {share}, [=](const Pointers& p) {
     const auto* values = p.get<const float>(0);

@@ -5,7 +5,7 @@ namespace telar::cpu {
 void lower_reshape(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  lowering.define_alias(y, lowering.plain_slot(x), plain(lowering.type(y).dtype, lowering.shape(y)));
+  lowering.define_alias(y, lowering.plain_region(x), plain(lowering.type(y).dtype, lowering.shape(y)));
 }
 
 void lower_convert(Lowering& lowering, const Node& node) {
@@ -15,7 +15,7 @@ void lower_convert(Lowering& lowering, const Node& node) {
     lowering.define_converted_parameter(y, x);  // each reader converts and reorders in one pass
     return;
   }
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   lowering.reorder(from, lowering.define(y, with_type(lowering.desc(x), lowering.type(y).dtype)));
 }
 

@@ -15,7 +15,7 @@ void lower_softmax(Lowering& lowering, const Node& node) {
   const auto pd = softmax_forward(desc, softmax_axis(node));
   lowering.primitive(
       pd, dnnl::softmax_forward(pd),
-      {{DNNL_ARG_SRC, lowering.slot(x, desc)}, {DNNL_ARG_DST, lowering.define(node.outputs[0], desc)}});
+      {{DNNL_ARG_SRC, lowering.region(x, desc)}, {DNNL_ARG_DST, lowering.define(node.outputs[0], desc)}});
 }
 
 void lower_softmax_backward(Lowering& lowering, const Node& node) {
@@ -23,8 +23,8 @@ void lower_softmax_backward(Lowering& lowering, const Node& node) {
   const Desc desc = plain(lowering.type(y).dtype, lowering.shape(y));
   const auto pd = softmax_backward(desc, softmax_axis(node));
   lowering.primitive(pd, dnnl::softmax_backward(pd),
-                     {{DNNL_ARG_DIFF_DST, lowering.slot(node.inputs[0], desc)},
-                      {DNNL_ARG_DST, lowering.slot(y, desc)},
+                     {{DNNL_ARG_DIFF_DST, lowering.region(node.inputs[0], desc)},
+                      {DNNL_ARG_DST, lowering.region(y, desc)},
                       {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], desc)}});
 }
 

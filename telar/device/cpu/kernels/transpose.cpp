@@ -13,7 +13,7 @@ void lower_transpose(Lowering& lowering, const Node& node) {
     strides.push_back(steps[static_cast<size_t>(axis)]);
   }
   const Desc permuted(lowering.shape(y).dims(), data_type(lowering.type(x).dtype), strides);
-  lowering.reorder(lowering.view(lowering.plain_slot(x), permuted), lowering.define_plain(y));
+  lowering.reorder(lowering.view(lowering.plain_region(x), permuted), lowering.define_plain(y));
 }
 
 }  // namespace telar::cpu

@@ -18,8 +18,8 @@ Activation activation_of(std::string_view operation) {
 
 void lower_activation(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const SlotId from = lowering.slot(x);
-  const SlotId to = lowering.define_in_place(node.outputs[0], x);
+  const RegionId from = lowering.region(x);
+  const RegionId to = lowering.define_in_place(node.outputs[0], x);
   lowering.add({from}, {to},
                [f = activation_of(node.op->name()), dtype = lowering.dtype(x),
                 count = lowering.shape(x).elements(), stream = lowering.stream()](const Pointers& p) {
@@ -30,11 +30,12 @@ void lower_activation(Lowering& lowering, const Node& node) {
 void lower_activation_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId data = node.inputs[1];
-  const SlotId gradient = lowering.slot(dy, lowering.layout(data));
-  const SlotId known = lowering.slot(data);
+  const RegionId gradient = lowering.region(dy, lowering.layout(data));
+  const RegionId known = lowering.region(data);
   // Where dy had to be brought into the other layout, its own memory lies wrong.
-  const SlotId to = gradient == lowering.slot(dy) ? lowering.define_in_place(node.outputs[0], dy)
-                                                  : lowering.define(node.outputs[0], lowering.layout(data));
+  const RegionId to = gradient == lowering.region(dy)
+                          ? lowering.define_in_place(node.outputs[0], dy)
+                          : lowering.define(node.outputs[0], lowering.layout(data));
   lowering.add({gradient, known}, {to},
                [f = activation_of(node.op->name()), dtype = lowering.dtype(dy),
                 count = lowering.shape(dy).elements(), stream = lowering.stream()](const Pointers& p) {
@@ -45,8 +46,8 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
 
 void lower_scale(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const SlotId from = lowering.slot(x);
-  const SlotId to = lowering.define_in_place(node.outputs[0], x);
+  const RegionId from = lowering.region(x);
+  const RegionId to = lowering.define_in_place(node.outputs[0], x);
   lowering.add({from}, {to},
                [factor = static_cast<float>(node.attributes.real("factor")), dtype = lowering.dtype(x),
                 count = lowering.shape(x).elements(), stream = lowering.stream()](const Pointers& p) {

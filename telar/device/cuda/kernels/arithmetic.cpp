@@ -13,10 +13,10 @@ namespace {
 /// Operands of one shape are computed as they lie, whatever the order of their elements; where they lie differently, channels last.
 void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
   const Layout layout = std::max(lowering.layout(a), lowering.layout(b));
-  const SlotId first = lowering.slot(a, layout);
-  const SlotId second = lowering.slot(b, layout);
+  const RegionId first = lowering.region(a, layout);
+  const RegionId second = lowering.region(b, layout);
   // Where an operand had to be brought into the other layout, its own memory lies wrong.
-  const SlotId to =
+  const RegionId to =
       lowering.layout(a) == layout ? lowering.define_in_place(y, a) : lowering.define(y, layout);
   lowering.add({first, second}, {to},
                [=, dtype = lowering.dtype(y), count = lowering.shape(y).elements(),
@@ -29,15 +29,15 @@ void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId
 void lower_broadcast(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
   const Shape& shape = lowering.shape(y);
   const bool whole = lowering.shape(a) == shape;
-  const SlotId first = lowering.slot(a);
-  const SlotId second = lowering.slot(b);
+  const RegionId first = lowering.region(a);
+  const RegionId second = lowering.region(b);
   const Layout layout = whole ? lowering.layout(a) : Layout::plain;
   const auto a_strides = broadcast_strides(lowering.shape(a), lowering.layout(a), shape.rank());
   const auto b_strides = broadcast_strides(lowering.shape(b), lowering.layout(b), shape.rank());
   LongWalk<2> walk;
   for (const size_t axis : axes_as_they_lie(shape.rank(), layout))
     append_axis(walk, shape[axis], {a_strides[axis], b_strides[axis]});
-  const SlotId to = whole ? lowering.define_in_place(y, a) : lowering.define(y, layout);
+  const RegionId to = whole ? lowering.define_in_place(y, a) : lowering.define(y, layout);
   lowering.add(
       {first, second}, {to}, [=, dtype = lowering.dtype(y), stream = lowering.stream()](const Pointers& p) {
         check(combine_walked(combination, p[0], p[1], p[2], dtype, walk, stream), "adding or multiplying");

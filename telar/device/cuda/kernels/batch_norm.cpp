@@ -12,7 +12,7 @@ namespace {
 
 bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
 
-SlotId pieces_for(Lowering& lowering, const Channels& of) {
+RegionId pieces_for(Lowering& lowering, const Channels& of) {
   return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));
 }
 
@@ -28,7 +28,7 @@ struct Kept {
 
 /// Adds a step that one of these ways computes; the workspace is the last of `writes`.
 void add_step(Lowering& lowering, const std::shared_ptr<BatchNormPlans>& plans,
-              const std::vector<SlotId>& reads, std::vector<SlotId> writes,
+              const std::vector<RegionId>& reads, std::vector<RegionId> writes,
               const std::function<BatchNormMemory(const Pointers&)>& memory,
               const std::function<BatchNormPlans::Loops(const Pointers&)>& loops) {
   if (!plans) {
@@ -53,13 +53,13 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
   const Channels of = channels_of(lowering, x);
   const bool relu = has_relu(node);
   const float epsilon = epsilon_of(node);
-  const std::vector<SlotId> reads{lowering.slot(x), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2])};
-  const SlotId kept = lowering.temporary(static_cast<size_t>(3 * of.channels) * sizeof(float));
+  const std::vector<RegionId> reads{lowering.region(x), lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2])};
+  const RegionId kept = lowering.temporary(static_cast<size_t>(3 * of.channels) * sizeof(float));
   lowering.attach(node.outputs[3], {kept});
-  const std::vector<SlotId> writes{lowering.define(node.outputs[0], lowering.layout(x)),
-                                   lowering.define_plain(node.outputs[1]),
-                                   lowering.define_plain(node.outputs[2]), kept, pieces_for(lowering, of)};
+  const std::vector<RegionId> writes{lowering.define(node.outputs[0], lowering.layout(x)),
+                                     lowering.define_plain(node.outputs[1]),
+                                     lowering.define_plain(node.outputs[2]), kept, pieces_for(lowering, of)};
   const auto memory = [of](const Pointers& p) {
     const Kept known(p.get<float>(6), of);
     return BatchNormMemory{
@@ -92,14 +92,14 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const bool relu = has_relu(node);
   const auto plans =
       find_batch_norm_plans(lowering, x, {.x = lowering.type(x), .relu = relu, .backward = true});
-  const SlotId gradient = lowering.slot(dy, lowering.layout(x));
-  const std::vector<SlotId> reads{lowering.slot(x), gradient, lowering.plain_slot(node.inputs[2]),
-                                  lowering.attached(node.inputs[3])[0]};
-  const bool in_place = !plans && gradient == lowering.slot(dy);
-  const SlotId dx = in_place ? lowering.define_in_place(node.outputs[0], dy)
-                             : lowering.define(node.outputs[0], lowering.layout(x));
-  const std::vector<SlotId> writes{dx, lowering.define_plain(node.outputs[1]),
-                                   lowering.define_plain(node.outputs[2]), pieces_for(lowering, of)};
+  const RegionId gradient = lowering.region(dy, lowering.layout(x));
+  const std::vector<RegionId> reads{lowering.region(x), gradient, lowering.plain_region(node.inputs[2]),
+                                    lowering.attached(node.inputs[3])[0]};
+  const bool in_place = !plans && gradient == lowering.region(dy);
+  const RegionId dx = in_place ? lowering.define_in_place(node.outputs[0], dy)
+                               : lowering.define(node.outputs[0], lowering.layout(x));
+  const std::vector<RegionId> writes{dx, lowering.define_plain(node.outputs[1]),
+                                     lowering.define_plain(node.outputs[2]), pieces_for(lowering, of)};
   const auto memory = [of](const Pointers& p) {
     const Kept known(p.get<float>(3), of);
     return BatchNormMemory{.x = p[0],
@@ -134,9 +134,9 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
 void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Channels of = channels_of(lowering, x);
-  std::vector<SlotId> reads{lowering.slot(x)};
-  for (size_t i = 1; i < 5; ++i) reads.push_back(lowering.plain_slot(node.inputs[i]));
-  const SlotId inverse = lowering.temporary(static_cast<size_t>(of.channels) * sizeof(float));
+  std::vector<RegionId> reads{lowering.region(x)};
+  for (size_t i = 1; i < 5; ++i) reads.push_back(lowering.plain_region(node.inputs[i]));
+  const RegionId inverse = lowering.temporary(static_cast<size_t>(of.channels) * sizeof(float));
   lowering.add(
       reads, {lowering.define_in_place(node.outputs[0], x), inverse},
       [of, epsilon = epsilon_of(node), relu = has_relu(node), dtype = lowering.dtype(x),

@@ -6,8 +6,8 @@ namespace telar::cuda {
 void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.host(-1); }
 
 void lower_all_gather(Lowering& lowering, const Node& node) {
-  const SlotId row = lowering.plain_slot(node.inputs[0]);
-  const SlotId rows = lowering.define_plain(node.outputs[0]);
+  const RegionId row = lowering.plain_region(node.inputs[0]);
+  const RegionId rows = lowering.define_plain(node.outputs[0]);
   // The device does not know its rank: its row goes first, and the host moves it to its place.
   lowering.add(
       {row}, {rows},

@@ -38,7 +38,7 @@ class Parts {
 };
 
 /// Copies a part, which begins at this index of the axis, between itself and the whole.
-void add_copy(Lowering& lowering, SlotId from, SlotId to, const RowPieces& pieces, int64_t from_begin,
+void add_copy(Lowering& lowering, RegionId from, RegionId to, const RowPieces& pieces, int64_t from_begin,
               int64_t to_begin, DType dtype) {
   lowering.add({from}, {to}, [=, stream = lowering.stream()](const Pointers& p) {
     check(copy_pieces(pieces, p[0], from_begin, p[1], to_begin, dtype, stream), "copying a part");
@@ -47,11 +47,11 @@ void add_copy(Lowering& lowering, SlotId from, SlotId to, const RowPieces& piece
 
 /// Values behind each other along the axis into one; an absent one leaves its place, as long as `extents` says, as it is.
 void put_together(Lowering& lowering, const std::vector<ValueId>& values, const std::vector<int64_t>& extents,
-                  SlotId whole, const Parts& parts, Layout layout, DType dtype) {
+                  RegionId whole, const Parts& parts, Layout layout, DType dtype) {
   int64_t begin = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] != kNoValue) {
-      add_copy(lowering, lowering.slot(values[i], layout), whole, parts.into(extents[i]), 0,
+      add_copy(lowering, lowering.region(values[i], layout), whole, parts.into(extents[i]), 0,
                parts.begin(begin), dtype);
     }
     begin += extents[i];
@@ -75,7 +75,7 @@ void lower_split(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const size_t axis = axis_of(node);
   const Layout layout = lowering.layout(x);
-  const SlotId whole = lowering.slot(x);
+  const RegionId whole = lowering.region(x);
   const Parts parts(lowering.shape(x), axis, layout);
   int64_t begin = 0;
   for (const ValueId part : node.outputs) {
@@ -93,7 +93,7 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
   const size_t axis = axis_of(node);
   const std::vector<ValueId> gradients(node.inputs.begin() + 1, node.inputs.end());
   const Layout layout = common_layout(lowering, gradients);
-  const SlotId whole = lowering.define(dx, layout);
+  const RegionId whole = lowering.define(dx, layout);
   if (std::find(gradients.begin(), gradients.end(), kNoValue) != gradients.end()) {
     lowering.add({}, {whole},
                  [bytes = bytes_of(lowering.type(dx)), stream = lowering.stream()](const Pointers& p) {

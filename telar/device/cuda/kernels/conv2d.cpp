@@ -10,7 +10,7 @@ namespace {
 /// `memory`: of the pointers of what is read, the result and the workspace.
 template <typename Memory>
 void add_convolution(Lowering& lowering, const std::shared_ptr<Convolution>& convolution,
-                     const std::vector<SlotId>& reads, SlotId result, const Memory& memory) {
+                     const std::vector<RegionId>& reads, RegionId result, const Memory& memory) {
   lowering.add(
       reads, {result, lowering.temporary(convolution->workspace())},
       [=](const Pointers& p) { convolution->run(memory(p)); },
@@ -18,7 +18,7 @@ void add_convolution(Lowering& lowering, const std::shared_ptr<Convolution>& con
 }
 
 /// db[o] = Σ dy[n, o, h, w].
-void sum_bias_gradient(Lowering& lowering, SlotId dy, const TensorType& type, ValueId db) {
+void sum_bias_gradient(Lowering& lowering, RegionId dy, const TensorType& type, ValueId db) {
   const int64_t images = type.shape[0];
   const int64_t channels = type.shape[1];
   const int64_t pixels = type.shape[2] * type.shape[3];
@@ -45,14 +45,14 @@ void lower_conv2d(Lowering& lowering, const Node& node) {
   wanted.relu = node.attributes.text_or("activation", "") == "relu";
   const auto convolution = find_convolution(lowering, node, wanted);
   const Layout layout = convolution->layout();
-  std::vector<SlotId> reads{lowering.slot(x, layout), lowering.slot(w, layout)};
+  std::vector<RegionId> reads{lowering.region(x, layout), lowering.region(w, layout)};
   if (bias == kNoValue) {
     add_convolution(lowering, convolution, reads, lowering.define(y, layout), [](const Pointers& p) {
       return ConvolutionMemory{.x = p[0], .w = p[1], .y = p[2], .workspace = p[3]};
     });
     return;
   }
-  reads.push_back(lowering.plain_slot(bias));
+  reads.push_back(lowering.plain_region(bias));
   add_convolution(lowering, convolution, reads, lowering.define(y, layout), [](const Pointers& p) {
     return ConvolutionMemory{.x = p[0], .w = p[1], .y = p[3], .bias = p[2], .workspace = p[4]};
   });
@@ -65,7 +65,7 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const auto convolution = find_convolution(
       lowering, node, {Direction::backward_data, lowering.type(dx), lowering.type(w), lowering.type(dy)});
   const Layout layout = convolution->layout();
-  add_convolution(lowering, convolution, {lowering.slot(dy, layout), lowering.slot(w, layout)},
+  add_convolution(lowering, convolution, {lowering.region(dy, layout), lowering.region(w, layout)},
                   lowering.define(dx, layout), [](const Pointers& p) {
                     return ConvolutionMemory{.x = p[2], .w = p[1], .y = p[0], .workspace = p[3]};
                   });
@@ -78,8 +78,8 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const auto convolution = find_convolution(
       lowering, node, {Direction::backward_weights, lowering.type(x), lowering.type(dw), lowering.type(dy)});
   const Layout layout = convolution->layout();
-  const SlotId gradient = lowering.slot(dy, layout);
-  add_convolution(lowering, convolution, {lowering.slot(x, layout), gradient}, lowering.define(dw, layout),
+  const RegionId gradient = lowering.region(dy, layout);
+  add_convolution(lowering, convolution, {lowering.region(x, layout), gradient}, lowering.define(dw, layout),
                   [](const Pointers& p) {
                     return ConvolutionMemory{.x = p[0], .w = p[2], .y = p[1], .workspace = p[3]};
                   });

@@ -11,8 +11,8 @@ void lower_convert(Lowering& lowering, const Node& node) {
     lowering.define_converted_parameter(y, x);  // in the layout that its reader wants
     return;
   }
-  const SlotId from = lowering.slot(x);
-  const SlotId to = lowering.define(y, lowering.layout(x));
+  const RegionId from = lowering.region(x);
+  const RegionId to = lowering.define(y, lowering.layout(x));
   lowering.add({from}, {to},
                [count = lowering.shape(x).elements(), stream = lowering.gpu().stream(),
                 of = lowering.type(x).dtype, into = lowering.type(y).dtype](const Pointers& p) {

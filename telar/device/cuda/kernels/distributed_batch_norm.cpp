@@ -10,7 +10,7 @@ namespace telar::cuda {
 
 namespace {
 
-SlotId floats(Lowering& lowering, int64_t count) {
+RegionId floats(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
 
@@ -26,7 +26,7 @@ Normalisation prepare(const float* statistics, float epsilon, const Channels& of
 void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Channels of = channels_of(lowering, x);
-  lowering.add({lowering.slot(x)},
+  lowering.add({lowering.region(x)},
                {lowering.define_plain(node.outputs[0]), floats(lowering, batch_norm_pieces(of))},
                [of, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
                  check(part_statistics(p[0], dtype, of, p.get<float>(2), p.get<float>(1), stream),
@@ -36,10 +36,10 @@ void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
 
 void lower_combine_statistics(Lowering& lowering, const Node& node) {
   const ValueId rows = node.inputs[0];
-  const std::vector<SlotId> writes{lowering.define_plain(node.outputs[0]),
-                                   lowering.define_plain(node.outputs[1]),
-                                   lowering.define_plain(node.outputs[2])};
-  lowering.add({lowering.plain_slot(rows)}, writes,
+  const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
+                                     lowering.define_plain(node.outputs[1]),
+                                     lowering.define_plain(node.outputs[2])};
+  lowering.add({lowering.plain_region(rows)}, writes,
                [members = lowering.shape(rows)[0], channels = (lowering.shape(rows)[1] - 1) / 2,
                 stream = lowering.stream()](const Pointers& p) {
                  check(combine_statistics(p.get<const float>(0), members, channels,
@@ -51,8 +51,8 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
 void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Channels of = channels_of(lowering, x);
-  std::vector<SlotId> reads{lowering.slot(x)};
-  for (size_t i = 1; i < 4; ++i) reads.push_back(lowering.plain_slot(node.inputs[i]));
+  std::vector<RegionId> reads{lowering.region(x)};
+  for (size_t i = 1; i < 4; ++i) reads.push_back(lowering.plain_region(node.inputs[i]));
   lowering.add(reads, {lowering.define_in_place(node.outputs[0], x), floats(lowering, of.channels)},
                [of, epsilon = epsilon_of(node), dtype = lowering.dtype(x),
                 stream = lowering.stream()](const Pointers& p) {
@@ -66,9 +66,9 @@ void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
 void lower_batch_norm_backward_sums(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Channels of = channels_of(lowering, x);
-  const std::vector<SlotId> reads{lowering.slot(x), lowering.slot(node.inputs[1], lowering.layout(x)),
-                                  lowering.plain_slot(node.inputs[2])};
-  std::vector<SlotId> writes;
+  const std::vector<RegionId> reads{lowering.region(x), lowering.region(node.inputs[1], lowering.layout(x)),
+                                    lowering.plain_region(node.inputs[2])};
+  std::vector<RegionId> writes;
   for (size_t i = 0; i < 3; ++i) writes.push_back(lowering.define_plain(node.outputs[i]));
   writes.push_back(floats(lowering, of.channels));
   writes.push_back(floats(lowering, batch_norm_pieces(of)));
@@ -87,11 +87,11 @@ void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
   const Channels of = channels_of(lowering, x);
-  const SlotId gradient = lowering.slot(dy, lowering.layout(x));
-  std::vector<SlotId> reads{lowering.slot(x), gradient};
-  for (size_t i = 2; i < 5; ++i) reads.push_back(lowering.plain_slot(node.inputs[i]));
-  const SlotId dx = gradient == lowering.slot(dy) ? lowering.define_in_place(node.outputs[0], dy)
-                                                  : lowering.define(node.outputs[0], lowering.layout(x));
+  const RegionId gradient = lowering.region(dy, lowering.layout(x));
+  std::vector<RegionId> reads{lowering.region(x), gradient};
+  for (size_t i = 2; i < 5; ++i) reads.push_back(lowering.plain_region(node.inputs[i]));
+  const RegionId dx = gradient == lowering.region(dy) ? lowering.define_in_place(node.outputs[0], dy)
+                                                      : lowering.define(node.outputs[0], lowering.layout(x));
   lowering.add(reads, {dx, floats(lowering, of.channels), floats(lowering, 2 * of.channels)},
                [of, epsilon = epsilon_of(node), dtype = lowering.dtype(x),
                 members = lowering.shape(node.inputs[4])[0], stream = lowering.stream()](const Pointers& p) {

@@ -10,9 +10,9 @@ void lower_dropout(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(x);
-  const std::vector<SlotId> reads{lowering.plain_slot(x), lowering.plain_slot(node.inputs[1]),
-                                  lowering.plain_slot(node.inputs[2])};
-  const SlotId to =
+  const std::vector<RegionId> reads{lowering.plain_region(x), lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2])};
+  const RegionId to =
       lowering.layout(x) == Layout::plain ? lowering.define_in_place(y, x) : lowering.define_plain(y);
   lowering.add(reads, {to},
                [constants = dropout_constants(node.attributes), dtype = lowering.dtype(x), samples = shape[0],

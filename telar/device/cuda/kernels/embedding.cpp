@@ -11,7 +11,7 @@ void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId table = lowering.converted_parameter(node.inputs[1]).value_or(node.inputs[1]);
   const ValueId y = node.outputs[0];
   const Lookup lookup{lowering.shape(tokens).elements(), lowering.shape(table)[0], lowering.shape(table)[1]};
-  const std::vector<SlotId> reads{lowering.plain_slot(tokens), lowering.plain_slot(table)};
+  const std::vector<RegionId> reads{lowering.plain_region(tokens), lowering.plain_region(table)};
   lowering.add(reads, {lowering.define_plain(y)},
                [=, from = lowering.dtype(table), to = lowering.dtype(y),
                 stream = lowering.stream()](const Pointers& p) {
@@ -28,7 +28,7 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
                       lowering.shape(dtable)[1]};
   size_t bytes = 0;
   check(look_up_backward_memory(lookup, bytes), "planning an embedding's gradient");
-  const std::vector<SlotId> reads{lowering.plain_slot(tokens), lowering.plain_slot(dy)};
+  const std::vector<RegionId> reads{lowering.plain_region(tokens), lowering.plain_region(dy)};
   lowering.add(reads, {lowering.define_plain(dtable), lowering.temporary(bytes)},
                [=, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
                  check(look_up_backward(lookup, p.get<const int32_t>(0), p[1], dtype, p.get<float>(2), p[3],

@@ -9,11 +9,11 @@ namespace telar::cuda {
 namespace {
 
 /// The bias in the product's type: cuBLASLt adds none of another type than the result's.
-SlotId bias_in(Lowering& lowering, ValueId bias, DType dtype) {
-  const SlotId given = lowering.plain_slot(bias);
+RegionId bias_in(Lowering& lowering, ValueId bias, DType dtype) {
+  const RegionId given = lowering.plain_region(bias);
   const TensorType& type = lowering.type(bias);
   if (type.dtype == dtype) return given;
-  const SlotId converted = lowering.temporary(bytes_of({dtype, type.shape}));
+  const RegionId converted = lowering.temporary(bytes_of({dtype, type.shape}));
   lowering.add({given}, {converted}, conversion(lowering.gpu(), type, dtype));
   return converted;
 }
@@ -46,9 +46,9 @@ void lower_linear(Lowering& lowering, const Node& node) {
   const TensorType& y = lowering.type(node.outputs[0]);
   const bool bias = b != kNoValue;
   const bool relu = node.attributes.text_or("activation", "") == "relu";
-  const SlotId inputs = lowering.plain_slot(x);
-  const SlotId weights = lowering.plain_slot(w);
-  const SlotId added = bias ? bias_in(lowering, b, y.dtype) : -1;
+  const RegionId inputs = lowering.plain_region(x);
+  const RegionId weights = lowering.plain_region(w);
+  const RegionId added = bias ? bias_in(lowering, b, y.dtype) : -1;
   add_product(lowering, matrix_product(lowering.shape(x), false, lowering.shape(w), true, y.shape),
               {.operands = y.dtype, .result = y.dtype, .epilogue = epilogue_of(bias, relu)},
               {inputs, weights, lowering.define_plain(node.outputs[0]), added},
@@ -59,8 +59,8 @@ void lower_linear_backward_data(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId w = node.inputs[1];
   const TensorType& dx = lowering.type(node.outputs[0]);
-  const SlotId gradients = lowering.plain_slot(dy);
-  const SlotId weights = lowering.plain_slot(w);
+  const RegionId gradients = lowering.plain_region(dy);
+  const RegionId weights = lowering.plain_region(w);
   add_product(lowering, matrix_product(lowering.shape(dy), false, lowering.shape(w), false, dx.shape),
               {.operands = dx.dtype, .result = dx.dtype},
               {gradients, weights, lowering.define_plain(node.outputs[0])});
@@ -69,10 +69,10 @@ void lower_linear_backward_data(Lowering& lowering, const Node& node) {
 void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
-  const SlotId inputs = lowering.plain_slot(x);
-  const SlotId gradients = lowering.plain_slot(dy);
-  const SlotId dw = lowering.define_plain(node.outputs[0]);
-  std::optional<SlotId> db;
+  const RegionId inputs = lowering.plain_region(x);
+  const RegionId gradients = lowering.plain_region(dy);
+  const RegionId dw = lowering.define_plain(node.outputs[0]);
+  std::optional<RegionId> db;
   if (node.attributes.flag("bias")) db = lowering.define_plain(node.outputs[1]);
   add_weights_gradient(lowering,
                        {inputs, gradients, lowering.dtype(x), lowering.shape(x)[0], lowering.shape(x)[1],

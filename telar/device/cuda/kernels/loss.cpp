@@ -15,7 +15,7 @@ float smoothing_of(const Node& node) { return static_cast<float>(node.attributes
 
 /// The memory of a loss or metric: the sum over all that runs, where all that is done with the result is to add it to that.
 struct Total {
-  SlotId slot;
+  RegionId region;
   bool adding;
 };
 Total total_of(Lowering& lowering, ValueId result) {
@@ -24,9 +24,9 @@ Total total_of(Lowering& lowering, ValueId result) {
 }
 
 /// A loss' gradient: with `reads` where it is not known before.
-std::optional<float> known_gradient(Lowering& lowering, ValueId dloss, std::vector<SlotId>& reads) {
+std::optional<float> known_gradient(Lowering& lowering, ValueId dloss, std::vector<RegionId>& reads) {
   const std::optional<float> known = lowering.constant(dloss);
-  if (!known) reads.push_back(lowering.plain_slot(dloss));
+  if (!known) reads.push_back(lowering.plain_region(dloss));
   return known;
 }
 
@@ -40,7 +40,7 @@ GradientAndResult gradient_and_result(std::optional<float> known, const Pointers
   return {{1, p.get<const float>(i)}, p.get<float>(i + 1)};
 }
 
-SlotId number_for_each(Lowering& lowering, int64_t count) {
+RegionId number_for_each(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
 
@@ -49,10 +49,10 @@ SlotId number_for_each(Lowering& lowering, int64_t count) {
 void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const ValueId logits = node.inputs[0];
   const Classes extents = classes_of(lowering.shape(logits));
-  const std::vector<SlotId> reads{lowering.plain_slot(logits), lowering.plain_slot(node.inputs[1])};
+  const std::vector<RegionId> reads{lowering.plain_region(logits), lowering.plain_region(node.inputs[1])};
   const Total loss = total_of(lowering, node.outputs[0]);
-  const SlotId log_probabilities = lowering.define_in_place(node.outputs[1], logits);
-  lowering.add(reads, {loss.slot, log_probabilities, number_for_each(lowering, extents.rows)},
+  const RegionId log_probabilities = lowering.define_in_place(node.outputs[1], logits);
+  lowering.add(reads, {loss.region, log_probabilities, number_for_each(lowering, extents.rows)},
                [=, smoothing = smoothing_of(node), stream = lowering.stream()](const Pointers& p) {
                  check(
                      cross_entropy(extents, smoothing, p.get<const float>(0), p.get<const int32_t>(1),
@@ -63,9 +63,10 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
 
 void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
   const ValueId log_probabilities = node.inputs[0];
-  std::vector<SlotId> reads{lowering.plain_slot(log_probabilities), lowering.plain_slot(node.inputs[1])};
+  std::vector<RegionId> reads{lowering.plain_region(log_probabilities),
+                              lowering.plain_region(node.inputs[1])};
   const std::optional<float> known = known_gradient(lowering, node.inputs[2], reads);
-  const SlotId dlogits = lowering.define_in_place(node.outputs[0], log_probabilities);
+  const RegionId dlogits = lowering.define_in_place(node.outputs[0], log_probabilities);
   lowering.add(reads, {dlogits},
                [known, extents = classes_of(lowering.shape(log_probabilities)),
                 smoothing = smoothing_of(node), stream = lowering.stream()](const Pointers& p) {
@@ -79,11 +80,11 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
 void lower_mean_squared_error(Lowering& lowering, const Node& node) {
   const ValueId prediction = node.inputs[0];
   const Shape& shape = lowering.shape(prediction);
-  const SlotId first = lowering.slot(prediction);
-  const SlotId second = lowering.slot(node.inputs[1], lowering.layout(prediction));
+  const RegionId first = lowering.region(prediction);
+  const RegionId second = lowering.region(node.inputs[1], lowering.layout(prediction));
   const Pieces pieces = pieces_of(1, shape.elements(), false);
   const Total loss = total_of(lowering, node.outputs[0]);
-  lowering.add({first, second}, {loss.slot, number_for_each(lowering, pieces.between())},
+  lowering.add({first, second}, {loss.region, number_for_each(lowering, pieces.between())},
                [=, features = shape.elements_per_item(), stream = lowering.stream()](const Pointers& p) {
                  check(mean_squared_error(pieces, features, p.get<const float>(0), p.get<const float>(1),
                                           {p.get<float>(2), loss.adding}, p.get<float>(3), stream),
@@ -94,8 +95,8 @@ void lower_mean_squared_error(Lowering& lowering, const Node& node) {
 void lower_mean_squared_error_backward(Lowering& lowering, const Node& node) {
   const ValueId prediction = node.inputs[0];
   const Shape& shape = lowering.shape(prediction);
-  std::vector<SlotId> reads{lowering.slot(prediction),
-                            lowering.slot(node.inputs[1], lowering.layout(prediction))};
+  std::vector<RegionId> reads{lowering.region(prediction),
+                              lowering.region(node.inputs[1], lowering.layout(prediction))};
   const std::optional<float> known = known_gradient(lowering, node.inputs[2], reads);
   lowering.add(reads, {lowering.define_in_place(node.outputs[0], prediction)},
                [known, count = shape.elements(), features = shape.elements_per_item(),
@@ -110,9 +111,9 @@ void lower_mean_squared_error_backward(Lowering& lowering, const Node& node) {
 void lower_top_k_correct(Lowering& lowering, const Node& node) {
   const ValueId logits = node.inputs[0];
   const Classes extents = classes_of(lowering.shape(logits));
-  const std::vector<SlotId> reads{lowering.plain_slot(logits), lowering.plain_slot(node.inputs[1])};
+  const std::vector<RegionId> reads{lowering.plain_region(logits), lowering.plain_region(node.inputs[1])};
   const Total correct = total_of(lowering, node.outputs[0]);
-  lowering.add(reads, {correct.slot, number_for_each(lowering, extents.rows)},
+  lowering.add(reads, {correct.region, number_for_each(lowering, extents.rows)},
                [=, k = node.attributes.integer("k"), stream = lowering.stream()](const Pointers& p) {
                  check(top_k_correct(extents, k, p.get<const float>(0), p.get<const int32_t>(1),
                                      {p.get<float>(2), correct.adding}, p.get<float>(3), stream),

@@ -10,8 +10,8 @@ void lower_matmul(Lowering& lowering, const Node& node) {
   const MatrixProduct product =
       matrix_product(lowering.shape(a), node.attributes.flag("transpose_a"), lowering.shape(b),
                      node.attributes.flag("transpose_b"), lowering.shape(y));
-  const SlotId left = lowering.plain_slot(a);
-  const SlotId right = lowering.plain_slot(b);
+  const RegionId left = lowering.plain_region(a);
+  const RegionId right = lowering.plain_region(b);
   add_product(lowering, product, {.operands = lowering.dtype(a), .result = lowering.dtype(y)},
               {left, right, lowering.define_plain(y)});
 }

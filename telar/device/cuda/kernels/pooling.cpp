@@ -28,13 +28,13 @@ Pooling pooling_of(const Lowering& lowering, const Node& node) {
 void lower_max_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Pooling of = pooling_of(lowering, node);
-  const SlotId from = lowering.slot(x);
-  const SlotId to = lowering.define(node.outputs[0], lowering.layout(x));
-  std::vector<SlotId> writes{to};
+  const RegionId from = lowering.region(x);
+  const RegionId to = lowering.define(node.outputs[0], lowering.layout(x));
+  std::vector<RegionId> writes{to};
   const bool training = lowering.used(node.outputs[1]);
   if (training) {
     writes.push_back(lowering.temporary(winner_bytes(of)));
-    // The winners lie as y does: the backward operation asks y's slot how, and nothing else of it.
+    // The winners lie as y does: the backward operation asks y's region how, and nothing else of it.
     lowering.attach(node.outputs[1], {writes.back(), to});
   }
   lowering.add({from}, writes,
@@ -46,10 +46,10 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
 void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId dx = node.outputs[0];
-  const std::vector<SlotId> attached = lowering.attached(node.inputs[1]);
+  const std::vector<RegionId> attached = lowering.attached(node.inputs[1]);
   const Layout layout = lowering.layout_of(attached[1]);
   const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
-  const std::vector<SlotId> reads{lowering.slot(dy, layout), attached[0]};
+  const std::vector<RegionId> reads{lowering.region(dy, layout), attached[0]};
   lowering.add(reads, {lowering.define(dx, layout)},
                [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
                  check(max_pool_backward(p[0], p[1], dtype, of, p[2], stream), "pooling's slopes");
@@ -59,7 +59,7 @@ void lower_max_pool_backward(Lowering& lowering, const Node& node) {
 void lower_average_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Pooling of = pooling_of(lowering, node);
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   lowering.add({from}, {lowering.define(node.outputs[0], lowering.layout(x))},
                [of, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
                  check(average_pool(p[0], dtype, of, p[1], stream), "pooling");
@@ -73,7 +73,7 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const bool global = lowering.shape(dy)[2] * lowering.shape(dy)[3] == 1;
   const Layout layout = global ? convolution_layouts(lowering, lowering.dtype(dy))[0] : lowering.layout(dy);
   const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
-  const SlotId from = lowering.slot(dy);
+  const RegionId from = lowering.region(dy);
   lowering.add({from}, {lowering.define(dx, layout)},
                [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
                  check(average_pool_backward(p[0], dtype, of, p[1], stream), "pooling's slopes");

@@ -8,17 +8,17 @@
 namespace telar::cuda {
 
 void add_product(Lowering& lowering, const MatrixProduct& product, ProductOptions options,
-                 const ProductSlots& slots, const EpilogueLoop& loop, size_t loop_workspace) {
+                 const ProductRegions& regions, const EpilogueLoop& loop, size_t loop_workspace) {
   options.tf32 = lowering.tf32();
   const auto made = std::make_shared<Product>(lowering.gpu(), product, options, loop);
   const bool written = options.epilogue == Epilogue::bias_gradient;
-  std::vector<SlotId> reads{slots.a, slots.b};
-  std::vector<SlotId> writes{slots.y, lowering.temporary(std::max(made->workspace(), loop_workspace))};
-  if (slots.vector >= 0) (written ? writes : reads).push_back(slots.vector);
+  std::vector<RegionId> reads{regions.a, regions.b};
+  std::vector<RegionId> writes{regions.y, lowering.temporary(std::max(made->workspace(), loop_workspace))};
+  if (regions.vector >= 0) (written ? writes : reads).push_back(regions.vector);
   // Pointers: a, b, a vector that is read, y, workspace, a vector that is written.
   const size_t y = reads.size();
   std::optional<size_t> vector;
-  if (slots.vector >= 0) vector = written ? y + 2 : y - 1;
+  if (regions.vector >= 0) vector = written ? y + 2 : y - 1;
   const auto memory = [y, vector](const Pointers& p) {
     return ProductMemory{p[0], p[1], p[y], vector ? p[*vector] : nullptr, p[y + 1]};
   };
@@ -27,7 +27,8 @@ void add_product(Lowering& lowering, const MatrixProduct& product, ProductOption
       [=](const Pointers& p) { made->choose(memory(p)); });
 }
 
-void add_weights_gradient(Lowering& lowering, const WeightedRows& of, SlotId dw, std::optional<SlotId> db) {
+void add_weights_gradient(Lowering& lowering, const WeightedRows& of, RegionId dw,
+                          std::optional<RegionId> db) {
   const MatrixProduct product =
       matrix_product({of.rows, of.outputs}, true, {of.rows, of.inputs}, false, {of.outputs, of.inputs});
   ProductOptions options{.operands = of.dtype, .result = DType::f32};

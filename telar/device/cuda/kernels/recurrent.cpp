@@ -46,35 +46,35 @@ Layer layer_of(const Lowering& lowering, const Node& node) {
           {x[0], x[1], lowering.shape(node.inputs[kWeightHh])[1]}};
 }
 
-SlotId f32_temporary(Lowering& lowering, int64_t numbers) {
+RegionId f32_temporary(Lowering& lowering, int64_t numbers) {
   return lowering.temporary(static_cast<size_t>(numbers) * sizeof(float));
 }
 
-SlotId slot_or_none(Lowering& lowering, ValueId value) {
-  return value == kNoValue ? -1 : lowering.plain_slot(value);
+RegionId region_or_none(Lowering& lowering, ValueId value) {
+  return value == kNoValue ? -1 : lowering.plain_region(value);
 }
 
 /// What a step reads and writes, counted through; what is absent (−1) has null for its pointer.
 class Operands {
  public:
-  Operands(const std::vector<SlotId>& reads, const std::vector<SlotId>& writes) {
-    for (const SlotId slot : reads) add(slot, reads_);
-    for (const SlotId slot : writes) add(slot, writes_);
+  Operands(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes) {
+    for (const RegionId region : reads) add(region, reads_);
+    for (const RegionId region : writes) add(region, writes_);
   }
-  const std::vector<SlotId>& reads() const { return reads_; }
-  const std::vector<SlotId>& writes() const { return writes_; }
+  const std::vector<RegionId>& reads() const { return reads_; }
+  const std::vector<RegionId>& writes() const { return writes_; }
   template <typename T = std::byte>
   T* get(const Pointers& p, size_t i) const {
     return places_[i] < 0 ? nullptr : p.get<T>(static_cast<size_t>(places_[i]));
   }
 
  private:
-  void add(SlotId slot, std::vector<SlotId>& into) {
-    places_.push_back(slot < 0 ? -1 : static_cast<int>(reads_.size() + writes_.size()));
-    if (slot >= 0) into.push_back(slot);
+  void add(RegionId region, std::vector<RegionId>& into) {
+    places_.push_back(region < 0 ? -1 : static_cast<int>(reads_.size() + writes_.size()));
+    if (region >= 0) into.push_back(region);
   }
-  std::vector<SlotId> reads_;
-  std::vector<SlotId> writes_;
+  std::vector<RegionId> reads_;
+  std::vector<RegionId> writes_;
   std::vector<int> places_;
 };
 
@@ -127,12 +127,12 @@ StepProduct backward_product(const Lowering& lowering, const Layer& of) {
 }
 
 /// x · W_ihᵀ of all steps, to where each row's gates will lie.
-void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, SlotId gates) {
+void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, RegionId gates) {
   MatrixProduct product =
       matrix_product({of.rows(), of.inputs}, false, {of.sums(), of.inputs}, true, {of.rows(), of.sums()});
   product.result.gap = of.kept() - of.sums();
-  const SlotId x = lowering.plain_slot(node.inputs[kX]);
-  const SlotId weights = lowering.plain_slot(node.inputs[kWeightIh]);
+  const RegionId x = lowering.plain_region(node.inputs[kX]);
+  const RegionId weights = lowering.plain_region(node.inputs[kWeightIh]);
   add_product(lowering, product, {.operands = of.dtype, .result = DType::f32}, {x, weights, gates});
 }
 
@@ -186,16 +186,16 @@ struct ForwardSteps {
 void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId workspace) {
   const Layer of = layer_of(lowering, node);
   const int64_t samples = of.extents.samples;
-  const SlotId gates = f32_temporary(lowering, of.rows() * of.kept());
+  const RegionId gates = f32_temporary(lowering, of.rows() * of.kept());
   add_inputs_product(lowering, node, of, gates);
 
   const StepProduct product = forward_product(lowering, of);
-  const SlotId before = lowering.temporary(of.bytes(of.rows() * of.hidden()));
-  const SlotId carried = f32_temporary(lowering, (of.lstm ? of.rows() : samples) * of.hidden());
-  const SlotId last = of.lstm ? lowering.define_plain(cell) : f32_temporary(lowering, samples * of.sums());
-  std::vector<SlotId> reads;
+  const RegionId before = lowering.temporary(of.bytes(of.rows() * of.hidden()));
+  const RegionId carried = f32_temporary(lowering, (of.lstm ? of.rows() : samples) * of.hidden());
+  const RegionId last = of.lstm ? lowering.define_plain(cell) : f32_temporary(lowering, samples * of.sums());
+  std::vector<RegionId> reads;
   for (const Input input : {kWeightHh, kBiasIh, kBiasHh, kLengths})
-    reads.push_back(slot_or_none(lowering, node.inputs[input]));
+    reads.push_back(region_or_none(lowering, node.inputs[input]));
   const Operands operands(
       reads, {gates, before, lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1]),
               carried, last, lowering.temporary(product.product->workspace())});
@@ -257,25 +257,25 @@ struct BackwardSteps {
 
 /// Gradients of the sums that a layer's gates were made of, [N, T, sums]: of the inputs' part, and of the recurrent part.
 struct SumsGradients {
-  SlotId inputs;
-  SlotId recurrent;
+  RegionId inputs;
+  RegionId recurrent;
 };
 
 SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Layer& of,
-                                 const std::vector<SlotId>& saved, const ValueId* gradients) {
+                                 const std::vector<RegionId>& saved, const ValueId* gradients) {
   const StepProduct product = backward_product(lowering, of);
   const size_t sums = of.bytes(of.rows() * of.sums());
   const int64_t state = of.extents.samples * of.hidden();
-  const SlotId dsums = lowering.temporary(sums);
-  const SlotId drecurrent = of.lstm ? -1 : lowering.temporary(sums);
-  const std::vector<SlotId> reads{slot_or_none(lowering, node.inputs[kWeightHh]),
-                                  slot_or_none(lowering, node.inputs[kLengths]),
-                                  saved[kGates],
-                                  saved[kBefore],
-                                  of.lstm ? saved[kCells] : -1,
-                                  slot_or_none(lowering, gradients[0]),
-                                  slot_or_none(lowering, gradients[1]),
-                                  of.lstm ? slot_or_none(lowering, gradients[2]) : -1};
+  const RegionId dsums = lowering.temporary(sums);
+  const RegionId drecurrent = of.lstm ? -1 : lowering.temporary(sums);
+  const std::vector<RegionId> reads{region_or_none(lowering, node.inputs[kWeightHh]),
+                                    region_or_none(lowering, node.inputs[kLengths]),
+                                    saved[kGates],
+                                    saved[kBefore],
+                                    of.lstm ? saved[kCells] : -1,
+                                    region_or_none(lowering, gradients[0]),
+                                    region_or_none(lowering, gradients[1]),
+                                    of.lstm ? region_or_none(lowering, gradients[2]) : -1};
   const Operands operands(reads, {dsums, drecurrent, f32_temporary(lowering, state),
                                   of.lstm ? f32_temporary(lowering, state) : -1,
                                   lowering.temporary(product.product->workspace())});
@@ -289,8 +289,8 @@ SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Lay
 /// Gradients of weights and of their bias, where somebody reads them.
 void add_parameter_gradients(Lowering& lowering, const WeightedRows& rows, ValueId dw, ValueId db) {
   if (!lowering.used(dw) && !lowering.used(db)) return;
-  const SlotId weights = lowering.define_plain(dw);
-  std::optional<SlotId> bias;
+  const RegionId weights = lowering.define_plain(dw);
+  std::optional<RegionId> bias;
   if (lowering.used(db)) bias = lowering.define_plain(db);
   add_weights_gradient(lowering, rows, weights, bias);
 }
@@ -299,12 +299,12 @@ void lower_backward(Lowering& lowering, const Node& node) {
   const Layer of = layer_of(lowering, node);
   const size_t states = of.lstm ? 2 : 1;
   const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
-  const SlotId x = lowering.plain_slot(node.inputs[kX]);
+  const RegionId x = lowering.plain_region(node.inputs[kX]);
   const SumsGradients sums =
       add_backward_steps(lowering, node, of, saved, &node.inputs[kInputs + 2 + states]);
   const ValueId dx = node.outputs[0];
   if (lowering.used(dx)) {
-    const SlotId weights = lowering.plain_slot(node.inputs[kWeightIh]);
+    const RegionId weights = lowering.plain_region(node.inputs[kWeightIh]);
     add_product(
         lowering,
         matrix_product({of.rows(), of.sums()}, false, {of.sums(), of.inputs}, false, {of.rows(), of.inputs}),

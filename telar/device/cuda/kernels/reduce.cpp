@@ -37,7 +37,7 @@ LongWalk<1> walk_of_results(const Shape& x, Layout layout, const Shape& kept) {
   return walk;
 }
 
-SlotId memory_between(Lowering& lowering, const Pieces& pieces) {
+RegionId memory_between(Lowering& lowering, const Pieces& pieces) {
   return lowering.temporary(static_cast<size_t>(pieces.between()) * sizeof(float));
 }
 
@@ -45,10 +45,10 @@ SlotId memory_between(Lowering& lowering, const Pieces& pieces) {
 void lower_reduction(Lowering& lowering, Reduction reduction, ValueId x, ValueId y, const Shape& kept) {
   const Shape& shape = lowering.shape(x);
   if (kept == shape) {  // every reduced axis has one element
-    lowering.define_alias(y, lowering.plain_slot(x), Layout::plain);
+    lowering.define_alias(y, lowering.plain_region(x), Layout::plain);
     return;
   }
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   const ReducedAxes axes = reduced_axes(shape, lowering.layout(x), kept);
   lowering.add({from}, {lowering.define_plain(y), memory_between(lowering, axes.pieces)},
                [=, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
@@ -65,8 +65,8 @@ void lower_reduction(Lowering& lowering, const Node& node, Reduction reduction) 
 /// The sum of a whole tensor, which does not ask in which layout it lies.
 void lower_sum_of_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const SlotId from = lowering.slot(x);
-  const SlotId pieces = lowering.temporary(kMostPieces * sizeof(float));
+  const RegionId from = lowering.region(x);
+  const RegionId pieces = lowering.temporary(kMostPieces * sizeof(float));
   lowering.add({from}, {lowering.define_plain(node.outputs[0]), pieces},
                [count = lowering.shape(x).elements(), dtype = lowering.dtype(x),
                 stream = lowering.stream()](const Pointers& p) {
@@ -80,7 +80,7 @@ void lower_spread(Lowering& lowering, const Node& node, float factor) {
   const Shape& shape = lowering.shape(x);
   const Layout layout = lowering.layout(x);
   const auto walk = walk_of_results(shape, layout, kept_shape(shape, node.attributes));
-  const SlotId dy = lowering.plain_slot(node.inputs[0]);
+  const RegionId dy = lowering.plain_region(node.inputs[0]);
   lowering.add({dy}, {lowering.define(node.outputs[0], layout)},
                [=, dtype = lowering.dtype(x), stream = lowering.stream()](const Pointers& p) {
                  check(spread(p[0], factor, p[1], dtype, walk, stream), "a reduction's gradient");
@@ -120,13 +120,13 @@ void lower_reduce_mean_backward(Lowering& lowering, const Node& node) {
 void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[1];
   const Shape& shape = lowering.shape(x);
-  const SlotId dy = lowering.plain_slot(node.inputs[0]);
-  const SlotId values = lowering.slot(x);
-  const SlotId y = lowering.plain_slot(node.inputs[2]);
+  const RegionId dy = lowering.plain_region(node.inputs[0]);
+  const RegionId values = lowering.region(x);
+  const RegionId y = lowering.plain_region(node.inputs[2]);
   const Layout layout = lowering.layout(x);
   const Shape kept = kept_shape(shape, node.attributes);
   const ReducedAxes axes = reduced_axes(shape, layout, kept);
-  const SlotId ties = lowering.temporary(static_cast<size_t>(kept.elements()) * sizeof(float));
+  const RegionId ties = lowering.temporary(static_cast<size_t>(kept.elements()) * sizeof(float));
   const DType dtype = lowering.dtype(x);
   const cudaStream_t stream = lowering.stream();
   lowering.add({values, y}, {ties, memory_between(lowering, axes.pieces)}, [=](const Pointers& p) {

@@ -13,7 +13,7 @@ bool lies_alike(const Shape& shape) { return shape.rank() != 4 || shape[1] == 1 
 void lower_reshape(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const SlotId from = lies_alike(lowering.shape(x)) ? lowering.slot(x) : lowering.plain_slot(x);
+  const RegionId from = lies_alike(lowering.shape(x)) ? lowering.region(x) : lowering.plain_region(x);
   const bool as_like = node.inputs.size() > 1 && lies_alike(lowering.shape(y));
   lowering.define_alias(y, from, as_like ? lowering.layout(node.inputs[1]) : Layout::plain);
 }

@@ -18,8 +18,8 @@ Lines lines_of(const Lowering& lowering, const Node& node, ValueId value) {
 
 void lower_softmax(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const SlotId from = lowering.slot(x);
-  const SlotId to = lowering.define_in_place(node.outputs[0], x);
+  const RegionId from = lowering.region(x);
+  const RegionId to = lowering.define_in_place(node.outputs[0], x);
   lowering.add({from}, {to},
                [lines = lines_of(lowering, node, x), dtype = lowering.dtype(x), stream = lowering.stream()](
                    const Pointers& p) { check(softmax(p[0], p[1], dtype, lines, stream), "softmax"); });
@@ -30,10 +30,10 @@ void lower_softmax_backward(Lowering& lowering, const Node& node) {
   const ValueId y = node.inputs[1];
   const ValueId dx = node.outputs[0];
   const Layout layout = lowering.layout(y);
-  const SlotId gradient = lowering.slot(dy, layout);
-  const SlotId known = lowering.slot(y);
+  const RegionId gradient = lowering.region(dy, layout);
+  const RegionId known = lowering.region(y);
   // Where dy had to be brought into the other layout, its own memory lies wrong.
-  const SlotId to =
+  const RegionId to =
       lowering.layout(dy) == layout ? lowering.define_in_place(dx, dy) : lowering.define(dx, layout);
   lowering.add({gradient, known}, {to},
                [lines = lines_of(lowering, node, y), dtype = lowering.dtype(y),

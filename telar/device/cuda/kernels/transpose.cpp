@@ -33,7 +33,7 @@ std::optional<Layout> layout_without_moving(const Shape& y, const std::vector<in
 void lower_transpose(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const SlotId from = lowering.slot(x);
+  const RegionId from = lowering.region(x);
   const auto lying = strides_of(lowering.shape(x), lowering.layout(x));
   std::vector<int64_t> strides;
   for (const int64_t axis : node.attributes.integers("permutation"))

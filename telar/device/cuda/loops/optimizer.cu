@@ -83,10 +83,10 @@ template <int kStates, typename Rule>
 cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stream) {
   return for_each(memory.count / kOptimizerWidth, stream, [=] TELAR_GPU(int64_t i) {
     if (memory.loss != nullptr) {
-      const float spoilt = *memory.spoilt;
-      if (spoilt != 0 && spoilt != memory.mark) return;
+      const float non_finite = *memory.non_finite;
+      if (non_finite != 0 && non_finite != memory.mark) return;
       if (!is_finite(*memory.loss)) {
-        *memory.spoilt = memory.mark;  // whoever writes it writes the same
+        *memory.non_finite = memory.mark;  // whoever writes it writes the same
         return;
       }
     }
@@ -102,7 +102,7 @@ cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stre
     }
     store(memory.parameters + at, p);
     for (int s = 0; s < kStates; ++s) store(memory.states[s] + at, states[s]);
-    if (!finite) *memory.spoilt = memory.mark;
+    if (!finite) *memory.non_finite = memory.mark;
   });
 }
 

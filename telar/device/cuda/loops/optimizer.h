@@ -17,8 +17,8 @@ struct UpdateMemory {
   int64_t count = 0;
   const float* loss = nullptr;  ///< nothing is updated when it is NaN or infinite; may be null
   /// Becomes `mark` when the loss or a gradient is NaN or infinite. With a loss nothing is updated when it holds another mark, one of an
-  /// earlier update: what spoils this one is found while it runs, and must not stop a part of it.
-  float* spoilt = nullptr;
+  /// earlier update: a non-finite value of this one is found while it runs, and must not stop a part of it.
+  float* non_finite = nullptr;
   float mark = 1;  ///< not 0
 };
 

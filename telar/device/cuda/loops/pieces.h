@@ -23,9 +23,9 @@ struct Pieces {
 constexpr Pieces pieces_of(int64_t results, int64_t length, bool beside) {
   constexpr int64_t kThreadsWanted = int64_t{1} << 18;  // what the largest GPUs can hold
   constexpr int64_t kMostOfOneThread = 32;              // short enough not to wait for
-  constexpr int64_t kSmall = int64_t{1} << 16;  // in a cache, where it matters little what lies beside what
-  constexpr int64_t kSharing = 256;             // threads of a piece
-  constexpr int64_t kMostPiecesOfAResult = 512;          // what is left for the second reduction
+  constexpr int64_t kSmall = int64_t{1} << 16;   // in a cache, where it matters little what lies beside what
+  constexpr int64_t kSharing = 256;              // threads of a piece
+  constexpr int64_t kMostPiecesOfAResult = 512;  // what is left for the second reduction
   Pieces pieces{results, length, false, 1, length};
   pieces.columns = length <= kMostOfOneThread || (beside && results * length > kSmall);
   const int64_t threads = pieces.columns ? results : results * kSharing;

@@ -1,4 +1,4 @@
-#include "telar/comm/members/roll.h"
+#include "telar/comm/members/member_registry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,50 +22,51 @@ void check_figures(const PartDone& part) {
 
 }  // namespace
 
-Roll::Roll(const CoordinatorOptions& options) : options_(options), last_round_(options.rounds_before) {
+MemberRegistry::MemberRegistry(const CoordinatorOptions& options)
+    : options_(options), last_round_(options.rounds_before) {
   if (options.workers < 1 || options.backups < 0 || options.parts < 1 || options.lease_steps < 1)
     throw user_error("There cannot be {} workers, {} backups, {} parts and {} batches in a lease.",
                      options.workers, options.backups, options.parts, options.lease_steps);
 }
 
-uint32_t Roll::join(const std::string& name) {
+uint32_t MemberRegistry::join(const std::string& name) {
   const uint32_t id = ++last_id_;
   Member& member = members_[id];
   member.name = name;
-  seat();
-  news_.push_back(member.slot ? fmt::format("{} joined as worker {}", name, *member.slot + 1)
+  assign_seats();
+  news_.push_back(member.seat ? fmt::format("{} joined as worker {}", name, *member.seat + 1)
                               : fmt::format("{} joined as a spare", name));
   settle();
   return id;
 }
 
-void Roll::remove(uint32_t id) {
+void MemberRegistry::remove(uint32_t id) {
   if (book_) book_->give_back_all(id);
   members_.erase(id);
   std::set<uint32_t> spares;
   for (const auto& [other, member] : members_)
-    if (!member.slot) spares.insert(other);
-  seat();
+    if (!member.seat) spares.insert(other);
+  assign_seats();
   for (const uint32_t spare : spares)
-    if (members_.at(spare).slot) news_.push_back(fmt::format("{} steps in", members_.at(spare).name));
+    if (members_.at(spare).seat) news_.push_back(fmt::format("{} steps in", members_.at(spare).name));
   settle();
 }
 
-/// Ids grow, so the first without a slot is the one that waits longest.
-void Roll::seat() {
+/// Ids grow, so the first without a seat is the one that waits longest.
+void MemberRegistry::assign_seats() {
   std::set<int64_t> taken;
   for (const auto& [id, member] : members_)
-    if (member.slot) taken.insert(*member.slot);
-  int64_t slot = 0;
+    if (member.seat) taken.insert(*member.seat);
+  int64_t seat = 0;
   for (auto& [id, member] : members_) {
-    if (member.slot) continue;
-    while (taken.contains(slot)) ++slot;
-    if (slot >= options_.workers + options_.backups) return;
-    member.slot = slot++;
+    if (member.seat) continue;
+    while (taken.contains(seat)) ++seat;
+    if (seat >= options_.workers + options_.backups) return;
+    member.seat = seat++;
   }
 }
 
-void Roll::gather(std::optional<Time> now) {
+void MemberRegistry::gather(std::optional<Time> now) {
   if (gathered_) return;
   const auto asked =
       std::ranges::count_if(members_, [this](const Entry& entry) { return at_work(entry.second); });
@@ -74,7 +75,7 @@ void Roll::gather(std::optional<Time> now) {
   gathered_ = options_.rhythm == Rhythm::free || asked >= options_.workers || (waited && asked > 0);
 }
 
-LeaseBook::Claims Roll::claims() const {
+LeaseBook::Claims MemberRegistry::claims() const {
   LeaseBook::Claims claims;
   if (options_.rhythm == Rhythm::free) return claims;
   claims.resize(static_cast<size_t>(options_.parts));
@@ -83,16 +84,16 @@ LeaseBook::Claims Roll::claims() const {
   return claims;
 }
 
-bool Roll::finds_work(const Member& member, const LeaseBook::Claims& claims) const {
+bool MemberRegistry::finds_work(const Member& member, const LeaseBook::Claims& claims) const {
   return book_ && gathered_ && at_work(member) && book_->available(preferred(member), claims);
 }
 
-bool Roll::has_work(const Entry& entry, const LeaseBook::Claims& claims) const {
+bool MemberRegistry::has_work(const Entry& entry, const LeaseBook::Claims& claims) const {
   const auto& [id, member] = entry;
   return at_work(member) && (member.ready || (book_ && book_->holds_work(id)) || finds_work(member, claims));
 }
 
-std::optional<int64_t> Roll::slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const {
+std::optional<int64_t> MemberRegistry::slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const {
   std::optional<int64_t> slowest;
   for (const Entry& entry : members_)
     if (entry.first != id && has_work(entry, claims))
@@ -100,14 +101,14 @@ std::optional<int64_t> Roll::slowest_beside(uint32_t id, const LeaseBook::Claims
   return slowest;
 }
 
-void Roll::settle() {
+void MemberRegistry::settle() {
   gather(std::nullopt);
   offer_work();
   form_rounds();
   let_go_on();
 }
 
-void Roll::offer_work() {
+void MemberRegistry::offer_work() {
   const LeaseBook::Claims claimed = claims();
   for (auto& [id, member] : members_) {
     if (!member.wants_work || !finds_work(member, claimed)) continue;
@@ -118,7 +119,7 @@ void Roll::offer_work() {
   }
 }
 
-void Roll::form_rounds() {
+void MemberRegistry::form_rounds() {
   const LeaseBook::Claims claimed = claims();
   std::vector<std::pair<uint64_t, uint32_t>> ready;
   int64_t with_work = 0;
@@ -131,19 +132,19 @@ void Roll::form_rounds() {
 
   std::ranges::sort(ready);
   ready.resize(places);
-  std::ranges::sort(ready, {}, [this](const auto& one) { return *members_.at(one.second).slot; });
+  std::ranges::sort(ready, {}, [this](const auto& one) { return *members_.at(one.second).seat; });
   StoreRound round{.number = ++last_round_, .members = {}};
   for (const auto& [since, id] : ready) round.members.push_back(id);
   for (const uint32_t id : round.members) {
     Member& member = members_.at(id);
     member.ready.reset();
-    member.told_late = false;
+    member.reported_late = false;
     member.heard_of_round = round.number;
     answers_.push_back({id, round});
   }
 }
 
-void Roll::let_go_on() {
+void MemberRegistry::let_go_on() {
   const LeaseBook::Claims claimed = claims();
   for (auto& [id, member] : members_) {
     if (!member.wants_pace) continue;
@@ -155,7 +156,7 @@ void Roll::let_go_on() {
   }
 }
 
-void Roll::ask_work(uint32_t id, Time now) {
+void MemberRegistry::ask_work(uint32_t id, Time now) {
   Member& member = members_.at(id);
   member.has_asked = true;
   member.wants_work = true;
@@ -163,7 +164,7 @@ void Roll::ask_work(uint32_t id, Time now) {
   settle();
 }
 
-void Roll::ask_lease(uint32_t id) {
+void MemberRegistry::ask_lease(uint32_t id) {
   const Member& member = members_.at(id);
   const LeaseBook::Claims claimed = claims();
   const bool some = finds_work(member, claimed);
@@ -171,12 +172,12 @@ void Roll::ask_lease(uint32_t id) {
   settle();
 }
 
-void Roll::ask_round(uint32_t id) {
+void MemberRegistry::ask_round(uint32_t id) {
   Member& member = members_.at(id);
   if (!at_work(member) || options_.rhythm == Rhythm::free) {
     answers_.push_back({id, std::optional<StoreRound>{}});
   } else if (member.heard_of_round < last_round_) {
-    tell_late(member);
+    report_late(member);
     answers_.push_back({id, std::optional<StoreRound>{}});
   } else {
     member.ready = ++ready_so_far_;
@@ -184,19 +185,19 @@ void Roll::ask_round(uint32_t id) {
   }
 }
 
-void Roll::tell_late(Member& member) {
-  if (!member.told_late)
+void MemberRegistry::report_late(Member& member) {
+  if (!member.reported_late)
     news_.push_back(fmt::format("round {} was made without {}", last_round_, member.name));
-  member.told_late = true;
+  member.reported_late = true;
   member.heard_of_round = last_round_;
 }
 
-void Roll::ask_pace(uint32_t id) {
+void MemberRegistry::ask_pace(uint32_t id) {
   members_.at(id).wants_pace = true;
   settle();
 }
 
-void Roll::done(uint32_t id, const PartDone& part) {
+void MemberRegistry::done(uint32_t id, const PartDone& part) {
   check_figures(part);
   const std::optional<int64_t> which = book_ ? book_->part_of(id, part.lease, part.step) : std::nullopt;
   if (!which) return;
@@ -216,7 +217,7 @@ void Roll::done(uint32_t id, const PartDone& part) {
 }
 
 /// Sums go in the order of the parts, never of arrival.
-void Roll::complete(int64_t step) {
+void MemberRegistry::complete(int64_t step) {
   const auto reports = reports_.extract(step);
   StepDone all{.epoch = book_->epoch(), .step = step};
   for (const auto& [number, part] : reports.mapped()) {
@@ -229,35 +230,35 @@ void Roll::complete(int64_t step) {
   complete_.push_back(std::move(all));
 }
 
-void Roll::give_back(uint32_t id, uint64_t lease, int64_t step) {
+void MemberRegistry::give_back(uint32_t id, uint64_t lease, int64_t step) {
   if (book_) book_->give_back(id, lease, step);
   settle();
 }
 
-void Roll::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+void MemberRegistry::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
   book_.emplace(epoch, first, steps, options_.parts, options_.lease_steps);
   reports_.clear();
   for (auto& [id, member] : members_) member.clock = 0;
   settle();
 }
 
-void Roll::drain() {
+void MemberRegistry::drain() {
   if (book_) book_->drain();
   settle();
 }
 
-void Roll::tick(Time now) {
+void MemberRegistry::tick(Time now) {
   if (gathered_) return;
   gather(now);
   settle();
 }
 
-std::vector<MemberInfo> Roll::members() const {
+std::vector<MemberInfo> MemberRegistry::members() const {
   std::vector<MemberInfo> all;
   for (const auto& [id, member] : members_)
     all.push_back({.id = id,
                    .name = member.name,
-                   .working = member.slot.has_value(),
+                   .working = member.seat.has_value(),
                    .samples = member.samples,
                    .staleness = member.parts > 0 ? member.staleness / static_cast<double>(member.parts) : 0});
   return all;

@@ -1,58 +1,58 @@
-#include "telar/comm/members/visit.h"
+#include "telar/comm/members/connection.h"
 
 #include <utility>
 
 namespace telar {
 
-Visit::Visit(members::Members::AsyncService& service, grpc::ServerCompletionQueue& queue) {
+Connection::Connection(members::Members::AsyncService& service, grpc::ServerCompletionQueue& queue) {
   ++in_flight_;
   service.RequestWork(&context_, &stream_, &queue, &queue, &arrived_);
 }
 
-void Visit::ended(Event event, bool ok) {
+void Connection::ended(Event event, bool ok) {
   --in_flight_;
   switch (event) {
     case Event::arrived:
-      here_ = ok;
+      connected_ = ok;
       finished_ = !ok;
       break;
     case Event::read: break;
     case Event::written:
       writing_ = false;
-      to_tell_.pop_front();
+      to_send_.pop_front();
       // Nobody is there any more: the pending read says so too.
-      if (!ok) to_tell_.clear();
+      if (!ok) to_send_.clear();
       break;
     case Event::finished: finished_ = true; break;
   }
   go_on();
 }
 
-void Visit::read() {
+void Connection::read() {
   if (frozen_ || finishing_since_) return;
   ++in_flight_;
-  stream_.Read(&said_, &read_);
+  stream_.Read(&request_, &read_);
 }
 
-void Visit::tell(members::Told told) {
+void Connection::send(members::Reply reply) {
   if (finishing_since_) return;
-  to_tell_.push_back(std::move(told));
+  to_send_.push_back(std::move(reply));
   go_on();
 }
 
-void Visit::finish(const grpc::Status& status, Time now) {
+void Connection::finish(const grpc::Status& status, Time now) {
   if (finishing_since_) return;
   finishing_since_ = now;
   status_ = status;
   go_on();
 }
 
-void Visit::go_on() {
-  if (frozen_ || writing_ || finish_started_ || !here_) return;
-  if (!to_tell_.empty()) {
+void Connection::go_on() {
+  if (frozen_ || writing_ || finish_started_ || !connected_) return;
+  if (!to_send_.empty()) {
     writing_ = true;
     ++in_flight_;
-    stream_.Write(to_tell_.front(), &written_);
+    stream_.Write(to_send_.front(), &written_);
   } else if (finishing_since_) {
     finish_started_ = true;
     ++in_flight_;

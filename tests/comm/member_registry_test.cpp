@@ -1,4 +1,4 @@
-#include "telar/comm/members/roll.h"
+#include "telar/comm/members/member_registry.h"
 
 #include <gtest/gtest.h>
 
@@ -27,47 +27,47 @@ CoordinatorOptions rounds_of(int64_t workers, int64_t backups = 0) {
   return options;
 }
 
-/// The roll, and what it has answered to whom.
+/// The registry, and what it has answered to whom.
 class Table {
  public:
-  explicit Table(const CoordinatorOptions& options) : roll(options) {}
+  explicit Table(const CoordinatorOptions& options) : registry(options) {}
 
-  uint32_t join(const std::string& name) { return roll.join(name); }
+  uint32_t join(const std::string& name) { return registry.join(name); }
 
   /// One who joined and has asked for work.
   uint32_t worker(const std::string& name) {
-    const uint32_t id = roll.join(name);
-    roll.ask_work(id, now);
+    const uint32_t id = registry.join(name);
+    registry.ask_work(id, now);
     return id;
   }
 
   void read() {
-    for (Roll::Answer& answer : roll.take_answers())
-      answers_[answer.member].push_back(std::move(answer.reply));
-    for (std::string& sentence : roll.take_news()) news.push_back(std::move(sentence));
-    for (StepDone& step : roll.take_steps()) steps.push_back(std::move(step));
+    for (MemberRegistry::Answer& answer : registry.take_answers())
+      answers_[answer.member].push_back(std::move(answer.value));
+    for (std::string& sentence : registry.take_news()) news.push_back(std::move(sentence));
+    for (StepDone& step : registry.take_steps()) steps.push_back(std::move(step));
   }
 
   /// The next answer to this member, if it is of this kind.
-  template <typename Reply>
-  std::optional<Reply> answer(uint32_t id) {
+  template <typename Value>
+  std::optional<Value> answer(uint32_t id) {
     read();
     auto& all = answers_[id];
-    if (all.empty() || !std::holds_alternative<Reply>(all.front())) return std::nullopt;
-    Reply reply = std::get<Reply>(all.front());
+    if (all.empty() || !std::holds_alternative<Value>(all.front())) return std::nullopt;
+    Value value = std::get<Value>(all.front());
     all.pop_front();
-    return reply;
+    return value;
   }
 
-  bool has_work(uint32_t id) { return answer<Roll::WorkThere>(id).has_value(); }
-  bool may_go_on(uint32_t id) { return answer<Roll::MayGoOn>(id).has_value(); }
+  bool has_work(uint32_t id) { return answer<MemberRegistry::WorkThere>(id).has_value(); }
+  bool may_go_on(uint32_t id) { return answer<MemberRegistry::MayGoOn>(id).has_value(); }
   bool silent(uint32_t id) {
     read();
     return answers_[id].empty();
   }
 
   std::optional<Lease> lease(uint32_t id) {
-    roll.ask_lease(id);
+    registry.ask_lease(id);
     return answer<std::optional<Lease>>(id).value();
   }
 
@@ -84,27 +84,27 @@ class Table {
   }
 
   void done(uint32_t id, const Lease& lease, int64_t step, std::vector<double> metrics = {1}) {
-    roll.done(id, {.lease = lease.id, .step = step, .samples = 10, .metrics = std::move(metrics)});
+    registry.done(id, {.lease = lease.id, .step = step, .samples = 10, .metrics = std::move(metrics)});
   }
   void done(uint32_t id, const Lease& lease) {
     for (int64_t step = lease.begin; step < lease.end; ++step) done(id, lease, step);
   }
 
-  Roll roll;
+  MemberRegistry registry;
   Clock::time_point now = Clock::now();
   std::vector<std::string> news;
   std::vector<StepDone> steps;
   int64_t last_round = 0;
 
  private:
-  std::map<uint32_t, std::deque<Roll::Reply>> answers_;
+  std::map<uint32_t, std::deque<MemberRegistry::AnswerValue>> answers_;
 };
 
 using Members = std::vector<uint32_t>;
 
-TEST(Roll, SparesWaitAndTheLongestWaitingStepsIn) {
+TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   const uint32_t c = table.worker("c");
@@ -117,7 +117,7 @@ TEST(Roll, SparesWaitAndTheLongestWaitingStepsIn) {
   EXPECT_EQ(table.lease(a)->part, 0);
   EXPECT_EQ(table.lease(b)->part, 1);
 
-  table.roll.remove(a);
+  table.registry.remove(a);
   EXPECT_TRUE(table.has_work(c));
   EXPECT_FALSE(table.has_work(d));
   const auto lease = table.lease(c);
@@ -127,28 +127,28 @@ TEST(Roll, SparesWaitAndTheLongestWaitingStepsIn) {
   EXPECT_EQ(table.news,
             (std::vector<std::string>{"a joined as worker 1", "b joined as worker 2", "c joined as a spare",
                                       "d joined as a spare", "c steps in"}));
-  const auto members = table.roll.members();
+  const auto members = table.registry.members();
   ASSERT_EQ(members.size(), 3U);
   EXPECT_TRUE(members[0].working && members[1].working);
   EXPECT_FALSE(members[2].working);
 }
 
-TEST(Roll, TheFirstEpochWaitsForAllWorkersButNotForEver) {
+TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersButNotForEver) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   table.join("b");  // still compiling
   EXPECT_FALSE(table.has_work(a));
   EXPECT_FALSE(table.lease(a).has_value());
-  table.roll.tick(table.now + std::chrono::seconds(9));
+  table.registry.tick(table.now + std::chrono::seconds(9));
   EXPECT_FALSE(table.has_work(a));
-  table.roll.tick(table.now + std::chrono::seconds(10));
+  table.registry.tick(table.now + std::chrono::seconds(10));
   EXPECT_TRUE(table.has_work(a));
 }
 
-TEST(Roll, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSlots) {
+TEST(MemberRegistry, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSeats) {
   Table table(rounds_of(3));
-  table.roll.begin_epoch(0, 0, 3);
+  table.registry.begin_epoch(0, 0, 3);
   const Members all{table.worker("a"), table.worker("b"), table.worker("c")};
   std::vector<Lease> leases;
   for (const uint32_t id : all) {
@@ -157,22 +157,22 @@ TEST(Roll, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSlots) {
     EXPECT_EQ(leases.back().part, id - 1);
   }
   for (int64_t step = 0; step < 3; ++step) {
-    table.roll.ask_round(3);
-    table.roll.ask_round(1);
+    table.registry.ask_round(3);
+    table.registry.ask_round(1);
     EXPECT_TRUE(table.silent(1) && table.silent(3));
-    table.roll.ask_round(2);
+    table.registry.ask_round(2);
     for (const uint32_t id : all) {
       EXPECT_EQ(table.round(id), all);
       EXPECT_EQ(table.last_round, step + 1);
       table.done(id, leases[id - 1], step);
     }
   }
-  EXPECT_TRUE(table.roll.epoch_finished());
+  EXPECT_TRUE(table.registry.epoch_finished());
 }
 
-TEST(Roll, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
+TEST(MemberRegistry, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
@@ -180,16 +180,16 @@ TEST(Roll, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
   table.done(a, *table.lease(a));
   table.done(b, *table.lease(b));
   table.lease(a);
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_TRUE(table.silent(a)) << "b is about to take its next lease";
   table.lease(b);
-  table.roll.ask_round(b);
+  table.registry.ask_round(b);
   EXPECT_EQ(table.round(a), (Members{a, b}));
 }
 
-TEST(Roll, APartIsLeftToItsMemberThoughAnotherIsFaster) {
+TEST(MemberRegistry, APartIsLeftToItsMemberThoughAnotherIsFaster) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
@@ -200,9 +200,9 @@ TEST(Roll, APartIsLeftToItsMemberThoughAnotherIsFaster) {
   EXPECT_EQ(table.lease(b)->part, 1);
 }
 
-TEST(Roll, ALostMemberEndsTheWaitingOfOthers) {
+TEST(MemberRegistry, ALostMemberEndsTheWaitingOfOthers) {
   Table table(rounds_of(3));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   const uint32_t c = table.worker("c");
@@ -210,40 +210,40 @@ TEST(Roll, ALostMemberEndsTheWaitingOfOthers) {
     table.has_work(id);
     table.lease(id);
   }
-  table.roll.ask_round(a);
-  table.roll.ask_round(b);
+  table.registry.ask_round(a);
+  table.registry.ask_round(b);
   EXPECT_TRUE(table.silent(a));
-  table.roll.remove(c);
+  table.registry.remove(c);
   EXPECT_EQ(table.round(a), (Members{a, b}));
   EXPECT_EQ(table.round(b), (Members{a, b}));
-  table.roll.ask_round(a);
-  table.roll.remove(b);
+  table.registry.ask_round(a);
+  table.registry.remove(b);
   EXPECT_EQ(table.round(a), (Members{a})) << "one with work that is alone makes its own round";
 }
 
-TEST(Roll, OneThatStillPreparesHoldsNobodyUp) {
+TEST(MemberRegistry, OneThatStillPreparesHoldsNobodyUp) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
   table.lease(a);
-  table.roll.remove(b);
+  table.registry.remove(b);
   const uint32_t c = table.join("c");
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_EQ(table.round(a), (Members{a}));
-  table.roll.ask_work(c, table.now);
+  table.registry.ask_work(c, table.now);
   EXPECT_TRUE(table.has_work(c));
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_TRUE(table.silent(a)) << "from now on c has work";
   EXPECT_EQ(table.lease(c)->part, 1);
-  table.roll.ask_round(c);
+  table.registry.ask_round(c);
   EXPECT_EQ(table.round(c), (Members{a, c}));
 }
 
-TEST(Roll, WhoFindsNothingMoreToDoHoldsNobodyUp) {
+TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
   Table table(rounds_of(2));
-  table.roll.begin_epoch(0, 0, 3);
+  table.registry.begin_epoch(0, 0, 3);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
@@ -251,22 +251,22 @@ TEST(Roll, WhoFindsNothingMoreToDoHoldsNobodyUp) {
   const Lease of_a = *table.lease(a);
   const Lease of_b = *table.lease(b);
   table.done(b, of_b);
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_EQ(table.round(a), (Members{a})) << "b has no work and there is none for it";
-  table.roll.ask_work(b, table.now);
+  table.registry.ask_work(b, table.now);
   EXPECT_FALSE(table.has_work(b));
-  table.roll.give_back(a, of_a.id, 1);
+  table.registry.give_back(a, of_a.id, 1);
   EXPECT_TRUE(table.has_work(b)) << "work came back";
   EXPECT_EQ(table.lease(b)->begin, 1);
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_TRUE(table.silent(a));
-  table.roll.ask_round(b);
+  table.registry.ask_round(b);
   EXPECT_EQ(table.round(b), (Members{a, b}));
 }
 
-TEST(Roll, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
+TEST(MemberRegistry, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
   Table table(rounds_of(2, 1));
-  table.roll.begin_epoch(0, 0, 30);
+  table.registry.begin_epoch(0, 0, 30);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   const uint32_t c = table.worker("c");
@@ -277,42 +277,42 @@ TEST(Roll, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
   const Lease of_b = *table.lease(b);
   table.lease(a);
   table.lease(c);
-  table.roll.ask_round(c);
-  table.roll.ask_round(a);
+  table.registry.ask_round(c);
+  table.registry.ask_round(a);
   EXPECT_EQ(table.round(a), (Members{a, c}));
   EXPECT_EQ(table.round(c), (Members{a, c}));
-  table.roll.ask_round(b);
+  table.registry.ask_round(b);
   EXPECT_TRUE(table.none(b)) << "its gradient is of parameters before that round";
-  table.roll.give_back(b, of_b.id, 0);
+  table.registry.give_back(b, of_b.id, 0);
   EXPECT_EQ(table.lease(a)->begin, 0) << "what was dropped comes first";
 
-  table.roll.ask_round(b);
-  table.roll.ask_round(a);
+  table.registry.ask_round(b);
+  table.registry.ask_round(a);
   EXPECT_EQ(table.round(b), (Members{a, b})) << "with parameters of after the round it counts again";
   EXPECT_EQ(table.round(a), (Members{a, b}));
   EXPECT_EQ(table.last_round, 2);
 }
 
-TEST(Roll, RoundsGoOnFromTheNumberThatIsGiven) {
+TEST(MemberRegistry, RoundsGoOnFromTheNumberThatIsGiven) {
   CoordinatorOptions options = rounds_of(1);
   options.rounds_before = 41;
   Table table(options);
-  table.roll.begin_epoch(0, 0, 1);
+  table.registry.begin_epoch(0, 0, 1);
   const uint32_t a = table.worker("a");
   table.has_work(a);
-  table.roll.ask_round(a);
+  table.registry.ask_round(a);
   EXPECT_EQ(table.round(a), Members{a});
   EXPECT_EQ(table.last_round, 42);
 }
 
-TEST(Roll, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
+TEST(MemberRegistry, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
   std::vector<double> sums;
   for (const bool backwards : {false, true}) {
     CoordinatorOptions options;
     options.workers = 3;
     options.parts = 3;
     Table table(options);
-    table.roll.begin_epoch(4, 0, 1);
+    table.registry.begin_epoch(4, 0, 1);
     std::vector<std::pair<uint32_t, Lease>> all;
     for (const char* name : {"a", "b", "c"}) {
       const uint32_t id = table.worker(name);
@@ -322,12 +322,12 @@ TEST(Roll, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
     if (backwards) std::ranges::reverse(all);
     for (const auto& [id, lease] : all) {
       const double value = lease.part == 0 ? 1e16 : lease.part == 1 ? 1.0 : -1e16;
-      table.roll.done(id, {.lease = lease.id,
-                           .step = 0,
-                           .samples = 5,
-                           .metrics = {value, 2},
-                           .staleness = static_cast<double>(lease.part),
-                           .seconds = static_cast<double>(lease.part)});
+      table.registry.done(id, {.lease = lease.id,
+                               .step = 0,
+                               .samples = 5,
+                               .metrics = {value, 2},
+                               .staleness = static_cast<double>(lease.part),
+                               .seconds = static_cast<double>(lease.part)});
     }
     table.read();
     ASSERT_EQ(table.steps.size(), 1U);
@@ -345,7 +345,7 @@ TEST(Roll, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
 class Paced : public Table {
  public:
   explicit Paced(int64_t bound) : Table(options_of(bound)) {
-    roll.begin_epoch(0, 0, 60);
+    registry.begin_epoch(0, 0, 60);
     for (const char* name : {"a", "b"}) {
       const uint32_t id = worker(name);
       has_work(id);
@@ -354,7 +354,7 @@ class Paced : public Table {
   }
 
   bool begins_another(uint32_t id) {
-    roll.ask_pace(id);
+    registry.ask_pace(id);
     return may_go_on(id);
   }
   void finish_one(uint32_t id) { done(id, leases[id], leases[id].begin++); }
@@ -372,7 +372,7 @@ class Paced : public Table {
   }
 };
 
-TEST(Roll, AStalenessBoundHoldsTheFastBackUntilTheSlowFollows) {
+TEST(MemberRegistry, AStalenessBoundHoldsTheFastBackUntilTheSlowFollows) {
   Paced table(2);
   for (int ahead = 0; ahead < 2; ++ahead) {
     EXPECT_TRUE(table.begins_another(1));
@@ -386,7 +386,7 @@ TEST(Roll, AStalenessBoundHoldsTheFastBackUntilTheSlowFollows) {
   EXPECT_TRUE(table.may_go_on(1));
 }
 
-TEST(Roll, WithoutABoundNobodyWaits) {
+TEST(MemberRegistry, WithoutABoundNobodyWaits) {
   Paced table(-1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(table.begins_another(1));
@@ -394,11 +394,11 @@ TEST(Roll, WithoutABoundNobodyWaits) {
   }
 }
 
-TEST(Roll, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowest) {
+TEST(MemberRegistry, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowest) {
   Paced table(0);
   table.finish_one(1);
   EXPECT_FALSE(table.begins_another(1));
-  table.roll.remove(2);
+  table.registry.remove(2);
   EXPECT_TRUE(table.may_go_on(1));
   table.finish_one(1);
   const uint32_t c = table.worker("c");
@@ -407,29 +407,31 @@ TEST(Roll, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowest) {
   EXPECT_TRUE(table.begins_another(1)) << "c starts where 1 is";
 }
 
-TEST(Roll, FiguresThatCannotBeAreRefused) {
+TEST(MemberRegistry, FiguresThatCannotBeAreRefused) {
   CoordinatorOptions options;
   Table table(options);
-  table.roll.begin_epoch(0, 0, 9);
+  table.registry.begin_epoch(0, 0, 9);
   const uint32_t a = table.worker("a");
   table.has_work(a);
   const Lease lease = *table.lease(a);
-  const auto report = [&](const PartDone& part) { return [&table, a, part] { table.roll.done(a, part); }; };
+  const auto report = [&](const PartDone& part) {
+    return [&table, a, part] { table.registry.done(a, part); };
+  };
   expect_error(report({.lease = lease.id, .step = 0, .samples = -1}), {"-1 samples"});
   expect_error(report({.lease = lease.id, .step = 0, .metrics = std::vector<double>(5000)}),
                {"5000 metrics"});
   expect_error(report({.lease = lease.id, .step = 0, .staleness = std::nan("")}), {"staleness"});
   expect_error(report({.lease = lease.id, .step = 0, .seconds = std::numeric_limits<double>::infinity()}),
                {"inf"});
-  table.roll.done(a, {.lease = 12345, .step = 0});
-  table.roll.done(a, {.lease = lease.id, .step = -5});
-  table.roll.done(a, {.lease = lease.id, .step = std::numeric_limits<int64_t>::max()});
-  table.roll.give_back(a, 0, std::numeric_limits<int64_t>::min());
-  EXPECT_EQ(table.roll.steps_done(), 0);
+  table.registry.done(a, {.lease = 12345, .step = 0});
+  table.registry.done(a, {.lease = lease.id, .step = -5});
+  table.registry.done(a, {.lease = lease.id, .step = std::numeric_limits<int64_t>::max()});
+  table.registry.give_back(a, 0, std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(table.registry.steps_done(), 0);
 
   CoordinatorOptions none;
   none.workers = 0;
-  expect_error([&] { Roll{none}; }, {"0 workers"});
+  expect_error([&] { MemberRegistry{none}; }, {"0 workers"});
 }
 
 /// Simulated members that do what a worker does, in a random order of events; some are lost, some join.
@@ -449,19 +451,19 @@ void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
   for (int64_t i = 0; i < workers + backups + 1; ++i) join();
   constexpr int64_t kSteps = 11;
   std::map<std::pair<int64_t, int64_t>, int64_t> round_of_part;
-  table.roll.begin_epoch(0, 0, kSteps);
-  for (int turn = 0; !table.roll.epoch_finished(); ++turn) {
+  table.registry.begin_epoch(0, 0, kSteps);
+  for (int turn = 0; !table.registry.epoch_finished(); ++turn) {
     ASSERT_LT(turn, 100'000) << "hangs with seed " << seed;
     if (failures && below(40) == 0 && all.size() > 1) {
       const auto victim = std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
-      table.roll.remove(victim->first);
+      table.registry.remove(victim->first);
       all.erase(victim);
     }
     if (failures && below(40) == 0) join();
     auto& [id, one] = *std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
     switch (one.doing) {
       case Doing::nothing:
-        table.roll.ask_work(id, table.now);
+        table.registry.ask_work(id, table.now);
         one.doing = Doing::waits_for_work;
         break;
       case Doing::waits_for_work:
@@ -475,7 +477,7 @@ void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
         if (one.entries.empty()) {
           one.doing = Doing::nothing;
         } else {
-          table.roll.ask_round(id);
+          table.registry.ask_round(id);
           one.doing = Doing::waits_for_round;
         }
         break;
@@ -490,7 +492,7 @@ void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
           table.done(id, lease, step);
         } else {
           ASSERT_TRUE(backups > 0 || failures);
-          table.roll.give_back(id, lease.id, step);
+          table.registry.give_back(id, lease.id, step);
         }
         break;
       }
@@ -502,17 +504,17 @@ void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
   for (const auto& [part, round] : round_of_part) ASSERT_EQ(round, part.first + 1) << "seed " << seed;
 }
 
-TEST(Roll, WithoutFailuresRoundTSumsThePartsOfBatchT) {
+TEST(MemberRegistry, WithoutFailuresRoundTSumsThePartsOfBatchT) {
   for (uint32_t seed = 0; seed < 60; ++seed)
     for (const int64_t workers : {1, 2, 3, 4}) simulate(seed, workers, 0, false);
 }
 
-TEST(Roll, WhateverIsLostTheEpochComesToItsEnd) {
+TEST(MemberRegistry, WhateverIsLostTheEpochComesToItsEnd) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const int64_t workers : {1, 2, 4}) simulate(seed, workers, 0, true);
 }
 
-TEST(Roll, WithBackupsTheEpochComesToItsEndTooWithAndWithoutLosses) {
+TEST(MemberRegistry, WithBackupsTheEpochComesToItsEndTooWithAndWithoutLosses) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const bool failures : {false, true}) simulate(seed, 2, 2, failures);
 }

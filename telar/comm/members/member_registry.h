@@ -19,16 +19,16 @@ namespace telar {
 /// What the coordinator knows of its members and decides, apart from network, threads and clock. Questions of members are answered
 /// when they can be: take_answers() after each call. Not for several threads at once.
 ///
-/// **Slots.** Members get the lowest free one of workers + backups slots; others are spares that wait, and the one that waits
-/// longest steps in. A slot prefers part = slot (mod parts) of every batch.
+/// **Seats.** Members get the lowest free one of workers + backups seats; others are spares that wait, and the one that waits
+/// longest steps in. A seat prefers part = seat (mod parts) of every batch.
 ///
-/// **Who counts.** A member *has work* when it works in a slot, has asked for work once (it may have been compiling before), and holds
+/// **Who counts.** A member *has work* when it works in a seat, has asked for work once (it may have been compiling before), and holds
 /// a lease, is ready for a round, or could take a lease at once. Others are waited for only while they have work. So neither a
 /// lost member, nor a spare, nor one that finds nothing to do at the end of an epoch holds anybody up; and one that is between two
 /// leases is not forgotten.
 ///
 /// **Rounds.** As soon as as many members are ready as a round has places (workers), or all that have work if these are fewer, they
-/// make a round, listed in the order of their slots. So each event after which fewer have work (loss, end of an epoch, leases taken
+/// make a round, listed in the order of their seats. So each event after which fewer have work (loss, end of an epoch, leases taken
 /// by others) may form one, and a member with work that is alone forms its own. No wait is for ever as long as each member with work
 /// becomes ready or is lost: ready ones are only ever waiting for such. With backups, a member for which a round has been
 /// formed since it last heard of one computed with parameters of before: it gets none, and its part goes to somebody else.
@@ -39,20 +39,20 @@ namespace telar {
 ///
 /// **Free.** Each goes on as it likes, unless a staleness bound says: a member whose clock (parts done in this epoch) is more than the
 /// bound ahead of the slowest that has work waits. The slowest never waits. Who comes to work later starts at the slowest's clock.
-class Roll {
+class MemberRegistry {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   struct WorkThere {};
   struct MayGoOn {};
-  using Reply = std::variant<WorkThere, MayGoOn, std::optional<Lease>, std::optional<StoreRound>>;
+  using AnswerValue = std::variant<WorkThere, MayGoOn, std::optional<Lease>, std::optional<StoreRound>>;
   struct Answer {
     uint32_t member = 0;
-    Reply reply;
+    AnswerValue value;
   };
 
   /// Throws Error (user) for numbers that make no sense.
-  explicit Roll(const CoordinatorOptions& options);
+  explicit MemberRegistry(const CoordinatorOptions& options);
 
   uint32_t join(const std::string& name);
   /// The member left, or is lost.
@@ -83,13 +83,13 @@ class Roll {
  private:
   struct Member {
     std::string name;
-    std::optional<int64_t> slot;
+    std::optional<int64_t> seat;
     bool has_asked = false;
     bool wants_work = false;
     bool wants_pace = false;
     std::optional<uint64_t> ready;  ///< since when, in order of all that became ready
     int64_t heard_of_round = 0;
-    bool told_late = false;
+    bool reported_late = false;
     int64_t clock = 0;
     int64_t samples = 0;
     int64_t parts = 0;
@@ -97,21 +97,21 @@ class Roll {
   };
   using Entry = std::pair<const uint32_t, Member>;
 
-  int64_t preferred(const Member& member) const { return *member.slot % options_.parts; }
-  bool at_work(const Member& member) const { return member.slot.has_value() && member.has_asked; }
+  int64_t preferred(const Member& member) const { return *member.seat % options_.parts; }
+  bool at_work(const Member& member) const { return member.seat.has_value() && member.has_asked; }
   bool finds_work(const Member& member, const LeaseBook::Claims& claims) const;
   bool has_work(const Entry& entry, const LeaseBook::Claims& claims) const;
   LeaseBook::Claims claims() const;
   /// The clock of the slowest member with work but for this one.
   std::optional<int64_t> slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const;
 
-  void seat();
+  void assign_seats();
   void gather(std::optional<Time> now);
   void settle();
   void offer_work();
   void form_rounds();
   void let_go_on();
-  void tell_late(Member& member);
+  void report_late(Member& member);
   void complete(int64_t step);
 
   CoordinatorOptions options_;
