@@ -23,12 +23,12 @@ constexpr size_t kChunk = size_t{1} << 20;
 
 /// Length of the header from the first bytes of a file, checked against the file's size.
 uint64_t header_length(std::span<const std::byte> start, uint64_t file_bytes, const std::string& source) {
-  if (start.size() < kLengthBytes) {
+  if (start.size() < kSafetensorsLengthBytes) {
     throw user_error("{} is not a safetensors file: it has {} bytes", source, start.size());
   }
   uint64_t length = 0;
-  std::memcpy(&length, start.data(), kLengthBytes);
-  if (length > kLongestHeader || length > file_bytes - kLengthBytes) {
+  std::memcpy(&length, start.data(), kSafetensorsLengthBytes);
+  if (length > kLongestHeader || length > file_bytes - kSafetensorsLengthBytes) {
     throw user_error(
         "{} is not a safetensors file, or it is truncated: it announces a header of {} bytes, but the file "
         "has {} "
@@ -57,11 +57,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
       throw user_error("{} is not a file", source);
     }
     const auto file_bytes = static_cast<uint64_t>(status.st_size);
-    std::array<std::byte, kLengthBytes> start{};
-    const auto available = std::span(start).first(std::min(file_bytes, kLengthBytes));
+    std::array<std::byte, kSafetensorsLengthBytes> start{};
+    const auto available = std::span(start).first(std::min(file_bytes, kSafetensorsLengthBytes));
     read_bytes(0, available, "the header");
     std::vector<std::byte> json(header_length(available, file_bytes, source));
-    read_bytes(kLengthBytes, json, "the header");
+    read_bytes(kSafetensorsLengthBytes, json, "the header");
     header_ = parse_safetensors_header(json, file_bytes, source);
     for (size_t i = 0; i < header_.entries.size(); ++i) index_[header_.entries[i].name] = i;
   } catch (...) {
@@ -138,8 +138,8 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
 
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source) {
   const uint64_t length =
-      header_length(file.first(std::min<size_t>(file.size(), kLengthBytes)), file.size(), source);
-  const auto header = parse_safetensors_header(file.subspan(kLengthBytes, length), file.size(), source);
+      header_length(file.first(std::min<size_t>(file.size(), kSafetensorsLengthBytes)), file.size(), source);
+  const auto header = parse_safetensors_header(file.subspan(kSafetensorsLengthBytes, length), file.size(), source);
   const auto data = file.subspan(header.data_start);
   std::vector<NamedTensor> tensors;
   for (const auto& entry : header.entries) {

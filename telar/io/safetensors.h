@@ -85,6 +85,9 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 /// The same for a file that lies in memory; `source` stands for its name in messages.
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source);
 
+/// The file begins with the length of its header: a little-endian number of this many bytes.
+inline constexpr size_t kSafetensorsLengthBytes = 8;
+
 /// Checks and reads the JSON part of a file of `file_bytes` bytes.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> json, uint64_t file_bytes,
                                            const std::string& source);

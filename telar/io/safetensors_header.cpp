@@ -164,7 +164,7 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t data_by
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> json, uint64_t file_bytes,
                                            const std::string& source) {
   SafetensorsHeader header;
-  header.data_start = kLengthBytes + json.size();
+  header.data_start = kSafetensorsLengthBytes + json.size();
   if (header.data_start > file_bytes)
     throw user_error("{} is truncated inside its safetensors header", source);
   const uint64_t data_bytes = file_bytes - header.data_start;

@@ -19,7 +19,7 @@ namespace {
 using test::says;
 using test::sentence_of;
 
-double figure(const ResultRow& row, const std::string& name) {
+double figure_value(const ResultRow& row, const std::string& name) {
   const Figure* found = find_figure(row, name);
   EXPECT_NE(found, nullptr) << name;
   return found == nullptr ? 0 : found->value.value_or(-1);
@@ -77,17 +77,17 @@ TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
   const ResultRow row = training_row({"f32", "cpu:1"}, run, 10);
   EXPECT_NEAR(row.measured->times.median(), 50, 1e-9);
   EXPECT_NEAR(row.measured->times.max(), 60, 1e-9);
-  EXPECT_NEAR(figure(row, "images/s"), 200, 1e-6);
-  EXPECT_EQ(figure(row, "accuracy"), 0.75);
-  EXPECT_EQ(figure(row, "peak memory"), 3);
-  EXPECT_EQ(figure(row, "exposed"), 4);
+  EXPECT_NEAR(figure_value(row, "images/s"), 200, 1e-6);
+  EXPECT_EQ(figure_value(row, "accuracy"), 0.75);
+  EXPECT_EQ(figure_value(row, "peak memory"), 3);
+  EXPECT_EQ(figure_value(row, "exposed"), 4);
   EXPECT_FALSE(find_figure(row, "energy")->value) << "not measured is no number";
 }
 
 TEST(TrainingRow, EnergyIsSharedByTheImagesThatWereTrained) {
   TrainingRun run = run_of({40, 40, 40, 40, 40});
   run.figures = {{"joules", 100}};
-  EXPECT_NEAR(figure(training_row({"f32", "cpu:1"}, run, 10), "energy/image"), 2, 1e-9);
+  EXPECT_NEAR(figure_value(training_row({"f32", "cpu:1"}, run, 10), "energy/image"), 2, 1e-9);
 }
 
 TEST(TrainingRow, OfTooFewStepsSaysSo) {
@@ -103,12 +103,12 @@ TEST(TrainingRows, AreComparedWithTheFirstThatWasMeasured) {
                                  training_row({"bf16", "cpu:1"}, run_of({9, 9, 9, 20}), 10),
                                  training_row({"bf16", "cpu:4"}, run_of({9, 9, 9, 10}), 10)};
   compare_rows(rows, {1, 1, 4, 1, 4});
-  EXPECT_NEAR(figure(rows[1], "speed-up"), 1, 1e-9);
-  EXPECT_NEAR(figure(rows[2], "speed-up"), 2, 1e-9);
-  EXPECT_NEAR(figure(rows[2], "efficiency"), 0.5, 1e-9);
-  EXPECT_NEAR(figure(rows[3], "speed-up"), 4, 1e-9) << "against the first of all";
-  EXPECT_NEAR(figure(rows[3], "efficiency"), 1, 1e-9) << "against the first in bf16";
-  EXPECT_NEAR(figure(rows[4], "efficiency"), 0.5, 1e-9);
+  EXPECT_NEAR(figure_value(rows[1], "speed-up"), 1, 1e-9);
+  EXPECT_NEAR(figure_value(rows[2], "speed-up"), 2, 1e-9);
+  EXPECT_NEAR(figure_value(rows[2], "efficiency"), 0.5, 1e-9);
+  EXPECT_NEAR(figure_value(rows[3], "speed-up"), 4, 1e-9) << "against the first of all";
+  EXPECT_NEAR(figure_value(rows[3], "efficiency"), 1, 1e-9) << "against the first in bf16";
+  EXPECT_NEAR(figure_value(rows[4], "efficiency"), 0.5, 1e-9);
   EXPECT_TRUE(rows[0].figures.empty());
 }
 
@@ -148,13 +148,13 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
   EXPECT_GT(row.measured->limit_ms, 0);
   double phases = 0;
   for (const char* phase : {"load", "copy", "forward", "backward", "exposed", "wait", "update", "other"})
-    phases += figure(row, phase);
+    phases += figure_value(row, phase);
   const auto& times = row.measured->times.milliseconds;
   const double mean = std::accumulate(times.begin(), times.end(), 0.0) / 3;
   EXPECT_LE(phases, mean * 1.0001) << "what the training waited for its steps is more than their phases";
-  EXPECT_GT(figure(row, "forward"), 0);
-  EXPECT_GT(figure(row, "peak memory"), 1);
-  EXPECT_GE(figure(row, "accuracy"), 0);
+  EXPECT_GT(figure_value(row, "forward"), 0);
+  EXPECT_GT(figure_value(row, "peak memory"), 1);
+  EXPECT_GE(figure_value(row, "accuracy"), 0);
   EXPECT_EQ(result.drawn, "images/s");
   ASSERT_FALSE(result.charts.empty());
   EXPECT_EQ(result.charts[0].curves[0].name, "f32 cpu:1");
@@ -167,7 +167,7 @@ TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
   EXPECT_TRUE(says(result.rows[0].impossible, "processors alone"));
   EXPECT_TRUE(result.rows[1].measured);
   EXPECT_TRUE(says(result.rows[2].impossible, "may use"));
-  EXPECT_EQ(figure(result.rows[1], "speed-up"), 1);
+  EXPECT_EQ(figure_value(result.rows[1], "speed-up"), 1);
 }
 
 TEST_F(TrainSweep, ATrainingThatFailsIsARowThatSaysWhy) {

@@ -9,7 +9,7 @@
 namespace telar::test {
 namespace {
 
-const std::string kJob =
+const std::string kProfiledJob =
     "model: {name: mlp, options: {hidden: [16]}}\n"
     "data: {source: synthetic, samples: 200, test_samples: 20, shape: [1, 6, 6], classes: 3}\n"
     "training: {epochs: 2, batch: 32}\n"
@@ -18,7 +18,7 @@ const std::string kJob =
 class Profile : public testing::Test {
  protected:
   void SetUp() override {
-    write_text(folder_ / "small.yaml", kJob);
+    write_text(folder_ / "small.yaml", kProfiledJob);
     for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }

@@ -10,24 +10,24 @@
 namespace telar {
 namespace {
 
-std::vector<uint8_t> seed(const std::string& name) { return test::corpus("members", name); }
+std::vector<uint8_t> members_seed(const std::string& name) { return test::corpus("members", name); }
 
 TEST(MembersInput, MembersThatWorkAreAnswered) {
   // Each asks for work, for a lease, reports its two parts, and asks again.
-  const fuzz::Heard free = fuzz::hear(seed("free"));
+  const fuzz::Heard free = fuzz::hear(members_seed("free"));
   EXPECT_EQ(free.messages, 10U);
   EXPECT_EQ(free.refused, 0U);
   EXPECT_EQ(free.answers, 6U);
   // The same, with a round before each report.
-  const fuzz::Heard rounds = fuzz::hear(seed("rounds"));
+  const fuzz::Heard rounds = fuzz::hear(members_seed("rounds"));
   EXPECT_EQ(rounds.messages, 10U);
   EXPECT_EQ(rounds.answers, 8U);
 }
 
 TEST(MembersInput, WhatMakesNoSenseIsRefusedOrIgnored) {
-  EXPECT_EQ(fuzz::hear(seed("empty_request")).refused, 1U);
-  EXPECT_EQ(fuzz::hear(seed("figures_that_cannot_be")).refused, 1U);
-  const fuzz::Heard strange = fuzz::hear(seed("leases_of_nobody"));
+  EXPECT_EQ(fuzz::hear(members_seed("empty_request")).refused, 1U);
+  EXPECT_EQ(fuzz::hear(members_seed("figures_that_cannot_be")).refused, 1U);
+  const fuzz::Heard strange = fuzz::hear(members_seed("leases_of_nobody"));
   EXPECT_EQ(strange.messages, 3U);
   EXPECT_EQ(strange.refused + strange.answers, 0U);
 }
@@ -35,7 +35,7 @@ TEST(MembersInput, WhatMakesNoSenseIsRefusedOrIgnored) {
 TEST(MembersInput, DamagedMessagesEndNothing) {
   std::mt19937 random(7);
   for (const char* name : {"free", "rounds", "leases_of_nobody"}) {
-    const std::vector<uint8_t> good = seed(name);
+    const std::vector<uint8_t> good = members_seed(name);
     for (int i = 0; i < 300; ++i) {
       std::vector<uint8_t> bytes = good;
       for (int changes = 1 + i % 4; changes > 0; --changes)

@@ -3,8 +3,8 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = size_t{3} << 20;
-constexpr uint32_t kMembers = 4;
+constexpr size_t kCountedFloats = size_t{3} << 20;
+constexpr uint32_t kCountedMembers = 4;
 constexpr size_t kBlockBytes = size_t{1} << 20;
 
 class StoreBytes : public StoreTest {
@@ -12,7 +12,7 @@ class StoreBytes : public StoreTest {
   /// Four members push and pull everything three times at once.
   void push_from_all(const StoreServer& server, bool rounds) {
     std::vector<std::jthread> members;
-    for (uint32_t member = 1; member <= kMembers; ++member)
+    for (uint32_t member = 1; member <= kCountedMembers; ++member)
       members.emplace_back([&, member] {
         auto client = connect(server, member);
         client->attach();
@@ -32,12 +32,12 @@ TEST_F(StoreBytes, BesideItsArenasAServerHoldsAtMostTwiceTheLargestBucket) {
     StoreServerOptions options = server_options("127.0.0.1:0", "");
     options.round_seconds = 60;
     const StoreServer server(options);
-    connect(server)->create(layout_of(kFloats), "plain");
+    connect(server)->create(layout_of(kCountedFloats), "plain");
     push_from_all(server, rounds);
     // The parameters, and the one slot of PlainUpdate.
-    EXPECT_EQ(server.memory().arenas, 2 * kFloats * sizeof(float));
+    EXPECT_EQ(server.memory().arenas, 2 * kCountedFloats * sizeof(float));
     EXPECT_GE(server.memory().most_beside, kBlockBytes);
-    EXPECT_LE(server.memory().most_beside, 2 * kFloats * sizeof(float));
+    EXPECT_LE(server.memory().most_beside, 2 * kCountedFloats * sizeof(float));
   }
 }
 

@@ -10,7 +10,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = 600'000;
+constexpr size_t kFaultFloats = 600'000;
 
 class StoreFaults : public StoreTest {
  protected:
@@ -40,7 +40,7 @@ TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
     SentenceLog sentences;
     options.say = sentences.say();
     StoreClient client(options);
-    EXPECT_FALSE(client.create(layout_of(kFloats), "plain"));
+    EXPECT_FALSE(client.create(layout_of(kFaultFloats), "plain"));
     client.attach();
     for (int i = 0; i < 3; ++i) {
       push_once(client, -1);
@@ -52,20 +52,20 @@ TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
     const StoreReport report = client.finish();
     EXPECT_EQ(report.lost_updates, 0);
     EXPECT_EQ(client.incoming()[0], 4);
-    EXPECT_EQ(client.incoming()[kFloats - 1], 4);
+    EXPECT_EQ(client.incoming()[kFaultFloats - 1], 4);
     EXPECT_EQ(client.traffic().shared_memory, shared);
     EXPECT_TRUE(sentences.hears("was lost")) << sentences.all();
     EXPECT_TRUE(sentences.hears("is there again")) << sentences.all();
-    std::vector<float> steps(kFloats);
+    std::vector<float> steps(kFaultFloats);
     client.read("steps", steps);
-    EXPECT_EQ(steps, std::vector<float>(kFloats, 4));
+    EXPECT_EQ(steps, std::vector<float>(kFaultFloats, 4));
   }
 }
 
 TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
   auto server = serve("127.0.0.1:0", folder_);
   const std::string address = server->address();
-  const auto client = attached(*server, kFloats);
+  const auto client = attached(*server, kFaultFloats);
   push_once(*client, -1);
   client->finish();
   server.reset();
@@ -86,8 +86,8 @@ TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
 
 TEST_F(StoreFaults, FromTheFirstWorkerOnThereIsASnapshotAndNoneOfHalfAStart) {
   const auto server = serve("127.0.0.1:0", folder_);
-  const auto coordinator = attached(*server, kFloats, 0);
-  coordinator->write("", std::vector<float>(kFloats, 7));
+  const auto coordinator = attached(*server, kFaultFloats, 0);
+  coordinator->write("", std::vector<float>(kFaultFloats, 7));
   EXPECT_FALSE(std::filesystem::exists(folder_));
   const auto worker = connect(*server, 1);
   worker->attach();
@@ -97,16 +97,16 @@ TEST_F(StoreFaults, FromTheFirstWorkerOnThereIsASnapshotAndNoneOfHalfAStart) {
   const auto again = serve("127.0.0.1:0", folder_.string() + "-killed");
   const auto other = connect(*again, 1);
   other->attach();
-  std::vector<float> values(kFloats);
+  std::vector<float> values(kFaultFloats);
   other->read("", values);
-  EXPECT_EQ(values, std::vector<float>(kFloats, 7));
+  EXPECT_EQ(values, std::vector<float>(kFaultFloats, 7));
   std::filesystem::remove_all(folder_.string() + "-killed");
 }
 
 TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
   {
     const auto server = serve("127.0.0.1:0", folder_);
-    const auto client = attached(*server, kFloats);
+    const auto client = attached(*server, kFaultFloats);
     push_once(*client, -1);
     client->finish();
   }
@@ -135,7 +135,7 @@ TEST_F(StoreFaults, RefusesAnotherTokenJobAndOptimizer) {
     options.job = job;
     StoreClient client(options);
     try {
-      client.create(layout_of(kFloats), description);
+      client.create(layout_of(kFaultFloats), description);
       client.attach();
       push_once(client, 1);
       client.finish();
@@ -155,7 +155,7 @@ TEST_F(StoreFaults, RefusesAnotherTokenJobAndOptimizer) {
 
 TEST_F(StoreFaults, SurvivesGarbageAndSilence) {
   const auto server = serve();
-  const auto client = attached(*server, kFloats);
+  const auto client = attached(*server, kFaultFloats);
   std::vector<int> silent;
   const std::string address = server->address();
   for (int i = 0; i < 20; ++i) {
@@ -185,7 +185,7 @@ TEST_F(StoreFaults, WaitingEndsWithTheStopTokenAndWithThePatience) {
   std::stop_source stop;
   options.stop = stop.get_token();
   StoreClient stopped(options);
-  stopped.create(layout_of(kFloats), "plain");
+  stopped.create(layout_of(kFaultFloats), "plain");
   stopped.attach();
   StoreClientOptions hasty = client_options(*server, 2);
   hasty.patience_seconds = 0.5;

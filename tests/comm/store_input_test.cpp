@@ -10,11 +10,11 @@
 namespace telar {
 namespace {
 
-std::vector<uint8_t> seed(const std::string& name) { return test::corpus("store", name); }
+std::vector<uint8_t> frames_seed(const std::string& name) { return test::corpus("store", name); }
 
 std::string refusal(const std::string& name) {
   try {
-    fuzz::serve_frames(seed(name));
+    fuzz::serve_frames(frames_seed(name));
   } catch (const Error& error) {
     return error.what();
   }
@@ -22,10 +22,10 @@ std::string refusal(const std::string& name) {
 }
 
 TEST(StoreInput, GoodFramesAreServed) {
-  EXPECT_EQ(fuzz::serve_frames(seed("push_and_pull")), 2U);
-  EXPECT_EQ(fuzz::serve_frames(seed("push_again")), 2U);
-  EXPECT_EQ(fuzz::serve_frames(seed("read_and_write")), 3U);
-  EXPECT_EQ(fuzz::serve_frames(seed("round_alone")), 3U);
+  EXPECT_EQ(fuzz::serve_frames(frames_seed("push_and_pull")), 2U);
+  EXPECT_EQ(fuzz::serve_frames(frames_seed("push_again")), 2U);
+  EXPECT_EQ(fuzz::serve_frames(frames_seed("read_and_write")), 3U);
+  EXPECT_EQ(fuzz::serve_frames(frames_seed("round_alone")), 3U);
 }
 
 TEST(StoreInput, EachWrongFrameIsASentence) {
@@ -49,7 +49,7 @@ TEST(StoreInput, EachWrongFrameIsASentence) {
 TEST(StoreInput, DamagedFramesAreServedOrRefused) {
   std::mt19937 random(7);
   for (const char* name : {"push_and_pull", "read_and_write", "push_again", "no_such_arena", "an_answer"}) {
-    const std::vector<uint8_t> good = seed(name);
+    const std::vector<uint8_t> good = frames_seed(name);
     for (int i = 0; i < 200; ++i) {
       std::vector<uint8_t> bytes = good;
       for (int changes = 1 + i % 3; changes > 0; --changes)

@@ -4,7 +4,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = 64;
+constexpr size_t kKeepaliveFloats = 64;
 /// So long that it plays no part in a test.
 constexpr double kNever = 3600;
 
@@ -12,7 +12,7 @@ class StoreKeepalive : public StoreTest {};
 
 TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
   auto server = serve();
-  attached(*server, kFloats);
+  attached(*server, kKeepaliveFloats);
   test::Relay relay(server->address());
   StoreClientOptions options = client_options(*server, 2);
   options.address = relay.address();
@@ -31,7 +31,7 @@ TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {
   options.round_seconds = kNever;
   options.keepalive_seconds = 1;
   const StoreServer server(options);
-  auto steady = attached(server, kFloats, 1);
+  auto steady = attached(server, kKeepaliveFloats, 1);
   test::Relay relay(server.address());
   StoreClientOptions far = client_options(server, 2);
   far.address = relay.address();

@@ -5,7 +5,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = 600'000;
+constexpr size_t kSharedFloats = 600'000;
 
 TEST_F(StoreTest, SharedMemoryGivesTheSameBitsAsTheNetwork) {
   std::vector<float> results[2];
@@ -14,11 +14,11 @@ TEST_F(StoreTest, SharedMemoryGivesTheSameBitsAsTheNetwork) {
     StoreClientOptions options = client_options(*server, 1);
     options.shared_memory = shared;
     StoreClient client(options);
-    client.create(layout_of(kFloats), "plain");
-    client.write("", values(kFloats, 1, 0.1F));
+    client.create(layout_of(kSharedFloats), "plain");
+    client.write("", values(kSharedFloats, 1, 0.1F));
     client.attach();
     for (int step = 0; step < 5; ++step) {
-      for (size_t i = 0; i < kFloats; ++i)
+      for (size_t i = 0; i < kSharedFloats; ++i)
         client.outgoing()[i] = 0.3F * static_cast<float>((i + static_cast<size_t>(step)) % 13);
       StoreExchange exchange = whole(client);
       exchange.learning_rate = 0.1F;
@@ -36,7 +36,7 @@ TEST_F(StoreTest, SharedMemoryGivesTheSameBitsAsTheNetwork) {
     client.read("", read);
     EXPECT_EQ(0, std::memcmp(read.data(), client.incoming().data(), read.size() * sizeof(float)));
   }
-  EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), kFloats * sizeof(float)));
+  EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), kSharedFloats * sizeof(float)));
 }
 
 TEST_F(StoreTest, AServerThatDoesNotShareIsReachedOverTheNetwork) {
@@ -46,13 +46,13 @@ TEST_F(StoreTest, AServerThatDoesNotShareIsReachedOverTheNetwork) {
   StoreClientOptions options = client_options(server, 1);
   options.shared_memory = true;
   StoreClient client(options);
-  client.create(layout_of(kFloats), "plain");
+  client.create(layout_of(kSharedFloats), "plain");
   client.attach();
   fill(client, -1);
   client.start(whole(client));
   client.finish();
   EXPECT_FALSE(client.traffic().shared_memory);
-  EXPECT_EQ(client.incoming()[kFloats - 1], 1);
+  EXPECT_EQ(client.incoming()[kSharedFloats - 1], 1);
 }
 
 }  // namespace

@@ -6,28 +6,28 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = 600'000;  // two whole blocks and a part of a third
+constexpr size_t kPushedFloats = 600'000;  // two whole blocks and a part of a third
 
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   const auto server = serve();
-  const auto client = attached(*server, kFloats);
-  const std::vector<float> parameters = values(kFloats, 1, 0.5F);
+  const auto client = attached(*server, kPushedFloats);
+  const std::vector<float> parameters = values(kPushedFloats, 1, 0.5F);
   client->write("", parameters);
-  std::vector<float> read(kFloats);
+  std::vector<float> read(kPushedFloats);
   connect(*server, 2)->read("", read);
   EXPECT_EQ(read, parameters);
   client->read("steps", read);
-  EXPECT_EQ(read, std::vector<float>(kFloats));
+  EXPECT_EQ(read, std::vector<float>(kPushedFloats));
   EXPECT_EQ(client->slots(), std::vector<std::string>{"steps"});
 }
 
 TEST_F(StoreTest, PushUpdatesAndPullBringsTheResult) {
   const auto server = serve();
-  const auto client = attached(*server, kFloats);
-  std::vector<float> expected = values(kFloats, 1, 0.25F);
+  const auto client = attached(*server, kPushedFloats);
+  std::vector<float> expected = values(kPushedFloats, 1, 0.25F);
   client->write("", expected);
   for (int step = 1; step <= 3; ++step) {
-    for (size_t i = 0; i < kFloats; ++i) client->outgoing()[i] = static_cast<float>(i % 7);
+    for (size_t i = 0; i < kPushedFloats; ++i) client->outgoing()[i] = static_cast<float>(i % 7);
     StoreExchange exchange = whole(*client);
     exchange.learning_rate = 0.5F;
     exchange.samples = 4;
@@ -35,12 +35,12 @@ TEST_F(StoreTest, PushUpdatesAndPullBringsTheResult) {
     const StoreReport report = client->finish();
     EXPECT_TRUE(report.finite);
     EXPECT_FALSE(report.late);
-    for (size_t i = 0; i < kFloats; ++i) expected[i] -= 0.5F * (static_cast<float>(i % 7) / 4);
-    ASSERT_EQ(0, std::memcmp(expected.data(), client->incoming().data(), kFloats * sizeof(float)));
+    for (size_t i = 0; i < kPushedFloats; ++i) expected[i] -= 0.5F * (static_cast<float>(i % 7) / 4);
+    ASSERT_EQ(0, std::memcmp(expected.data(), client->incoming().data(), kPushedFloats * sizeof(float)));
   }
-  std::vector<float> steps(kFloats);
+  std::vector<float> steps(kPushedFloats);
   client->read("steps", steps);
-  EXPECT_EQ(steps, std::vector<float>(kFloats, 3));
+  EXPECT_EQ(steps, std::vector<float>(kPushedFloats, 3));
 }
 
 TEST_F(StoreTest, EachFloatCountsItsOwnUpdates) {
@@ -78,8 +78,8 @@ TEST_F(StoreTest, SmallPiecesOneByOne) {
 
 TEST_F(StoreTest, StalenessCountsTheUpdatesOfOthersSincePull) {
   const auto server = serve();
-  const auto one = attached(*server, kFloats, 1);
-  const auto two = attached(*server, kFloats, 2);
+  const auto one = attached(*server, kPushedFloats, 1);
+  const auto two = attached(*server, kPushedFloats, 2);
   StoreExchange pull = whole(*one);
   pull.push = false;
   one->start(pull);
@@ -96,17 +96,17 @@ TEST_F(StoreTest, StalenessCountsTheUpdatesOfOthersSincePull) {
 
 TEST_F(StoreTest, NaNIsReported) {
   const auto server = serve();
-  const auto client = attached(*server, kFloats);
+  const auto client = attached(*server, kPushedFloats);
   client->start(whole(*client));
   EXPECT_TRUE(client->finish().finite);
-  client->outgoing()[kFloats - 100] = std::numeric_limits<float>::quiet_NaN();
+  client->outgoing()[kPushedFloats - 100] = std::numeric_limits<float>::quiet_NaN();
   client->start(whole(*client));
   EXPECT_FALSE(client->finish().finite);
 }
 
 TEST_F(StoreTest, ManyMembersPushAtOnceAndNothingIsLost) {
   const auto server = serve();
-  const auto first = attached(*server, kFloats, 1);
+  const auto first = attached(*server, kPushedFloats, 1);
   constexpr int kMembers = 4;
   constexpr int kPushes = 10;
   std::vector<std::thread> threads;
@@ -122,9 +122,9 @@ TEST_F(StoreTest, ManyMembersPushAtOnceAndNothingIsLost) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  std::vector<float> all(kFloats);
+  std::vector<float> all(kPushedFloats);
   first->read("", all);
-  EXPECT_EQ(all, std::vector<float>(kFloats, kMembers * kPushes));
+  EXPECT_EQ(all, std::vector<float>(kPushedFloats, kMembers * kPushes));
 }
 
 }  // namespace

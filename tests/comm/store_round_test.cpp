@@ -6,7 +6,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kFloats = 600'000;
+constexpr size_t kRoundFloats = 600'000;
 
 /// What member `member` pushes: sums of these differ in their last bits when they are added in another order.
 float contribution(uint32_t member, size_t i) {
@@ -19,7 +19,7 @@ class StoreRounds : public StoreTest {
     StoreClientOptions options = client_options(server, id);
     options.shared_memory = shared;
     auto client = std::make_unique<StoreClient>(options);
-    client->create(layout_of(kFloats), "plain");
+    client->create(layout_of(kRoundFloats), "plain");
     client->attach();
     for (size_t i = 0; i < client->outgoing().size(); ++i) client->outgoing()[i] = contribution(id, i);
     return client;
@@ -32,8 +32,8 @@ class StoreRounds : public StoreTest {
 };
 
 TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
-  std::vector<float> expected(kFloats);
-  for (size_t i = 0; i < kFloats; ++i) {
+  std::vector<float> expected(kRoundFloats);
+  for (size_t i = 0; i < kRoundFloats; ++i) {
     float sum = contribution(3, i);
     sum += contribution(1, i);
     sum += contribution(2, i);
@@ -55,7 +55,7 @@ TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
         threads.emplace_back([&client = *client] { EXPECT_FALSE(client.finish().late); });
       for (std::thread& thread : threads) thread.join();
       for (const auto& [id, client] : members)
-        ASSERT_EQ(0, std::memcmp(expected.data(), client->incoming().data(), kFloats * sizeof(float)));
+        ASSERT_EQ(0, std::memcmp(expected.data(), client->incoming().data(), kRoundFloats * sizeof(float)));
     }
   }
 }
@@ -67,10 +67,10 @@ TEST_F(StoreRounds, AMemberThatSaysNothingIsGivenUpAndItsContributionDropped) {
   one->start(in_round(*one, 1, {1, 2}));
   EXPECT_FALSE(one->finish().late);
   const std::vector<float> result(one->incoming().begin(), one->incoming().end());
-  for (size_t i = 0; i < kFloats; i += 1000) ASSERT_EQ(result[i], 0.0F - contribution(1, i));
+  for (size_t i = 0; i < kRoundFloats; i += 1000) ASSERT_EQ(result[i], 0.0F - contribution(1, i));
   two->start(in_round(*two, 1, {1, 2}));
   EXPECT_TRUE(two->finish().late);
-  EXPECT_EQ(0, std::memcmp(result.data(), two->incoming().data(), kFloats * sizeof(float)));
+  EXPECT_EQ(0, std::memcmp(result.data(), two->incoming().data(), kRoundFloats * sizeof(float)));
 }
 
 TEST_F(StoreRounds, AMemberThatIsGoneIsNotWaitedFor) {
@@ -88,7 +88,7 @@ TEST_F(StoreRounds, AMemberThatIsGoneIsNotWaitedFor) {
   EXPECT_FALSE(one->finish().late);
   EXPECT_FALSE(three->finish().late);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  EXPECT_EQ(0, std::memcmp(one->incoming().data(), three->incoming().data(), kFloats * sizeof(float)));
+  EXPECT_EQ(0, std::memcmp(one->incoming().data(), three->incoming().data(), kRoundFloats * sizeof(float)));
 }
 
 TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
@@ -106,13 +106,13 @@ TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
   one->start(in_round(*one, 3, {3, 1}));
   EXPECT_FALSE(one->finish().late);
   EXPECT_FALSE(three->finish().late);
-  std::vector<float> steps(kFloats);
+  std::vector<float> steps(kRoundFloats);
   one->read("steps", steps);
-  EXPECT_EQ(steps, std::vector<float>(kFloats, 3));
+  EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 3));
 }
 
 TEST_F(StoreRounds, WhoRunsAheadWaitsForMemoryAndAllArrives) {
-  constexpr size_t kMany = kFloats * 10;  // 24 MB, of which the server holds 8 open
+  constexpr size_t kMany = kRoundFloats * 10;  // 24 MB, of which the server holds 8 open
   const auto server = serve();
   std::vector<std::unique_ptr<StoreClient>> members;
   for (const uint32_t id : {1U, 2U}) {

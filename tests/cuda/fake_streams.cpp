@@ -16,7 +16,7 @@
 #include "cuda/streams.h"
 
 /// Says whether it could be done; otherwise it is asked again.
-using Work = std::function<bool()>;
+using StreamWork = std::function<bool()>;
 
 /// How often it was recorded, and how often that has been reached.
 struct Moments {
@@ -30,10 +30,10 @@ struct CUevent_st {
   std::shared_ptr<Moments> moments = std::make_shared<Moments>();
 };
 struct CUgraph_st {
-  std::vector<Work> work;
+  std::vector<StreamWork> work;
 };
 struct CUgraphExec_st {
-  std::vector<Work> work;
+  std::vector<StreamWork> work;
 };
 struct CUstream_st;
 
@@ -56,7 +56,7 @@ struct CUstream_st {
   CUstream_st() { streams().insert(this); }
   ~CUstream_st() { streams().erase(this); }
   int gpu = telar::test::current_gpu();
-  std::deque<Work> queue;
+  std::deque<StreamWork> queue;
   std::unique_ptr<CUgraph_st> captured;
 };
 
@@ -124,7 +124,7 @@ void on_stream(cudaStream_t stream, std::function<void()> work) {
 void on_stream_when_it_can(cudaStream_t stream, std::function<bool()> work) {
   const std::lock_guard guard(lock());
   if (stream == nullptr) std::abort();  // nothing may use the default stream, which waits for all others
-  Work opened = [work = std::move(work)] {
+  StreamWork opened = [work = std::move(work)] {
     const OpenMemory open;
     return work();
   };
@@ -275,7 +275,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const std::lock_guard guard(lock());
   telar::test::count(&telar::test::Fake::graphs);
-  for (const Work& work : executable->work) telar::test::on_stream_when_it_can(stream, work);
+  for (const StreamWork& work : executable->work) telar::test::on_stream_when_it_can(stream, work);
   return cudaSuccess;
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "runtime/models.h"
 #include "support/formula_fill.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
@@ -12,12 +13,12 @@ namespace telar {
 namespace {
 
 using test::all_gradients;
+using test::convnet;
 using test::make_session;
 using test::relative_l2;
 using test::Samples;
 using test::SessionSetup;
 
-Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{64, 32}}}, {1, 28, 28}, 10); }
 Model lstm() { return make_model("lstm", {}, {28, 28}, 10); }
 Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }

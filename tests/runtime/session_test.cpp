@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/models.h"
 #include "support/make_session.h"
 #include "telar/core/error.h"
 #include "telar/nn/zoo.h"
@@ -12,12 +13,12 @@
 namespace telar {
 namespace {
 
+using test::convnet;
 using test::make_session;
 using test::relative_l2;
 using test::Samples;
 
-Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{32, 16}}}, {1, 8, 8}, 10); }
-Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
+Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{32, 16}}}, {1, 8, 8}, 10); }
 
 TEST(Session, StateGoesThroughTheDevicesLayoutsUnchanged) {
   auto session = make_session(convnet(), {.batch = 8, .optimizer = AdamOptions{}}, {});
@@ -52,7 +53,7 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
 
 TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   for (const bool mirrored : {false, true}) {
-    auto session = make_session(mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    auto session = make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
     session->write_state("fc2.weight", std::vector<float>(16 * 32, 1e38F));
     session->write_state("fc1.bias", std::vector<float>(32, 1e3F));
     const Samples samples(8, {1, 8, 8}, 10);
@@ -69,7 +70,7 @@ TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
 
 TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
   for (const bool mirrored : {false, true}) {
-    auto session = make_session(mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    auto session = make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
     std::vector<float> x(8 * 64, 0.5F);
     x[5 * 64] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<int32_t> labels(8, 1);
@@ -83,7 +84,7 @@ TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
 }
 
 TEST(Session, AStateOfAnotherSizeIsRefused) {
-  auto session = make_session(mlp(), {.batch = 8}, {});
+  auto session = make_session(small_mlp(), {.batch = 8}, {});
   EXPECT_THROW(session->write_state("fc1.weight", std::vector<float>(3)), Error);
   EXPECT_THROW(session->read_state("fc9.weight"), Error);
 }

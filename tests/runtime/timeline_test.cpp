@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "runtime/models.h"
 #include "support/make_session.h"
 #include "telar/nn/layers.h"
 #include "telar/nn/zoo.h"
@@ -14,6 +15,7 @@ namespace telar {
 namespace {
 
 using namespace std::chrono_literals;
+using test::convnet;
 using test::make_session;
 using test::Samples;
 using test::SessionSetup;
@@ -24,7 +26,6 @@ double sum_of(const PhaseTimes& times) {
   return std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
 }
 
-Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 
 TEST(Timeline, EveryMomentOfAStepBelongsToOnePhase) {
   const Clock::time_point zero{};

@@ -31,9 +31,9 @@ const std::string kJob =
     "output: {tensorboard: false}\n";
 
 /// Parameter servers and workers of one run as threads of this process; the coordinator is run_job.
-class Cluster {
+class TestedCluster {
  public:
-  Cluster(int servers, int workers, std::vector<std::string> of_workers = {})
+  TestedCluster(int servers, int workers, std::vector<std::string> of_workers = {})
       : workers_(workers), of_workers_(std::move(of_workers)) {
     for (int s = 0; s < servers; ++s) {
       servers_.push_back(std::make_unique<StoreServer>(
@@ -103,7 +103,7 @@ TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
       parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}),
       {});
   const auto& [name, overrides, servers, workers] = GetParam();
-  const RunSummary summary = Cluster(servers, workers).run(overrides, folder / "cluster");
+  const RunSummary summary = TestedCluster(servers, workers).run(overrides, folder / "cluster");
   EXPECT_EQ(summary.steps, single.steps);
   const std::vector<double> expected = losses_of(folder / "single");
   const std::vector<double> losses = losses_of(folder / "cluster");
@@ -123,7 +123,7 @@ std::vector<float> parameters_after_a_step(double rate, std::vector<std::string>
   overrides.push_back("optimizer.learning_rate=" + std::to_string(rate));
   std::string checkpoint;
   if (servers > 0) {
-    checkpoint = Cluster(servers, workers).run(overrides, folder / "run").checkpoint;
+    checkpoint = TestedCluster(servers, workers).run(overrides, folder / "run").checkpoint;
   } else {
     overrides.push_back("output.folder=" + (folder / "run").string());
     checkpoint = run_job(parse_job(kJob, "job.yaml", overrides), {}).checkpoint;
@@ -168,7 +168,7 @@ TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSk
     const std::vector<std::string> overrides = {"strategy.name=" + strategy, "strategy.workers=2",
                                                 "output.checkpoint_steps=7", "output.keep=100"};
     const fs::path run = folder / strategy;
-    Cluster(2, 2).run(overrides, run);
+    TestedCluster(2, 2).run(overrides, run);
     const std::vector<fs::path> checkpoints = list_checkpoints(run / "checkpoints");
     EXPECT_GE(checkpoints.size(), 5U) << "a lease has 8 steps, and a checkpoint waits for the end of two";
     for (const fs::path& checkpoint : checkpoints) {
@@ -182,7 +182,7 @@ TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSk
     EXPECT_LT(from.step_in_epoch, 50);
     RunOptions resume;
     resume.resume = true;
-    const RunSummary summary = Cluster(2, 2).run(overrides, copy, resume);
+    const RunSummary summary = TestedCluster(2, 2).run(overrides, copy, resume);
     EXPECT_EQ(summary.steps, 100);
     const std::vector<double> losses = losses_of(copy);
     ASSERT_EQ(losses.size(), 100U);
@@ -210,7 +210,7 @@ TEST(Cluster, WorkersComputeElsewhereThanTheJobSaysAndSoDoesWhoWaitsForThem) {
   std::string warning;
   RunOptions options;
   options.warn = [&](const std::string& text) { warning += text; };
-  const RunSummary summary = Cluster(1, 1, {"device=cpu", "training.precision=f32"})
+  const RunSummary summary = TestedCluster(1, 1, {"device=cpu", "training.precision=f32"})
                                  .run({"strategy.name=downpour", "device=cuda:99", "training.precision=tf32"},
                                       folder / "run", options);
   EXPECT_EQ(summary.steps, 100);

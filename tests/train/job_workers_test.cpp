@@ -12,12 +12,12 @@
 namespace telar {
 namespace {
 
-const std::string kJob =
+const std::string kSyntheticJob =
     "model: mlp\ndata: synthetic\noptimizer: {name: sgd, learning_rate: 0.1}\nstrategy: mirrored\n";
 
 TEST(Workers, ABatchOfAStepAndItsRateAreTheSameForAnyNumberOfWorkers) {
   for (const int64_t workers : {1, 2, 7}) {
-    Job job = parse_job(kJob + "training: {batch: 32}\n", "job.yaml");
+    Job job = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");
     EXPECT_EQ(settle_workers(job, workers), "");
     EXPECT_EQ(job.training.batch, 32);
     EXPECT_EQ(job.optimizer.learning_rate, 0.1);
@@ -25,7 +25,7 @@ TEST(Workers, ABatchOfAStepAndItsRateAreTheSameForAnyNumberOfWorkers) {
 }
 
 TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
-  Job job = parse_job(kJob + "training: {batch: 32, batch_per: worker}\n", "job.yaml");
+  Job job = parse_job(kSyntheticJob + "training: {batch: 32, batch_per: worker}\n", "job.yaml");
   EXPECT_EQ(settle_workers(job, 8), "8 workers × 32 samples: a batch of 256");
   EXPECT_EQ(job.training.batch, 256);
   EXPECT_EQ(job.optimizer.learning_rate, 0.1);
@@ -35,7 +35,7 @@ TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
 TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
   for (const auto& [scale, factor] : {std::pair("linear", 8.0), {"sqrt", std::sqrt(8.0)}}) {
     Job job =
-        parse_job(kJob + "training: {batch: 32, batch_per: worker, epochs: 90}\nschedule: {scale: " + scale +
+        parse_job(kSyntheticJob + "training: {batch: 32, batch_per: worker, epochs: 90}\nschedule: {scale: " + scale +
                       ", warmup_epochs: 5}\n",
                   "job.yaml");
     settle_workers(job, 8);
@@ -48,7 +48,7 @@ TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
 }
 
 TEST(Workers, OneWorkerHasTheRateOfTheJob) {
-  Job job = parse_job(kJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
+  Job job = parse_job(kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
                       "job.yaml");
   settle_workers(job, 1);
   EXPECT_DOUBLE_EQ(job.optimizer.learning_rate, 0.1);
@@ -56,7 +56,7 @@ TEST(Workers, OneWorkerHasTheRateOfTheJob) {
 }
 
 TEST(Workers, WhatWasSettledReadsBackAndIsNotScaledAgain) {
-  Job job = parse_job(kJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
+  Job job = parse_job(kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
                       "job.yaml");
   EXPECT_EQ(settle_workers(job, 4),
             "4 workers × 32 samples: a batch of 128; learning rate 0.1 × 4 = 0.4, from 0.1 in 1 epochs");
@@ -66,19 +66,19 @@ TEST(Workers, WhatWasSettledReadsBackAndIsNotScaledAgain) {
 }
 
 TEST(Workers, ABatchThatIsTooLargeIsRefused) {
-  Job job = parse_job(kJob + "training: {batch: 16777216, batch_per: worker}\n", "job.yaml");
+  Job job = parse_job(kSyntheticJob + "training: {batch: 16777216, batch_per: worker}\n", "job.yaml");
   test::expect_error([&] { settle_workers(job, 2); }, {"2 workers with 16777216 samples each"});
 }
 
 TEST(Workers, BadlyMixedSamplesStayTogetherInPiecesOfABatch) {
-  const Job mixed = parse_job(kJob + "training: {batch: 32}\n", "job.yaml");
+  const Job mixed = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");
   EXPECT_EQ(samples_together(mixed, 4), 1);
-  const Job by_label = parse_job(kJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
+  const Job by_label = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
   EXPECT_EQ(samples_together(by_label, 4), 8);
   EXPECT_EQ(samples_together(by_label, 100), 1) << "more workers than samples";
   test::expect_error(
       [] {
-        parse_job(kJob, "job.yaml", {"data.mixing=by_label", "data.classes=0"});
+        parse_job(kSyntheticJob, "job.yaml", {"data.mixing=by_label", "data.classes=0"});
       },
       {"data.mixing", "without classes"});
 }

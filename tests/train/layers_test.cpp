@@ -20,7 +20,7 @@ Model model_of(const std::string& layers) {
   return model_of_job(job_of(layers).model, {1, 28, 28}, DType::f32, 10);
 }
 
-std::string mistake(const std::string& layers) {
+std::string mistake_in_layers(const std::string& layers) {
   return sentence_of([&] { model_of(layers); });
 }
 
@@ -88,7 +88,7 @@ TEST(InlineLayers, MistakesNameTheLineTheLayerAndWhatIsRight) {
       {"    []\n", {"job.yaml:4", "empty"}},
   };
   for (const auto& [layers, parts] : wrong) {
-    const std::string sentence = mistake(layers);
+    const std::string sentence = mistake_in_layers(layers);
     EXPECT_NE(sentence, "") << layers;
     for (const std::string& part : parts) EXPECT_TRUE(says(sentence, part)) << layers;
   }

@@ -26,7 +26,7 @@ std::vector<float> features_of(const Dataset& data, int64_t index) {
   return features;
 }
 
-std::string mistake(const std::string& data) {
+std::string mistake_in_data(const std::string& data) {
   return sentence_of([&] {
     DataJob job = data_of(data);
     open_datasets(job, 1);
@@ -85,7 +85,7 @@ TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");
   test::write_text(folder / "wide.csv", "a,b,c,label\n1,2,3,0\n");
-  EXPECT_TRUE(says(mistake("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
+  EXPECT_TRUE(says(mistake_in_data("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
                            ", test_path: " + (folder / "wide.csv").string() + "}"),
                    "[2] and the test samples [3]"));
 }
@@ -94,7 +94,7 @@ TEST(Pipeline, KnowsPublishedDataWithoutTheirFiles) {
   EXPECT_EQ(spec_without_files(data_of("{source: cifar100, path: nowhere, label_set: coarse}"))->classes, 20);
   EXPECT_EQ(spec_without_files(data_of("fashion-mnist"))->features, (Shape{1, 28, 28}));
   EXPECT_FALSE(spec_without_files(data_of("{source: csv, path: nowhere}")));
-  EXPECT_TRUE(says(mistake("{source: fashion-mnist, path: /nowhere}"), "/nowhere"));
+  EXPECT_TRUE(says(mistake_in_data("{source: fashion-mnist, path: /nowhere}"), "/nowhere"));
 }
 
 }  // namespace

@@ -9,14 +9,14 @@ namespace {
 const std::string kLoops = "loops";
 
 /// Names of the tensors in a graph.
-enum Uid : int64_t {
-  kX = 1,
-  kScale,
-  kShift,
-  kMean,
-  kInverse,
-  kEpsilon,
-  kY,
+enum BatchNormTensor : int64_t {
+  kNormX = 1,
+  kNormScale,
+  kNormShift,
+  kNormMean,
+  kNormInverse,
+  kNormEpsilon,
+  kNormY,
   kNormalised,  ///< y before a ReLU
   kDy,
   kThrough,  ///< what of dy comes through a ReLU
@@ -30,10 +30,10 @@ struct Tensors {
   explicit Tensors(const BatchNormForm& form)
       : image(form.x), channels{DType::f32, {1, form.x.shape[1], 1, 1}} {}
 
-  GraphTensor of_images(Uid uid) const { return {uid, image, Layout::channels_last}; }
-  GraphTensor of_channels(Uid uid) const { return {uid, channels, Layout::channels_last}; }
+  GraphTensor of_images(BatchNormTensor uid) const { return {uid, image, Layout::channels_last}; }
+  GraphTensor of_channels(BatchNormTensor uid) const { return {uid, channels, Layout::channels_last}; }
   /// Between two operations.
-  GraphTensor between(Uid uid, DType dtype) const {
+  GraphTensor between(BatchNormTensor uid, DType dtype) const {
     return {uid, {dtype, image.shape}, Layout::channels_last, false};
   }
 
@@ -47,21 +47,21 @@ Descriptor forward_operation(OperationGraph& graph, const Tensors& tensors, cudn
   Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_BATCH_NORM);
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, phase);
-  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, graph.describe(tensors.of_images(kX)));
-  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, graph.describe(tensors.of_channels(kMean)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, graph.describe(tensors.of_images(kNormX)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, graph.describe(tensors.of_channels(kNormMean)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
-                graph.describe(tensors.of_channels(kInverse)));
-  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, graph.describe(tensors.of_channels(kScale)));
-  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, graph.describe(tensors.of_channels(kShift)));
+                graph.describe(tensors.of_channels(kNormInverse)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, graph.describe(tensors.of_channels(kNormScale)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, graph.describe(tensors.of_channels(kNormShift)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, graph.describe(y));
   return operation;
 }
 
 void add_forward(OperationGraph& graph, const Tensors& tensors, bool relu) {
-  const GraphTensor y = tensors.of_images(kY);
+  const GraphTensor y = tensors.of_images(kNormY);
   const GraphTensor normalised = relu ? tensors.between(kNormalised, DType::f32) : y;
   Descriptor operation = forward_operation(graph, tensors, CUDNN_NORM_FWD_TRAINING, normalised);
-  const GraphTensor epsilon{kEpsilon, {DType::f32, {1, 1, 1, 1}}, Layout::plain, true, true};
+  const GraphTensor epsilon{kNormEpsilon, {DType::f32, {1, 1, 1, 1}}, Layout::plain, true, true};
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, graph.describe(epsilon));
   graph.add(std::move(operation));
   if (relu) graph.add_pointwise(CUDNN_POINTWISE_RELU_FWD, normalised, nullptr, y);
@@ -79,12 +79,12 @@ void add_backward(OperationGraph& graph, const Tensors& tensors, bool relu) {
   }
   Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_BATCH_NORM);
-  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, graph.describe(tensors.of_images(kX)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, graph.describe(tensors.of_images(kNormX)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, graph.describe(dy));
-  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, graph.describe(tensors.of_channels(kScale)));
-  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, graph.describe(tensors.of_channels(kMean)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, graph.describe(tensors.of_channels(kNormScale)));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, graph.describe(tensors.of_channels(kNormMean)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC,
-                graph.describe(tensors.of_channels(kInverse)));
+                graph.describe(tensors.of_channels(kNormInverse)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC,
                 graph.describe(tensors.of_channels(kScaleGradient)));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC,
@@ -142,9 +142,9 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
     loops.all();
     return CUDNN_STATUS_SUCCESS;
   }
-  std::vector<int64_t> uids{kX, kScale, kMean, kInverse};
+  std::vector<int64_t> uids{kNormX, kNormScale, kNormMean, kNormInverse};
   std::vector<void*> pointers{memory.x, memory.scale, memory.mean, memory.inverse};
-  const auto name = [&](Uid uid, void* pointer) {
+  const auto name = [&](BatchNormTensor uid, void* pointer) {
     uids.push_back(uid);
     pointers.push_back(pointer);
   };
@@ -155,10 +155,10 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
     name(kScaleGradient, memory.scale_gradient);
     name(kShiftGradient, memory.shift_gradient);
   } else {
-    name(kY, memory.y);
-    name(kEpsilon, &epsilon);
+    name(kNormY, memory.y);
+    name(kNormEpsilon, &epsilon);
   }
-  if (!form_.backward || form_.relu) name(kShift, memory.shift);
+  if (!form_.backward || form_.relu) name(kNormShift, memory.shift);
   const cudnnStatus_t status = way->enqueue(gpu_.convolutions(), uids, pointers, memory.workspace);
   if (status == CUDNN_STATUS_SUCCESS && loops.after_graph) loops.after_graph();
   return status;

@@ -12,7 +12,7 @@ namespace telar::cuda {
 namespace {
 
 /// Names of the tensors in a graph.
-enum Uid : int64_t { kX = 1, kW, kY, kBias, kProduct, kSum };
+enum ConvolutionTensor : int64_t { kConvolvedX = 1, kConvolvedW, kConvolvedY, kConvolvedBias, kConvolvedProduct, kConvolvedSum };
 
 /// How the attributes of a convolution in one direction are called.
 struct AttributeNames {
@@ -67,8 +67,8 @@ void add_convolution(OperationGraph& graph, const ConvolutionForm& form, const A
                      const GraphTensor& y) {
   const AttributeNames names = names_of(form.direction);
   Descriptor operation(names.operation);
-  operation.set(names.x, graph.describe({kX, form.x, form.layout}));
-  operation.set(names.w, graph.describe({kW, form.w, form.layout}));
+  operation.set(names.x, graph.describe({kConvolvedX, form.x, form.layout}));
+  operation.set(names.w, graph.describe({kConvolvedW, form.w, form.layout}));
   operation.set(names.y, graph.describe(y));
   operation.set(names.convolution, describe_convolution(attributes));
   operation.set(names.alpha, 1.0F);
@@ -79,13 +79,13 @@ void add_convolution(OperationGraph& graph, const ConvolutionForm& form, const A
 /// The convolution, and what comes behind it while its result is still in registers, f32.
 OperationGraph graph_of(cudnnHandle_t handle, const ConvolutionForm& form, const Attributes& attributes) {
   OperationGraph graph(handle);
-  const GraphTensor y{kY, form.y, form.layout};
+  const GraphTensor y{kConvolvedY, form.y, form.layout};
   const TensorType sums{DType::f32, form.y.shape};
-  const GraphTensor product = form.bias || form.relu ? GraphTensor{kProduct, sums, form.layout, false} : y;
+  const GraphTensor product = form.bias || form.relu ? GraphTensor{kConvolvedProduct, sums, form.layout, false} : y;
   add_convolution(graph, form, attributes, product);
-  const GraphTensor sum = form.bias && form.relu ? GraphTensor{kSum, sums, form.layout, false} : y;
+  const GraphTensor sum = form.bias && form.relu ? GraphTensor{kConvolvedSum, sums, form.layout, false} : y;
   if (form.bias) {
-    const GraphTensor bias{kBias, {*form.bias, {1, form.y.shape[1], 1, 1}}, form.layout};
+    const GraphTensor bias{kConvolvedBias, {*form.bias, {1, form.y.shape[1], 1, 1}}, form.layout};
     graph.add_pointwise(CUDNN_POINTWISE_ADD, product, &bias, sum);
   }
   if (form.relu) graph.add_pointwise(CUDNN_POINTWISE_RELU_FWD, form.bias ? sum : product, nullptr, y);
@@ -186,10 +186,10 @@ cudnnStatus_t Convolution::enqueue(const Way& way, const ConvolutionMemory& memo
     check(convert_values(memory.bias, *wanted_.bias, given.bias, *form.bias, form.y.shape[1], gpu_.stream()),
           "the bias of a convolution");
   }
-  std::vector<int64_t> uids{kX, kW, kY};
+  std::vector<int64_t> uids{kConvolvedX, kConvolvedW, kConvolvedY};
   std::vector<void*> pointers{given.x, given.w, given.y};
   if (form.bias) {
-    uids.push_back(kBias);
+    uids.push_back(kConvolvedBias);
     pointers.push_back(given.bias);
   }
   const cudnnStatus_t status = way.plan.enqueue(handle_, uids, pointers, given.workspace);
