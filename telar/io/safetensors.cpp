@@ -139,7 +139,8 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source) {
   const uint64_t length =
       header_length(file.first(std::min<size_t>(file.size(), kSafetensorsLengthBytes)), file.size(), source);
-  const auto header = parse_safetensors_header(file.subspan(kSafetensorsLengthBytes, length), file.size(), source);
+  const auto header =
+      parse_safetensors_header(file.subspan(kSafetensorsLengthBytes, length), file.size(), source);
   const auto data = file.subspan(header.data_start);
   std::vector<NamedTensor> tensors;
   for (const auto& entry : header.entries) {

@@ -13,7 +13,7 @@ const std::vector<JobKey>& job_keys() {
   static const std::vector<JobKey> keys = [] {
     std::vector<JobKey> all = {without_result(job_key(
         "name", [](auto& job) -> auto& { return job.name; }, {},
-        "Of the job; without it, the file's name."))};
+        "The job's name. Empty: the name of the file."))};
     for (const auto& part : {data_keys(), training_keys(), run_keys()})
       all.insert(all.end(), part.begin(), part.end());
     return all;

@@ -12,63 +12,65 @@ std::vector<JobKey> source_keys() {
   return {
       required(job_key(
           kSource, [](auto& job) -> auto& { return job.data.source; }, {.choices = kSources},
-          "Where the samples come from. `data: csv` is short for it.")),
+          "Source of the samples. Short form: `data: csv`.")),
       when(kSource, {"fashion-mnist", "mnist", "idx", "cifar10", "cifar100", "csv", "npy", "images"},
            without_result(job_key(
                "data.path", [](auto& job) -> auto& { return job.data.path; }, {},
-               "idx, CIFAR: the folder of the published files. csv: the file. npy: the features. images: the "
-               "folder with one "
-               "sub-folder for each class. fashion-mnist: /usr/share/datasets/fashion-mnist unless given."))),
+               "idx, CIFAR: the folder with the published files. csv: the file. npy: the file of features. "
+               "images: the folder with one subfolder per class. fashion-mnist: "
+               "/usr/share/datasets/fashion-mnist by default."))),
       when(kSource, {"csv", "npy", "images"},
            without_result(job_key(
                "data.test_path", [](auto& job) -> auto& { return job.data.test_path; }, {},
-               "The same for the test samples; without it, `data.test` sets a part of the others aside."))),
-      when(
-          kSource, {"npy"},
-          without_result(job_key(
-              "data.label_path", [](auto& job) -> auto& { return job.data.label_path; }, {}, "The labels."))),
+               "The same for the test samples. Empty: `data.test` sets aside a fraction of the other "
+               "samples."))),
+      when(kSource, {"npy"},
+           without_result(job_key(
+               "data.label_path", [](auto& job) -> auto& { return job.data.label_path; }, {},
+               "The file of labels."))),
       when(kSource, {"npy"},
            without_result(job_key(
                "data.test_label_path", [](auto& job) -> auto& { return job.data.test_label_path; }, {},
-               "The labels of the test samples."))),
+               "The file of labels of the test samples."))),
       when(kSource, {"idx", "csv", "npy", "synthetic"},
            job_key(
                "data.classes", [](auto& job) -> auto& { return job.data.classes; }, {.least = 0, .most = 1e6},
-               "How many classes there are; labels are 0 … classes − 1. 0: regression (not for idx).")),
+               "Number of classes; labels are 0 … classes − 1. 0: regression (not for idx).")),
       when(kSource, {"cifar100"},
            job_key(
                "data.label_set", [](auto& job) -> auto& { return job.data.label_set; },
                {.choices = {"fine", "coarse"}}, "CIFAR-100's 100 classes, or its 20 superclasses.")),
-      when(kSource, {"csv"},
-           job_key(
-               "data.label", [](auto& job) -> auto& { return job.data.label; }, {},
-               "The label's column: its name, or its number (0 the first, -1 the last). Empty: the last.")),
+      when(
+          kSource, {"csv"},
+          job_key(
+              "data.label", [](auto& job) -> auto& { return job.data.label; }, {},
+              "Label column: its name or its number (0 is the first, -1 the last). Empty: the last column.")),
       when(kSource, {"csv"},
            job_key(
                "data.header", [](auto& job) -> auto& { return job.data.header; }, {},
-               "Whether line 1 holds names.")),
+               "Whether line 1 contains column names.")),
       when(kSource, {"csv"},
            job_key(
                "data.separator", [](auto& job) -> auto& { return job.data.separator; },
-               {.choices = {"comma", "semicolon", "tab", "space"}}, "What stands between two cells.")),
+               {.choices = {"comma", "semicolon", "tab", "space"}}, "Separator between two cells.")),
       when(kSource, {"images", "synthetic"},
            job_key(
                "data.shape", [](auto& job) -> auto& { return job.data.shape; }, {.least = 1, .most = 1 << 20},
-               "Of one sample. images: [channels, height, width], to which pictures are resized. synthetic: "
-               "any.")),
+               "Shape of one sample. images: [channels, height, width]; images are resized to it. synthetic: "
+               "any shape.")),
       when(kSource, {"synthetic"},
            job_key(
                "data.samples", [](auto& job) -> auto& { return job.data.samples; }, {.least = 1, .most = 1e9},
-               "How many samples are made up.")),
+               "Number of samples to generate.")),
       when(kSource, {"synthetic"},
            job_key(
                "data.test_samples", [](auto& job) -> auto& { return job.data.test_samples; },
-               {.least = 0, .most = 1e9}, "And how many for the test.")),
+               {.least = 0, .most = 1e9}, "Number of test samples to generate.")),
       when(kSource, {"synthetic"},
            job_key(
                "data.vocabulary", [](auto& job) -> auto& { return job.data.vocabulary; },
                {.least = 0, .most = 1 << 30},
-               "Above 0: samples are sequences of token ids below it, of length `data.shape`.")),
+               "Above 0: each sample is a sequence of token ids below this value, of length `data.shape`.")),
   };
 }
 
@@ -76,57 +78,56 @@ std::vector<JobKey> handling_keys() {
   return {
       job_key(
           "data.limit", [](auto& job) -> auto& { return job.data.limit; }, {.least = 0, .most = 4e9},
-          "Take only the first so many samples, before validation is set apart. 0: all."),
+          "Uses only the first N samples; applied before the validation samples are set aside. 0: all "
+          "samples."),
       job_key(
           "data.validation", [](auto& job) -> auto& { return job.data.validation; },
           {.least = 0, .most = 1, .below_most = true},
-          "The part of the training samples that is set apart for validation, chosen by the seed."),
+          "Fraction of the training samples that is set aside for validation; the seed selects them."),
       when(kSource, {"csv", "npy", "images"},
            job_key(
                "data.test", [](auto& job) -> auto& { return job.data.test; },
                {.least = 0, .most = 1, .below_most = true},
-               "The part of the samples that is set apart for the test when there is no `data.test_path`.")),
+               "Fraction of the samples that is set aside as test samples if `data.test_path` is empty.")),
       job_key(
           "data.normalise", [](auto& job) -> auto& { return job.data.normalise; }, {},
-          "(x − mean) / std, for each channel or column. Not for synthetic data and token ids, which need "
-          "none."),
+          "Computes (x − mean) / std for each channel or column. Synthetic data and token ids are not "
+          "normalised."),
       job_key(
           "data.mean", [](auto& job) -> auto& { return job.data.mean; }, {},
-          "For normalise; empty: known for Fashion-MNIST, MNIST and CIFAR, else measured on the training "
-          "samples."),
+          "Mean for `data.normalise`. Empty: the known values of Fashion-MNIST, MNIST and CIFAR; for other "
+          "data, measured on the training samples."),
       job_key(
           "data.std", [](auto& job) -> auto& { return job.data.std; }, {.least = 0, .above_least = true},
-          "As `data.mean`."),
+          "Standard deviation for `data.normalise`. Empty: as for `data.mean`."),
       job_key(
           "data.augment.padding", [](auto& job) -> auto& { return job.data.augment_padding; },
           {.least = 0, .most = 1024},
-          "Training images get so many black pixels on each side and are cut back at random."),
+          "Pads each training image with N black pixels on each side, then crops it at a random position."),
       job_key(
           "data.augment.flip", [](auto& job) -> auto& { return job.data.augment_flip; }, {},
-          "Mirrors half of the training images left and right, at random."),
+          "Flips half of the training images horizontally, selected at random."),
       job_key(
           "data.shuffle", [](auto& job) -> auto& { return job.data.shuffle; }, {},
-          "A new order of the training samples in each epoch."),
+          "Uses a new order of the training samples in each epoch."),
       job_key(
           "data.mixing", [](auto& job) -> auto& { return job.data.mixing; },
           {.choices = {"shuffled", "by_label"}},
-          "by_label: the training samples are sorted by their label, and each worker's piece of a batch "
-          "(without "
-          "parts: the batch) is taken from one place, so that it holds one label or two; the pieces follow "
-          "each "
-          "other at random. To see what badly mixed data do."),
+          "by_label: the training samples are sorted by label. Each worker's share of a batch (or the whole "
+          "batch, if it is not divided) is a run of adjacent samples, so it contains one or two labels. The "
+          "order of the shares is random. Use it to see the effect of poorly mixed data."),
       when(kSource, {"images"},
            without_result(job_key(
                "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },
                {.least = 0, .most = 1e9},
-               "Memory for decoded pictures, kept after they were first read. The other sources lie in "
-               "memory as they are."))),
+               "Memory for decoded images, which are kept after the first read. All other sources are always "
+               "held in memory."))),
       without_result(job_key(
           "data.threads", [](auto& job) -> auto& { return job.data.threads; }, {.least = 0, .most = 256},
-          "Background threads that prepare batches. 0: none, the training itself reads.")),
+          "Background threads that prepare batches. 0: none; the training thread reads the data itself.")),
       without_result(job_key(
           "data.prefetch", [](auto& job) -> auto& { return job.data.prefetch; }, {.least = 1, .most = 1024},
-          "Batches that are prepared ahead.")),
+          "Number of batches that are prepared in advance.")),
   };
 }
 

@@ -11,40 +11,41 @@ std::vector<JobKey> optimizer_keys() {
   return {
       job_key(
           kOptimizerName, [](auto& job) -> auto& { return job.optimizer.name; },
-          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}, "`optimizer: sgd` is short for it."),
+          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}},
+          "The optimizer. Short form: `optimizer: sgd`."),
       job_key(
           "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
-          {.least = 0, .most = 1e6}, "0: 0.001 for adam and adamw, 0.01 for the others."),
-      when(
-          kOptimizerName, {"sgd", "rmsprop"},
-          job_key(
-              "optimizer.momentum", [](auto& job) -> auto& { return job.optimizer.momentum; },
-              {.least = 0, .most = 1, .below_most = true}, "The part of the last step that is taken again.")),
+          {.least = 0, .most = 1e6}, "The learning rate. 0: 0.001 for adam and adamw, 0.01 for the others."),
+      when(kOptimizerName, {"sgd", "rmsprop"},
+           job_key(
+               "optimizer.momentum", [](auto& job) -> auto& { return job.optimizer.momentum; },
+               {.least = 0, .most = 1, .below_most = true},
+               "Fraction of the previous step that is added to the current one.")),
       when(kOptimizerName, {"sgd"},
            job_key(
                "optimizer.nesterov", [](auto& job) -> auto& { return job.optimizer.nesterov; }, {},
-               "Nesterov's form of momentum.")),
+               "Uses Nesterov momentum.")),
       job_key(
           "optimizer.weight_decay", [](auto& job) -> auto& { return job.optimizer.weight_decay; },
           {.least = 0, .most = 1e6},
-          "Added to the gradient times the weight; adamw: taken from the weight itself."),
+          "Adds this value times the weight to the gradient. adamw: decays the weight directly."),
       when(kOptimizerName, {"adam", "adamw"},
            job_key(
                "optimizer.beta1", [](auto& job) -> auto& { return job.optimizer.beta1; },
-               {.least = 0, .most = 1, .below_most = true}, "Decay of the mean gradient.")),
+               {.least = 0, .most = 1, .below_most = true}, "Decay rate of the mean gradient.")),
       when(kOptimizerName, {"adam", "adamw"},
            job_key(
                "optimizer.beta2", [](auto& job) -> auto& { return job.optimizer.beta2; },
-               {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
+               {.least = 0, .most = 1, .below_most = true}, "Decay rate of the mean squared gradient.")),
       when(kOptimizerName, {"rmsprop"},
            job_key(
                "optimizer.alpha", [](auto& job) -> auto& { return job.optimizer.alpha; },
-               {.least = 0, .most = 1, .below_most = true}, "Decay of the mean squared gradient.")),
+               {.least = 0, .most = 1, .below_most = true}, "Decay rate of the mean squared gradient.")),
       when(kOptimizerName, {"adagrad"},
            job_key(
                "optimizer.lr_decay", [](auto& job) -> auto& { return job.optimizer.lr_decay; },
                {.least = 0, .most = 1e6},
-               "The learning rate of step t is divided by 1 + (t - 1) times this.")),
+               "Divides the learning rate of step t by 1 + (t - 1) times this value.")),
       when(kOptimizerName, {"adam", "adamw", "rmsprop", "adagrad"},
            job_key(
                "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
@@ -58,36 +59,39 @@ std::vector<JobKey> schedule_keys() {
       job_key(
           kSchedule, [](auto& job) -> auto& { return job.schedule.name; },
           {.choices = {"constant", "step", "cosine"}},
-          "How the learning rate changes. `schedule: cosine` is short for it."),
+          "How the learning rate changes during training. Short form: `schedule: cosine`."),
       job_key(
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
-          {.least = 0, .most = 1e6}, "The rate rises for so long; may be a part of an epoch."),
+          {.least = 0, .most = 1e6},
+          "Length of the warm-up, during which the learning rate rises. May be a fraction of an epoch."),
       job_key(
           "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
           {.least = 0, .most = 1e6},
-          "From this rate; 0 with `schedule.scale`: from the rate before it is scaled."),
+          "Learning rate at the start of the warm-up. 0 with `schedule.scale`: the learning rate before "
+          "scaling."),
       job_key(
           "schedule.scale", [](auto& job) -> auto& { return job.schedule.scale; },
           {.choices = {"none", "linear", "sqrt"}},
-          "With n workers the learning rate is multiplied by n, or by its square root; for "
-          "`training.batch_per: "
-          "worker`."),
+          "Multiplies the learning rate by the number of workers (linear) or by its square root (sqrt). "
+          "Requires `training.batch_per: worker`."),
       when(kSchedule, {"step"},
            job_key(
                "schedule.milestones", [](auto& job) -> auto& { return job.schedule.milestones; },
-               {.least = 0, .most = 1e6}, "Epochs after which the rate is multiplied by gamma.")),
+               {.least = 0, .most = 1e6}, "Epochs after which the learning rate is multiplied by gamma.")),
       when(kSchedule, {"step"},
            job_key(
                "schedule.every_epochs", [](auto& job) -> auto& { return job.schedule.every_epochs; },
-               {.least = 0, .most = 1e6}, "And once every so many epochs. 0: never.")),
+               {.least = 0, .most = 1e6},
+               "Also multiplies the learning rate by gamma every N epochs. 0: never.")),
       when(kSchedule, {"step"},
            job_key(
                "schedule.gamma", [](auto& job) -> auto& { return job.schedule.gamma; },
-               {.least = 0, .most = 10, .above_least = true}, "The factor of each step.")),
+               {.least = 0, .most = 10, .above_least = true},
+               "Factor by which each step multiplies the learning rate.")),
       when(kSchedule, {"cosine"},
            job_key(
                "schedule.minimum", [](auto& job) -> auto& { return job.schedule.minimum; },
-               {.least = 0, .most = 1e6}, "The rate at the end of the training.")),
+               {.least = 0, .most = 1e6}, "Learning rate at the end of training.")),
   };
 }
 
@@ -95,53 +99,53 @@ std::vector<JobKey> loop_keys() {
   return {
       job_key(
           "training.epochs", [](auto& job) -> auto& { return job.training.epochs; },
-          {.least = 1, .most = 1e9}, "How often the training goes over all samples."),
+          {.least = 1, .most = 1e9}, "Number of passes over all training samples."),
       job_key(
           "training.batch", [](auto& job) -> auto& { return job.training.batch; },
           {.least = 1, .most = 1 << 24},
-          "Samples of one step; of each worker's part of it, if `batch_per` says so."),
+          "Samples per step, or samples per worker and step, depending on `batch_per`."),
       job_key(
           "training.batch_per", [](auto& job) -> auto& { return job.training.batch_per; },
           {.choices = {"step", "worker"}},
-          "step: the batch is shared by all workers. worker: each has so many samples, and n workers n times "
-          "as "
-          "many."),
+          "step: the workers divide the batch among them. worker: each worker has a batch of this size, so n "
+          "workers train on n times as many samples per step."),
       without_result(job_key(
           "training.evaluation_batch", [](auto& job) -> auto& { return job.training.evaluation_batch; },
-          {.least = 1, .most = 1 << 24}, "Samples at a time in validation and test.")),
+          {.least = 1, .most = 1 << 24}, "Samples per batch in validation and test.")),
       job_key(
           "training.precision", [](auto& job) -> auto& { return job.training.precision; },
           {.choices = {"f32", "tf32", "bf16"}},
-          "bf16 computes in bfloat16 and keeps the weights in f32. tf32, of GPUs alone: the factors of "
-          "products and convolutions are rounded to 10 bits of mantissa."),
+          "bf16: computes in bfloat16 and keeps the weights in f32. tf32, on GPUs only: rounds the factors "
+          "of matrix products and convolutions to 10 bits of mantissa."),
       job_key(
           "training.convolution", [](auto& job) -> auto& { return job.training.convolution; },
           {.choices = {"direct", "winograd"}},
-          "winograd computes 3×3 convolutions at stride 1 in f32 with a quarter of the multiplications, "
-          "where that is faster. "
-          "Sums are rounded at other places: by 1e-6, and strategies agree with each other less closely."),
+          "winograd: computes 3×3 convolutions at stride 1 in f32 with a quarter of the multiplications, "
+          "where that is faster. Rounding differs by about 1e-6, so strategies agree with each other less "
+          "closely."),
       job_key(
           "training.seed", [](auto& job) -> auto& { return job.training.seed; }, {.least = 0, .most = 9e15},
-          "Of the first weights, the order of the samples, dropout and augmentation."),
+          "Seed of the initial weights, the order of the samples, dropout and augmentation."),
       job_key(
           "training.clip_norm", [](auto& job) -> auto& { return job.training.clip_norm; },
-          {.least = 0, .most = 1e30}, "The gradient's norm is brought down to this. 0: off."),
+          {.least = 0, .most = 1e30},
+          "Maximum norm of the gradient; a larger gradient is scaled down to it. 0: off."),
       job_key(
           "training.label_smoothing", [](auto& job) -> auto& { return job.training.label_smoothing; },
           {.least = 0, .most = 1, .below_most = true},
-          "The part of the target that is spread over all classes."),
+          "Fraction of the target that is spread over all classes."),
       job_key(
           "training.top_k", [](auto& job) -> auto& { return job.training.top_k; }, {.least = 1, .most = 1e6},
-          "Which accuracies are counted: 1 is `accuracy`, 5 is `top5`."),
+          "Accuracies to compute: 1 is `accuracy`, 5 is `top5`."),
       job_key(
           "training.early_stopping.metric",
           [](auto& job) -> auto& { return job.training.early_stopping_metric; },
           {.choices = {"loss", "accuracy"}},
-          "Of the validation samples: what decides which epoch was the best, and when to stop."),
+          "Validation metric that determines the best epoch and when to stop."),
       job_key(
           "training.early_stopping.patience",
           [](auto& job) -> auto& { return job.training.early_stopping_patience; }, {.least = 0, .most = 1e9},
-          "Stop after so many epochs without a better value. 0: never."),
+          "Stops after N epochs without improvement. 0: never."),
   };
 }
 
@@ -152,7 +156,7 @@ std::vector<JobKey> training_keys() {
       job_key(
           "loss", [](auto& job) -> auto& { return job.loss; },
           {.choices = {"auto", "cross_entropy", "mean_squared_error"}},
-          "auto: cross-entropy for classes, the squared error for regression."),
+          "auto: cross-entropy for classification, mean squared error for regression."),
   };
   for (const auto& part : {optimizer_keys(), schedule_keys(), loop_keys()})
     keys.insert(keys.end(), part.begin(), part.end());

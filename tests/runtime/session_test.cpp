@@ -53,7 +53,8 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
 
 TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   for (const bool mirrored : {false, true}) {
-    auto session = make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    auto session =
+        make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
     session->write_state("fc2.weight", std::vector<float>(16 * 32, 1e38F));
     session->write_state("fc1.bias", std::vector<float>(32, 1e3F));
     const Samples samples(8, {1, 8, 8}, 10);
@@ -70,7 +71,8 @@ TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
 
 TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
   for (const bool mirrored : {false, true}) {
-    auto session = make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    auto session =
+        make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
     std::vector<float> x(8 * 64, 0.5F);
     x[5 * 64] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<int32_t> labels(8, 1);

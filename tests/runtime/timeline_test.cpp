@@ -26,7 +26,6 @@ double sum_of(const PhaseTimes& times) {
   return std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
 }
 
-
 TEST(Timeline, EveryMomentOfAStepBelongsToOnePhase) {
   const Clock::time_point zero{};
   const OperationName conv{"conv1", "conv2d", false};

@@ -34,10 +34,10 @@ TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
 // Goyal et al. (2017): k times the batch, k times the rate; the warm-up rises from the rate of one worker.
 TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
   for (const auto& [scale, factor] : {std::pair("linear", 8.0), {"sqrt", std::sqrt(8.0)}}) {
-    Job job =
-        parse_job(kSyntheticJob + "training: {batch: 32, batch_per: worker, epochs: 90}\nschedule: {scale: " + scale +
-                      ", warmup_epochs: 5}\n",
-                  "job.yaml");
+    Job job = parse_job(
+        kSyntheticJob + "training: {batch: 32, batch_per: worker, epochs: 90}\nschedule: {scale: " + scale +
+            ", warmup_epochs: 5}\n",
+        "job.yaml");
     settle_workers(job, 8);
     const Schedule schedule = job_schedule(job, 100);
     EXPECT_DOUBLE_EQ(learning_rate(schedule, 1), 0.1 + 0.1 * (factor - 1) / 500) << scale;
@@ -48,16 +48,18 @@ TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
 }
 
 TEST(Workers, OneWorkerHasTheRateOfTheJob) {
-  Job job = parse_job(kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
-                      "job.yaml");
+  Job job = parse_job(
+      kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
+      "job.yaml");
   settle_workers(job, 1);
   EXPECT_DOUBLE_EQ(job.optimizer.learning_rate, 0.1);
   EXPECT_DOUBLE_EQ(job.schedule.warmup_rate, 0.01);
 }
 
 TEST(Workers, WhatWasSettledReadsBackAndIsNotScaledAgain) {
-  Job job = parse_job(kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
-                      "job.yaml");
+  Job job = parse_job(
+      kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
+      "job.yaml");
   EXPECT_EQ(settle_workers(job, 4),
             "4 workers × 32 samples: a batch of 128; learning rate 0.1 × 4 = 0.4, from 0.1 in 1 epochs");
   Job again = parse_job(job_text(job), "run/job.yaml");
@@ -73,7 +75,8 @@ TEST(Workers, ABatchThatIsTooLargeIsRefused) {
 TEST(Workers, BadlyMixedSamplesStayTogetherInPiecesOfABatch) {
   const Job mixed = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");
   EXPECT_EQ(samples_together(mixed, 4), 1);
-  const Job by_label = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
+  const Job by_label =
+      parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
   EXPECT_EQ(samples_together(by_label, 4), 8);
   EXPECT_EQ(samples_together(by_label, 100), 1) << "more workers than samples";
   test::expect_error(

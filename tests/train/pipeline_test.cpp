@@ -86,7 +86,7 @@ TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
   write_table(folder / "t.csv");
   test::write_text(folder / "wide.csv", "a,b,c,label\n1,2,3,0\n");
   EXPECT_TRUE(says(mistake_in_data("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
-                           ", test_path: " + (folder / "wide.csv").string() + "}"),
+                                   ", test_path: " + (folder / "wide.csv").string() + "}"),
                    "[2] and the test samples [3]"));
 }
 

@@ -11,7 +11,7 @@ namespace {
 int axis_of(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
 
 /// The part of `whole` that has this shape and starts at `begin` of `axis`; empty when a block of the layout would be cut.
-std::optional<Desc> part_of(const Desc& whole, const Shape& part, size_t axis, int64_t begin) {
+std::optional<Desc> piece_along(const Desc& whole, const Shape& part, size_t axis, int64_t begin) {
   dnnl::memory::dims offsets(part.rank(), 0);
   offsets[axis] = begin;
   const Desc desc = whole.submemory_desc(part.dims(), offsets, true);
@@ -25,7 +25,7 @@ void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<Va
   const auto fits = [&] {
     int64_t begin = 0;
     for (const ValueId part : parts) {
-      if (!part_of(whole, lowering.shape(part), axis, begin)) return false;
+      if (!piece_along(whole, lowering.shape(part), axis, begin)) return false;
       begin += lowering.shape(part)[axis];
     }
     return true;
@@ -35,7 +35,7 @@ void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<Va
   int64_t begin = 0;
   for (const ValueId part : parts) {
     const Shape& shape = lowering.shape(part);
-    const Desc desc = *part_of(whole, shape, axis, begin);
+    const Desc desc = *piece_along(whole, shape, axis, begin);
     begin += shape[axis];
     const DType dtype = lowering.type(part).dtype;
     const Desc made = shape.rank() == 4 ? like(whole, dtype, shape) : plain(dtype, shape);
@@ -75,7 +75,7 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
     const ValueId part = node.inputs[i + 1];
     if (part != kNoValue) {
       lowering.reorder(lowering.region(part),
-                       lowering.view(dx, *part_of(whole, lowering.shape(part), axis, begin)));
+                       lowering.view(dx, *piece_along(whole, lowering.shape(part), axis, begin)));
     }
     begin += sizes[i];
   }

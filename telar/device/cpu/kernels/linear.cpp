@@ -34,7 +34,7 @@ int64_t sample_parts(const Shapes& s, const Desc& x, const Desc& y) {
   return plain_rows && more_weights && s.x[0] % kBlock == 0 ? s.x[0] / kBlock : 1;
 }
 
-RegionId part_of(Lowering& lowering, RegionId whole, const Desc& desc, int64_t index) {
+RegionId block_of(Lowering& lowering, RegionId whole, const Desc& desc, int64_t index) {
   return lowering.view(whole, desc, static_cast<size_t>(index) * desc.get_size());
 }
 
@@ -63,10 +63,10 @@ void lower_linear(Lowering& lowering, const Node& node) {
                                                      plain(s.dtype, s.y.with_batch(samples)), relu);
   for (int64_t i = 0; i < parts; ++i) {
     lowering.primitive(pd, dnnl::inner_product_forward(pd),
-                       {{DNNL_ARG_SRC, part_of(lowering, from, pd.src_desc(), i)},
+                       {{DNNL_ARG_SRC, block_of(lowering, from, pd.src_desc(), i)},
                         {DNNL_ARG_WEIGHTS, weights},
                         {DNNL_ARG_BIAS, added},
-                        {DNNL_ARG_DST, part_of(lowering, to, pd.dst_desc(), i)}});
+                        {DNNL_ARG_DST, block_of(lowering, to, pd.dst_desc(), i)}});
   }
 }
 

@@ -12,7 +12,14 @@ namespace telar::cuda {
 namespace {
 
 /// Names of the tensors in a graph.
-enum ConvolutionTensor : int64_t { kConvolvedX = 1, kConvolvedW, kConvolvedY, kConvolvedBias, kConvolvedProduct, kConvolvedSum };
+enum ConvolutionTensor : int64_t {
+  kConvolvedX = 1,
+  kConvolvedW,
+  kConvolvedY,
+  kConvolvedBias,
+  kConvolvedProduct,
+  kConvolvedSum
+};
 
 /// How the attributes of a convolution in one direction are called.
 struct AttributeNames {
@@ -81,7 +88,8 @@ OperationGraph graph_of(cudnnHandle_t handle, const ConvolutionForm& form, const
   OperationGraph graph(handle);
   const GraphTensor y{kConvolvedY, form.y, form.layout};
   const TensorType sums{DType::f32, form.y.shape};
-  const GraphTensor product = form.bias || form.relu ? GraphTensor{kConvolvedProduct, sums, form.layout, false} : y;
+  const GraphTensor product =
+      form.bias || form.relu ? GraphTensor{kConvolvedProduct, sums, form.layout, false} : y;
   add_convolution(graph, form, attributes, product);
   const GraphTensor sum = form.bias && form.relu ? GraphTensor{kConvolvedSum, sums, form.layout, false} : y;
   if (form.bias) {
