@@ -1,5 +1,8 @@
-# The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Where CUDA or cuDNN is missing telar is built for processors
-# alone, and says so in one line.
+# The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Its compilation takes longer than all the rest, so it is built where
+# this machine has a GPU, or on request. Where CUDA or cuDNN is missing, telar is built for CPUs alone, and one line says so.
+set(TELAR_CUDA AUTO CACHE STRING
+  "AUTO: build telar-cuda where there is a GPU; ON: for this GPU, or for Hopper and later; ALL: for every generation from Ampere on; OFF")
+set_property(CACHE TELAR_CUDA PROPERTY STRINGS AUTO ON ALL OFF)
 
 # What describes values to the GPU's libraries needs none of them, and is tested everywhere.
 add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/matrix_product.cpp)
@@ -19,9 +22,14 @@ if(CUDAToolkit_FOUND)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   mark_as_advanced(CUDNN_INCLUDE CUBLASLT_INCLUDE CUDNN_LIBRARY)
 endif()
-set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for processors alone (docs/gpu.md)")
+# With TELAR_CUDA=ON or ALL a missing part is an error: what was asked for would not be built.
+set(severity STATUS)
+if(TELAR_CUDA MATCHES "^(ON|ALL)$")
+  set(severity FATAL_ERROR)
+endif()
+set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for CPUs alone (docs/gpu.md)")
 if(NOT CUDAToolkit_FOUND OR NOT CUBLASLT_INCLUDE OR NOT CUDNN_INCLUDE)
-  message(STATUS "${absent}")
+  message(${severity} "${absent}")
   return()
 endif()
 set(version "of another version")
@@ -30,7 +38,7 @@ if(EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
   string(REGEX REPLACE "^.* ([0-9]+).*$" "\\1" version "${version}")
 endif()
 if(NOT version STREQUAL "9")
-  message(STATUS "cuDNN 9 is wanted, and in ${CUDNN_INCLUDE} is cuDNN ${version}: telar is built for processors alone (docs/gpu.md)")
+  message(${severity} "${CUDNN_INCLUDE} has cuDNN ${version}, not cuDNN 9: telar is built for CPUs alone (docs/gpu.md)")
   return()
 endif()
 
@@ -45,14 +53,24 @@ set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar
 if(TELAR_SANITIZE)
   return()
 endif()
+if(TELAR_CUDA STREQUAL "OFF" OR (TELAR_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidia0))
+  message(STATUS "no GPU is here: telar is built for CPUs alone; scripts/build --cuda builds for GPUs, too (docs/gpu.md)")
+  return()
+endif()
 if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_LIBRARY)
-  message(STATUS "${absent}")
+  message(${severity} "${absent}")
   return()
 endif()
 
-# Code for each generation that has bf16, from Ampere on, and for those to come in the form that the driver compiles.
+# ALL: code for each generation that has bf16, from Ampere on, and for later ones in the form that the driver compiles.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 100-virtual)
+  if(TELAR_CUDA STREQUAL "ALL")
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 100-virtual)
+  elseif(EXISTS /dev/nvidia0)
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 90-real 90-virtual)
+  endif()
 endif()
 if(NOT DEFINED CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
