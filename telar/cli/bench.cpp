@@ -1,21 +1,23 @@
 #include "telar/cli/bench.h"
 
+#include "telar/cli/verbs.h"
+
 namespace telar::cli {
 
-void add_bench(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("bench", "Measures this machine, each figure beside its limit");
-  verb->require_subcommand(1);
-  verb->footer(
+void add_bench(Verb& program) {
+  Verb verb = program.subverb("bench", "Measures this machine, each figure beside its limit");
+  verb.require_subverb();
+  verb.footer(
       "Examples:\n  telar bench matmul\n  telar bench comm\ntelar bench EXPERIMENT --help says more about "
       "each.");
-  add_bench_limits(*verb, action);
-  add_bench_matmul(*verb, action);
-  add_bench_conv(*verb, action);
-  add_bench_train(*verb, action);
-  add_bench_comm(*verb, action);
-  add_bench_pipeline(*verb, action);
-  add_bench_ps(*verb, action);
-  add_bench_scaling(*verb, action);
+  add_bench_limits(verb);
+  add_bench_matmul(verb);
+  add_bench_conv(verb);
+  add_bench_train(verb);
+  add_bench_comm(verb);
+  add_bench_pipeline(verb);
+  add_bench_ps(verb);
+  add_bench_scaling(verb);
 }
 
 }  // namespace telar::cli

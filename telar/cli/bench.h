@@ -1,17 +1,17 @@
 #pragma once
 
-#include "telar/cli/verbs.h"
+#include "telar/cli/command_line.h"
 
 namespace telar::cli {
 
-/// Each adds an experiment to the verb `bench`.
-void add_bench_comm(CLI::App& bench, Action& action);
-void add_bench_pipeline(CLI::App& bench, Action& action);
-void add_bench_ps(CLI::App& bench, Action& action);
-void add_bench_matmul(CLI::App& bench, Action& action);
-void add_bench_conv(CLI::App& bench, Action& action);
-void add_bench_train(CLI::App& bench, Action& action);
-void add_bench_limits(CLI::App& bench, Action& action);
-void add_bench_scaling(CLI::App& bench, Action& action);
+/// Each adds an experiment, with options, help and action, to the verb `bench`.
+void add_bench_comm(Verb& bench);
+void add_bench_pipeline(Verb& bench);
+void add_bench_ps(Verb& bench);
+void add_bench_matmul(Verb& bench);
+void add_bench_conv(Verb& bench);
+void add_bench_train(Verb& bench);
+void add_bench_limits(Verb& bench);
+void add_bench_scaling(Verb& bench);
 
 }  // namespace telar::cli

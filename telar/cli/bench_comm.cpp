@@ -33,21 +33,18 @@ int bench_comm(CommArguments arguments) {
 
 }  // namespace
 
-void add_bench_comm(CLI::App& bench, Action& action) {
+void add_bench_comm(Verb& bench) {
   auto arguments = std::make_shared<CommArguments>();
-  CLI::App* verb =
-      bench.add_subcommand("comm", "Communication between replicas, and between processes under mpirun");
-  verb->add_option("--mb", arguments->megabytes, "MiB of gradients on each replica (64)")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  verb->add_option("--replicas", arguments->options.replicas,
-                   "Replicas of this process, of one thread each (2)");
-  verb->add_option("--seconds", arguments->options.seconds, "Each figure is measured for so long (1)");
-  verb->add_option(
+  Verb verb = bench.subverb("comm", "Communication between replicas, and between processes under mpirun");
+  verb.option("--mb", arguments->megabytes, "MiB of gradients on each replica (64)").between(1, 4096);
+  verb.option("--replicas", arguments->options.replicas, "Replicas of this process, of one thread each (2)");
+  verb.option("--seconds", arguments->options.seconds, "Each figure is measured for so long (1)");
+  verb.option(
       "--workload", arguments->options.workload,
       fmt::format("Whose training steps are looked at: {}", fmt::join(bench::workload_names(), ", ")));
-  verb->add_flag("!--no-steps", arguments->options.steps, "Sums of gradients alone, no training steps");
-  add_result_files(*verb, arguments->files);
-  verb->footer(
+  verb.flag("!--no-steps", arguments->options.steps, "Sums of gradients alone, no training steps");
+  add_result_files(verb, arguments->files);
+  verb.footer(
       "Examples:\n"
       "  telar bench comm\n"
       "  mpirun -n 2 telar bench comm --json comm.json\n"
@@ -62,7 +59,7 @@ void add_bench_comm(CLI::App& bench, Action& action) {
       "by the replica that waits least; and by the others, waiting for that one. telar bench ps does the "
       "same "
       "for parameter servers.");
-  verb->callback([arguments, &action] { action = [arguments] { return bench_comm(*arguments); }; });
+  verb.action([arguments] { return bench_comm(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -136,23 +136,21 @@ int limits_of_machine(const LimitsArguments& arguments) {
 
 }  // namespace
 
-void add_bench_limits(CLI::App& bench, Action& action) {
+void add_bench_limits(Verb& bench) {
   auto arguments = std::make_shared<LimitsArguments>();
-  CLI::App* verb =
-      bench.add_subcommand("limits", "What this machine and its GPUs can do: products, memory, all-reduce");
-  verb->add_option(
-          "--devices", arguments->devices,
-          "One row each: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (one thread, all "
-          "threads, and each GPU)")
-      ->delimiter(',');
-  add_result_files(*verb, arguments->files);
-  verb->footer(
+  Verb verb = bench.subverb("limits", "What this machine and its GPUs can do: products, memory, all-reduce");
+  verb.option("--devices", arguments->devices,
+              "One row each: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (one thread, all "
+              "threads, and each GPU)")
+      .comma_separated();
+  add_result_files(verb, arguments->files);
+  verb.footer(
       "The figures are kept, and the other experiments show theirs beside them. They are the best of several "
       "runs; let nothing\n"
       "else run meanwhile. The all-reduce is between threads; mpirun -n 2 telar bench comm measures it "
       "between "
       "processes, too.");
-  verb->callback([arguments, &action] { action = [arguments] { return limits_of_machine(*arguments); }; });
+  verb.action([arguments] { return limits_of_machine(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -27,22 +27,21 @@ int run(const PipelineArguments& arguments) {
 
 }  // namespace
 
-void add_bench_pipeline(CLI::App& bench, Action& action) {
+void add_bench_pipeline(Verb& bench) {
   auto arguments = std::make_shared<PipelineArguments>();
   bench::PipelineOptions& options = arguments->options;
-  CLI::App* verb =
-      bench.add_subcommand("pipeline", "Training steps of a pipeline beside one device, and its bubble");
-  verb->add_option("--workload", options.workload,
-                   fmt::format("{} (resnet34_7x7)", fmt::join(bench::workload_names(), ", ")));
-  verb->add_option("--batch", options.batch, "Samples of a step (64)");
-  verb->add_option("--stages", options.stages, "Each on cores of its own (2)");
-  verb->add_option("--micro-batches", options.micro_batches, "Into which the batch is cut (8)");
-  verb->add_option("--threads", options.threads, "Of each stage, and of single (1)");
-  verb->add_option("--rounds", options.rounds, "Of single and pipeline in turn (5)");
-  verb->add_option("--seconds", options.seconds, "Of each in a round (2)");
-  add_result_files(*verb, arguments->files);
-  verb->footer("Example:\n  telar bench pipeline --workload convnet --stages 3 --threads 2");
-  verb->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+  Verb verb = bench.subverb("pipeline", "Training steps of a pipeline beside one device, and its bubble");
+  verb.option("--workload", options.workload,
+              fmt::format("{} (resnet34_7x7)", fmt::join(bench::workload_names(), ", ")));
+  verb.option("--batch", options.batch, "Samples of a step (64)");
+  verb.option("--stages", options.stages, "Each on cores of its own (2)");
+  verb.option("--micro-batches", options.micro_batches, "Into which the batch is cut (8)");
+  verb.option("--threads", options.threads, "Of each stage, and of single (1)");
+  verb.option("--rounds", options.rounds, "Of single and pipeline in turn (5)");
+  verb.option("--seconds", options.seconds, "Of each in a round (2)");
+  add_result_files(verb, arguments->files);
+  verb.footer("Example:\n  telar bench pipeline --workload convnet --stages 3 --threads 2");
+  verb.action([arguments] { return run(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -31,17 +31,17 @@ int run(ProductArguments arguments, Measure measure) {
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
-void add_sweep(CLI::App& verb, const std::shared_ptr<ProductArguments>& arguments) {
-  verb.add_option("--devices", arguments->options.devices,
-                  "Side by side: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (cpu)")
-      ->delimiter(',');
-  verb.add_option("--precision", arguments->precisions,
-                  "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
-  verb.add_option("--reps", arguments->options.repetitions,
-                  "At least so many repetitions of each, and more until a second is over (10)")
-      ->check(CLI::Range(1, 1'000'000));
+void add_sweep(Verb& verb, const std::shared_ptr<ProductArguments>& arguments) {
+  verb.option("--devices", arguments->options.devices,
+              "Side by side: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (cpu)")
+      .comma_separated();
+  verb.option("--precision", arguments->precisions,
+              "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
+      .comma_separated()
+      .one_of({"f32", "tf32", "bf16"});
+  verb.option("--reps", arguments->options.repetitions,
+              "At least so many repetitions of each, and more until a second is over (10)")
+      .between(1, 1'000'000);
   add_result_files(verb, arguments->files);
 }
 
@@ -54,36 +54,33 @@ constexpr const char* kAbout =
 
 }  // namespace
 
-void add_bench_matmul(CLI::App& bench, Action& action) {
+void add_bench_matmul(Verb& bench) {
   auto arguments = std::make_shared<ProductArguments>();
   arguments->options.sizes = {50, 100, 500, 1000, 2000, 5000, 7000, 10000};
   arguments->options.devices = {"cpu"};
-  CLI::App* verb = bench.add_subcommand("matmul", "Products of square matrices");
-  verb->add_option("--sizes", arguments->options.sizes,
-                   "Sides of the matrices (50,100,500,1000,2000,5000,7000,10000)")
-      ->delimiter(',');
-  add_sweep(*verb, arguments);
-  verb->footer(
+  Verb verb = bench.subverb("matmul", "Products of square matrices");
+  verb.option("--sizes", arguments->options.sizes,
+              "Sides of the matrices (50,100,500,1000,2000,5000,7000,10000)")
+      .comma_separated();
+  add_sweep(verb, arguments);
+  verb.footer(
       std::string(
           "Examples:\n  telar bench matmul\n  telar bench matmul --sizes 1000,2000 --devices cpu:1,cpu "
           "--precision f32,bf16 --json matmul.json\n") +
       kAbout);
-  verb->callback(
-      [arguments, &action] { action = [arguments] { return run(*arguments, bench::measure_matmul); }; });
+  verb.action([arguments] { return run(*arguments, bench::measure_matmul); });
 }
 
-void add_bench_conv(CLI::App& bench, Action& action) {
+void add_bench_conv(Verb& bench) {
   auto arguments = std::make_shared<ProductArguments>();
   arguments->options.sizes = {20, 40, 60, 80, 100, 200};
   arguments->options.devices = {"cpu"};
-  CLI::App* verb =
-      bench.add_subcommand("conv", "Convolutions of 128×128×3 images with 32 filters of 8×8, then the sum");
-  verb->add_option("--images", arguments->options.sizes, "Numbers of images (20,40,60,80,100,200)")
-      ->delimiter(',');
-  add_sweep(*verb, arguments);
-  verb->footer(std::string("Example:\n  telar bench conv --images 20,100 --devices cpu:1,cpu\n") + kAbout);
-  verb->callback(
-      [arguments, &action] { action = [arguments] { return run(*arguments, bench::measure_conv); }; });
+  Verb verb = bench.subverb("conv", "Convolutions of 128×128×3 images with 32 filters of 8×8, then the sum");
+  verb.option("--images", arguments->options.sizes, "Numbers of images (20,40,60,80,100,200)")
+      .comma_separated();
+  add_sweep(verb, arguments);
+  verb.footer(std::string("Example:\n  telar bench conv --images 20,100 --devices cpu:1,cpu\n") + kAbout);
+  verb.action([arguments] { return run(*arguments, bench::measure_conv); });
 }
 
 }  // namespace telar::cli

@@ -20,20 +20,20 @@ int run(const ResultFiles& files) {
 
 }  // namespace
 
-void add_bench_ps(CLI::App& bench, Action& action) {
-  CLI::App* verb = bench.add_subcommand(
+void add_bench_ps(Verb& bench) {
+  Verb verb = bench.subverb(
       "ps",
       "A parameter server in another process: push and pull, its memory, and what a second worker brings");
   auto files = std::make_shared<ResultFiles>();
-  add_result_files(*verb, *files);
-  verb->footer(
+  add_result_files(verb, *files);
+  verb.footer(
       "Push and pull go over gRPC and over the memory that processes of one host share; a sum is made on the "
       "server. The limit\n"
       "of gRPC is one plain TCP connection over the loopback, measured in the same run; that of shared "
       "memory "
       "its bytes over\n"
       "the pace of memory (telar bench limits).");
-  verb->callback([&action, files] { action = [files] { return run(*files); }; });
+  verb.action([files] { return run(*files); });
 }
 
 }  // namespace telar::cli

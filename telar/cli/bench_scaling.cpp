@@ -44,32 +44,31 @@ int scaling(ScalingArguments arguments) {
 
 }  // namespace
 
-void add_bench_scaling(CLI::App& bench, Action& action) {
+void add_bench_scaling(Verb& bench) {
   auto arguments = std::make_shared<ScalingArguments>();
   bench::ScalingOptions& options = arguments->options;
-  CLI::App* verb =
-      bench.add_subcommand("scaling", "Time to an accuracy by workers, parameter servers and batch");
-  verb->add_option("JOB", options.job, "A job file (without it an MLP on 10,000 images of Fashion-MNIST)");
-  verb->add_option("--workers", options.workers, "Each with one thread (1,2,4,8)")->delimiter(',');
-  verb->add_option("--servers", options.servers, "Parameter servers (1,2)")->delimiter(',');
-  verb->add_option("--batches", options.batches, "Samples of a batch (50,100,500,1000)")->delimiter(',');
-  verb->add_option("--mixing", options.mixing,
-                   "shuffled; by-label: each worker's pieces hold few labels; or both (shuffled)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"shuffled", "by-label"}));
-  verb->add_option("--strategy", options.strategy, "One with parameter servers (downpour)");
-  verb->add_option("--target", options.target,
-                   "The accuracy that is to be reached on the validation samples (0.82)");
-  add_overrides(*verb, options.settings);
-  verb->add_option("--output", arguments->output, "Folder of the runs; without it runs/scaling-N, a new one");
-  add_result_files(*verb, arguments->files);
-  verb->footer(
+  Verb verb = bench.subverb("scaling", "Time to an accuracy by workers, parameter servers and batch");
+  verb.option("JOB", options.job, "A job file (without it an MLP on 10,000 images of Fashion-MNIST)");
+  verb.option("--workers", options.workers, "Each with one thread (1,2,4,8)").comma_separated();
+  verb.option("--servers", options.servers, "Parameter servers (1,2)").comma_separated();
+  verb.option("--batches", options.batches, "Samples of a batch (50,100,500,1000)").comma_separated();
+  verb.option("--mixing", options.mixing,
+              "shuffled; by-label: each worker's pieces hold few labels; or both (shuffled)")
+      .comma_separated()
+      .one_of({"shuffled", "by-label"});
+  verb.option("--strategy", options.strategy, "One with parameter servers (downpour)");
+  verb.option("--target", options.target,
+              "The accuracy that is to be reached on the validation samples (0.82)");
+  add_overrides(verb, options.settings);
+  verb.option("--output", arguments->output, "Folder of the runs; without it runs/scaling-N, a new one");
+  add_result_files(verb, arguments->files);
+  verb.footer(
       "Examples:\n  telar bench scaling\n"
       "  telar bench scaling --workers 1,2 --servers 1 --batches 50,500 --mixing shuffled,by-label --target "
       "0.82\n"
       "  telar bench scaling examples/fashion_mnist.yaml --strategy sync_ps --workers 1,2 --set "
       "training.epochs=4");
-  verb->callback([arguments, &action] { action = [arguments] { return scaling(*arguments); }; });
+  verb.action([arguments] { return scaling(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -34,34 +34,31 @@ int run(TrainSweepArguments arguments) {
 
 }  // namespace
 
-void add_bench_train(CLI::App& bench, Action& action) {
+void add_bench_train(Verb& bench) {
   auto arguments = std::make_shared<TrainSweepArguments>();
   bench::TrainSweepOptions& options = arguments->options;
   options.environments = {"cpu:1", "cpu:all", "replicas:2", "mpi:2"};
-  CLI::App* verb =
-      bench.add_subcommand("train", "The same training on one core, all cores, replicas, processes");
-  verb->add_option("--model", options.model, "A model of the zoo, docs/job.md (resnet34)");
-  verb->add_option("--data", options.data, "A source of samples, docs/job.md (fashion-mnist)");
-  auto* steps = verb->add_option("--steps", options.steps, "One pass over so many batches (100)");
-  steps->check(CLI::Range(4, 100'000'000));
-  verb->add_option("--epochs", options.epochs, "In place of steps: passes over all training samples")
-      ->check(CLI::Range(1, 1'000'000))
-      ->excludes(steps);
-  verb->add_option("--batch", options.batch, "Samples of a step, shared by all replicas (32)")
-      ->check(CLI::Range(1, 16'777'216));
-  verb->add_option("--precision", options.precisions,
-                   "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
-  verb->add_option(
-          "--environments", options.environments,
-          "One row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), "
-          "pipeline:N (stages), gpu, gpu:N, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
-      ->delimiter(',');
-  add_overrides(*verb, options.settings);
-  verb->add_option("--keep", arguments->folder, "Keep the runs, with their traces, in this folder");
-  add_result_files(*verb, arguments->files);
-  verb->footer(
+  Verb verb = bench.subverb("train", "The same training on one core, all cores, replicas, processes");
+  verb.option("--model", options.model, "A model of the zoo, docs/job.md (resnet34)");
+  verb.option("--data", options.data, "A source of samples, docs/job.md (fashion-mnist)");
+  const Option steps =
+      verb.option("--steps", options.steps, "One pass over so many batches (100)").between(4, 100'000'000);
+  verb.option("--epochs", options.epochs, "In place of steps: passes over all training samples")
+      .between(1, 1'000'000)
+      .excludes(steps);
+  verb.option("--batch", options.batch, "Samples of a step, shared by all replicas (32)")
+      .between(1, 16'777'216);
+  verb.option("--precision", options.precisions, "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
+      .comma_separated()
+      .one_of({"f32", "tf32", "bf16"});
+  verb.option("--environments", options.environments,
+              "One row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), "
+              "pipeline:N (stages), gpu, gpu:N, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
+      .comma_separated();
+  add_overrides(verb, options.settings);
+  verb.option("--keep", arguments->folder, "Keep the runs, with their traces, in this folder");
+  add_result_files(verb, arguments->files);
+  verb.footer(
       "Each row is a process of its own that trains from the same weights on the same samples: images a "
       "second, the "
       "phases of a\n"
@@ -76,7 +73,7 @@ void add_bench_train(CLI::App& bench, Action& action) {
       "  telar bench train\n"
       "  telar bench train --precision f32,bf16 --set model.options.stem=3x3 --steps 20 --html train.html\n"
       "  telar bench train --model convnet --epochs 2 --batch 128 --environments cpu:1,replicas:2,gpu");
-  verb->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+  verb.action([arguments] { return run(*arguments); });
 }
 
 }  // namespace telar::cli

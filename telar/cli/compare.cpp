@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "telar/cli/experiment.h"
@@ -37,28 +38,25 @@ int compare(CompareArguments arguments) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Action& action) {
+void add_compare(Verb& program) {
   auto arguments = std::make_shared<CompareArguments>();
   bench::CompareOptions& options = arguments->options;
   options.workers = std::max(2, available_threads());
-  CLI::App* verb =
-      app.add_subcommand("compare", "Trains a job under several strategies, and says which to choose");
-  verb->add_option("JOB", options.job, "A job file (docs/job.md)")->required();
-  verb->add_option(
+  Verb verb = program.subverb("compare", "Trains a job under several strategies, and says which to choose");
+  verb.option("JOB", options.job, "A job file (docs/job.md)").required();
+  verb.option(
           "--strategies", options.strategies,
           fmt::format("Of {}; NAME:N has N workers (all of them)", one_of(bench::comparable_strategies())))
-      ->delimiter(',');
-  verb->add_option(
+      .comma_separated();
+  verb.option(
           "--workers", options.workers,
           fmt::format("Replicas, stages or workers of those that do not say how many ({})", options.workers))
-      ->check(CLI::Range(1, 1024));
-  verb->add_option("--rounds", options.rounds, "How often each is trained, in turns (1)")
-      ->check(CLI::Range(1, 1000));
-  add_overrides(*verb, options.settings);
-  verb->add_option("--output", arguments->output,
-                   "Folder of the runs; without it runs/compare-JOB-N, a new one");
-  add_result_files(*verb, arguments->files);
-  verb->footer(
+      .between(1, 1024);
+  verb.option("--rounds", options.rounds, "How often each is trained, in turns (1)").between(1, 1000);
+  add_overrides(verb, options.settings);
+  verb.option("--output", arguments->output, "Folder of the runs; without it runs/compare-JOB-N, a new one");
+  add_result_files(verb, arguments->files);
+  verb.footer(
       "Examples:\n  telar compare examples/mlp.yaml\n"
       "  telar compare examples/fashion_mnist.yaml --strategies single,mirrored:2,downpour:2,downpour:4 "
       "--rounds 3\n"
@@ -66,7 +64,7 @@ void add_compare(CLI::App& app, Action& action) {
       "something.\nmpi is mirrored over as many processes, started by mpirun. Ctrl-C ends the training that "
       "goes "
       "on, and keeps what was\nmeasured.");
-  verb->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
+  verb.action([arguments] { return compare(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -134,20 +135,18 @@ std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::o
 
 }  // namespace
 
-void add_devices(CLI::App& app, Action& action) {
+void add_devices(Verb& program) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* verb =
-      app.add_subcommand("devices", "Says what there is to run on, and what was looked for and not found");
-  verb->add_flag("--json", *json, "As JSON");
-  verb->footer("Example:\n  telar devices");
-  verb->callback([json, &action] {
-    action = [json] {
-      const CpuInfo cpu = read_cpu();
-      const NvidiaSearch nvidia = find_nvidia_gpus();
-      const std::optional<CudaGpus> cuda = find_cuda_gpus(nvidia);
-      std::cout << (*json ? json_of(cpu, nvidia, cuda).dump(2) + "\n" : text_of(cpu, nvidia, cuda));
-      return 0;
-    };
+  Verb verb =
+      program.subverb("devices", "Says what there is to run on, and what was looked for and not found");
+  verb.flag("--json", *json, "As JSON");
+  verb.footer("Example:\n  telar devices");
+  verb.action([json] {
+    const CpuInfo cpu = read_cpu();
+    const NvidiaSearch nvidia = find_nvidia_gpus();
+    const std::optional<CudaGpus> cuda = find_cuda_gpus(nvidia);
+    std::cout << (*json ? json_of(cpu, nvidia, cuda).dump(2) + "\n" : text_of(cpu, nvidia, cuda));
+    return 0;
   });
 }
 

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "telar/cli/options.h"
@@ -64,21 +65,21 @@ int evaluate_run(const EvaluateArguments& arguments) {
 
 }  // namespace
 
-void add_evaluate(CLI::App& app, Action& action) {
+void add_evaluate(Verb& program) {
   auto arguments = std::make_shared<EvaluateArguments>();
-  CLI::App* verb = app.add_subcommand("evaluate", "Measures a trained network on test samples");
-  verb->add_option("RUN", arguments->trained, "A run folder, or one of its checkpoints")->required();
-  verb->add_option("--data", arguments->data, "Other test samples, in the form that the job's source has");
-  verb->add_option("--labels", arguments->labels, "Their labels, where they are a file of their own (npy)");
-  add_overrides(*verb, arguments->overrides);
-  verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
-  verb->add_flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
-  verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
-  verb->footer(
+  Verb verb = program.subverb("evaluate", "Measures a trained network on test samples");
+  verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
+  verb.option("--data", arguments->data, "Other test samples, in the form that the job's source has");
+  verb.option("--labels", arguments->labels, "Their labels, where they are a file of their own (npy)");
+  add_overrides(verb, arguments->overrides);
+  verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb.flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
+  verb.flag("--quiet", arguments->quiet, "Print nothing but errors");
+  verb.footer(
       "Examples:\n"
       "  telar evaluate runs/fashion_mnist-1\n"
       "  telar evaluate runs/fashion_mnist-1 --best --summary result.json");
-  verb->callback([arguments, &action] { action = [arguments] { return evaluate_run(*arguments); }; });
+  verb.action([arguments] { return evaluate_run(*arguments); });
 }
 
 }  // namespace telar::cli

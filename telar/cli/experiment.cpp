@@ -23,10 +23,10 @@ std::string wrong_with(const std::string& file) {
 
 }  // namespace
 
-void add_result_files(CLI::App& verb, ResultFiles& files) {
-  verb.add_option("--json", files.json, "Write the figures to this file")->check(wrong_with);
-  verb.add_option("--csv", files.csv, "Write them to this file as a table")->check(wrong_with);
-  verb.add_option("--html", files.html, "Write them to this file as a page for a browser")->check(wrong_with);
+void add_result_files(Verb& verb, ResultFiles& files) {
+  verb.option("--json", files.json, "Write the figures to this file").check(wrong_with);
+  verb.option("--csv", files.csv, "Write them to this file as a table").check(wrong_with);
+  verb.option("--html", files.html, "Write them to this file as a page for a browser").check(wrong_with);
 }
 
 void publish(const bench::Result& result, const ResultFiles& files) {

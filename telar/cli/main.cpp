@@ -1,38 +1,32 @@
 #include <exception>
+#include <string>
 
+#include "telar/bench/commit.h"
 #include "telar/cli/errors.h"
 #include "telar/cli/verbs.h"
-#include "telar/core/error.h"
 
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app("Telar trains neural networks in parallel, described by a job file.", "telar");
-  app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
-  app.footer(
+  telar::cli::CommandLine line("telar", "Telar trains neural networks in parallel, described by a job file.",
+                               std::string("telar ") + kCommit);
+  telar::cli::Verb program = line.program();
+  program.require_subverb();
+  program.footer(
       "Example:\n  telar train examples/fashion_mnist.yaml --set training.epochs=3\n"
       "telar VERB --help says more about a verb.");
-  telar::cli::Action action;
-  telar::cli::add_train(app, action);
-  telar::cli::add_evaluate(app, action);
-  telar::cli::add_predict(app, action);
-  telar::cli::add_devices(app, action);
-  telar::cli::add_show(app, action);
-  telar::cli::add_serve(app, action);
-  telar::cli::add_work(app, action);
-  telar::cli::add_weave(app, action);
-  telar::cli::add_compare(app, action);
-  telar::cli::add_bench(app, action);
-  telar::cli::add_report(app, action);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& mistake) {
-    throw telar::user_error("{}; telar --help and telar VERB --help say what there is", mistake.what());
-  }
-  return action();
+  telar::cli::add_train(program);
+  telar::cli::add_evaluate(program);
+  telar::cli::add_predict(program);
+  telar::cli::add_devices(program);
+  telar::cli::add_show(program);
+  telar::cli::add_serve(program);
+  telar::cli::add_work(program);
+  telar::cli::add_weave(program);
+  telar::cli::add_compare(program);
+  telar::cli::add_bench(program);
+  telar::cli::add_report(program);
+  return line.run(argc, argv);
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 namespace telar::cli {
 
-void add_overrides(CLI::App& verb, std::vector<std::string>& overrides) {
-  verb.add_option("--set", overrides, "KEY=VALUE overrides a key of the job, as in training.epochs=3")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+void add_overrides(Verb& verb, std::vector<std::string>& overrides) {
+  verb.option("--set", overrides, "KEY=VALUE overrides a key of the job, as in training.epochs=3")
+      .value_name("KEY=VALUE")
+      .one_value_at_a_time();
 }
 
 std::string metrics_text(const std::vector<std::string>& names, const std::vector<double>& means) {

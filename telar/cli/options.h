@@ -1,13 +1,14 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "telar/cli/command_line.h"
 
 namespace telar::cli {
 
 /// --set KEY=VALUE, any number of times.
-void add_overrides(CLI::App& verb, std::vector<std::string>& overrides);
+void add_overrides(Verb& verb, std::vector<std::string>& overrides);
 
 /// "loss 0.2345, accuracy 0.9210".
 std::string metrics_text(const std::vector<std::string>& names, const std::vector<double>& means);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
@@ -77,23 +78,23 @@ int predict_inputs(const PredictArguments& arguments) {
 
 }  // namespace
 
-void add_predict(CLI::App& app, Action& action) {
+void add_predict(Verb& program) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* verb = app.add_subcommand("predict", "Says what a trained network makes of samples");
-  verb->add_option("RUN", arguments->trained, "A run folder, or one of its checkpoints")->required();
-  verb->add_option("INPUT", arguments->inputs,
-                   "JPEG or PNG pictures, IDX images, .npy arrays; CSV tables without a label for a model "
-                   "trained on CSV")
-      ->required();
-  add_overrides(*verb, arguments->overrides);
-  verb->add_option("--out", arguments->out, "Write the table to this CSV file");
-  verb->add_flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
-  verb->add_flag("--all", arguments->all, "The probability of every class");
-  verb->footer(
+  Verb verb = program.subverb("predict", "Says what a trained network makes of samples");
+  verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
+  verb.option("INPUT", arguments->inputs,
+              "JPEG or PNG pictures, IDX images, .npy arrays; CSV tables without a label for a model "
+              "trained on CSV")
+      .required();
+  add_overrides(verb, arguments->overrides);
+  verb.option("--out", arguments->out, "Write the table to this CSV file");
+  verb.flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
+  verb.flag("--all", arguments->all, "The probability of every class");
+  verb.footer(
       "Example:\n"
       "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz "
       "--out predictions.csv");
-  verb->callback([arguments, &action] { action = [arguments] { return predict_inputs(*arguments); }; });
+  verb.action([arguments] { return predict_inputs(*arguments); });
 }
 
 }  // namespace telar::cli

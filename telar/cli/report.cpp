@@ -25,20 +25,20 @@ int write_report(const ReportArguments& arguments) {
 
 }  // namespace
 
-void add_report(CLI::App& app, Action& action) {
+void add_report(Verb& program) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* verb = app.add_subcommand("report", "One page of tables and curves from runs and results");
-  verb->add_option("source", arguments->sources,
-                   "Run folders, and files that telar bench matmul or conv has written with --json")
-      ->required();
-  verb->add_option("-o,--output", arguments->output, "Where the page goes (report.html)");
-  verb->add_option("--title", arguments->title, "Its title (Telar report)");
-  verb->footer(
+  Verb verb = program.subverb("report", "One page of tables and curves from runs and results");
+  verb.option("source", arguments->sources,
+              "Run folders, and files that telar bench matmul or conv has written with --json")
+      .required();
+  verb.option("-o,--output", arguments->output, "Where the page goes (report.html)");
+  verb.option("--title", arguments->title, "Its title (Telar report)");
+  verb.footer(
       "Example:\n  telar report runs/fashion_mnist-1 runs/fashion_mnist-2 matmul.json -o report.html\n"
       "The page is one file that needs no network: tables that can be sorted, curves of loss and accuracy "
       "against samples and\n"
       "against time, rates with their spread.");
-  verb->callback([arguments, &action] { action = [arguments] { return write_report(*arguments); }; });
+  verb.action([arguments] { return write_report(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -54,29 +54,28 @@ int serve(const ServeArguments& arguments) {
 
 }  // namespace
 
-void add_serve(CLI::App& app, Action& action) {
+void add_serve(Verb& program) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* verb = app.add_subcommand("serve", "Holds parameters of a job for workers on other hosts");
-  verb->add_option("--listen", arguments->listen, "HOST:PORT; port 0: any that is free")
-      ->capture_default_str();
-  verb->add_option(
+  Verb verb = program.subverb("serve", "Holds parameters of a job for workers on other hosts");
+  verb.option("--listen", arguments->listen, "HOST:PORT; port 0: any that is free").show_default();
+  verb.option(
       "--address-file", arguments->address_file,
       "Write the address to this file; with port 0 a server started again takes the address that is in it");
-  verb->add_option("--snapshots", arguments->snapshots,
-                   "A folder for snapshots; a server started again goes on from the last one");
-  verb->add_option("--snapshot-seconds", arguments->snapshot_seconds, "Between two snapshots")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
-  verb->add_flag("--no-shared-memory", arguments->no_shared_memory,
-                 "Use the network with workers of this host, too");
-  verb->add_option("--follow", arguments->follow, "End with this process")->group("");
-  add_security(*verb, arguments->security);
-  verb->footer(
+  verb.option("--snapshots", arguments->snapshots,
+              "A folder for snapshots; a server started again goes on from the last one");
+  verb.option("--snapshot-seconds", arguments->snapshot_seconds, "Between two snapshots")
+      .show_default()
+      .between(0.1, 1e6);
+  verb.flag("--no-shared-memory", arguments->no_shared_memory,
+            "Use the network with workers of this host, too");
+  verb.option("--follow", arguments->follow, "End with this process").hidden();
+  add_security(verb, arguments->security);
+  verb.footer(
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots "
       "/var/lib/telar\n"
       "One server serves one job. It ends with Ctrl-C or SIGTERM, after a last snapshot.");
-  verb->callback([arguments, &action] { action = [arguments] { return serve(*arguments); }; });
+  verb.action([arguments] { return serve(*arguments); });
 }
 
 }  // namespace telar::cli

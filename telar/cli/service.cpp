@@ -13,15 +13,15 @@
 
 namespace telar::cli {
 
-void add_security(CLI::App& verb, SecurityArguments& arguments) {
-  verb.add_option(
+void add_security(Verb& verb, SecurityArguments& arguments) {
+  verb.option(
       "--token-file", arguments.token_file,
       "A file with the job's token, the same for all of its processes (or TELAR_TOKEN in the environment)");
-  verb.add_option("--certificates", arguments.certificates,
-                  "A folder with ca.pem, cert.pem and key.pem (scripts/certs makes them): TLS, both sides "
-                  "proving who they are");
-  verb.add_flag("--insecure-network", arguments.insecure_network,
-                "Speak with other hosts without TLS and token: for networks that nobody else can reach");
+  verb.option("--certificates", arguments.certificates,
+              "A folder with ca.pem, cert.pem and key.pem (scripts/certs makes them): TLS, both sides "
+              "proving who they are");
+  verb.flag("--insecure-network", arguments.insecure_network,
+            "Speak with other hosts without TLS and token: for networks that nobody else can reach");
 }
 
 Security security_of(const SecurityArguments& arguments) {

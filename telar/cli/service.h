@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <stop_token>
 #include <string>
 #include <thread>
 
+#include "telar/cli/command_line.h"
 #include "telar/comm/network.h"
 #include "telar/observe/stop_request.h"
 
@@ -17,7 +17,7 @@ struct SecurityArguments {
   std::string certificates;
   bool insecure_network = false;
 };
-void add_security(CLI::App& verb, SecurityArguments& arguments);
+void add_security(Verb& verb, SecurityArguments& arguments);
 
 /// The token is the file's first line, or else TELAR_TOKEN of the environment. Throws Error (user) for a file that cannot be read.
 Security security_of(const SecurityArguments& arguments);

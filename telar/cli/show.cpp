@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 
 #include "telar/cli/options.h"
 #include "telar/cli/table.h"
@@ -152,27 +153,25 @@ int show(const ShowArguments& arguments) {
 
 }  // namespace
 
-void add_show(CLI::App& app, Action& action) {
+void add_show(Verb& program) {
   auto arguments = std::make_shared<ShowArguments>();
-  CLI::App* verb =
-      app.add_subcommand("show", "Shows a model's layers, shapes, parameters, multiply-adds and memory");
-  verb->add_option("WHAT", arguments->what,
-                   fmt::format("A job file, or a model: {}", fmt::join(model_names(), ", ")))
-      ->required();
-  add_overrides(*verb, arguments->overrides);
-  verb->add_option("--sample", arguments->sample, "Shape of a sample, for a model: 3,224,224")
-      ->delimiter(',');
-  verb->add_option("--classes", arguments->classes, "How many classes, for a model");
-  verb->add_flag("--graph", arguments->graph, "The program that runs: every operation of each replica");
-  verb->add_flag("--placement", arguments->placement, "Which parameter server holds which variable");
-  verb->add_flag("--dot", arguments->dot, "The forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
-  verb->footer(
+  Verb verb = program.subverb("show", "Shows a model's layers, shapes, parameters, multiply-adds and memory");
+  verb.option("WHAT", arguments->what,
+              fmt::format("A job file, or a model: {}", fmt::join(model_names(), ", ")))
+      .required();
+  add_overrides(verb, arguments->overrides);
+  verb.option("--sample", arguments->sample, "Shape of a sample, for a model: 3,224,224").comma_separated();
+  verb.option("--classes", arguments->classes, "How many classes, for a model");
+  verb.flag("--graph", arguments->graph, "The program that runs: every operation of each replica");
+  verb.flag("--placement", arguments->placement, "Which parameter server holds which variable");
+  verb.flag("--dot", arguments->dot, "The forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
+  verb.footer(
       "Examples:\n"
       "  telar show resnet34\n"
       "  telar show resnet18 --sample 3,32,32 --classes 10 --set model.options.stem=3x3\n"
       "  telar show examples/fashion_mnist.yaml --graph\n"
       "  telar show resnet34 --placement --set strategy.name=downpour --set strategy.servers=3");
-  verb->callback([arguments, &action] { action = [arguments] { return show(*arguments); }; });
+  verb.action([arguments] { return show(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -134,31 +134,30 @@ int train(const TrainArguments& arguments, bool profile) {
 
 }  // namespace
 
-void add_train(CLI::App& app, Action& action) {
+void add_train(Verb& program) {
   auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* verb = app.add_subcommand("train", "Trains the network of a job");
-  verb->add_option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume")
-      ->required();
-  add_overrides(*verb, arguments->overrides);
-  verb->add_option("--summary", arguments->summary, "Write the result as JSON to this file");
-  verb->add_option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
-  verb->add_option(
+  Verb verb = program.subverb("train", "Trains the network of a job");
+  verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
+  add_overrides(verb, arguments->overrides);
+  verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb.option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
+  verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where workers of other hosts join (telar work); the servers are strategy.server_addresses");
-  add_security(*verb, arguments->security);
-  verb->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
-  verb->add_flag("--check", arguments->check, "Say whether the job is right, and train nothing");
-  verb->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
-  const CLI::Option* profile =
-      verb->add_option(
+  add_security(verb, arguments->security);
+  verb.flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
+  verb.flag("--check", arguments->check, "Say whether the job is right, and train nothing");
+  verb.flag("--quiet", arguments->quiet, "Print nothing but errors");
+  const Option profile =
+      verb.option(
               "--profile", arguments->profile.file,
               "Say what the steps' time goes into, and write the operations of the first steps as a trace "
               "for chrome://tracing or ui.perfetto.dev: to this file, or to trace.json in the run folder")
-          ->expected(0, 1);
-  verb->add_option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
-      ->check(CLI::Range(1, 100'000))
-      ->needs("--profile");
-  verb->footer(
+          .value_optional();
+  verb.option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
+      .between(1, 100'000)
+      .needs(profile);
+  verb.footer(
       "Examples:\n"
       "  telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
@@ -169,9 +168,7 @@ void add_train(CLI::App& app, Action& action) {
       "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
       "was "
       "given, 130 stopped by Ctrl-C.");
-  verb->callback([arguments, profile, &action] {
-    action = [arguments, wanted = profile->count() > 0] { return train(*arguments, wanted); };
-  });
+  verb.action([arguments, profile] { return train(*arguments, profile.given()); });
 }
 
 }  // namespace telar::cli

@@ -1,24 +1,20 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
+#include "telar/cli/command_line.h"
 
 namespace telar::cli {
 
-/// What the chosen verb does; returns the exit code. Throws telar::Error.
-using Action = std::function<int()>;
-
-/// Each adds its verb with options and help, and sets `action` when the verb is chosen.
-void add_train(CLI::App& app, Action& action);
-void add_evaluate(CLI::App& app, Action& action);
-void add_predict(CLI::App& app, Action& action);
-void add_devices(CLI::App& app, Action& action);
-void add_show(CLI::App& app, Action& action);
-void add_serve(CLI::App& app, Action& action);
-void add_work(CLI::App& app, Action& action);
-void add_weave(CLI::App& app, Action& action);
-void add_bench(CLI::App& app, Action& action);
-void add_report(CLI::App& app, Action& action);
-void add_compare(CLI::App& app, Action& action);
+/// Each adds its verb, with options, help and action, to the program.
+void add_train(Verb& program);
+void add_evaluate(Verb& program);
+void add_predict(Verb& program);
+void add_devices(Verb& program);
+void add_show(Verb& program);
+void add_serve(Verb& program);
+void add_work(Verb& program);
+void add_weave(Verb& program);
+void add_bench(Verb& program);
+void add_report(Verb& program);
+void add_compare(Verb& program);
 
 }  // namespace telar::cli

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 
 #include "telar/cli/launch.h"
 #include "telar/cli/verbs.h"
@@ -165,59 +166,54 @@ int weave_script(const WeaveArguments& arguments) {
 
 }  // namespace
 
-void add_weave(CLI::App& app, Action& action) {
+void add_weave(Verb& program) {
   auto arguments = std::make_shared<WeaveArguments>();
-  CLI::App* verb =
-      app.add_subcommand("weave", "Turns a sequential PyTorch or Keras script into a parallel one");
-  verb->add_option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
-  verb->add_option("ARGUMENTS", arguments->script_arguments,
-                   "With --run, behind --: the script's own arguments");
-  verb->add_option(
-      "--project", arguments->project,
-      "The folder of the script's project: the files of it that the script imports are woven too");
-  verb->add_option(
+  Verb verb = program.subverb("weave", "Turns a sequential PyTorch or Keras script into a parallel one");
+  verb.option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
+  verb.option("ARGUMENTS", arguments->script_arguments, "With --run, behind --: the script's own arguments");
+  verb.option("--project", arguments->project,
+              "The folder of the script's project: the files of it that the script imports are woven too");
+  verb.option(
       "-o,--output", arguments->output,
       "Write the woven script to this file, or the project to this folder; without it, to standard output");
-  verb->add_option("--target", arguments->target,
-                   "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it "
-                   "ddp for PyTorch "
-                   "and horovod for Keras")
-      ->check(CLI::IsMember({"ddp", "horovod", "tf-distribute"}));
-  verb->add_option(
-          "--global-batch", arguments->global_batch,
-          "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
-          "processes; keep: the processes divide the batch, the rate stays")
-      ->check(CLI::IsMember({"grow", "keep"}));
-  verb->add_option("--epochs", arguments->epochs,
-                   "keep: each process takes its share of the samples; divide: each sees all samples, and "
-                   "the epochs are "
-                   "divided by the number of processes (--target horovod or ddp)")
-      ->check(CLI::IsMember({"keep", "divide"}));
-  verb->add_option(
-          "--evaluation", arguments->evaluation,
-          "every: each process evaluates all samples; shared: each takes its share of the batches, and "
-          "what is added up over them is added up over the processes (PyTorch)")
-      ->check(CLI::IsMember({"every", "shared"}));
-  verb->add_option("--warmup", arguments->warmup,
-                   "Over how many epochs the learning rate grows from the script's to that of all processes "
-                   "(--target horovod or ddp)")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_flag("--diff", arguments->diff, "Show the changes as a unified diff");
-  verb->add_flag("--explain", arguments->explain, "Show each change with its line and reason");
-  verb->add_flag("--check", arguments->check, "Say whether it can be woven, and write nothing");
-  verb->add_flag("--describe", arguments->describe, "Show what was understood of the script, as JSON");
-  verb->add_flag("--stdin", arguments->from_input, "Read the script from standard input");
-  verb->add_flag("--in-place", arguments->in_place, "Change the file itself");
-  verb->add_flag("--run", arguments->run, "Weave into a temporary file and start it with -n processes");
-  verb->add_option("-n", arguments->processes, "How many processes --run starts (2)");
-  verb->footer(
+  verb.option("--target", arguments->target,
+              "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it "
+              "ddp for PyTorch "
+              "and horovod for Keras")
+      .one_of({"ddp", "horovod", "tf-distribute"});
+  verb.option("--global-batch", arguments->global_batch,
+              "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
+              "processes; keep: the processes divide the batch, the rate stays")
+      .one_of({"grow", "keep"});
+  verb.option("--epochs", arguments->epochs,
+              "keep: each process takes its share of the samples; divide: each sees all samples, and "
+              "the epochs are "
+              "divided by the number of processes (--target horovod or ddp)")
+      .one_of({"keep", "divide"});
+  verb.option("--evaluation", arguments->evaluation,
+              "every: each process evaluates all samples; shared: each takes its share of the batches, and "
+              "what is added up over them is added up over the processes (PyTorch)")
+      .one_of({"every", "shared"});
+  verb.option("--warmup", arguments->warmup,
+              "Over how many epochs the learning rate grows from the script's to that of all processes "
+              "(--target horovod or ddp)")
+      .not_negative();
+  verb.flag("--diff", arguments->diff, "Show the changes as a unified diff");
+  verb.flag("--explain", arguments->explain, "Show each change with its line and reason");
+  verb.flag("--check", arguments->check, "Say whether it can be woven, and write nothing");
+  verb.flag("--describe", arguments->describe, "Show what was understood of the script, as JSON");
+  verb.flag("--stdin", arguments->from_input, "Read the script from standard input");
+  verb.flag("--in-place", arguments->in_place, "Change the file itself");
+  verb.flag("--run", arguments->run, "Weave into a temporary file and start it with -n processes");
+  verb.option("-n", arguments->processes, "How many processes --run starts (2)");
+  verb.footer(
       "Examples:\n"
       "  telar weave train.py -o train_parallel.py && torchrun --nproc_per_node 4 train_parallel.py\n"
       "  telar weave --diff train.py --target horovod\n"
       "  telar weave --run -n 4 train.py -- --epochs 3\n"
       "  telar weave --project . train.py -o ../parallel\n"
       "Exit codes: 0 done, 2 a mistake in what was given, 3 something in the script is not understood.");
-  verb->callback([arguments, &action] { action = [arguments] { return weave_script(*arguments); }; });
+  verb.action([arguments] { return weave_script(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -38,19 +38,19 @@ int work(const WorkArguments& arguments) {
 
 }  // namespace
 
-void add_work(CLI::App& app, Action& action) {
+void add_work(Verb& program) {
   auto arguments = std::make_shared<WorkArguments>();
-  CLI::App* verb = app.add_subcommand("work", "Joins a run as a worker, at any time");
-  verb->add_option("--join", arguments->join,
-                   "HOST:PORT of the coordinator (telar train JOB --coordinate HOST:PORT)")
-      ->required();
-  add_overrides(*verb, arguments->overrides);
-  verb->add_option("--wait", arguments->wait, "Seconds that coordinator and servers may be away")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
-  verb->add_option("--follow", arguments->follow, "End with this process")->group("");
-  add_security(*verb, arguments->security);
-  verb->footer(
+  Verb verb = program.subverb("work", "Joins a run as a worker, at any time");
+  verb.option("--join", arguments->join,
+              "HOST:PORT of the coordinator (telar train JOB --coordinate HOST:PORT)")
+      .required();
+  add_overrides(verb, arguments->overrides);
+  verb.option("--wait", arguments->wait, "Seconds that coordinator and servers may be away")
+      .show_default()
+      .between(0.0, 1e6);
+  verb.option("--follow", arguments->follow, "End with this process").hidden();
+  add_security(verb, arguments->security);
+  verb.footer(
       "Examples:\n"
       "  telar work --join trainer:7000 --certificates certs --token-file token\n"
       "  telar work --join trainer:7000 --set data.path=/data/cifar --set strategy.threads=8\n"
@@ -58,7 +58,7 @@ void add_work(CLI::App& app, Action& action) {
       "Ctrl-C leaves the run: what is unfinished goes to other workers. Exit codes: 0 the run is over, 1 it "
       "failed, "
       "2 a mistake in what was given, 130 left by Ctrl-C.");
-  verb->callback([arguments, &action] { action = [arguments] { return work(*arguments); }; });
+  verb.action([arguments] { return work(*arguments); });
 }
 
 }  // namespace telar::cli

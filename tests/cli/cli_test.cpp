@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "cli/command.h"
 #include "support/sentences.h"
@@ -76,6 +77,12 @@ TEST_F(Cli, HelpHasAnExampleEverywhere) {
     EXPECT_TRUE(says(help.out, "Example"));
     EXPECT_TRUE(says(help.out, std::string("telar ") + verb));
   }
+}
+
+TEST_F(Cli, SaysItsVersionAndCommit) {
+  const CommandResult version = telar("--version");
+  EXPECT_EQ(version.code, 0) << version.err;
+  EXPECT_TRUE(std::regex_match(version.out, std::regex(R"(telar \d+\.\d+\.\d+ \(.+\)\n)"))) << version.out;
 }
 
 TEST_F(Cli, PredictsFromTablesAndSaysWhatDoesNotFit) {

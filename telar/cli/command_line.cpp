@@ -1,0 +1,150 @@
+#include "telar/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "telar/core/error.h"
+
+namespace telar::cli {
+
+Option& Option::required() {
+  option_.required();
+  return *this;
+}
+
+Option& Option::comma_separated() {
+  option_.delimiter(',');
+  return *this;
+}
+
+Option& Option::one_value_at_a_time() {
+  option_.allow_extra_args(false);
+  return *this;
+}
+
+Option& Option::value_optional() {
+  option_.expected(0, 1);
+  return *this;
+}
+
+Option& Option::value_name(const std::string& name) {
+  option_.type_name(name);
+  return *this;
+}
+
+Option& Option::show_default() {
+  option_.capture_default_str();
+  return *this;
+}
+
+Option& Option::hidden() {
+  option_.group("");
+  return *this;
+}
+
+Option& Option::between(int least, int most) {
+  option_.check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::between(double least, double most) {
+  option_.check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::not_negative() {
+  option_.check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+Option& Option::one_of(std::initializer_list<std::string> words) {
+  option_.check(CLI::IsMember(words));
+  return *this;
+}
+
+Option& Option::check(const std::function<std::string(const std::string& value)>& wrong_with) {
+  option_.check(wrong_with);
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_.needs(&other.option_);
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_.excludes(&other.option_);
+  return *this;
+}
+
+bool Option::given() const { return option_.count() > 0; }
+
+Option Verb::option(const std::string& names, std::string& value, const std::string& help) {
+  return Option(*app_.add_option(names, value, help));
+}
+
+Option Verb::option(const std::string& names, std::filesystem::path& value, const std::string& help) {
+  return Option(*app_.add_option(names, value, help));
+}
+
+Option Verb::option(const std::string& names, int& value, const std::string& help) {
+  return Option(*app_.add_option(names, value, help));
+}
+
+Option Verb::option(const std::string& names, int64_t& value, const std::string& help) {
+  return Option(*app_.add_option(names, value, help));
+}
+
+Option Verb::option(const std::string& names, double& value, const std::string& help) {
+  return Option(*app_.add_option(names, value, help));
+}
+
+Option Verb::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  return Option(*app_.add_option(names, values, help));
+}
+
+Option Verb::option(const std::string& names, std::vector<int>& values, const std::string& help) {
+  return Option(*app_.add_option(names, values, help));
+}
+
+Option Verb::option(const std::string& names, std::vector<int64_t>& values, const std::string& help) {
+  return Option(*app_.add_option(names, values, help));
+}
+
+void Verb::flag(const std::string& names, bool& value, const std::string& help) {
+  app_.add_flag(names, value, help);
+}
+
+void Verb::footer(const std::string& text) { app_.footer(text); }
+
+void Verb::action(Action action) {
+  app_.callback([&chosen = chosen_, action = std::move(action)] { chosen = action; });
+}
+
+Verb Verb::subverb(const std::string& name, const std::string& help) {
+  return {*app_.add_subcommand(name, help), chosen_};
+}
+
+void Verb::require_subverb() { app_.require_subcommand(1); }
+
+CommandLine::CommandLine(const std::string& name, const std::string& help, const std::string& version)
+    : app_(std::make_unique<CLI::App>(help, name)) {
+  app_->set_version_flag("--version", version, "Print the version and exit");
+}
+
+CommandLine::~CommandLine() = default;
+
+Verb CommandLine::program() { return {*app_, chosen_}; }
+
+int CommandLine::run(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app_->exit(asked);  // help or version
+  } catch (const CLI::ParseError& mistake) {
+    throw user_error("{}; telar --help and telar VERB --help say what there is", mistake.what());
+  }
+  return chosen_();
+}
+
+}  // namespace telar::cli
