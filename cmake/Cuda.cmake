@@ -1,7 +1,7 @@
 # The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Its compilation takes longer than all the rest, so it is built where
 # this machine has a GPU, or on request. Where CUDA or cuDNN is missing, telar is built for CPUs alone, and one line says so.
 set(TELAR_CUDA AUTO CACHE STRING
-  "AUTO: build telar-cuda where there is a GPU; ON: for this GPU, or for Hopper and later; ALL: for every generation from Ampere on; OFF")
+  "AUTO: build telar-cuda where there is a GPU; ON: build it, for this GPU, or for Hopper and later; ALL: where CUDA is, for every generation from Ampere on; OFF")
 set_property(CACHE TELAR_CUDA PROPERTY STRINGS AUTO ON ALL OFF)
 
 # What describes values to the GPU's libraries needs none of them, and is tested everywhere.
@@ -22,9 +22,9 @@ if(CUDAToolkit_FOUND)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   mark_as_advanced(CUDNN_INCLUDE CUBLASLT_INCLUDE CUDNN_LIBRARY)
 endif()
-# With TELAR_CUDA=ON or ALL a missing part is an error: what was asked for would not be built.
+# With TELAR_CUDA=ON a missing part is an error: what was asked for would not be built.
 set(severity STATUS)
-if(TELAR_CUDA MATCHES "^(ON|ALL)$")
+if(TELAR_CUDA STREQUAL "ON")
   set(severity FATAL_ERROR)
 endif()
 set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for CPUs alone (docs/gpu.md)")

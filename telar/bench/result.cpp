@@ -7,8 +7,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "telar/bench/commit.h"
 #include "telar/bench/report_parts.h"
+#include "telar/core/version.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/observe/hardware.h"
 #include "telar/observe/process.h"
@@ -114,7 +114,7 @@ Environment read_environment() {
            {"features", fmt::format("{}", fmt::join(cpu.features, " "))},
            {"frequency_governor", governor.empty() ? "unknown" : governor},
            {"memory", bytes_text(read_memory().total)},
-           {"telar", kCommit},
+           {"telar", version()},
            {"compiler", __VERSION__},
            {"oneDNN", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)}}};
 }

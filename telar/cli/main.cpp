@@ -1,15 +1,15 @@
 #include <exception>
 #include <string>
 
-#include "telar/bench/commit.h"
 #include "telar/cli/errors.h"
 #include "telar/cli/verbs.h"
+#include "telar/core/version.h"
 
 namespace {
 
 int run(int argc, char** argv) {
   telar::cli::CommandLine line("telar", "Telar trains neural networks in parallel, described by a job file.",
-                               std::string("telar ") + kCommit);
+                               std::string("telar ") + telar::version());
   telar::cli::Verb program = line.program();
   program.require_subverb();
   program.footer(
