@@ -248,8 +248,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
     if (import_line.empty() && module_of(use) != script()) {
       throw Refusal{
           statement_of(use)->line, std::string(names_.tree().text(*statement_of(use))),
-          "this must know of the strategy, which the script makes; of several files only the script is woven "
-          "for tf.distribute: --target horovod"};
+          "this must know of the strategy, which the script makes; of several files only the script is woven for tf.distribute: --target horovod"};
     }
     if (!import_line.empty()) import(import_line, use);
   }

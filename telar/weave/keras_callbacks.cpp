@@ -156,9 +156,9 @@ class Callbacks {
       if (w_.shared.insert(path).second) save_on_chief(w_, origin, path);
     }
     if (name == "BackupAndRestore" && !w_.dialect.is_tf_distribute()) {
-      w_.refuse(origin,
-                "after a restart each process must begin with the same epoch, which this callback keeps for "
-                "each by itself; use ModelCheckpoint and initial_epoch");
+      w_.refuse(
+          origin,
+          "after a restart each process must begin with the same epoch, which this callback keeps for each by itself; use ModelCheckpoint and initial_epoch");
     }
     if (name == "ReduceLROnPlateau" && w_.grows()) {
       const Node* least = w_.names.argument(origin, "min_lr", 7);

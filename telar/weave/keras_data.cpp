@@ -66,9 +66,9 @@ class Follower {
         source_.is_argument = true;
         return stop(way.back());
       }
-      w_.refuse(call,
-                "this function makes the datasets of training and of other uses; hand the dataset to it, so "
-                "that the one for training can be shared out");
+      w_.refuse(
+          call,
+          "this function makes the datasets of training and of other uses; hand the dataset to it, so that the one for training can be shared out");
     }
     if (method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       w_.refuse(
@@ -151,9 +151,9 @@ class Follower {
                                                                                         : nullptr;
     if (call == nullptr) {
       if (!callers.empty())
-        w_.refuse(use,
-                  "this function is called with several datasets, of which one trains; give the training a "
-                  "function of its own");
+        w_.refuse(
+            use,
+            "this function is called with several datasets, of which one trains; give the training a function of its own");
       return stop(use);
     }
     const Node* given = nullptr;

@@ -102,9 +102,9 @@ class Fits {
                 origin->is(Kind::dict) || origin->is(Kind::list) || origin->is(Kind::bin_op);
       }
       if (!known)
-        w_.refuse(x,
-                  "what this is cannot be seen: arrays, a tf.data.Dataset, a Sequence or a generator made in "
-                  "this file are known");
+        w_.refuse(
+            x,
+            "what this is cannot be seen: arrays, a tf.data.Dataset, a Sequence or a generator made in this file are known");
     }
     write_batch(call);
     if (w_.dialect.is_tf_distribute() || !w_.shares_samples()) return;
@@ -126,9 +126,9 @@ class Fits {
     }
     for (const Node* origin : w_.names.origins(value)) {
       if (origin->is(Kind::dict) || origin->is(Kind::list))
-        w_.refuse(value,
-                  "write this list or dictionary of inputs into fit() itself, so that each array can be "
-                  "shared out");
+        w_.refuse(
+            value,
+            "write this list or dictionary of inputs into fit() itself, so that each array can be shared out");
     }
     w_.edits.insert(value->begin, function(value) + "(");
     w_.edits.insert(value->end, ")");
@@ -173,9 +173,9 @@ class Fits {
       if (w_.dialect.is_tf_distribute())
         w_.refuse(origin, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset of it");
       if (function->text != "flow")
-        w_.refuse(origin,
-                  "how a folder's files are to be shared out is not known; use "
-                  "keras.utils.image_dataset_from_directory with a seed");
+        w_.refuse(
+            origin,
+            "how a folder's files are to be shared out is not known; use keras.utils.image_dataset_from_directory with a seed");
       found = true;
       if (!w_.shared.insert(origin).second) continue;
       if (w_.shares_samples()) {
@@ -301,9 +301,9 @@ class Fits {
   void write_evaluation(const KerasCall& evaluation) {
     const Node* call = evaluation.call;
     if (const Node* data = w_.names.argument(call, "x", 0); data != nullptr && counts(data)) {
-      w_.refuse(data,
-                "this is the dataset of the training, of which each process has its share; give the "
-                "evaluation a dataset of its own");
+      w_.refuse(
+          data,
+          "this is the dataset of the training, of which each process has its share; give the evaluation a dataset of its own");
     }
     const std::string_view method = call->child("func")->text;
     if (method.ends_with("_generator")) return;

@@ -99,9 +99,9 @@ class Optimizers {
                                                          [](const Node* one) { return one->is_string(); });
     if (by_name) {
       if (origins.size() > 1)
-        w_.refuse(given,
-                  "which optimizer this is depends on the run; make it with a learning rate, as in "
-                  "Adam(learning_rate=…)");
+        w_.refuse(
+            given,
+            "which optimizer this is depends on the run; make it with a learning rate, as in Adam(learning_rate=…)");
       const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
         w_.refuse(given, "the optimizer of this name is not known; make it with a learning rate");

@@ -155,9 +155,9 @@ class KerasReader {
                             method == "predict_generator";
     if ((!fit && !evaluation) || is_super(model) || !is_model(model)) {
       if (method == "train_on_batch" && is_model(model)) {
-        refuse(call,
-               "which samples this batch has is the script's own choice, so its share cannot be told; use "
-               "fit(), or a loop over a tf.data.Dataset with a GradientTape");
+        refuse(
+            call,
+            "which samples this batch has is the script's own choice, so its share cannot be told; use fit(), or a loop over a tf.data.Dataset with a GradientTape");
       }
       return;
     }
@@ -212,9 +212,9 @@ class KerasReader {
       if (!function->is(Kind::attribute)) continue;
       if (function->text == "minimize" && program_.fits.empty() &&
           !names_.origins(function->child("value")).empty()) {
-        refuse(call,
-               "write the step with a GradientTape and apply_gradients, so that gradients can be averaged "
-               "between the two");
+        refuse(
+            call,
+            "write the step with a GradientTape and apply_gradients, so that gradients can be averaged between the two");
       }
       if (function->text == "apply_gradients" && program_.tapes.empty()) {
         refuse(call, "where these gradients come from is not clear; compute them with tf.GradientTape");
@@ -223,9 +223,9 @@ class KerasReader {
     if (program_.fits.empty() && std::none_of(program_.loops.begin(), program_.loops.end(),
                                               [](const KerasLoop& loop) { return loop.trains; })) {
       for (const KerasTape& tape : program_.tapes) {
-        refuse(tape.with,
-               "the batch of this step does not come from a loop over a tf.data.Dataset; make one of the "
-               "data, so that each process can take its share");
+        refuse(
+            tape.with,
+            "the batch of this step does not come from a loop over a tf.data.Dataset; make one of the data, so that each process can take its share");
       }
     }
     for (const KerasCall& fit : program_.fits) check_compiled(fit);

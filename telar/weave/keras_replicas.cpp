@@ -28,12 +28,10 @@ class Replicas {
   void write() {
     if (!w_.program.fits.empty())
       refuse_tape(
-          "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target "
-          "horovod");
+          "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target horovod");
     if (!w_.grows())
       refuse_tape(
-          "how a batch that stays is divided among the replicas is not settled; weave without --global-batch "
-          "keep");
+          "how a batch that stays is divided among the replicas is not settled; weave without --global-batch keep");
     for (const KerasTape& tape : w_.program.tapes) {
       if (trains(w_, tape)) write_tape(tape);
     }
@@ -65,9 +63,9 @@ class Replicas {
       if (is_inside(call, tape.with) && !tape.persistent)
         w_.refuse(call, "take the gradients behind the `with` of the tape");
       if (target == nullptr || !target->is(Kind::name) || !is_assigned_in(tape.with, target))
-        w_.refuse(call,
-                  "compute the loss in a variable inside of the `with` of the tape, so that it can be "
-                  "divided there");
+        w_.refuse(
+            call,
+            "compute the loss in a variable inside of the `with` of the tape, so that it can be divided there");
       const std::string loss(target->text);
       const std::string scaled = w_.names.fresh("scaled_" + loss);
       w_.edits.replace(*target, scaled);
@@ -212,9 +210,9 @@ class Replicas {
               : std::vector<const Node*>{value};
       for (const Node* one : parts) {
         if (!is_loss(one))
-          w_.refuse(one,
-                    "of what the replicas return only losses are known to be meant as a mean; feed a "
-                    "keras.metrics object in the step instead");
+          w_.refuse(
+              one,
+              "of what the replicas return only losses are known to be meant as a mean; feed a keras.metrics object in the step instead");
       }
       count = parts.size();
       return true;

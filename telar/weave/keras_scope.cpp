@@ -61,11 +61,11 @@ void write_block(KerasWeaving& w, Nodes block) {
     const bool fits = reaches(w.names, statement, [&](const Node* call) { return is_fit(w, call); });
     if (!fits) {
       w.edits.guard_with(*statement, "with " + w.dialect.module() + ".scope():");
-      w.edits.explain(statement->line, "with " + w.dialect.module() + ".scope():",
-                      reaches(w.names, statement, loads_weights)
-                          ? "weights are loaded into the copies of all replicas; Keras 2 fails here with a "
-                            "TypeError for .weights.h5 of a model with metrics, Keras 3 does not"
-                          : "each replica gets its own copy of these variables");
+      w.edits.explain(
+          statement->line, "with " + w.dialect.module() + ".scope():",
+          reaches(w.names, statement, loads_weights)
+              ? "weights are loaded into the copies of all replicas; Keras 2 fails here with a TypeError for .weights.h5 of a model with metrics, Keras 3 does not"
+              : "each replica gets its own copy of these variables");
       w.dialect.use(statement);
       continue;
     }

@@ -36,9 +36,9 @@ class Tapes {
     }
     if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
-      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
-                "epochs are divided and rates are warmed up for fit() only; weave without --epochs divide "
-                "and --warmup");
+      w_.refuse(
+          w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
+          "epochs are divided and rates are warmed up for fit() only; weave without --epochs divide and --warmup");
     }
     TorchProgram loops;
     for (const KerasLoop& loop : w_.program.loops) {
@@ -152,9 +152,9 @@ class Tapes {
       if (given == nullptr || given == at) break;
       at = given;
     }
-    w_.refuse(expression,
-              "it is not visible where the training loop stands, where its first values must be made equal "
-              "in all processes; hand it to the step from there");
+    w_.refuse(
+        expression,
+        "it is not visible where the training loop stands, where its first values must be made equal in all processes; hand it to the step from there");
   }
 
   /// Objects of keras.metrics that the loop feeds: their counts are added up over the processes behind the loop.

@@ -199,9 +199,9 @@ class Outputs {
     }
     if (callee != "print") {
       if (statement == nullptr && !talks) return guard_expression(call);
-      refuse(call,
-             "its arguments are computed by all processes together, but one writes; put the result into a "
-             "variable first");
+      refuse(
+          call,
+          "its arguments are computed by all processes together, but one writes; put the result into a variable first");
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",

@@ -102,8 +102,7 @@ SourceText decode(const std::string& file, std::string_view bytes) {
     }
     PyErr_Clear();
     throw user_error(
-        "{} is not text in {}; save it as UTF-8, or name its encoding in the first line as in "
-        "# -*- coding: latin-1 -*-",
+        "{} is not text in {}; save it as UTF-8, or name its encoding in the first line as in # -*- coding: latin-1 -*-",
         file, source.encoding);
   }
   Py_ssize_t size = 0;

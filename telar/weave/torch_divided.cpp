@@ -28,10 +28,11 @@ class Divided {
       if (!loop.trains) continue;
       const auto around = epoch_loops(w_.names, loop);
       if (around.empty()) {
-        w_.refuse(loop.loop,
-                  std::string("no loop `for epoch in range(…)` is found around this training, whose "
-                              "epochs could be divided") +
-                      kKeep);
+        w_.refuse(
+            loop.loop,
+            std::string(
+                "no loop `for epoch in range(…)` is found around this training, whose epochs could be divided") +
+                kKeep);
       }
       for (const Node* one : around) {
         if (done_.insert(one).second) divide(one);
@@ -56,9 +57,10 @@ class Divided {
     if (sampler != nullptr && sampler->literal != Literal::null) return check_sampler(call, sampler);
     const Node* shuffle = w_.names.argument(call, "shuffle", 2);
     if (shuffle == nullptr || shuffle->text == "False") {
-      w_.refuse(call,
-                std::string("it does not shuffle, so that every process would train on the same batch at the "
-                            "same time; give it shuffle=True itself, or weave with --epochs keep"));
+      w_.refuse(
+          call,
+          std::string(
+              "it does not shuffle, so that every process would train on the same batch at the same time; give it shuffle=True itself, or weave with --epochs keep"));
     }
   }
 
@@ -68,19 +70,21 @@ class Divided {
                                                     "torch.utils.data.WeightedRandomSampler"};
     for (const Node* origin : w_.names.origins(sampler)) {
       if (!origin->is(Kind::call) || !draw.contains(w_.names.callee(origin))) {
-        w_.refuse(call,
-                  std::string("whether its sampler draws another order in each process is not known; known "
-                              "are RandomSampler, SubsetRandomSampler and WeightedRandomSampler") +
-                      kKeep);
+        w_.refuse(
+            call,
+            std::string(
+                "whether its sampler draws another order in each process is not known; known are RandomSampler, SubsetRandomSampler and WeightedRandomSampler") +
+                kKeep);
       }
       if (w_.names.keyword(origin, "generator") != nullptr) refuse_generator(origin);
     }
   }
 
   [[noreturn]] void refuse_generator(const Node* call) const {
-    w_.refuse(call, std::string(
-                        "remove its generator: it would draw the same order in every process, or weave with "
-                        "--epochs keep"));
+    w_.refuse(
+        call,
+        std::string(
+            "remove its generator: it would draw the same order in every process, or weave with --epochs keep"));
   }
 
   void divide(const Node* loop) {
@@ -96,10 +100,10 @@ class Divided {
       });
     }
     if (range == nullptr) {
-      w_.refuse(loop->child(loop->is(Kind::for_) ? "iter" : "test"),
-                std::string(
-                    "how many epochs this makes cannot be seen; write `for epoch in range(…)`, or weave with "
-                    "--epochs keep"));
+      w_.refuse(
+          loop->child(loop->is(Kind::for_) ? "iter" : "test"),
+          std::string(
+              "how many epochs this makes cannot be seen; write `for epoch in range(…)`, or weave with --epochs keep"));
     }
     const auto& given = range->list("args");
     const bool plain =

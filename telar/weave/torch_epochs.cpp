@@ -81,10 +81,9 @@ class Epochs {
       }
     }
     if (any_loop) {
-      w_.refuse(loop.loop,
-                "which epoch this is cannot be seen, and each epoch needs its own order of the samples; "
-                "count the epochs with "
-                "`for epoch in range(…)` and hand `epoch` to this function");
+      w_.refuse(
+          loop.loop,
+          "which epoch this is cannot be seen, and each epoch needs its own order of the samples; count the epochs with `for epoch in range(…)` and hand `epoch` to this function");
     }
   }
 

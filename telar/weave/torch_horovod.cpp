@@ -109,9 +109,9 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node*
                        (function_of(kept) != nullptr && w.names.scope(place) == function_of(kept)) ||
                        (class_of(kept) != nullptr && class_of(kept) == class_of(call)));
     if (!constant && !visible) {
-      w.refuse(call,
-               "after how many batches the optimizer steps is not known where it is made; write it as (i + "
-               "1) % count with a constant");
+      w.refuse(
+          call,
+          "after how many batches the optimizer steps is not known where it is made; write it as (i + 1) % count with a constant");
     }
     return ", backward_passes_per_step=" + w.text(*count);
   }

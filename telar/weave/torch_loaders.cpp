@@ -112,8 +112,7 @@ class Loaders {
       if (draws && !seeded && w_.names.keyword(call, "generator") == nullptr)
         w_.refuse(
             call,
-            "each process would read the stream in another order; draw from a generator of its own with a "
-            "seed, as in random.Random(0)");
+            "each process would read the stream in another order; draw from a generator of its own with a seed, as in random.Random(0)");
     }
   }
 
@@ -200,8 +199,7 @@ class Loaders {
     } else {
       w_.refuse(
           call,
-          "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
-          "SubsetRandomSampler and WeightedRandomSampler");
+          "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, SubsetRandomSampler and WeightedRandomSampler");
     }
     w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhyDivided);
   }
@@ -224,9 +222,9 @@ class Loaders {
       if (download == nullptr || !is_true(download->child("value")) || !is_inside(download, call)) continue;
       const Node* statement = statement_of(call);
       if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
-        w_.refuse(call,
-                  "keep the downloaded dataset in a variable first, so that one process can download while "
-                  "the others wait");
+        w_.refuse(
+            call,
+            "keep the downloaded dataset in a variable first, so that one process can download while the others wait");
       }
       const std::string local = w_.dialect.local_rank(call);
       w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});

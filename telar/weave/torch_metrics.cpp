@@ -150,8 +150,7 @@ class Metrics {
         if (sum.is_list) continue;  // a history of this process's own batches
         w_.refuse(
             sum.target,
-            "it is summed over the samples of several loops, but each process sees its share; set it to zero "
-            "before the loop, in the same block");
+            "it is summed over the samples of several loops, but each process sees its share; set it to zero before the loop, in the same block");
       }
       text.push_back(reduction(sum, loop));
       w_.edits.explain(loop.loop->line, text.back(),
@@ -196,12 +195,11 @@ class Metrics {
     if (sum.is_list && divides_epochs())
       w_.refuse(
           sum.target,
-          "each process fills this list from all samples, and together they would hold them several times; "
-          "add up a figure instead, or weave with --epochs keep");
+          "each process fills this list from all samples, and together they would hold them several times; add up a figure instead, or weave with --epochs keep");
     if (sum.is_list && is_mean(sum, loop))
-      w_.refuse(sum.target,
-                "what this list adds up to is divided by a number of batches, of which each process has its "
-                "share, while the list will hold those of all; divide by the length of the list");
+      w_.refuse(
+          sum.target,
+          "what this list adds up to is divided by a number of batches, of which each process has its share, while the list will hold those of all; divide by the length of the list");
     if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
     const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call +
@@ -384,10 +382,9 @@ void check_control_flow(const TorchWeaving& weaving) {
       if (!node.is(Kind::break_) && !node.is(Kind::continue_) && !node.is(Kind::return_)) return true;
       for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
         if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
-          weaving.refuse(around->child("test"),
-                         "whether a process goes on depends on its own batch, and the others would wait for "
-                         "it for ever; decide "
-                         "by something that all processes know, or after the epoch");
+          weaving.refuse(
+              around->child("test"),
+              "whether a process goes on depends on its own batch, and the others would wait for it for ever; decide by something that all processes know, or after the epoch");
         }
       }
       return true;

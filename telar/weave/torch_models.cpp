@@ -264,9 +264,9 @@ class Wrapping {
       if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
       for (const Node* origin : w_.names.origins(value.node, value.part)) {
         if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
-        w_.refuse(node,
-                  "it is the trained model at one call and another model at the next; give each a function "
-                  "of its own");
+        w_.refuse(
+            node,
+            "it is the trained model at one call and another model at the next; give each a function of its own");
       }
     }
   }
@@ -330,9 +330,9 @@ class Wrapping {
     const Node* owner = class_of(call);
     if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) return;
     if (computes_gradients(w_, call)) {
-      w_.refuse(call,
-                "this applies the model by another way than the one that its optimizer was given; use one "
-                "variable for it");
+      w_.refuse(
+          call,
+          "this applies the model by another way than the one that its optimizer was given; use one variable for it");
     }
   }
 

@@ -65,9 +65,9 @@ class TorchReader {
       program_.loaders.push_back({call, false});
     } else if (own != nullptr && own->is(Kind::class_def) &&
                names_.derives(own, {"torch.utils.data.DataLoader"})) {
-      refuse(call,
-             "this is a class of your own derived from DataLoader; use DataLoader itself, so that its "
-             "samples can be shared out");
+      refuse(
+          call,
+          "this is a class of your own derived from DataLoader; use DataLoader itself, so that its samples can be shared out");
     }
   }
 
@@ -227,10 +227,9 @@ class TorchReader {
     if (program_.optimizers.empty()) return;
     for (const Node* call : names_.calls()) {
       if (!is_backward(call) || in_training_loop(call, 6)) continue;
-      refuse(call,
-             "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; "
-             "put the data "
-             "into a Dataset and loop over a DataLoader, so that each process can take its share");
+      refuse(
+          call,
+          "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
     for (const Node* call : names_.calls()) {
       if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;

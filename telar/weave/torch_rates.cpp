@@ -130,10 +130,10 @@ class Rates {
       }
     }
     if (!from_loader) {
-      w_.refuse(call,
-                name +
-                    " counts batches, of which an epoch has fewer in each process; compute its length from "
-                    "len(loader), step it once an epoch, or weave with --global-batch keep");
+      w_.refuse(
+          call,
+          name +
+              " counts batches, of which an epoch has fewer in each process; compute its length from len(loader), step it once an epoch, or weave with --global-batch keep");
     }
   }
 
@@ -191,9 +191,9 @@ void write_rates(TorchWeaving& weaving) {
     if (reduction == nullptr || reduction->child("value")->text != "sum") continue;
     for (const TorchLoop& loop : weaving.program.loops) {
       if (loop.trains && is_inside(call, loop.loop)) {
-        weaving.refuse(call,
-                       "a sum over the batch shrinks with each process's part of it; use the mean, or weave "
-                       "without --global-batch keep");
+        weaving.refuse(
+            call,
+            "a sum over the batch shrinks with each process's part of it; use the mean, or weave without --global-batch keep");
       }
     }
   }

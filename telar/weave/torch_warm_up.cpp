@@ -42,15 +42,14 @@ class WarmUp {
       if (!loop.trains) continue;
       const auto around = epoch_loops(w_.names, loop);
       if (around.empty())
-        w_.refuse(loop.loop,
-                  "no loop that counts epochs is found around this training; write `for epoch in "
-                  "range(…)`, or weave without --warmup");
+        w_.refuse(
+            loop.loop,
+            "no loop that counts epochs is found around this training; write `for epoch in range(…)`, or weave without --warmup");
       for (const Node* one : around) {
         if (found != nullptr && found != one)
           w_.refuse(
               one->child(one->is(Kind::for_) ? "iter" : "test"),
-              "this is the second loop over epochs, and in which of them the rate is to grow is not clear; "
-              "weave without --warmup");
+              "this is the second loop over epochs, and in which of them the rate is to grow is not clear; weave without --warmup");
         found = one;
       }
     }
@@ -67,9 +66,9 @@ class WarmUp {
       w_.refuse(call, name + " and a warm-up would both set the learning rate; weave without --warmup");
     const Node* least = name == "CosineAnnealingLR" ? w_.names.argument(call, "eta_min", 2) : nullptr;
     if (least != nullptr && least->text != "0" && least->text != "0.0" && least->text != "0.") {
-      w_.refuse(call,
-                "what its eta_min means while the rate still grows is not clear; leave eta_min out, or weave "
-                "without --warmup");
+      w_.refuse(
+          call,
+          "what its eta_min means while the rate still grows is not clear; leave eta_min out, or weave without --warmup");
     }
     if (steps_each_batch(w_, call))
       w_.refuse(call, name + " goes on with every batch, a warm-up with every epoch; weave without --warmup");
@@ -81,9 +80,9 @@ class WarmUp {
       if (!function->is(Kind::attribute) || function->text != "load_state_dict") continue;
       for (const Node* origin : w_.names.origins(function->child("value"))) {
         if (is_optimizer(origin))
-          w_.refuse(call,
-                    "a training that goes on from a checkpoint would warm up a second time; weave without "
-                    "--warmup");
+          w_.refuse(
+              call,
+              "a training that goes on from a checkpoint would warm up a second time; weave without --warmup");
       }
     }
   }
@@ -93,8 +92,7 @@ class WarmUp {
       if (node.is(Kind::continue_) && loop_around(&node) == loop_) {
         w_.refuse(
             &node,
-            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the "
-            "loop's body; write it as an `if`, or weave without --warmup");
+            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the loop's body; write it as an `if`, or weave without --warmup");
       }
       return true;
     });
@@ -103,8 +101,7 @@ class WarmUp {
       if (outer != nullptr && !is_inside(optimizer.call, outer))
         w_.refuse(
             outer->child(outer->is(Kind::for_) ? "iter" : "test"),
-            "this loop goes through the epochs several times with one optimizer, whose rate is to grow once; "
-            "weave without --warmup");
+            "this loop goes through the epochs several times with one optimizer, whose rate is to grow once; weave without --warmup");
     }
   }
 
@@ -162,8 +159,7 @@ class WarmUp {
     if (expression == nullptr)
       w_.refuse(
           optimizer.call,
-          "it has no name where the loop over epochs begins; keep it in a variable that is known there, or "
-          "weave without --warmup");
+          "it has no name where the loop over epochs begins; keep it in a variable that is known there, or weave without --warmup");
     warmed_.insert(origins.begin(), origins.end());
     std::string name = w_.names.fresh(written_ == 0 ? "warmup" : "warmup_" + std::to_string(written_ + 1));
     ++written_;

@@ -89,8 +89,7 @@ Choices choices_of(const Request& request, Framework framework) {
   const bool strategy = choices.target == Target::tf_distribute;
   if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
-        "--epochs divide is for --target {} with --global-batch grow: there each process can see all samples "
-        "in an order of its own{}",
+        "--epochs divide is for --target {} with --global-batch grow: there each process can see all samples in an order of its own{}",
         keras ? "horovod" : "ddp or horovod",
         strategy ? "; a strategy of TensorFlow shares out the batches of one program" : "");
   if (choices.warmup_epochs > 0 && (choices.keep_global_batch || strategy))
@@ -220,26 +219,26 @@ Reply weave(const Request& request) {
   if (const Node* handed = torch ? nullptr : handed_fit(names)) {
     return refused(
         handed->line, std::string(tree.text(*handed->parent)),
-        fmt::format("{} trains, but is handed on here instead of being called, so that its arguments "
-                    "cannot be seen together; call it with all of them",
-                    tree.text(*handed)));
+        fmt::format(
+            "{} trains, but is handed on here instead of being called, so that its arguments cannot be seen together; call it with all of them",
+            tree.text(*handed)));
   }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =
         import == nullptr
             ? ""
             : fmt::format("; it imports {}, though: if that trains, give --project FOLDER", unread);
-    return refused(tree.main().first_line, "no training",
-                   "this is no training script: it has neither an optimizer of torch.optim with a backward "
-                   "pass nor a Keras "
-                   "model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
-                       hint);
+    return refused(
+        tree.main().first_line, "no training",
+        "this is no training script: it has neither an optimizer of torch.optim with a backward pass nor a Keras model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
+            hint);
   }
   if (import != nullptr && !request.describe) {
-    return refused(import->line, std::string(tree.text(*import)),
-                   fmt::format("{} has not been read, and what it writes or trains would not be seen; give "
-                               "--project FOLDER to weave both",
-                               unread));
+    return refused(
+        import->line, std::string(tree.text(*import)),
+        fmt::format(
+            "{} has not been read, and what it writes or trains would not be seen; give --project FOLDER to weave both",
+            unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
   try {
