@@ -1,5 +1,5 @@
-// Keras: the callbacks of fit(). All processes start from rank 0's state, figures are averaged before anything is decided by
-// them, and what writes files is called on rank 0 alone.
+// Keras: the callbacks of fit(). All processes start from rank 0's state. Metrics are averaged before a
+// callback uses them for a decision. Callbacks that write files run on rank 0 only.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 std::string last_part(const std::string& callee) { return callee.substr(callee.rfind('.') + 1); }
 
-/// Callbacks that write, and decide nothing that the other processes must know.
+/// Callbacks that write files and make no decision that the other processes must know.
 bool only_writes(const std::string& callee) {
   static constexpr std::array<std::string_view, 8> names = {
       "ModelCheckpoint", "TensorBoard",  "CSVLogger",     "RemoteMonitor",
@@ -53,7 +53,7 @@ class Callbacks {
     if (!simple) w_.edits.insert(given->end, ")");
   }
 
-  /// The expressions of the callbacks in a list, wherever it is written.
+  /// The callbacks in a list, wherever the list is written.
   std::vector<const Node*> elements(const Node* given) const {
     std::vector<const Node*> found;
     const auto add = [&](const Node* list) {
@@ -84,7 +84,7 @@ class Callbacks {
     return found;
   }
 
-  /// The variables that a list of callbacks is kept in: where fit() gets it, and where it was made.
+  /// The variables that hold a list of callbacks: the one passed to fit() and the one it was created in.
   std::vector<int> places_of(const Node* given) const {
     std::vector<int> found;
     if (given->is(Kind::name) || given->is(Kind::attribute)) found.push_back(w_.names.place(given));
@@ -96,7 +96,7 @@ class Callbacks {
     return found;
   }
 
-  /// callbacks.append(…), callbacks += […].
+  /// Rewrites callbacks that are added by callbacks.append(…) or callbacks += […].
   void write_appended(const Node* given) {
     for (const int place : places_of(given)) {
       for (const Node* mention : w_.names.mentions(place)) {
@@ -167,7 +167,8 @@ class Callbacks {
     if (name == "LearningRateScheduler" && w_.grows()) write_scheduler(origin);
   }
 
-  /// A function of the epoch: what it returns is a learning rate, unless it is computed from the one that is there.
+  /// A function of the epoch returns a learning rate, which is multiplied unless it is computed from the
+  /// current rate.
   void write_scheduler(const Node* call) {
     if (w_.dialect.choices().divide_epochs) {
       w_.refuse(call, "its epochs are the script's, but each process has fewer; weave with --epochs keep");
@@ -206,7 +207,7 @@ class Callbacks {
       if (&node != function && node.is_function()) return false;
       const Node* value = node.is(Kind::return_) ? node.child("value") : nullptr;
       if (value == nullptr || relative(value)) return true;
-      // A variable that was computed from the rate that is there.
+      // The variable may have been computed from the current rate.
       bool from_rate = false;
       if (value->is(Kind::name)) {
         for (const Value& one : w_.names.values(w_.names.place(value)))
@@ -217,7 +218,8 @@ class Callbacks {
     });
   }
 
-  /// Goyal and others, 2017: the rate grows from the author's to that of all processes over the first epochs.
+  /// Goyal and others, 2017: over the first epochs, the rate grows from the script's rate to the rate of all
+  /// processes.
   std::string warm_up(int epochs) const {
     for (const KerasCall& compile : w_.program.compiles) {
       const Node* optimizer = w_.names.argument(compile.call, "optimizer", 0);

@@ -1,5 +1,5 @@
-// tf.data: where a pipeline is shared out. As late as possible, so that splits and filters before it see all samples, and
-// before what shuffles, batches and repeats, so that each process does that with its own.
+// Where a tf.data pipeline is divided among the processes: as late as possible, so splits and filters see all
+// samples; but before shuffle, batch and repeat, so each process performs these on its own share.
 #include <algorithm>
 #include <unordered_set>
 
@@ -9,14 +9,14 @@ namespace telar::weave {
 
 namespace {
 
-/// The calls through which a function of the script was entered on the way to a dataset, the last one innermost.
+/// The calls that lead into functions of the script on the way to a dataset; the innermost call is last.
 using Way = std::vector<const Node*>;
 
-/// What was found upstream: the expression to share out, and the calls that batch behind it.
+/// The source of a pipeline: the expression to divide, and the calls of batch() downstream of it.
 struct Source {
   const Node* expression = nullptr;
   std::vector<const Node*> batches;
-  bool is_argument = false;  ///< arrays handed to a function that makes a dataset of them
+  bool is_argument = false;  ///< arrays that are passed to a function which creates a dataset
 };
 
 class Follower {
@@ -28,7 +28,7 @@ class Follower {
     upstream(expression, -1, way, 0);
     return source_;
   }
-  /// Every expression met on the way.
+  /// All expressions visited on the way.
   const std::vector<const Node*>& met() const { return met_; }
 
  private:
@@ -60,7 +60,7 @@ class Follower {
       if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
       return upstream(function->child("value"), -1, way, depth + 1);
     }
-    // Made of what a function was given, once for each of its calls: what it is given is shared out.
+    // If the function is called several times, its argument is divided, not the dataset that it creates.
     if (!method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       if (w_.names.callee(call) == "tensorflow.data.Dataset.from_tensor_slices") {
         source_.is_argument = true;
@@ -95,7 +95,7 @@ class Follower {
     upstream(returned, part, way, depth + 1);
   }
 
-  /// The assignment that reaches a use: the last one before it whose block is around the use.
+  /// Follows the assignment that reaches a use: the last one before it whose block contains the use.
   void variable(const Node* use, const Way& way, int depth) {
     const int place = w_.names.place(use);
     if (place < 0) return stop(use);
@@ -111,7 +111,7 @@ class Follower {
     upstream(last->node, last->part, way, depth + 1);
   }
 
-  /// Of the function that uses it, or else of the module.
+  /// The last assignment in the function that contains the use, otherwise in the module.
   const Value* last_assignment(const Node* use, int place) const {
     const Node* scope = w_.names.scope(place);
     const Value* last = nullptr;
@@ -125,7 +125,7 @@ class Follower {
     return last;
   }
 
-  /// `ds = ds.shuffle(…)`: the same dataset, whether the branch is taken or not.
+  /// `ds = ds.shuffle(…)`: the same dataset, whether or not the branch is taken.
   bool goes_on(const Node* value, int place) const {
     while (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
            keeps_order(value->child("func")->text)) {
@@ -246,7 +246,7 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   const std::string why = "each process takes its share of the samples";
   if (source.is_argument) {
     for (const Node* given : whole->list("args")) {
-      // Sizes and flags are no samples.
+      // Sizes and flags are not samples.
       const auto origins = w.names.origins(given);
       const bool constant = std::all_of(origins.begin(), origins.end(),
                                         [](const Node* one) { return one->is(Kind::constant); });

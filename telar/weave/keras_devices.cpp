@@ -1,11 +1,12 @@
-// One GPU a process: by the list of visible devices in TensorFlow 2, by the session's configuration in TensorFlow 1.
+// One GPU for each process: through the list of visible devices in TensorFlow 2, through the session
+// configuration in TensorFlow 1.
 #include "telar/weave/keras_writer.h"
 
 namespace telar::weave {
 
 namespace {
 
-/// `config = tf.ConfigProto(…)`: the pinning stands behind it. Whether there was a session at all.
+/// Adds the GPU after `config = tf.ConfigProto(…)`. Returns whether the script creates a session.
 bool write_sessions(KerasWeaving& w) {
   bool any = false;
   const std::string local = w.dialect.module() + ".local_rank()";
@@ -69,7 +70,7 @@ void write_keras_devices(KerasWeaving& w) {
     const Node* key = node.list("targets")[0]->child("slice");
     const Node* value = node.child("value");
     if (key == nullptr || !key->is_string() || key->text != "CUDA_VISIBLE_DEVICES") continue;
-    // "" and "-1": no GPU at all.
+    // "" and "-1" hide all GPUs.
     if (value->is_string() && (value->text.empty() || value->text == "-1")) continue;
     w.refuse(&node, "remove it: each process must see the GPUs to take its own");
   }

@@ -1,4 +1,5 @@
-// Keras: fit() gets a process's share of the samples, or a share of the epochs; one process shows its progress.
+// Keras: fit() trains on a process's share of the samples, or for its share of the epochs. Only one process
+// shows progress.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kShare = "each process takes its share of the samples";
 
-/// Where fit() and fit_generator() take an argument.
+/// The position of an argument of fit() or fit_generator().
 int position_of(const Node* call, std::string_view name) {
   static const std::map<std::string_view, int> fit = {{"x", 0},
                                                       {"y", 1},
@@ -73,7 +74,8 @@ class Fits {
     write_keras_callbacks(w_, fit);
   }
 
-  /// `fit(x, y, **options)`: what the options are must be seen, and what changes must not be among them.
+  /// For `fit(x, y, **options)`, the options must be known, and must not contain an argument that weave
+  /// changes.
   void check_spread(const Node* call, const Node* given) const {
     if (!given->text.empty()) return;
     for (const std::string_view name :
@@ -114,7 +116,7 @@ class Fits {
     w_.edits.explain(call->line, "the arrays are shared out", kShare);
   }
 
-  /// Every array of an argument, also inside of a list or dictionary of inputs.
+  /// Divides each array of an argument, also in a list or dictionary of inputs.
   void share(const Node* value) {
     if (value->is(Kind::list) || value->is(Kind::tuple)) {
       for (const Node* one : value->list("elts")) share(one);
@@ -145,7 +147,7 @@ class Fits {
     return name;
   }
 
-  /// With arrays fit() makes the batches.
+  /// If the data are arrays, fit() creates the batches.
   void write_batch(const Node* call) {
     const bool multiply = w_.dialect.is_tf_distribute() && w_.grows();
     const bool divide = !w_.dialect.is_tf_distribute() && !w_.grows();
@@ -163,7 +165,7 @@ class Fits {
         multiply ? "each replica takes the author's batch" : "together they take the author's batch");
   }
 
-  /// ImageDataGenerator.flow(x, y): its arrays are shared out.
+  /// Divides the arrays of ImageDataGenerator.flow(x, y).
   bool write_augmented(const Node* x) {
     bool found = false;
     for (const Node* origin : w_.names.origins(x)) {
@@ -192,7 +194,7 @@ class Fits {
     return found;
   }
 
-  /// A Sequence of the script's own: each process takes every n-th of its batches.
+  /// For a Sequence class of the script, each process takes every n-th batch.
   bool write_sequence(const Node* call, const Node* x) {
     const Node* own = nullptr;
     for (const Node* origin : w_.names.origins(x)) {
@@ -232,7 +234,7 @@ class Fits {
                : w_.keras_module("utils", at) + ".Sequence";
   }
 
-  /// A Python generator: each process takes every n-th of its batches.
+  /// For a Python generator, each process takes every n-th batch.
   bool write_generator(const Node* call, const Node* x) {
     bool yields = false;
     for (const Node* origin : w_.names.origins(x)) {
@@ -297,7 +299,7 @@ class Fits {
     w_.edits.explain(call->line, "only rank 0 shows its progress", "one bar, not one for each process");
   }
 
-  /// Every process evaluates all samples, so that what depends on it is decided alike.
+  /// All processes evaluate all samples, so they make the same decisions.
   void write_evaluation(const KerasCall& evaluation) {
     const Node* call = evaluation.call;
     if (const Node* data = w_.names.argument(call, "x", 0); data != nullptr && counts(data)) {

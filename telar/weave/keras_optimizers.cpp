@@ -1,4 +1,5 @@
-// Keras: optimizers are wrapped where a model is compiled, and learning rates grow with the number of processes.
+// Keras: wraps optimizers where a model is compiled, and multiplies learning rates by the number of
+// processes.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +12,7 @@ namespace {
 constexpr const char* kWhyScaled = "a step averages over that many times the samples";
 constexpr std::string_view kOptimizers = "keras.optimizers.";
 
-/// The class that Keras makes of a name, and the learning rate that it has when none is given.
+/// The optimizer class for a name, and its default learning rate.
 struct Known {
   std::string_view name;
   std::string_view made;
@@ -29,7 +30,7 @@ const Known* known(std::string name) {
   return found == std::end(kKnown) ? nullptr : found;
 }
 
-/// Which arguments of a schedule are rates, and which count steps.
+/// The arguments of a schedule that are rates, and those that count steps.
 struct Schedule {
   std::vector<std::pair<const char*, int>> rates;
   std::vector<std::pair<const char*, int>> steps;
@@ -52,7 +53,7 @@ class Optimizers {
 
   void write() {
     for (const KerasCall& compile : w_.program.compiles) write_compile(compile);
-    // Those of a loop with a tape.
+    // The optimizers of a loop with a tape.
     for (const Node* call : w_.program.optimizers) {
       if (w_.program.fits.empty() || applies_by_hand(call)) scale_optimizer(call);
     }
@@ -113,7 +114,7 @@ class Optimizers {
                 "which optimizer this is cannot be seen; make it in this file, as in Adam(learning_rate=…)");
     for (const Node* origin : origins) scale_optimizer(origin);
     if (!wraps) return;
-    // A LossScaleOptimizer stays outside.
+    // A LossScaleOptimizer stays outermost.
     const Node* inner = origins.size() == 1 && origins[0]->is(Kind::call) &&
                                 w_.names.callee(origins[0]).ends_with("LossScaleOptimizer")
                             ? w_.names.argument(origins[0], "inner_optimizer", 0)
@@ -140,7 +141,7 @@ class Optimizers {
     return wraps ? w_.dialect.module() + ".DistributedOptimizer(" + text + ")" : text;
   }
 
-  /// The learning rate of what made an optimizer.
+  /// Multiplies the learning rate of an optimizer; `origin` creates it.
   void scale_optimizer(const Node* origin) {
     if (!done_.insert(origin).second) return;
     if (!origin->is(Kind::call))
@@ -180,7 +181,8 @@ class Optimizers {
     w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
   }
 
-  /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}), get("adam").
+  /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}),
+  /// get("adam").
   void scale_config(const Node* call) {
     if (!w_.grows()) return;
     const Node* config = call->list("args").empty() ? nullptr : call->list("args")[0];
@@ -202,7 +204,8 @@ class Optimizers {
     if (!found) w_.refuse(call, "its learning rate cannot be seen; give the config a \"learning_rate\"");
   }
 
-  /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr, …).
+  /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr,
+  /// …).
   void write_assignments() {
     if (!w_.grows()) return;
     const auto is_rate = [](const Node* node) {
@@ -248,7 +251,7 @@ void scale_number(KerasWeaving& w, const Node* rate) {
   w.edits.explain(rate->line, "learning rate × number of processes", kWhyScaled);
 }
 
-/// A number, or each number of a list.
+/// Multiplies a number, or each number of a list.
 void scale_rates(KerasWeaving& w, const Node* rates) {
   if (rates->literal == Literal::null || rates->text == "0" || rates->text == "0.0") return;
   const auto origins = w.names.origins(rates);
@@ -277,14 +280,14 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
   }
 }
 
-/// A schedule class of the script's own: the steps that it is asked for are those of one process, its rates are multiplied.
+/// A schedule class of the script: it receives the step of one process, and its rates are multiplied.
 void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   const Node* call = w.names.method(class_def, "__call__");
   if (call == nullptr || call->child("args")->list("args").size() < 2)
     w.refuse(class_def, "its __call__(self, step) cannot be seen");
   if (!w.shared.insert(call).second) return;
   if (w.dialect.is_horovod()) {
-    // Horovod makes its optimizer from the configuration of the script's.
+    // Horovod creates its optimizer from the configuration of the script's optimizer.
     if (w.names.method(class_def, "get_config") == nullptr) {
       w.refuse(class_def,
                "give this schedule a get_config(), from which Horovod makes its optimizer's schedule");

@@ -1,4 +1,4 @@
-// What models, checkpoints and TensorBoard write: on one process.
+// Files of models, checkpoints and TensorBoard are written by one process.
 #include <algorithm>
 
 #include "telar/weave/keras_writer.h"
@@ -29,7 +29,7 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasCall& fit : w.program.fits) {
     if (fit.call == call) return true;
   }
-  // tf.distribute's workers evaluate together.
+  // Under tf.distribute, all workers evaluate together.
   for (const KerasCall& evaluation : w.program.evaluations) {
     if (w.dialect.is_tf_distribute() && evaluation.call == call) return true;
   }
@@ -37,14 +37,15 @@ bool is_training(const KerasWeaving& w, const Node* call) {
     if (loop.trains && is_inside(call, loop.loop)) return true;
   }
   const Node* function = call->child("func");
-  // A metric that the replicas feed is read by all workers together.
+  // All workers read a metric together if the replicas update it.
   if (w.dialect.is_tf_distribute() && w.program.fits.empty() && function->is(Kind::attribute) &&
       function->text == "result")
     return true;
   return is_apply(call);
 }
 
-/// tf.distribute: every worker must save, since variables are gathered for it, but one into the place that is meant.
+/// tf.distribute: all workers must save, because saving gathers variables; only one of them saves to the
+/// requested path.
 void write_saves(KerasWeaving& w) {
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");

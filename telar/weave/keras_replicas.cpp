@@ -1,5 +1,5 @@
-// Loops with a GradientTape under tf.distribute: the step runs on every replica, its loss is divided by their number since
-// gradients are summed, and the loop takes global batches of a distributed dataset.
+// GradientTape loops under tf.distribute. The step runs on every replica. Its loss is divided by the number
+// of replicas, because their gradients are summed. The loop takes global batches from a distributed dataset.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace telar::weave {
 
 namespace {
 
-/// The names that a pattern of targets binds: `step, (x, y)`.
+/// The names that a target pattern such as `step, (x, y)` binds.
 std::set<std::string_view> bound_names(const Node* target) {
   std::set<std::string_view> found;
   walk(*target, [&](const Node& node) {
@@ -76,8 +76,8 @@ class Replicas {
     }
   }
 
-  /// Losses that reduce a batch by themselves refuse to work on a part of one: they give the samples' losses, and the mean is
-  /// taken where they are computed.
+  /// Loss objects that reduce a batch raise an error on a replica's part of it. They are changed to return
+  /// the loss of each sample; the mean is taken after the call.
   void write_losses() {
     for (const Node* call : w_.names.calls()) {
       const Node* function = call->child("func");
@@ -103,7 +103,7 @@ class Replicas {
                        [&](const Value& value) { return is_inside(value.node, within); });
   }
 
-  /// Gradients that are changed before they are applied (clipped) must have been summed before.
+  /// Gradients that are changed before they are applied (clipped) must be summed before the change.
   void write_use(const Node* gradient) {
     const Node* statement = statement_of(gradient);
     if (!statement->is(Kind::assign)) return;
@@ -139,7 +139,7 @@ class Replicas {
     }
   }
 
-  /// The call of the step in a loop.
+  /// The call of the step function in a loop.
   const Node* step_of(const KerasLoop& loop) const {
     const Node* step = nullptr;
     walk(*loop.loop, [&](const Node& node) {
@@ -169,7 +169,7 @@ class Replicas {
     write_dataset(loop);
   }
 
-  /// What the loop takes from the dataset is one part for each replica: only the step can use it.
+  /// What the loop takes from the dataset has one part for each replica, so only the step can use it.
   void check_batch(const KerasLoop& loop, const Node* call) const {
     std::set<std::string_view> names = bound_names(loop.loop->child("target"));
     if (loop.index != nullptr) {
@@ -197,7 +197,8 @@ class Replicas {
     });
   }
 
-  /// What the step returns: the names of its losses, of which the mean over the replicas is that of the global batch.
+  /// Counts the values that the step returns. All must be losses: their mean over the replicas is that of the
+  /// global batch.
   size_t returned(const Node* function) const {
     size_t count = 0;
     walk(*function, [&](const Node& node) {
@@ -220,7 +221,7 @@ class Replicas {
     return count;
   }
 
-  /// A variable that a tape takes gradients of.
+  /// Whether an expression is a variable whose gradients a tape computes.
   bool is_loss(const Node* expression) const {
     const int place = w_.names.place(expression);
     if (place < 0) return false;
@@ -233,7 +234,7 @@ class Replicas {
     return false;
   }
 
-  /// Beside the step a function that runs it on every replica; a graph, if the step was one.
+  /// Adds a function that runs the step on every replica; it is a graph if the step was one.
   void write_step(const Node* function, const Node* call) {
     const std::string tf = w_.tensorflow(function);
     const std::string step(function->text);
@@ -276,7 +277,7 @@ class Replicas {
                      "a graph must hold all replicas");
   }
 
-  /// Global batches, all of one size, of which each replica takes its part.
+  /// Global batches of equal size; each replica takes its part.
   void write_dataset(const KerasLoop& loop) {
     share_dataset(w_, loop.dataset);
     const std::string distribute = strategy_ + ".experimental_distribute_dataset(";
@@ -289,7 +290,7 @@ class Replicas {
       w_.edits.insert(loop.dataset->begin, distribute);
       w_.edits.insert(loop.dataset->end, ")");
     } else {
-      // Not once for each epoch: the order of the next one depends on that of the last.
+      // Created once, not in each epoch: the order of an epoch depends on the previous one.
       const std::string dataset(loop.dataset->text);
       const std::string name = w_.names.fresh("distributed_" + dataset);
       w_.edits.before(*outermost, {name + " = " + distribute + dataset + ")"});
@@ -304,7 +305,7 @@ class Replicas {
                        [&](const Value& value) { return is_inside(value.node, around); });
   }
 
-  /// All workers save, since variables are gathered for it; one into the folder that is meant.
+  /// All workers save, because saving gathers variables; only one saves to the requested folder.
   void write_checkpoints() {
     for (const Node* call : w_.names.calls()) {
       if (w_.names.callee(call) != "tensorflow.train.CheckpointManager") continue;

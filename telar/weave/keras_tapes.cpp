@@ -1,4 +1,5 @@
-// Loops with a GradientTape: the tape's gradients are averaged, variables start as rank 0's, metrics count all samples.
+// GradientTape loops: the tape's gradients are averaged, variables start with rank 0's values, and metrics
+// count all samples.
 #include <algorithm>
 
 #include "telar/weave/keras_writer.h"
@@ -132,7 +133,7 @@ class Tapes {
     });
   }
 
-  /// What an expression of the step is called where the loop stands.
+  /// The expression of the step as it is written at the loop. Throws Refusal if it is not visible there.
   std::string visible(const Node* expression, const KerasLoop& loop) const {
     const Node* at = expression;
     for (int steps = 0; steps < 6; ++steps) {
@@ -157,7 +158,8 @@ class Tapes {
         "it is not visible where the training loop stands, where its first values must be made equal in all processes; hand it to the step from there");
   }
 
-  /// Objects of keras.metrics that the loop feeds: their counts are added up over the processes behind the loop.
+  /// Adds up the counts of the keras.metrics objects that the loop updates over the processes, after the
+  /// loop.
   void write_counts(const KerasLoop& loop) {
     std::vector<std::string> metrics;
     for (const Node* call : w_.names.calls()) {
@@ -180,7 +182,7 @@ class Tapes {
                      "each process counted its own samples; the author's figure is that of all");
   }
 
-  /// Counts of all processes must not be added up once more after the next epoch.
+  /// Sums over all processes must not be added up again after the next epoch.
   void check_reset(const Node* object, const KerasLoop& loop) const {
     const auto origins = w_.names.origins(object);
     for (const Node* call : w_.names.calls()) {

@@ -22,7 +22,7 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
         dialect.rely_on(statement, "import tensorflow as " + name, at);
         return name;
       }
-      // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
+      // Sessions: `import tensorflow.compat.v1 as tf` provides all of TensorFlow 1, and TensorFlow 2 besides.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
     }
   }
@@ -32,7 +32,7 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
 }
 
 std::string KerasWeaving::keras_module(const std::string& part, const Node* at) const {
-  // What is imported already under a name of its own.
+  // The module may already be imported under an alias.
   for (const auto& [module, statement] : names.imports()) {
     if (statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
@@ -61,7 +61,7 @@ bool imports_datasets(const std::string& callee) {
   return callee.starts_with("keras.datasets.") && callee.ends_with(".load_data");
 }
 
-/// One process of each host downloads; the others wait for it.
+/// One process per host downloads; the others wait for it.
 void write_downloads(KerasWeaving& w) {
   if (!w.dialect.is_horovod()) return;
   for (const Node* call : w.names.calls()) {
@@ -82,7 +82,7 @@ void write_downloads(KerasWeaving& w) {
   }
 }
 
-/// Which samples a process gets is drawn, so all processes must draw alike.
+/// Random numbers decide which samples a process gets, so all processes must draw the same ones.
 void write_seeds(KerasWeaving& w) {
   bool tensorflow_seed = false;
   std::vector<const Node*> numpy_seeds;

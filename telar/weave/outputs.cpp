@@ -8,7 +8,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Functions that write something, by what they are called where they come from.
+/// Functions that write something, by their full names.
 const std::unordered_set<std::string_view>& writing_functions() {
   static const std::unordered_set<std::string_view> names = {"print",
                                                              "pprint.pprint",
@@ -52,7 +52,7 @@ const std::unordered_set<std::string_view>& writing_functions() {
   return names;
 }
 
-/// Methods that write something, whatever they are called on.
+/// Methods that write something, on any object.
 const std::unordered_set<std::string_view>& writing_methods() {
   static const std::unordered_set<std::string_view> names = {
       "savefig",       "to_csv",        "to_json",    "to_pickle",  "to_excel",    "to_parquet",
@@ -100,10 +100,10 @@ class Outputs {
     throw Refusal{node->line, std::string(tree_.text(*node)), decision};
   }
 
-  /// A node in no function: initialising at the top serves it too.
+  /// A node outside functions: the initialization at the top precedes it.
   const Node* nullptr_place() const { return some_call_; }
 
-  /// The methods of datasets run in the loader's processes, which belong to no group.
+  /// The methods of datasets run in worker processes of the loader, which do not belong to the process group.
   bool in_dataset(const Node* node) const {
     const Node* owner = class_of(node);
     return owner != nullptr &&
@@ -131,7 +131,7 @@ class Outputs {
         (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function) ||
          is_of_a_model(function) || saves_a_checkpoint(function));
     if (!by_name && !by_method && !makes_folder(call, callee)) return;
-    // Without a path a table or a model gives its text.
+    // Without a path, the method of a table or model returns text.
     if (by_method && function->text.starts_with("to_") && call->list("args").empty() &&
         call->list("keywords").empty())
       return;
@@ -145,7 +145,7 @@ class Outputs {
            (callee.empty() && function->is(Kind::attribute) && function->text == "mkdir");
   }
 
-  /// `exist_ok=True`: every process may make it.
+  /// `exist_ok=True`: all processes may create the folder.
   bool may_exist(const Node* call) const {
     const Node* value = names_.argument(call, "exist_ok", -1);
     return value != nullptr && value->text == "True";
@@ -159,7 +159,7 @@ class Outputs {
     return false;
   }
 
-  /// `image.save("x.png")`: `save` of something that is no class of this file's.
+  /// `image.save("x.png")`: save() of an object whose class is not in the program.
   static bool saves_an_image(const Node* function) {
     return function->text == "save" && function->parent->parent->is(Kind::expr);
   }
@@ -230,7 +230,8 @@ class Outputs {
     return text.substr(0, text.find_first_of("\r\n"));
   }
 
-  /// Files that are written: the other ranks write into the null device, so that nothing else changes.
+  /// Files that are written: the other ranks write to the null device, so the rest of the code stays as it
+  /// is.
   void visit_open(const Node* call) {
     const Node* mode = names_.argument(call, "mode", 1);
     if (mode == nullptr) return;

@@ -1,5 +1,5 @@
-// CPython's C interface stands in the files python*.cpp. Its parser makes the tree, which is copied into ours, so that nothing
-// else holds a Python object.
+// Only the files python*.cpp use CPython's C interface. Its parser creates a tree, which is copied into ours,
+// so no other code holds Python objects.
 #include "telar/weave/python.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 /// Starts the interpreter once, isolated: no environment, no user site, no signal handlers, no `site`.
 void start() {
   if (Py_IsInitialized() != 0) return;
-  // Python's objects lie in the heap that make_room() prepares, not in mappings of their own.
+  // Python's objects use the heap that make_room() prepares, not their own mappings.
   PyObjectArenaAllocator heap{nullptr, [](void* /*context*/, size_t size) { return std::malloc(size); },
                               [](void* /*context*/, void* memory, size_t /*size*/) { std::free(memory); }};
   PyObject_SetArenaAllocator(&heap);
@@ -31,7 +31,7 @@ void start() {
     throw run_error("Python's interpreter, whose parser weave uses, does not start: {}",
                     status.err_msg != nullptr ? status.err_msg : "no reason given");
   }
-  // Trees have no cycles, and looking for some took a quarter of the time.
+  // Trees have no cycles, and the search for cycles took a quarter of the time.
   PyGC_Disable();
 }
 
@@ -46,7 +46,7 @@ long attribute_number(PyObject* object, const char* name) {
   return number;
 }
 
-/// Python's own report: file, line, the line's text, a caret, the message.
+/// The error as Python reports it: file, line, the line's text, a caret, the message.
 Error raised(const std::string& file) {
   PyObject* type = nullptr;
   PyObject* value = nullptr;
@@ -133,14 +133,14 @@ std::string encode(const std::string& file, const SourceText& source) {
 
 namespace {
 
-/// Python's own tree; null when the text is no program and Python has raised why.
+/// Python's tree; null if the text is not valid and Python has raised an error.
 Ref syntax(const std::string& file, const std::string& text) {
   start();
   PyCompilerFlags flags{};
   flags.cf_flags = PyCF_ONLY_AST | PyCF_IGNORE_COOKIE | PyCF_SOURCE_IS_UTF8;
   flags.cf_feature_version = PY_MINOR_VERSION;
   const Ref name(PyUnicode_DecodeFSDefault(file.c_str()));
-  // Invalid escapes in strings are the author's affair: no warnings.
+  // No warnings about invalid escapes in strings: they are the script's own.
   if (PyObject* warnings = PySys_GetObject("warnoptions");
       warnings != nullptr && PyList_Size(warnings) == 0) {
     const Ref ignore(PyUnicode_FromString("ignore"));
@@ -149,8 +149,8 @@ Ref syntax(const std::string& file, const std::string& text) {
   return Ref(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
 }
 
-/// Reads the files of a tree, in pieces or each as a whole; false when a piece is no program. Throws Error (user) when a whole
-/// file is none.
+/// Reads the files of a tree, in pieces or as a whole. Returns false if a piece is not valid. Throws Error
+/// (user) if a whole file is not.
 bool read(Tree& tree, bool in_pieces) {
   TreeCopy copy(tree);
   for (Part& part : tree.parts()) {
@@ -188,8 +188,8 @@ Tree parse(std::vector<SourceFile> files) {
 
 namespace {
 
-/// Python's table of the names of a program, which needs its parser but no tree of objects; null when it is none and Python has
-/// raised why.
+/// Python's symbol table of a text, which needs the parser but no objects for the tree; null if the text is
+/// not valid and Python has raised an error.
 Ref table_of_names(const std::string& file, std::string_view text) {
   start();
   const Ref module(PyImport_ImportModule("_symtable"));

@@ -12,7 +12,7 @@ void write_reads(const Names& names, Edits& edits, Dialect& dialect,
   for (const Node* call : names.calls()) {
     if (!reads(call)) continue;
     const Node* statement = statement_of(call);
-    // `if os.path.exists(path): … torch.load(path)` asks for the file already.
+    // `if os.path.exists(path): … torch.load(path)`: the condition already depends on the file.
     for (const Node* around = statement->parent; around != nullptr && !around->is_function();
          around = around->parent) {
       if (!around->is(Kind::if_)) continue;

@@ -1,11 +1,12 @@
-// One GPU a process: after torch.cuda.set_device, "cuda" and .cuda() mean that one, so only numbered devices change.
+// One GPU for each process. After torch.cuda.set_device, "cuda" and .cuda() mean that GPU, so only numbered
+// devices change.
 #include "telar/weave/torch_writer.h"
 
 namespace telar::weave {
 
 namespace {
 
-/// The number behind "cuda:"; -1 when the text names no numbered device.
+/// The number after "cuda:"; -1 if the text names no numbered device.
 int device_number(std::string_view text) {
   const std::string_view prefix = "cuda:";
   if (!text.starts_with(prefix) || text.size() == prefix.size() || text.size() > prefix.size() + 3) return -1;

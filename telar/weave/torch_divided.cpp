@@ -1,5 +1,5 @@
-// --epochs divide: each process goes through all samples in an order of its own, and there are as many epochs fewer as there are
-// processes, as in document 001.
+// --epochs divide: each process trains on all samples in its own order, and the number of epochs is divided
+// by the number of processes, as in document 001.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +20,7 @@ class Divided {
       if (loader.trains) check_loader(loader.call);
     }
     for (const Node* call : w_.program.schedulers) {
-      // It decides by a figure, not by counting.
+      // It decides by a metric, not by counting epochs.
       if (!w_.names.callee(call).ends_with(".ReduceLROnPlateau")) refuse_plan(call);
     }
     for (const Node* rate : rates_by_hand(w_.names)) refuse_plan(statement_of(rate));
@@ -45,7 +45,7 @@ class Divided {
     w_.refuse(node, std::string("it goes by the script's epochs, of which each process has fewer") + kKeep);
   }
 
-  /// Every process must draw the samples in another order.
+  /// Each process must draw the samples in a different order.
   void check_loader(const Node* call) const {
     if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
       w_.refuse(
@@ -139,7 +139,7 @@ class Divided {
                      "each process sees all samples, so together they see them as often");
   }
 
-  /// What the script does at a certain epoch it would do too late or never.
+  /// Code for a certain epoch would run too late or never.
   void check_body(const Node* loop) const {
     const auto seeds = [&](const Node* call) {
       return w_.names.callee(call) == "torch.manual_seed" ||
@@ -176,7 +176,8 @@ class Divided {
     });
   }
 
-  /// `epoch % 10` comes as often in relation to the epochs that there are.
+  /// Whether a comparison depends on the counter itself. `epoch % 10` keeps its frequency relative to the
+  /// number of epochs.
   static bool goes_by(const Node& compare, std::string_view counter) {
     bool found = false;
     walk(compare, [&](const Node& node) {
@@ -187,7 +188,7 @@ class Divided {
     return found;
   }
 
-  /// The number of epochs is compared elsewhere with what now counts fewer.
+  /// The number of epochs must not be compared elsewhere with a counter that now ends earlier.
   void check_uses(const Node* end) const {
     walk(*end, [&](const Node& part) {
       if (!part.is(Kind::name) && !part.is(Kind::attribute)) return true;

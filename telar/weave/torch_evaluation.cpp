@@ -1,5 +1,6 @@
-// --evaluation shared: each process evaluates every n-th batch, and what the loop adds up is added up over the processes. Batches
-// stay those of the script, so that a mean over batches, a count, or a last, smaller batch mean what they mean with one process.
+// --evaluation shared: each process evaluates every n-th batch, and the loop's sums are added up over the
+// processes. The batches are those of the script, so a mean over batches, a count, and a last, smaller batch
+// mean the same as with one process.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ bool is_comprehension(const Node& node) {
 
 bool is_addition(const Node& node) { return node.child("op")->is(Kind::add); }
 
-/// Whether what is called may be called for a part of the batches: it keeps nothing from one call to the next.
+/// Whether a function may be called for only a part of the batches: it keeps no state between calls.
 bool keeps_nothing(const std::string& callee) {
   static const std::unordered_set<std::string_view> builtins = {
       "abs", "bool", "dict",  "enumerate", "float", "int",   "isinstance", "len", "list", "max",
@@ -38,7 +39,7 @@ class Evaluation {
     for (const TorchLoop& loop : w_.program.loops) {
       const bool all = std::all_of(loop.loaders.begin(), loop.loaders.end(),
                                    [&](size_t loader) { return w_.program.loaders[loader].trains; });
-      if (all) continue;  // its samples are shared out already
+      if (all) continue;  // its samples are already divided
       if (!is_shared_evaluation(w_, loop))
         refuse(loop.loader,
                "this loop trains at one time and evaluates at another; give each a loop of its own");
@@ -101,7 +102,8 @@ class Evaluation {
     }
   }
 
-  /// The model must be one that is trained, so that what calls the loop is known to need all processes, and must not change.
+  /// The model must be a trained one, so that the callers of the loop are known to need all processes, and it
+  /// must not change during evaluation.
   void check_model(const TorchLoop& loop) const {
     if (!reaches(w_.names, loop.loop, [&](const Node* call) { return w_.calls_model(call); }))
       refuse(loop.loop, "no model that is trained is evaluated here");
@@ -116,7 +118,7 @@ class Evaluation {
       refuse(loop.loop, "call the model's eval() before it: what layers note of the batches would differ");
   }
 
-  /// Nothing but sums may come out of the loop, and no batch may see what another left.
+  /// Only sums may leave the loop, and no batch may see what another left.
   void check_statements(const TorchLoop& loop) const {
     walk(*loop.loop, [&](const Node& node) {
       if (&node == loop.loop) return true;
@@ -135,8 +137,8 @@ class Evaluation {
     seen_.clear();
   }
 
-  /// What is called keeps nothing: functions of torch and the like, methods of what they give, functions of the script that do
-  /// not either.
+  /// Called functions must keep no state: functions of torch and similar libraries, methods of their results,
+  /// and functions of the script that call only such functions.
   void check_call(const Node* call, std::unordered_set<const Node*>& seen) const {
     const Node* function = call->child("func");
     const std::string callee = w_.names.callee(call);
@@ -187,7 +189,8 @@ class Evaluation {
            value->child("left")->text == store->text;
   }
 
-  /// A variable that the loop sets: a sum, or one that every batch sets before it is used, and nothing uses behind the loop.
+  /// A variable that the loop sets must be a sum, or be set by each batch before it is used, and not be used
+  /// after the loop.
   void check_variable(const Node* store, const TorchLoop& loop) const {
     const int place = w_.names.place(store);
     if (place < 0 || is_inside(w_.names.scope(place), loop.loop)) return;  // of a comprehension
@@ -209,8 +212,7 @@ class Evaluation {
     for (const Node* one : mentions) {
       if (is_inside(one, loop.loop)) continue;
       const bool behind = one->begin > loop.loop->end;
-      const bool runs_behind =
-          behind || is_inside(one, region);  // also in the next round of the loop around both
+      const bool runs_behind = behind || is_inside(one, region);  // also the next iteration of the outer loop
       bool& is_set = behind ? is_set_behind : is_set_before;
       if (function_of(one) != function_of(loop.loop) || (runs_behind && !is_set && !one->store))
         refuse(one, "this would be of a process's own last batch");
@@ -227,7 +229,7 @@ class Evaluation {
     if (!is_set_first || sets_itself) refuse(*first, "a batch may see here what another one left");
   }
 
-  /// A sum starts at zero right before the loop, and is only added to within it.
+  /// A sum must start at zero immediately before the loop, and the loop may only add to it.
   void check_sum(const std::vector<const Node*>& mentions, const TorchLoop& loop) const {
     const Node* started = nullptr;
     for (const Node* one : mentions) {
@@ -262,7 +264,8 @@ class Evaluation {
     return zero;
   }
 
-  /// All processes must come to the loop: on no way to it is something decided by what one process alone knows.
+  /// All processes must reach the loop: no condition on the way to it may depend on what only one process
+  /// knows.
   void check_way(const Node* node, int depth = 6) const {
     for (const Node* around = node; !around->parent->is(Kind::module); around = around->parent) {
       const Node* parent = around->parent;
@@ -293,7 +296,8 @@ class Evaluation {
     for (const Node* caller : callers) check_way(caller, depth - 1);
   }
 
-  /// A condition on what all processes know: counters of epochs, constants, arguments of the command line.
+  /// Whether all processes know the result of a condition: it uses only epoch counters, constants and
+  /// command-line arguments.
   bool is_known(const Node* test) const {
     bool known = true;
     walk(*test, [&](const Node& node) {
@@ -314,7 +318,7 @@ class Evaluation {
     return known;
   }
 
-  /// The sums that something uses outside of the loop, in the order of the source.
+  /// The sums that are used outside the loop, in source order.
   std::vector<const Node*> totals(const TorchLoop& loop) const {
     std::vector<const Node*> found;
     walk(*loop.loop, [&](const Node& node) {
@@ -331,7 +335,8 @@ class Evaluation {
     return found;
   }
 
-  /// Adds up whatever kind of figure it is: a process without a batch still has the zero that it began with.
+  /// Adds a function that sums values of any numeric type. A process without a batch still has the initial
+  /// zero.
   std::string add_up(const Node* at) {
     std::string name = w_.names.fresh("total_over_ranks");
     w_.dialect.use(at);
@@ -340,7 +345,7 @@ class Evaluation {
     const std::string mine = "value.detach().cpu() if " + torch + ".is_tensor(value) else value";
     std::vector<std::string> text = {"def " + name + "(value):"};
     if (w_.dialect.is_horovod()) {
-      // Horovod would name it by its type, and a process without a batch has another one.
+      // Horovod would derive the name from the type, which is different in a process without a batch.
       text.push_back("    total = sum(" + module + ".allgather_object(" + mine + ", name=\"total\"))");
     } else {
       text.push_back("    parts = [None] * " + module + ".get_world_size()");
@@ -353,7 +358,7 @@ class Evaluation {
   }
 
   TorchWeaving& w_;
-  mutable std::unordered_set<const Node*> seen_;  // functions that were looked into for this loop
+  mutable std::unordered_set<const Node*> seen_;  // functions already checked for this loop
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Horovod averages in the optimizer, which is wrapped; weights and optimizer state start as rank 0's.
+// Horovod averages gradients in the wrapped optimizer. Weights and optimizer state start with rank 0's
+// values.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +9,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Gradients are averaged while backward runs; they must all have arrived before they are clipped.
+/// Gradients are averaged during the backward pass; all averages must be complete before clipping.
 void write_clipping(TorchWeaving& w, const Node* call) {
   const Node* statement = statement_of(call);
   const auto& block = block_of(statement);
@@ -34,7 +35,7 @@ void write_clipping(TorchWeaving& w, const Node* call) {
       "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
 }
 
-/// `scaler.step(optimizer)`: the averages must be there before they are scaled back.
+/// `scaler.step(optimizer)`: the averages must be complete before they are unscaled.
 void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scaled) {
   const Node* function = call->child("func");
   if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").size() != 1) return;
@@ -60,7 +61,7 @@ void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scal
   scaled.insert(statement->parent);
 }
 
-/// nn.DataParallel goes: it would split batches among the threads of one process.
+/// Removes nn.DataParallel: it would split batches among the threads of one process.
 void write_data_parallel(TorchWeaving& w, const Node* call) {
   const Node* statement = statement_of(call);
   const bool whole = statement->is(Kind::assign) && statement->child("value") == call &&
@@ -84,7 +85,8 @@ void write_data_parallel(TorchWeaving& w, const Node* call) {
   w.edits.explain(call->line, "nn.DataParallel goes", "each process has one device");
 }
 
-/// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are averaged.
+/// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are
+/// averaged.
 std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node* kept) {
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
@@ -118,8 +120,8 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node*
   return {};
 }
 
-/// The statement that puts an optimizer into a variable: where it is made, or where the one call of the function stands that
-/// returns it.
+/// The statement that assigns an optimizer to a variable: where it is created, or the only call of the
+/// function that returns it.
 const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
   const Node* made = optimizer.call;
   const Node* statement = statement_of(made);
@@ -133,7 +135,7 @@ const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
   return statement;
 }
 
-/// What a model that an optimizer was made for is called where the optimizer is kept.
+/// The expression for an optimizer's model at the statement that assigns the optimizer.
 std::string visible_model(const TorchWeaving& w, const TorchModel& model, const TorchOptimizer& optimizer,
                           const Node* statement) {
   const Node* value = statement->child("value");
@@ -180,8 +182,8 @@ void write_horovod(TorchWeaving& w) {
     w.edits.explain(statement->line, text.back(),
                     "averages the gradients before each step; all start with rank 0's state");
   }
-  // What Horovod does in another order than one process does.
-  std::set<const Node*> scaled;  // blocks in which a GradScaler steps
+  // Operations that Horovod performs in a different order than one process does.
+  std::set<const Node*> scaled;  // blocks with a GradScaler step
   for (const Node* call : w.names.calls()) write_scaler(w, call, scaled);
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");

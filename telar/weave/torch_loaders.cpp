@@ -1,4 +1,4 @@
-// The training samples are shared out: each process draws its part through a DistributedSampler.
+// Divides the training samples: each process draws its share through a DistributedSampler.
 #include <algorithm>
 
 #include "telar/weave/torch_writer.h"
@@ -16,7 +16,7 @@ bool is_false(const Node* node) {
   return node == nullptr || (node->literal == Literal::boolean && node->text == "False");
 }
 
-/// Whether writing an expression a second time computes nothing again.
+/// Whether an expression can be written twice without computing anything again.
 bool is_plain(const Node* node) {
   if (node->is(Kind::name)) return true;
   if (node->is(Kind::attribute)) return is_plain(node->child("value"));
@@ -39,7 +39,7 @@ class Loaders {
   }
 
  private:
-  /// The dataset as an expression that may be written twice; a call gets a variable of its own.
+  /// The dataset as an expression that can be written twice; a call is assigned to a variable first.
   std::string dataset_of(const Node* call) {
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     if (dataset == nullptr) w_.refuse(call, "hand it the dataset as its first argument");
@@ -60,7 +60,7 @@ class Loaders {
     return name;
   }
 
-  /// An IterableDataset: each process takes every n-th of its samples.
+  /// For an IterableDataset, each process takes every n-th sample.
   bool write_stream(const Node* call) {
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     const Node* own = nullptr;
@@ -99,7 +99,7 @@ class Loaders {
     return true;
   }
 
-  /// All processes must read the stream in one order.
+  /// All processes must read the stream in the same order.
   void check_order(const Node* own) const {
     for (const Node* call : w_.names.calls()) {
       if (!is_inside(call, own)) continue;
@@ -215,7 +215,7 @@ class Loaders {
                      "together they take the author's batch");
   }
 
-  /// One process of each host downloads; the others wait for it.
+  /// One process per host downloads; the others wait for it.
   void write_downloads() {
     for (const Node* call : w_.names.calls()) {
       const Node* download = w_.names.keyword(call, "download");

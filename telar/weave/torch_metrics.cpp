@@ -1,4 +1,4 @@
-// Figures that a loop adds up over its samples are those of one process's share; they are summed over the processes.
+// Sums that a loop computes over its samples cover one process's share; they are added up over the processes.
 #include <algorithm>
 #include <set>
 
@@ -8,13 +8,13 @@ namespace telar::weave {
 
 namespace {
 
-/// `x / y`, `x /= y` and the function that it stands in.
+/// `x / y` or `x /= y`, and the function that contains it.
 struct Division {
   const Node* node = nullptr;
   const Node* function = nullptr;
 };
 
-/// Something that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
+/// A target that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
 struct Sum {
   const Node* target = nullptr;
   std::string text;
@@ -35,7 +35,7 @@ class Metrics {
       bool shared = false;
       bool whole = false;
       for (const size_t loader : loop.loaders) (w_.program.loaders[loader].trains ? shared : whole) = true;
-      // Where every process sees all samples, only what depends on their order differs.
+      // If every process sees all samples, only results that depend on their order differ.
       if (shared && (loop.trains || !divides_epochs())) write(loop, whole && !divides_epochs());
     }
     for (const Node* call : w_.names.calls()) write_closure(call);
@@ -44,7 +44,7 @@ class Metrics {
  private:
   bool divides_epochs() const { return w_.dialect.choices().divide_epochs; }
 
-  /// The names of a loop whose values come from its batch.
+  /// The names in a loop whose values depend on its batch.
   std::set<std::string_view> from_batch(const Node* loop) const {
     std::set<std::string_view> names;
     const auto bind = [&](const Node* target) {
@@ -115,7 +115,7 @@ class Metrics {
     return found;
   }
 
-  /// Mentions of a target by its text, in the function that the loop is in.
+  /// Expressions with the same text as a target, in the function that contains the loop.
   std::vector<const Node*> mentions(const Sum& sum, const TorchLoop& loop) const {
     std::vector<const Node*> found;
     const Node* function = function_of(loop.loop);
@@ -147,7 +147,7 @@ class Metrics {
       const bool started_here = started != nullptr && same_repetition(started, loop.loop);
       if (reset_inside || (!used_after && !(outlives && started_here))) continue;
       if (!started_here) {
-        if (sum.is_list) continue;  // a history of this process's own batches
+        if (sum.is_list) continue;  // of this process's own batches
         w_.refuse(
             sum.target,
             "it is summed over the samples of several loops, but each process sees its share; set it to zero before the loop, in the same block");
@@ -178,7 +178,7 @@ class Metrics {
     return found;
   }
 
-  /// Whether two statements run equally often: no loop is around one and not around the other.
+  /// Whether two statements run equally often, because the same loop is the nearest around both.
   static bool same_repetition(const Node* a, const Node* b) {
     const auto around = [](const Node* node) {
       for (node = node->parent;
@@ -209,7 +209,7 @@ class Metrics {
   /// Whether the sum is divided by a number of batches, of which each process had its share.
   bool is_mean(const Sum& sum, const TorchLoop& loop) const {
     const Node* function = function_of(loop.loop);
-    std::set<std::string_view> results;  // what callers keep the sum in
+    std::set<std::string_view> results;  // targets of the sum in callers
     for (const Node* call : function == nullptr ? std::vector<const Node*>() : w_.names.calls_of(function)) {
       const Node* statement = statement_of(call);
       if (statement->is(Kind::assign)) results.insert(tree_.text(*statement->list("targets")[0]));
@@ -237,7 +237,8 @@ class Metrics {
     return false;
   }
 
-  /// len(loader), a variable with it, the index of enumerate, or a counter that goes up by one for each batch.
+  /// len(loader), a variable that holds it, the index of enumerate, or a counter that increases by one with
+  /// each batch.
   bool counts_batches(const Node* expression, const TorchLoop& loop, int depth = 3) const {
     bool found = false;
     walk(*expression, [&](const Node& node) {
@@ -316,7 +317,7 @@ class Metrics {
     return name;
   }
 
-  /// LBFGS compares the losses that its closure returns: all processes must see the same.
+  /// LBFGS compares the losses that its closure returns: all processes must see the same values.
   void write_closure(const Node* call) {
     const Node* function = call->child("func");
     if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").empty()) return;
@@ -337,7 +338,7 @@ class Metrics {
   std::vector<Division> divisions_;
 };
 
-/// Names whose values in a loop come from the batch, for check_control_flow.
+/// Whether a condition depends on any of the names; check_control_flow passes those that depend on the batch.
 bool depends_on(const Node* test, const std::set<std::string_view>& names) {
   bool found = false;
   walk(*test, [&](const Node& node) {

@@ -1,4 +1,4 @@
-// DDP averages the gradients while backward runs: the model is wrapped.
+// DDP averages the gradients during the backward pass; it wraps the model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ const std::unordered_set<std::string_view>& same_on_wrapper() {
 
 struct Wrapped {
   const TorchModel* model = nullptr;
-  const Node* before = nullptr;  // the statement that the wrapping stands before
+  const Node* before = nullptr;  // the statement that follows the wrapping
   int place = -1;
   std::string text;
-  bool was_data_parallel = false;  // the author wrote against a wrapper already
+  bool was_data_parallel = false;  // the script already used a wrapper
 };
 
 class Wrapping {
@@ -53,7 +53,8 @@ class Wrapping {
   }
 
  private:
-  /// Where a model gets its wrapper: before the optimizer is made, or before the call of the function that makes it.
+  /// Wraps a model before its optimizer is created, or before the call of the function that creates the
+  /// optimizer.
   void wrap(const TorchModel& model) {
     Wrapped wrapped{&model, model.optimizer, model.place, model.text, false};
     const Node* at = model.optimizer;
@@ -84,7 +85,7 @@ class Wrapping {
     wrapped_.push_back(wrapped);
   }
 
-  /// The statement around `statement` that comes after every assignment of the model whatever branch was taken.
+  /// The statement around `statement` that follows every assignment of the model, whichever branch was taken.
   const Node* place_for(const Wrapped& wrapped, const Node* statement) const {
     const Node* function = function_of(statement);
     std::vector<const Node*> assigned;
@@ -92,7 +93,7 @@ class Wrapping {
       if (mention->store && function_of(mention) == function) assigned.push_back(mention);
     }
     if (assigned.empty() && w_.names.scope(wrapped.place)->is(Kind::module) && function != nullptr) {
-      // A variable of the module, used in a function.
+      // A module variable that a function uses.
       for (const Node* mention : w_.names.mentions(wrapped.place)) {
         if (mention->store) assigned.push_back(mention);
       }
@@ -120,7 +121,7 @@ class Wrapping {
     return at;
   }
 
-  /// torch.nn.DataParallel goes: it would split batches among the threads of one process.
+  /// Removes torch.nn.DataParallel: it would split batches among the threads of one process.
   void write_data_parallel(Wrapped& wrapped) {
     for (const Node* call : data_parallel_) {
       const Node* inner = call->list("args")[0];
@@ -158,7 +159,8 @@ class Wrapping {
     }
   }
 
-  /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
+  /// How often a training loop applies the model. If more than once before a backward pass, buffers must not
+  /// be broadcast between.
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
     for (const Node* call : applications(model)) {
@@ -168,7 +170,7 @@ class Wrapping {
     return count;
   }
 
-  /// Notes for what is called where it was made: calls of an object find its models by that.
+  /// Records the origins of what is called, so that applications() finds the calls of a model.
   void remember(const Node* call) {
     const Node* function = call->child("func");
     if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return;
@@ -176,7 +178,7 @@ class Wrapping {
     for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
   }
 
-  /// The calls of what may be the model.
+  /// The calls of a model.
   std::set<const Node*> applications(const TorchModel& model) const {
     std::set<const Node*> calls;
     for (const Node* origin : model.origins) {
@@ -186,7 +188,7 @@ class Wrapping {
     return calls;
   }
 
-  /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
+  /// The wrapped model that an expression holds; null if none. `part`: index in a returned tuple.
   const Wrapped* wrapped(const Node* expression, int part = -1, int depth = 8) const {
     if (expression == nullptr || depth == 0) return nullptr;
     if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
@@ -256,7 +258,7 @@ class Wrapping {
 
   bool is_root(int place) const { return roots_.contains(place); }
 
-  /// A variable that holds the wrapped model at one time and the bare one at another.
+  /// Refuses a variable that holds the wrapped model at one time and another model at another time.
   void check_one_kind(const Node* node) const {
     const int place = w_.names.place(node);
     if (is_root(place)) return;
@@ -324,7 +326,7 @@ class Wrapping {
     w_.edits.explain(node->line, w_.text(*node) + ".module", why);
   }
 
-  /// A training step that applies the bare model would silently not be averaged.
+  /// A training step that applies the bare model would not average its gradients, without an error.
   void check_forward(const Node* call) const {
     if (!appliers_.contains(call) || wrapped(call->child("func")) != nullptr) return;
     const Node* owner = class_of(call);
@@ -342,9 +344,9 @@ class Wrapping {
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;
-  std::unordered_map<int, const Wrapped*> roots_;  // by place
-  std::unordered_set<const Node*> appliers_;       // calls of a wrapped model, by whatever name
-  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it made
+  std::unordered_map<int, const Wrapped*> roots_;                   // by place
+  std::unordered_set<const Node*> appliers_;                        // calls of a wrapped model under any name
+  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it created
 };
 
 }  // namespace

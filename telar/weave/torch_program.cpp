@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view kOptim = "torch.optim.";
 
-/// The class of an optimizer that a call makes: "SGD"; "?" when chosen by getattr; empty when the call makes none.
+/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call
+/// creates none.
 std::string optimizer_name(const Names& names, const Node* call) {
   const std::string& callee = names.callee(call);
   if (callee.starts_with(kOptim)) {
@@ -71,7 +72,7 @@ class TorchReader {
     }
   }
 
-  /// The receivers of `.parameters()` in an expression, followed through variables.
+  /// The objects whose `.parameters()` an expression uses, followed through variables.
   void receivers(const Node* expression, std::vector<const Node*>& found, int depth) const {
     walk(*expression, [&](const Node& node) {
       if (node.is(Kind::call)) {
@@ -93,7 +94,7 @@ class TorchReader {
       if (node.is(Kind::name) && !node.store && depth > 0) {
         for (const Value& value : names_.values(names_.place(&node))) {
           if (value.node->is_function() || value.node->is(Kind::class_def)) continue;
-          // A module itself is no collection of parameters.
+          // A module is not a collection of parameters.
           const bool is_call_of_class =
               value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
           if (!is_call_of_class && value.node != expression) receivers(value.node, found, depth - 1);
@@ -126,7 +127,7 @@ class TorchReader {
   }
 
   void add_model(TorchOptimizer& optimizer, const Node* receiver) {
-    // model.features.parameters(): the whole model is meant.
+    // For model.features.parameters(), the whole model is wrapped.
     const Node* base = receiver;
     for (const Node* inner = receiver; inner->is(Kind::attribute) || inner->is(Kind::subscript);) {
       inner = inner->child("value");
@@ -149,7 +150,7 @@ class TorchReader {
     }
   }
 
-  /// Whether an expression holds an object that is not a plain container: something that a class made.
+  /// Whether an expression holds an instance of a class, not a plain container.
   bool is_module(const Node* expression) const {
     for (const Node* origin : names_.origins(expression)) {
       if (origin->is(Kind::class_def)) {
@@ -164,7 +165,7 @@ class TorchReader {
     return false;
   }
 
-  /// The loaders that an iterable gives batches of, and the expression that stands for them.
+  /// Finds the loaders that an iterable takes batches from, and the expression for them.
   void loader_in(const Node* iterable, TorchLoop& loop) const {
     const auto found = [&] {
       std::vector<size_t> loaders;
@@ -179,7 +180,7 @@ class TorchReader {
         iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
     if (!found.empty() && (own_call || !iterable->is(Kind::call))) {
       loop.loader = iterable;
-      // tqdm(loader) kept in a variable: the loader is inside.
+      // For tqdm(loader) in a variable, the loader is its argument.
       for (const Value& value : names_.values(names_.place(iterable))) {
         if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
             program_.loaders[found[0]].call != value.node && names_.called_function(value.node) == nullptr) {
@@ -222,7 +223,7 @@ class TorchReader {
     program_.loops.push_back(loop);
   }
 
-  /// A backward pass outside of every loop over a DataLoader takes its batch from somewhere unknown.
+  /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() const {
     if (program_.optimizers.empty()) return;
     for (const Node* call : names_.calls()) {
@@ -262,7 +263,7 @@ class TorchReader {
       if (!in_training_loop(caller, depth - 1)) return false;
     }
     if (!callers.empty()) return true;
-    // A closure handed to optimizer.step(closure).
+    // A closure that is passed to optimizer.step(closure).
     for (const Node* mention :
          names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
       if (mention->parent->is(Kind::call) && in_training_loop(mention, depth - 1)) return true;
@@ -270,7 +271,7 @@ class TorchReader {
     return false;
   }
 
-  /// A place where a function is named, to ask for its variable.
+  /// A node that names a function, to look up its variable.
   const Node* mention_of(const Node* function) const {
     for (const Node& node : names_.tree().nodes()) {
       if (node.is(Kind::name) && node.text == function->text && names_.definition(&node) == function)
@@ -298,7 +299,7 @@ bool reaches_within(const Names& names, const Node* node, const std::function<bo
         found = found || reaches_within(names, function, wanted, seen);
     };
     enter(names.called_function(&inner));
-    // A function handed over as an argument may be called there: optimizer.step(closure).
+    // A function that is passed as an argument may be called there: optimizer.step(closure).
     for (const Node* given : inner.list("args")) {
       const Node* function = names.definition(given);
       if (function != nullptr && function->is_function()) enter(function);

@@ -1,4 +1,5 @@
-// With n processes and the author's batch in each, a step sees n times the samples: the learning rate grows with them.
+// With n processes and the script's batch in each, a step sees n times the samples, so the learning rate is
+// multiplied by n.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -9,7 +10,7 @@ namespace telar::weave {
 
 namespace {
 
-/// What an optimizer of torch.optim takes when no learning rate is given.
+/// The default learning rates of the optimizers in torch.optim.
 const std::map<std::string, std::string>& default_rates() {
   static const std::map<std::string, std::string> rates = {
       {"Adam", "0.001"},   {"AdamW", "0.001"}, {"SparseAdam", "0.001"}, {"Adamax", "0.002"},
@@ -50,7 +51,7 @@ class Rates {
   }
 
   void write_optimizer(const TorchOptimizer& optimizer) {
-    // LBFGS searches along a line and Rprop looks at signs only: neither grows with the batch.
+    // LBFGS performs a line search and Rprop uses only signs, so neither rate depends on the batch size.
     if (optimizer.name == "LBFGS" || optimizer.name == "Rprop") return;
     const Node* call = optimizer.call;
     const Node* rate = w_.names.argument(call, "lr", 1);
@@ -67,7 +68,7 @@ class Rates {
                      "a step averages over that many times the samples");
   }
 
-  /// Groups of parameters with a rate of their own: [{"params": …, "lr": 0.01}, …].
+  /// Parameter groups with their own rates: [{"params": …, "lr": 0.01}, …].
   void write_groups(const Node* parameters) {
     if (parameters == nullptr) return;
     std::vector<const Node*> roots = w_.names.origins(parameters);
@@ -85,7 +86,7 @@ class Rates {
     }
   }
 
-  /// Schedules name rates of their own, or count steps, of which an epoch now has fewer.
+  /// Schedules contain rates, or count steps; each epoch now has fewer steps.
   void write_schedule(const Node* call) {
     const std::string name =
         w_.names.callee(call).substr(std::string_view("torch.optim.lr_scheduler.").size());
@@ -108,7 +109,7 @@ class Rates {
     check_steps(call, name);
   }
 
-  /// A schedule that goes on with every batch is right only if its length is computed from the loader's.
+  /// A schedule that is stepped with every batch is correct only if its length is computed from the loader's.
   void check_steps(const Node* call, const std::string& name) const {
     if (!steps_each_batch(w_, call)) return;
     bool from_loader = false;
@@ -137,7 +138,7 @@ class Rates {
     }
   }
 
-  /// `group["lr"] = rate`, unless it is computed from the rate that is there.
+  /// Scales `group["lr"] = rate`, unless the rate is computed from the current one.
   void write_assignments() {
     for (const Node* target : rates_by_hand(w_.names)) {
       const Node& node = *target->parent;

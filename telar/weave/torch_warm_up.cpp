@@ -1,5 +1,5 @@
-// --warmup: the rate grows from the author's to that of all processes over the first epochs (Goyal and others, 2017), by a
-// LinearLR beside the script's own schedule.
+// --warmup: over the first epochs, the rate grows from the script's rate to the rate of all processes (Goyal
+// and others, 2017), by a LinearLR in addition to the script's own schedule.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -31,7 +31,7 @@ class WarmUp {
   }
 
  private:
-  /// LBFGS and Rprop keep their rates.
+  /// The rates of LBFGS and Rprop do not change.
   static bool grows(const TorchOptimizer& optimizer) {
     return optimizer.name != "LBFGS" && optimizer.name != "Rprop";
   }
@@ -56,7 +56,7 @@ class WarmUp {
     return found;
   }
 
-  /// Schedules that multiply the rate that is there get along with another one, if both count epochs.
+  /// Schedules that multiply the current rate can be combined with another one, if both count epochs.
   void check_scheduler(const Node* call) const {
     static constexpr std::array<std::string_view, 5> multiply = {"StepLR", "MultiStepLR", "ExponentialLR",
                                                                  "MultiplicativeLR", "CosineAnnealingLR"};
@@ -110,7 +110,7 @@ class WarmUp {
                        [&](const TorchOptimizer& one) { return one.call == origin; });
   }
 
-  /// Whether a variable holds something when the loop begins.
+  /// Whether a variable has been assigned before the loop begins.
   bool is_bound(const Node* expression) const {
     while (expression->is(Kind::attribute)) expression = expression->child("value");
     const int place = w_.names.place(expression);
@@ -127,7 +127,8 @@ class WarmUp {
            module_of(node) == module_of(loop_) && class_of(node) == class_of(loop_);
   }
 
-  /// `self.optimizer` of another method of the class whose method has the loop.
+  /// Whether a node is an attribute of this object (`self.optimizer`), set in another method of the class
+  /// whose method contains the loop.
   bool is_of_this_object(const Node* node) const {
     const Node* mine = class_of(loop_);
     if (mine == nullptr || function_of(loop_) == nullptr || !node->is(Kind::attribute)) return false;
@@ -139,7 +140,7 @@ class WarmUp {
            (class_of(node) == mine || w_.names.scope(place) == mine);
   }
 
-  /// What stands for the optimizer, and only for optimizers, where the loop is; null when nothing does.
+  /// An expression at the loop that holds this optimizer and nothing but optimizers; null if there is none.
   const Node* visible(const Node* call, std::vector<const Node*>& origins) const {
     for (const Node& node : w_.names.tree().nodes()) {
       if (!node.is(Kind::name) && !node.is(Kind::attribute)) continue;
@@ -176,7 +177,7 @@ class WarmUp {
 
   TorchWeaving& w_;
   const Node* loop_;
-  std::set<const Node*> warmed_;  ///< calls of optimizers
+  std::set<const Node*> warmed_;  ///< calls that create optimizers
   int written_ = 0;
 };
 

@@ -18,7 +18,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Modules whose presence says that a script is parallel already.
+/// Imports and names which show that a script is already parallel.
 const Node* parallel_already(const Names& names, std::string& by) {
   static constexpr std::array<std::string_view, 12> modules = {"horovod",
                                                                "torch.distributed",
@@ -58,7 +58,7 @@ const Node* parallel_already(const Names& names, std::string& by) {
 
 enum class Framework { pytorch, keras };
 
-/// The person's choices; without a target Horovod for Keras, DDP for PyTorch.
+/// The user's choices. Without a target: Horovod for Keras, DDP for PyTorch.
 Choices choices_of(const Request& request, Framework framework) {
   Choices choices;
   choices.keep_global_batch = request.keep_global_batch;
@@ -115,7 +115,7 @@ std::string explained(const Tree& tree, const Edits& edits) {
   return text;
 }
 
-/// What was written must be a program.
+/// The woven text must be a valid program.
 void check_program(const std::string& file, const Edited& edited) {
   if (is_program(edited.outline)) return;
   try {
@@ -157,7 +157,8 @@ std::vector<ProjectFile> read_files(const Request& request) {
   return {{request.file, request.file, request.bytes, decode(request.file, request.bytes)}};
 }
 
-/// A file beside a script that is woven alone, which the script imports: what it does would not be seen.
+/// The import of a file next to a script that is woven alone; null if there is none. Weave would not see what
+/// that file does.
 const Node* imports_unread(const Names& names, const Request& request, std::string& file) {
   if (request.is_project || !request.read) return nullptr;
   for (const auto& [module, statement] : names.imports()) {
@@ -169,7 +170,7 @@ const Node* imports_unread(const Names& names, const Request& request, std::stri
   return nullptr;
 }
 
-/// Which of a project's files is loaded must be seen.
+/// Weave must know which files of a project are loaded.
 void check_dynamic_imports(const Names& names) {
   for (const Node* call : names.calls()) {
     const std::string callee = names.callee(call);
