@@ -180,7 +180,7 @@ size_t Dialect::first_use_of_module(const Node* module) const {
   return first;
 }
 
-/// The script's first import of a file whose code needs the initialized processes.
+/// The script's first import of a file whose code needs the initialised processes.
 size_t Dialect::first_import_with_use() const {
   std::set<const Node*> running;
   for (const Part& part : names_.tree().parts()) {
@@ -248,7 +248,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
     if (import_line.empty() && module_of(use) != script()) {
       throw Refusal{
           statement_of(use)->line, std::string(names_.tree().text(*statement_of(use))),
-          "this must know of the strategy, which the script makes; of several files only the script is woven for tf.distribute: --target horovod"};
+          "this needs the strategy, which the script creates; with several files, only the script can be woven for tf.distribute: use --target horovod"};
     }
     if (!import_line.empty()) import(import_line, use);
   }
@@ -262,7 +262,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   std::vector<std::string> begin = start;
   begin.insert(begin.end(), start_.begin(), start_.end());
   const bool in_guard = guard != nullptr && first_use == std::string::npos;
-  // Imports that follow the first statement which needs the initialization.
+  // Imports that follow the first statement which needs the initialisation.
   for (const auto& [statement, line] : relied_on_) {
     if (statement->begin > first_use && first_use != std::string::npos) import(line, script());
   }
@@ -301,7 +301,7 @@ void Dialect::write_last(const Node& last, const std::vector<std::string>& finis
   edits_.replace(last.begin, code->begin, name + " = ");
   edits_.replace(code->end, last.end, "");
   edits_.after(last, lines);
-  edits_.explain(last.line, name + " = …", "the processes part before the script ends");
+  edits_.explain(last.line, name + " = …", "the processes end their group before the script exits");
 }
 
 /// Writes what the script's first import needs before it.

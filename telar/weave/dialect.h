@@ -43,7 +43,7 @@ class Dialect {
   bool is_tf_distribute() const { return choices_.target == Target::tf_distribute; }
   /// Sets the expression that waits for all processes, for a target whose module has no barrier().
   void set_barrier(std::function<std::string(const Node*)> text) { barrier_ = std::move(text); }
-  /// `dist.get_rank()`. `at`: the node whose edit uses it; this decides where the initialization must be
+  /// `dist.get_rank()`. `at`: the node whose edit uses it; this decides where the initialisation must be
   /// inserted.
   std::string rank(const Node* at);
   std::string size(const Node* at);
@@ -56,7 +56,7 @@ class Dialect {
   const std::string& module() const { return module_; }
 
   /// Requests an import line or a function (each is written once) for the file that contains `at`, or
-  /// statements that follow the initialization.
+  /// statements that follow the initialisation.
   void import(const std::string& line, const Node* at) { needed_in(at).imports.insert(line); }
   /// The name of a module in the file that contains `at`; adds the import if the file lacks it.
   std::string module_name(const std::string& qualified, const Node* at);
@@ -68,12 +68,12 @@ class Dialect {
   void use(const Node* at) { uses_.push_back(at); }
   /// Whether all random numbers are drawn after a seed. `draws`: the calls that draw them; `seeds`: the calls
   /// that seed. If a file that the script imports draws unseeded numbers while it is imported, the
-  /// initialization comes before its import.
+  /// initialisation comes before its import.
   bool are_seeded(const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds);
   /// The module that is run; used for edits that belong to the program as a whole.
   const Node* script() const { return names_.tree().root(); }
 
-  /// Writes imports and functions into the files that need them, and the initialization (`start` lines first)
+  /// Writes imports and functions into the files that need them, and the initialisation (`start` lines first)
   /// and the end into the script. `import_line`: the import of the target's module; if it is empty, there is
   /// none, and only the script can be woven. Throws Refusal.
   void write(const std::string& import_line, const std::vector<std::string>& start,

@@ -33,8 +33,7 @@ bool Edits::shares_line(const Node& statement) const {
 
 void Edits::before(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)),
-                  "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
   }
   const size_t begin = statement_begin(statement);
   const std::string indent = tree_.indent_at(begin);
@@ -45,8 +44,7 @@ void Edits::before(const Node& statement, const std::vector<std::string>& lines)
 
 void Edits::after(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)),
-                  "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
   }
   const std::string indent = tree_.indent_at(statement_begin(statement));
   const size_t next = tree_.line_begin(tree_.line_of(statement.end) + 1);
@@ -92,7 +90,7 @@ void Edits::add_argument(const Node& call, const std::string& text) {
   const bool generator = call.list("args").size() == 1 && call.list("args")[0]->is(Kind::generator);
   if (generator && last == call.end) {
     throw Refusal{call.line, std::string(tree_.text(call)),
-                  "give the generator expression parentheses of its own"};
+                  "give the generator expression its own parentheses"};
   }
   // The byte range of an argument does not include the parentheses around it.
   size_t at = last;
@@ -177,7 +175,7 @@ void Edits::apply_guards() {
     if (shares_line(statement)) {
       if (!statement.is(Kind::expr) || !guarded.header.starts_with("if ")) {
         throw Refusal{statement.line, std::string(tree_.text(statement)),
-                      "put this statement on a line of its own"};
+                      "put this statement on its own line"};
       }
       insert(statement.end, " " + guarded.header.substr(0, guarded.header.size() - 1) + " else None");
       previous = nullptr;
@@ -219,7 +217,7 @@ std::string Edits::written(const Part& part, std::span<const Change> changes) co
   for (const Change& change : changes) {
     if (change.begin < at) {
       throw Refusal{tree_.line_of(change.begin), source.substr(change.begin, change.end - change.begin),
-                    "two changes meet here; write this in several statements"};
+                    "two changes overlap here; split this into several statements"};
     }
     text.append(source, at, change.begin - at);
     text += change.text;

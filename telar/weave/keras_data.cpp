@@ -68,12 +68,12 @@ class Follower {
       }
       w_.refuse(
           call,
-          "this function makes the datasets of training and of other uses; hand the dataset to it, so that the one for training can be shared out");
+          "this function creates datasets for training and for other uses; pass the dataset to it, so that the one for training can be divided");
     }
     if (method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       w_.refuse(
           call,
-          "this function makes several datasets, of which one trains; take or filter samples outside of it");
+          "this function creates several datasets, but only one is for training; take or filter samples outside it");
     }
     stop(call);
   }
@@ -90,7 +90,7 @@ class Follower {
       return true;
     });
     if (returns != 1)
-      w_.refuse(call, "which dataset this function returns is not clear; give it one return statement");
+      w_.refuse(call, "the dataset that this function returns is ambiguous; use a single return statement");
     way.push_back(call);
     upstream(returned, part, way, depth + 1);
   }
@@ -106,7 +106,7 @@ class Follower {
     const Node* statement = statement_of(last->node);
     const bool branch = function_of(last->node) == function_of(use) && !is_inside(use, statement->parent);
     if (branch && !goes_on(last->node, place)) {
-      w_.refuse(statement, "which dataset is trained on depends on a branch; make it in one statement");
+      w_.refuse(statement, "the dataset for training depends on a branch; create it in one statement");
     }
     upstream(last->node, last->part, way, depth + 1);
   }
@@ -153,7 +153,7 @@ class Follower {
       if (!callers.empty())
         w_.refuse(
             use,
-            "this function is called with several datasets, of which one trains; give the training a function of its own");
+            "this function is called with several datasets, but only one is for training; give training its own function");
       return stop(use);
     }
     const Node* given = nullptr;
@@ -176,7 +176,7 @@ std::string sharing_function(KerasWeaving& w, const Node* at) {
   const std::string& hvd = w.dialect.module();
   w.dialect.function(
       {"def " + name + "(dataset):",
-       "    # As many samples for every process: those that do not divide are left out.",
+       "    # The same number of samples for each process; the remainder is left out.",
        "    samples = int(dataset.cardinality())", "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
        "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
            ".int64), lambda count, *sample: count + 1))",
@@ -194,19 +194,19 @@ void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
   for (const Node* call : batches) {
     const Node* size = w.names.argument(call, "batch_size", 0);
     if (size == nullptr || !is_inside(size, call))
-      w.refuse(call, "give batch() its size itself, so that it can be changed");
+      w.refuse(call, "pass the size to batch() directly, so that it can be changed");
     if (!w.shared.insert(size).second) continue;
     const bool by_hand = multiply && w.program.fits.empty();
     if (by_hand && w.names.argument(call, "drop_remainder", 1) == nullptr) {
       w.edits.add_argument(*call, "drop_remainder=True");
       w.edits.explain(call->line, "drop_remainder=True",
-                      "of a smaller last batch some replicas would have no part");
+                      "some replicas would get no part of a smaller last batch");
     }
     w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
                                     : divided(w.names.tree(), *size, w.dialect.size(size)));
     w.edits.explain(
         call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
-        multiply ? "each replica takes the author's batch" : "together they take the author's batch");
+        multiply ? "each replica takes the script's batch" : "together they take the script's batch");
   }
 }
 
@@ -236,7 +236,8 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
     if (source.batches.empty() && w.program.fits.empty())
-      w.refuse(expression, "batch it where it can be seen, so that each replica can have as many samples");
+      w.refuse(expression,
+               "call batch() where weave can find it, so that all replicas get the same number of samples");
     if (shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return;
@@ -253,13 +254,13 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
       if (constant && !origins.empty()) continue;
       w.refuse(
           given,
-          "which of these are samples is not clear; make the dataset of the training in a place of its own");
+          "it is not clear which of these arguments are samples; create the dataset for training separately");
     }
   }
   w.dialect.use(whole);
   w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
-  w.edits.explain(whole->line, "the dataset is shared out", why);
+  w.edits.explain(whole->line, "the dataset is divided among the processes", why);
   if (shuffles(w, whole)) w.draws_alike = true;
 }
 

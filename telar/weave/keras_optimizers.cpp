@@ -9,7 +9,7 @@ namespace telar::weave {
 
 namespace {
 
-constexpr const char* kWhyScaled = "a step averages over that many times the samples";
+constexpr const char* kWhyScaled = "each step averages over that many times as many samples";
 constexpr std::string_view kOptimizers = "keras.optimizers.";
 
 /// The optimizer class for a name, and its default learning rate.
@@ -94,7 +94,7 @@ class Optimizers {
       return explain(compile.call, wraps);
     }
     if (!is_inside(given, compile.call))
-      w_.refuse(compile.call, "give compile() its optimizer as an argument of its own");
+      w_.refuse(compile.call, "pass the optimizer to compile() as a separate argument");
     const auto origins = w_.names.origins(given);
     const bool by_name = !origins.empty() && std::all_of(origins.begin(), origins.end(),
                                                          [](const Node* one) { return one->is_string(); });
@@ -102,16 +102,16 @@ class Optimizers {
       if (origins.size() > 1)
         w_.refuse(
             given,
-            "which optimizer this is depends on the run; make it with a learning rate, as in Adam(learning_rate=…)");
+            "the optimizer is chosen at run time; create it with a learning rate, as in Adam(learning_rate=…)");
       const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
-        w_.refuse(given, "the optimizer of this name is not known; make it with a learning rate");
+        w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
       return explain(compile.call, wraps);
     }
     if (origins.empty())
       w_.refuse(given,
-                "which optimizer this is cannot be seen; make it in this file, as in Adam(learning_rate=…)");
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
     for (const Node* origin : origins) scale_optimizer(origin);
     if (!wraps) return;
     // A LossScaleOptimizer stays outermost.
@@ -146,7 +146,7 @@ class Optimizers {
     if (!done_.insert(origin).second) return;
     if (!origin->is(Kind::call))
       w_.refuse(origin,
-                "which optimizer this is cannot be seen; make it in this file, as in Adam(learning_rate=…)");
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
     const std::string callee = w_.names.callee(origin);
     if (callee.ends_with("LossScaleOptimizer")) {
       const Node* inner = w_.names.argument(origin, "inner_optimizer", 0);
@@ -162,7 +162,7 @@ class Optimizers {
     if (!one_of_ours)
       w_.refuse(
           origin,
-          "this optimizer is not known; make one of keras.optimizers, so that its learning rate can be seen");
+          "this optimizer is not known; create one of keras.optimizers, so that its learning rate can be determined");
     if (!w_.grows()) {
       return;
     }
@@ -175,7 +175,7 @@ class Optimizers {
     if (spread || one == nullptr)
       w_.refuse(
           origin,
-          "its learning rate cannot be seen; give it as learning_rate=…, or weave with --global-batch keep");
+          "its learning rate cannot be determined; pass it as learning_rate=…, or weave with --global-batch keep");
     w_.edits.add_argument(*origin,
                           "learning_rate=" + std::string(one->rate) + " * " + w_.dialect.size(origin));
     w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
@@ -201,7 +201,8 @@ class Optimizers {
         });
       }
     }
-    if (!found) w_.refuse(call, "its learning rate cannot be seen; give the config a \"learning_rate\"");
+    if (!found)
+      w_.refuse(call, "its learning rate cannot be determined; add \"learning_rate\" to the config");
   }
 
   /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr,
@@ -245,7 +246,7 @@ class Optimizers {
 };
 
 void scale_number(KerasWeaving& w, const Node* rate) {
-  if (rate->inside_fstring) w.refuse(rate, "write the learning rate outside of the f-string");
+  if (rate->inside_fstring) w.refuse(rate, "move the learning rate out of the f-string");
   if (!w.shared.insert(rate).second) return;
   w.edits.replace(*rate, times(w.names.tree(), *rate, w.dialect.size(rate)));
   w.edits.explain(rate->line, "learning rate × number of processes", kWhyScaled);
@@ -269,7 +270,7 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
     if (!w.shared.insert(count).second) return;
     w.edits.replace(*count, divided(w.names.tree(), *count, w.dialect.size(count)));
     w.edits.explain(count->line, "the schedule's steps are divided by the number of processes",
-                    "an epoch has that many times fewer steps");
+                    "an epoch has fewer steps by that factor");
   };
   const auto origins = w.names.origins(steps);
   const bool list = std::any_of(origins.begin(), origins.end(),
@@ -284,13 +285,14 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
 void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   const Node* call = w.names.method(class_def, "__call__");
   if (call == nullptr || call->child("args")->list("args").size() < 2)
-    w.refuse(class_def, "its __call__(self, step) cannot be seen");
+    w.refuse(class_def, "its __call__(self, step) cannot be found");
   if (!w.shared.insert(call).second) return;
   if (w.dialect.is_horovod()) {
     // Horovod creates its optimizer from the configuration of the script's optimizer.
     if (w.names.method(class_def, "get_config") == nullptr) {
-      w.refuse(class_def,
-               "give this schedule a get_config(), from which Horovod makes its optimizer's schedule");
+      w.refuse(
+          class_def,
+          "give this schedule a get_config() method, from which Horovod creates its optimizer's schedule");
     }
     const auto& decorators = class_def->list("decorator_list");
     const bool registered = std::any_of(decorators.begin(), decorators.end(), [&](const Node* one) {
@@ -304,7 +306,7 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   if (w.has_fewer_steps()) {
     w.dialect.use(call);
     w.edits.before(*call->list("body").front(), {step + " = " + step + " * " + w.dialect.size(call)});
-    w.edits.explain(call->line, step + " × number of processes", "an epoch has that many times fewer steps");
+    w.edits.explain(call->line, step + " × number of processes", "an epoch has fewer steps by that factor");
   }
   walk(*call, [&](const Node& node) {
     if (&node != call && node.is_function()) return false;

@@ -79,7 +79,7 @@ void write_keras_outputs(KerasWeaving& w) {
     if (w.names.callee(call) != "tensorflow.summary.create_file_writer") continue;
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::return_) ||
                        call->parent->is(Kind::with_item);
-    if (!whole) w.refuse(call, "keep the writer in a variable, so that one process alone can have one");
+    if (!whole) w.refuse(call, "keep the writer in a variable, so that only one process has one");
     w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow(call) +
                                   ".summary.create_noop_writer()");
     w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");

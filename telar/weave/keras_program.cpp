@@ -158,7 +158,7 @@ class KerasReader {
       if (method == "train_on_batch" && is_model(model)) {
         refuse(
             call,
-            "which samples this batch has is the script's own choice, so its share cannot be told; use fit(), or a loop over a tf.data.Dataset with a GradientTape");
+            "the script chooses the samples of this batch itself, so the share of a process cannot be determined; use fit(), or a loop over a tf.data.Dataset with a GradientTape");
       }
       return;
     }
@@ -218,7 +218,7 @@ class KerasReader {
             "write the step with a GradientTape and apply_gradients, so that gradients can be averaged between the two");
       }
       if (function->text == "apply_gradients" && program_.tapes.empty()) {
-        refuse(call, "where these gradients come from is not clear; compute them with tf.GradientTape");
+        refuse(call, "the source of these gradients is unknown; compute them with tf.GradientTape");
       }
     }
     if (program_.fits.empty() && std::none_of(program_.loops.begin(), program_.loops.end(),
@@ -226,7 +226,7 @@ class KerasReader {
       for (const KerasTape& tape : program_.tapes) {
         refuse(
             tape.with,
-            "the batch of this step does not come from a loop over a tf.data.Dataset; make one of the data, so that each process can take its share");
+            "the batch of this step does not come from a loop over a tf.data.Dataset; create one from the data, so that each process can take its share");
       }
     }
     for (const KerasCall& fit : program_.fits) check_compiled(fit);
@@ -235,7 +235,7 @@ class KerasReader {
   void check_compiled(const KerasCall& fit) const {
     if (!program_.compiles.empty()) return;
     refuse(fit.call,
-           "the model is not compiled in this file; compile it here, so that its optimizer can be seen");
+           "the model is not compiled in this file; compile it here, so that its optimizer can be found");
   }
 
   const Names& names_;

@@ -31,7 +31,7 @@ class Replicas {
           "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target horovod");
     if (!w_.grows())
       refuse_tape(
-          "how a batch that stays is divided among the replicas is not settled; weave without --global-batch keep");
+          "dividing the script's batch among the replicas is not supported here; weave without --global-batch keep");
     for (const KerasTape& tape : w_.program.tapes) {
       if (trains(w_, tape)) write_tape(tape);
     }
@@ -61,17 +61,18 @@ class Replicas {
     for (const Node* call : gradients_of(w_, tape)) {
       const Node* target = w_.names.argument(call, "target", 0);
       if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "take the gradients behind the `with` of the tape");
+        w_.refuse(call, "compute the gradients after the `with` block of the tape");
       if (target == nullptr || !target->is(Kind::name) || !is_assigned_in(tape.with, target))
         w_.refuse(
             call,
-            "compute the loss in a variable inside of the `with` of the tape, so that it can be divided there");
+            "assign the loss to a variable inside the `with` of the tape, so that it can be divided there");
       const std::string loss(target->text);
       const std::string scaled = w_.names.fresh("scaled_" + loss);
       w_.edits.replace(*target, scaled);
       const std::string line = scaled + " = " + loss + " / " + strategy_ + ".num_replicas_in_sync";
       w_.edits.after(*tape.with->list("body").back(), {line});
-      w_.edits.explain(call->line, line, "the gradients of all replicas are summed, and their mean is meant");
+      w_.edits.explain(call->line, line,
+                       "the gradients of all replicas are summed, but their mean is needed");
       write_use(call);
     }
   }
@@ -92,7 +93,7 @@ class Replicas {
         w_.edits.insert(call->begin, w_.tensorflow(call) + ".reduce_mean(");
         w_.edits.insert(call->end, ")");
         w_.edits.explain(call->line, "reduce_mean of a loss with reduction=\"none\"",
-                         "Keras takes no mean of a replica's part by itself");
+                         "Keras does not take the mean over a replica's part");
       }
     }
   }
@@ -108,7 +109,7 @@ class Replicas {
     const Node* statement = statement_of(gradient);
     if (!statement->is(Kind::assign)) return;
     const Node* target = statement->list("targets")[0];
-    if (!target->is(Kind::name)) w_.refuse(gradient, "keep the gradients in a variable of their own");
+    if (!target->is(Kind::name)) w_.refuse(gradient, "assign the gradients to their own variable");
     bool changed = false;
     for (const Node* mention : w_.names.mentions(w_.names.place(target))) {
       if (mention->store || mention->begin < statement->end) continue;
@@ -123,19 +124,19 @@ class Replicas {
     const std::string line = gradients + " = " + tf + ".distribute.get_replica_context().all_reduce(" + tf +
                              ".distribute.ReduceOp.SUM, " + gradients + ")";
     w_.edits.after(*statement, {line});
-    w_.edits.explain(gradient->line, line, "what changes the gradients must see those of all replicas");
+    w_.edits.explain(gradient->line, line, "code that changes the gradients must see those of all replicas");
     for (const Node* apply : w_.names.calls()) {
       if (!is_apply(apply) || function_of(apply) != function_of(gradient) || !summed_.insert(apply).second)
         continue;
       const Node* pairs = w_.names.argument(apply, "grads_and_vars", 0);
       if (pairs == nullptr || !is_inside(pairs, apply))
-        w_.refuse(apply, "give apply_gradients its pairs of gradient and variable itself");
+        w_.refuse(apply, "pass the pairs of gradient and variable to apply_gradients directly");
       w_.edits.insert(pairs->begin,
                       "[(" + tf + ".scalar_mul(1 / " + strategy_ +
                           ".num_replicas_in_sync, gradient), variable) for gradient, variable in ");
       w_.edits.insert(pairs->end, "]");
       w_.edits.explain(apply->line, "gradients / number of replicas",
-                       "the optimizer sums those of the replicas, which are equal by now");
+                       "the optimizer sums the replicas' gradients, which are now equal");
     }
   }
 
@@ -147,7 +148,7 @@ class Replicas {
       if (is_apply(&node))
         w_.refuse(
             &node,
-            "put the step, from the tape to apply_gradients, into a function, which every replica can run");
+            "put the step, from the tape to apply_gradients, into a function that every replica can run");
       const Node* function = w_.names.called_function(&node);
       if (function == nullptr || !reaches(w_.names, function, is_apply)) return true;
       if (step != nullptr) w_.refuse(&node, "the loop has two steps; put both into one function");
@@ -160,9 +161,8 @@ class Replicas {
   void write_loop(const KerasLoop& loop) {
     const Node* call = step_of(loop);
     const Node* function = call == nullptr ? nullptr : w_.names.called_function(call);
-    if (function == nullptr) w_.refuse(loop.loop, "which function is the step of this loop cannot be seen");
-    if (function->text == "__call__")
-      w_.refuse(call, "make the step a function or a method with a name of its own");
+    if (function == nullptr) w_.refuse(loop.loop, "the step function of this loop cannot be determined");
+    if (function->text == "__call__") w_.refuse(call, "make the step a function or method with its own name");
     check_batch(loop, call);
     check_says_nothing(function);
     write_step(function, call);
@@ -178,14 +178,14 @@ class Replicas {
     walk(*loop.loop, [&](const Node& node) {
       const bool in_target = is_inside(&node, loop.loop->child("target"));
       if (node.is(Kind::name) && names.contains(node.text) && !in_target && !is_inside(&node, call))
-        w_.refuse(&node,
-                  "with tf.distribute this is in parts, one for each replica; compute with it in the step");
+        w_.refuse(&node, "under tf.distribute, this has one part for each replica; use it in the step");
       return true;
     });
     for (const Node* given : call->list("args")) {
-      if (given->is(Kind::starred)) w_.refuse(call, "name the arguments of the step");
+      if (given->is(Kind::starred))
+        w_.refuse(call, "pass the arguments of the step one by one, not through *");
     }
-    if (!call->list("keywords").empty()) w_.refuse(call, "give the step its arguments by position");
+    if (!call->list("keywords").empty()) w_.refuse(call, "pass the arguments of the step by position");
   }
 
   void check_says_nothing(const Node* function) const {
@@ -213,7 +213,7 @@ class Replicas {
         if (!is_loss(one))
           w_.refuse(
               one,
-              "of what the replicas return only losses are known to be meant as a mean; feed a keras.metrics object in the step instead");
+              "the step may return only losses, whose mean is taken; update a keras.metrics object in the step instead");
       }
       count = parts.size();
       return true;
@@ -246,7 +246,7 @@ class Replicas {
       for (const Node* decorator : function->list("decorator_list")) {
         const Node* made = decorator->is(Kind::call) ? decorator->child("func") : decorator;
         if (w_.names.qualified(made) != "tensorflow.function")
-          w_.refuse(decorator, "what this makes of the step is not known; remove it");
+          w_.refuse(decorator, "what this decorator does to the step is unknown; remove it");
         text.push_back("@" + w_.text(*decorator));
         remove_decorator(decorator);
       }
@@ -274,7 +274,7 @@ class Replicas {
     const int line = tree.line_of(decorator->begin);
     w_.edits.replace(tree.line_begin(line), tree.line_begin(tree.line_of(decorator->end) + 1), "");
     w_.edits.explain(decorator->line, "@" + w_.text(*decorator) + " moves to the function that runs the step",
-                     "a graph must hold all replicas");
+                     "the graph must contain all replicas");
   }
 
   /// Global batches of equal size; each replica takes its part.
@@ -310,7 +310,8 @@ class Replicas {
     for (const Node* call : w_.names.calls()) {
       if (w_.names.callee(call) != "tensorflow.train.CheckpointManager") continue;
       const Node* folder = w_.names.argument(call, "directory", 1);
-      if (folder == nullptr || !is_inside(folder, call)) w_.refuse(call, "give it its directory itself");
+      if (folder == nullptr || !is_inside(folder, call))
+        w_.refuse(call, "write its directory directly in this call");
       w_.edits.insert(folder->end, " if " + w_.dialect.is_first(call) + " else " +
                                        w_.dialect.module_name("tempfile", call) + ".mkdtemp()");
       w_.edits.explain(call->line, "the other workers save into a temporary folder",
@@ -319,7 +320,7 @@ class Replicas {
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::attribute) && node.text == "latest_checkpoint" && w_.names.qualified(&node).empty())
         w_.refuse(&node,
-                  "each worker's manager has a folder of its own; use tf.train.latest_checkpoint(directory)");
+                  "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
     }
   }
 

@@ -37,9 +37,8 @@ class Tapes {
     }
     if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
-      w_.refuse(
-          w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
-          "epochs are divided and rates are warmed up for fit() only; weave without --epochs divide and --warmup");
+      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
+                "--epochs divide and --warmup are for fit() only; weave without them");
     }
     TorchProgram loops;
     for (const KerasLoop& loop : w_.program.loops) {
@@ -57,7 +56,7 @@ class Tapes {
     const std::string name = w_.text(*tape.variable);
     for (const Node* call : gradients_of(w_, tape)) {
       if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "take the gradients behind the `with` of the tape");
+        w_.refuse(call, "compute the gradients after the `with` block of the tape");
     }
     std::string module = w_.dialect.module();
     if (!w_.program.fits.empty()) {
@@ -91,8 +90,9 @@ class Tapes {
       if (sources != nullptr) add_models(sources, loop, models, 4);
     }
     if (models.empty() || optimizers.empty())
-      w_.refuse(step,
-                "which variables this step trains cannot be seen; name them as in model.trainable_variables");
+      w_.refuse(
+          step,
+          "the variables that this step trains cannot be determined; name them, as in model.trainable_variables");
     const std::string& hvd = w_.dialect.module();
     std::vector<std::string> text = {"if " + optimizers[0] + ".iterations == 1:"};
     for (const std::string& model : models)
@@ -102,7 +102,7 @@ class Tapes {
     w_.dialect.use(loop.loop);
     w_.edits.after(*step, text);
     w_.edits.explain(step->line, "after the first step: " + hvd + ".broadcast_variables(…)",
-                     "all go on from rank 0's state; variables exist only then");
+                     "all processes continue with rank 0's state; the variables exist only then");
     write_counts(loop);
   }
 
@@ -155,7 +155,7 @@ class Tapes {
     }
     w_.refuse(
         expression,
-        "it is not visible where the training loop stands, where its first values must be made equal in all processes; hand it to the step from there");
+        "it is not visible at the training loop, where its initial values must be made equal in all processes; pass it to the step from there");
   }
 
   /// Adds up the counts of the keras.metrics objects that the loop updates over the processes, after the
@@ -179,7 +179,7 @@ class Tapes {
     for (const std::string& metric : metrics) text.push_back(name + "(" + metric + ")");
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, text[0],
-                     "each process counted its own samples; the author's figure is that of all");
+                     "each process counted its own samples; the script's result is that of all samples");
   }
 
   /// Sums over all processes must not be added up again after the next epoch.
@@ -201,7 +201,7 @@ class Tapes {
       }
       w_.refuse(
           object,
-          "it counts over all epochs, but each process sees its share; call reset_state() for each epoch");
+          "it counts over all epochs, but each process sees only its share; call reset_state() in each epoch");
     }
   }
 

@@ -100,7 +100,7 @@ class Outputs {
     throw Refusal{node->line, std::string(tree_.text(*node)), decision};
   }
 
-  /// A node outside functions: the initialization at the top precedes it.
+  /// A node outside functions: the initialisation at the top precedes it.
   const Node* nullptr_place() const { return some_call_; }
 
   /// The methods of datasets run in worker processes of the loader, which do not belong to the process group.
@@ -201,7 +201,7 @@ class Outputs {
       if (statement == nullptr && !talks) return guard_expression(call);
       refuse(
           call,
-          "its arguments are computed by all processes together, but one writes; put the result into a variable first");
+          "all processes compute its arguments together, but only one writes; assign the result to a variable first");
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
@@ -209,7 +209,7 @@ class Outputs {
                       call);
     edits_.replace(*call->child("func"), name);
     edits_.explain(call->line, "print becomes " + name,
-                   "every process computes what is printed, one prints it");
+                   "all processes compute the arguments; one prints them");
   }
 
   void guard_expression(const Node* call) {
@@ -222,7 +222,7 @@ class Outputs {
       edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None");
       return;
     }
-    refuse(call, "it writes inside of a larger expression; make it a statement of its own");
+    refuse(call, "it writes within a larger expression; make it a separate statement");
   }
 
   std::string first_line(const Node* node) const {
@@ -236,7 +236,8 @@ class Outputs {
     const Node* mode = names_.argument(call, "mode", 1);
     if (mode == nullptr) return;
     if (!mode->is_string())
-      refuse(call, "whether it reads or writes is not clear; write the mode as a constant, as in \"w\"");
+      refuse(call,
+             "it cannot be determined whether it reads or writes; write the mode as a constant, as in \"w\"");
     if (mode->text.find_first_of("wax+") == std::string::npos) return;
     const Node* path = names_.argument(call, "file", 0);
     if (path == nullptr) return;
@@ -254,16 +255,16 @@ class Outputs {
     edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " +
                                  dialect_.module_name("pathlib", call) + ".Path(" +
                                  dialect_.module_name("os", call) + ".devnull))");
-    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
-                   "the other ranks write the same into the null device");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 only",
+                   "the other ranks write to the null device");
   }
 
   void null_device(const Node* call, const Node* path) {
     some_call_ = call;
     edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os", call) +
                                  ".devnull");
-    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
-                   "the other ranks write the same into the null device");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 only",
+                   "the other ranks write to the null device");
   }
 
   void visit_bar(const Node* call) {
@@ -280,16 +281,15 @@ class Outputs {
   void visit_board(const Node* call) {
     some_call_ = call;
     if (call->parent->is(Kind::with_item)) {
-      refuse(
-          call,
-          "keep the SummaryWriter in a variable and close it at the end, so that rank 0 alone can have one");
+      refuse(call,
+             "keep the SummaryWriter in a variable and close it at the end, so that only rank 0 has one");
     }
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::ann_assign) ||
                        call->parent->is(Kind::return_) || call->role == "args" ||
                        call->parent->is(Kind::keyword);
     edits_.insert(call->begin, whole ? "" : "(");
     edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None" + (whole ? "" : ")"));
-    edits_.explain(call->line, "rank 0 alone has a SummaryWriter", "one process writes the event file");
+    edits_.explain(call->line, "only rank 0 has a SummaryWriter", "one process writes the event file");
   }
 
   void visit_wandb(const Node* call) {

@@ -28,7 +28,7 @@ void start() {
   const PyStatus status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status) != 0) {
-    throw run_error("Python's interpreter, whose parser weave uses, does not start: {}",
+    throw run_error("the Python interpreter, whose parser weave uses, does not start: {}",
                     status.err_msg != nullptr ? status.err_msg : "no reason given");
   }
   // Trees have no cycles, and the search for cycles took a quarter of the time.
@@ -56,7 +56,7 @@ Error raised(const std::string& file) {
   const Ref owned_type(type);
   const Ref owned_value(value);
   const Ref owned_trace(trace);
-  if (value == nullptr) return run_error("Python's parser failed without a message on {}", file);
+  if (value == nullptr) return run_error("Python's parser failed on {} without a message", file);
   const std::string name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
   if (PyErr_GivenExceptionMatches(type, PyExc_SyntaxError) == 0) {
     return user_error("{} cannot be parsed: {}: {}", file, name, text_of(value));
@@ -72,7 +72,7 @@ Error raised(const std::string& file) {
 Error syntax_error(const std::string& file, long line, std::string_view text, long column,
                    const std::string& message) {
   const size_t first = std::min(text.find_first_not_of(" \t\f"), text.size());
-  std::string report = fmt::format("the file is not a program of Python {}.{}\n  File \"{}\", line {}",
+  std::string report = fmt::format("the file is not a valid Python {}.{} program\n  File \"{}\", line {}",
                                    PY_MAJOR_VERSION, PY_MINOR_VERSION, file, line);
   if (!text.empty()) {
     report += fmt::format("\n    {}", text.substr(first));
@@ -90,30 +90,29 @@ SourceText decode(const std::string& file, std::string_view bytes) {
   const std::string declared = declared_encoding(bytes);
   source.encoding = declared.empty() || is_utf8(declared) ? "utf-8" : declared;
   if (source.mark && source.encoding != "utf-8") {
-    throw user_error("{} begins with a UTF-8 byte order mark, but says that its encoding is {}", file,
-                     declared);
+    throw user_error("{} begins with a UTF-8 byte order mark, but declares the encoding {}", file, declared);
   }
   const Ref text(PyUnicode_Decode(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
                                   source.encoding.c_str(), "strict"));
   if (!text) {
     if (PyErr_ExceptionMatches(PyExc_LookupError) != 0) {
       PyErr_Clear();
-      throw user_error("{} says that its encoding is {}, which this Python does not know", file, declared);
+      throw user_error("{} declares the encoding {}, which this Python does not know", file, declared);
     }
     PyErr_Clear();
     throw user_error(
-        "{} is not text in {}; save it as UTF-8, or name its encoding in the first line as in # -*- coding: latin-1 -*-",
+        "{} is not text in {}; save it as UTF-8, or declare its encoding in the first line, as in # -*- coding: latin-1 -*-",
         file, source.encoding);
   }
   Py_ssize_t size = 0;
   const char* utf8 = PyUnicode_AsUTF8AndSize(text.get(), &size);
   if (utf8 == nullptr) {
     PyErr_Clear();
-    throw user_error("{} holds characters that UTF-8 cannot express", file);
+    throw user_error("{} contains characters that UTF-8 cannot represent", file);
   }
   source.text.assign(utf8, static_cast<size_t>(size));
   if (source.text.find('\0') != std::string::npos) {
-    throw user_error("{} holds a null byte, so it is not a Python script", file);
+    throw user_error("{} contains a null byte, so it is not a Python script", file);
   }
   return source;
 }

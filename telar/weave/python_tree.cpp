@@ -46,7 +46,7 @@ Node* TreeCopy::node(PyObject* object, bool inside_fstring) {
   // The object's dictionary holds the attributes in the order of the class's fields, then lines and columns.
   // Iterating is faster than looking each one up.
   const Ref attributes(PyObject_GenericGetDict(object, nullptr));
-  if (!attributes) throw run_error("Python's parser made a node without attributes");
+  if (!attributes) throw run_error("Python's parser created a node without attributes");
   std::array<Field, kMostFields> fields;
   size_t used = 0;
   Py_ssize_t at = 0;

@@ -29,7 +29,8 @@ void write_reads(const Names& names, Edits& edits, Dialect& dialect,
     if (std::find(done.begin(), done.end(), statement) != done.end()) continue;
     done.push_back(statement);
     edits.before(*statement, {dialect.barrier(call)});
-    edits.explain(call->line, "all processes meet before the file is read", "rank 0 may still be writing it");
+    edits.explain(call->line, "all processes wait for each other before the file is read",
+                  "rank 0 may still be writing it");
   }
 }
 

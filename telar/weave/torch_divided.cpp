@@ -31,7 +31,7 @@ class Divided {
         w_.refuse(
             loop.loop,
             std::string(
-                "no loop `for epoch in range(…)` is found around this training, whose epochs could be divided") +
+                "no loop `for epoch in range(…)` is found around this training loop, so there are no epochs to divide") +
                 kKeep);
       }
       for (const Node* one : around) {
@@ -42,15 +42,16 @@ class Divided {
 
  private:
   [[noreturn]] void refuse_plan(const Node* node) const {
-    w_.refuse(node, std::string("it goes by the script's epochs, of which each process has fewer") + kKeep);
+    w_.refuse(node,
+              std::string("it depends on the script's number of epochs, but each process has fewer") + kKeep);
   }
 
   /// Each process must draw the samples in a different order.
   void check_loader(const Node* call) const {
     if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
-      w_.refuse(
-          call,
-          std::string("whether a batch_sampler draws another order in each process is not known") + kKeep);
+      w_.refuse(call, std::string(
+                          "it is not known whether a batch_sampler draws a different order in each process") +
+                          kKeep);
     }
     if (w_.names.keyword(call, "generator") != nullptr) refuse_generator(call);
     const Node* sampler = w_.names.argument(call, "sampler", 3);
@@ -60,7 +61,7 @@ class Divided {
       w_.refuse(
           call,
           std::string(
-              "it does not shuffle, so that every process would train on the same batch at the same time; give it shuffle=True itself, or weave with --epochs keep"));
+              "it does not shuffle, so all processes would train on the same batch at the same time; pass shuffle=True directly, or weave with --epochs keep"));
     }
   }
 
@@ -73,7 +74,7 @@ class Divided {
         w_.refuse(
             call,
             std::string(
-                "whether its sampler draws another order in each process is not known; known are RandomSampler, SubsetRandomSampler and WeightedRandomSampler") +
+                "it is not known whether its sampler draws a different order in each process; RandomSampler, SubsetRandomSampler and WeightedRandomSampler do") +
                 kKeep);
       }
       if (w_.names.keyword(origin, "generator") != nullptr) refuse_generator(origin);
@@ -84,7 +85,7 @@ class Divided {
     w_.refuse(
         call,
         std::string(
-            "remove its generator: it would draw the same order in every process, or weave with --epochs keep"));
+            "remove its generator, which would draw the same order in every process, or weave with --epochs keep"));
   }
 
   void divide(const Node* loop) {
@@ -103,16 +104,18 @@ class Divided {
       w_.refuse(
           loop->child(loop->is(Kind::for_) ? "iter" : "test"),
           std::string(
-              "how many epochs this makes cannot be seen; write `for epoch in range(…)`, or weave with --epochs keep"));
+              "the number of epochs cannot be determined; write `for epoch in range(…)`, or weave with --epochs keep"));
     }
     const auto& given = range->list("args");
     const bool plain =
         !given.empty() && given.size() <= 2 &&
         std::none_of(given.begin(), given.end(), [](const Node* one) { return one->is(Kind::starred); });
-    if (!plain) w_.refuse(range, std::string("give it the first and the last epoch, without a step") + kKeep);
+    if (!plain)
+      w_.refuse(range, std::string("pass only the first and the last epoch, without a step") + kKeep);
     const Node* first = given.size() == 2 ? given[0] : nullptr;
     if (first != nullptr && first->literal != Literal::number) {
-      w_.refuse(first, std::string("which epochs are left cannot be divided among the processes") + kKeep);
+      w_.refuse(first,
+                std::string("the number of remaining epochs cannot be divided among the processes") + kKeep);
     }
     write_range(loop, first, given.back());
   }
@@ -136,7 +139,7 @@ class Divided {
                        start + " + " + ceil + "(" + w_.text(*end) + " - " + start + ") / " + size + ")");
     }
     w_.edits.explain(loop->line, "epochs ÷ number of processes",
-                     "each process sees all samples, so together they see them as often");
+                     "each process sees all samples, so together they see each sample as often as before");
   }
 
   /// Code for a certain epoch would run too late or never.

@@ -53,7 +53,7 @@ class Epochs {
     const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (loop.loader->is(Kind::call))
-      w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
+      w_.refuse(loop.loader, "keep the DataLoader in a variable, created once before the epochs");
     const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
@@ -84,14 +84,14 @@ class Epochs {
     if (any_loop) {
       w_.refuse(
           loop.loop,
-          "which epoch this is cannot be seen, and each epoch needs its own order of the samples; count the epochs with `for epoch in range(…)` and hand `epoch` to this function");
+          "the epoch cannot be determined here, and each epoch needs its own order of the samples; count the epochs with `for epoch in range(…)` and pass `epoch` to this function");
     }
   }
 
   void insert(const Node* statement, const std::vector<std::string>& text) {
     w_.edits.before(*statement, text);
     w_.edits.explain(statement->line, "set_epoch",
-                     "each epoch draws another order, the same in every process");
+                     "each epoch has a different order, the same in all processes");
   }
 
   /// The name that the variable `name` of the loop around nodes[step] has in the function of nodes[0]; empty
@@ -175,7 +175,7 @@ class Epochs {
       start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
       w_.edits.explain(
           draws.back()->line, start.back(),
-          "what is drawn before training, such as a split of the data, must agree in all processes");
+          "random draws before training, such as a split of the data, must agree in all processes");
     };
     agree(drawn_torch, torch_seeds, "torch", ".manual_seed(0)");
     agree(drawn_numpy, numpy_seeds, "numpy", ".random.seed(0)");

@@ -42,7 +42,7 @@ class Evaluation {
       if (all) continue;  // its samples are already divided
       if (!is_shared_evaluation(w_, loop))
         refuse(loop.loader,
-               "this loop trains at one time and evaluates at another; give each a loop of its own");
+               "this loop sometimes trains and sometimes evaluates; use a separate loop for each");
       share(loop);
       any = true;
     }
@@ -51,7 +51,7 @@ class Evaluation {
       for (const Node* origin : w_.names.origins(node.child("iter"))) {
         const auto& loaders = w_.program.loaders;
         if (std::any_of(loaders.begin(), loaders.end(), [&](const auto& one) { return one.call == origin; }))
-          refuse(node.child("iter"), "write this as a loop that adds up its figures");
+          refuse(node.child("iter"), "write this as a loop that adds up its results");
       }
     }
     if (!any)
@@ -69,7 +69,7 @@ class Evaluation {
     check_statements(loop);
     check_way(loop.loop);
     const std::vector<const Node*> sums = totals(loop);
-    if (sums.empty()) refuse(loop.loop, "it adds up nothing that is used behind it");
+    if (sums.empty()) refuse(loop.loop, "it computes no sum that is used after it");
     const Node* iterable = loop.loop->child("iter");
     const std::string islice = w_.dialect.module_name("itertools", iterable) + ".islice";
     w_.edits.insert(iterable->begin, islice + "(");
@@ -80,7 +80,7 @@ class Evaluation {
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, islice + "(…)", "each process evaluates every n-th batch");
     for (const std::string& line : text)
-      w_.edits.explain(loop.loop->line, line, "the author's figure is that of all batches");
+      w_.edits.explain(loop.loop->line, line, "the script's result is that of all batches");
   }
 
   /// All processes must see the same batches in the same order.
@@ -92,13 +92,13 @@ class Evaluation {
                                     [](const Node* keyword) { return keyword->text.empty(); });
     if (spread || !is_no(w_.names.argument(call, "shuffle", 2)) ||
         !is_no(w_.names.argument(call, "sampler", 3)) || !is_no(w_.names.argument(call, "batch_sampler", 4)))
-      refuse(call, "each process would have other batches; let it go through the samples in their order");
+      refuse(call, "each process would take different batches; iterate over the samples in their order");
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     for (const Node* origin : dataset == nullptr ? std::vector<const Node*>() : w_.names.origins(dataset)) {
       const Node* made = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
       if (made != nullptr && made->is(Kind::class_def) &&
           w_.names.derives(made, {"torch.utils.data.IterableDataset"}))
-        refuse(call, "each process would read the stream in an order of its own");
+        refuse(call, "each process would read the stream in a different order");
     }
   }
 
@@ -106,7 +106,7 @@ class Evaluation {
   /// must not change during evaluation.
   void check_model(const TorchLoop& loop) const {
     if (!reaches(w_.names, loop.loop, [&](const Node* call) { return w_.calls_model(call); }))
-      refuse(loop.loop, "no model that is trained is evaluated here");
+      refuse(loop.loop, "it does not evaluate a model that is trained");
     const Node* function = function_of(loop.loop);
     bool evaluates = false;
     walk(function != nullptr ? *function : *module_of(loop.loop), [&](const Node& node) {
@@ -115,7 +115,9 @@ class Evaluation {
       return true;
     });
     if (!evaluates)
-      refuse(loop.loop, "call the model's eval() before it: what layers note of the batches would differ");
+      refuse(
+          loop.loop,
+          "call the model's eval() before it; otherwise, layers would record different batches in each process");
   }
 
   /// Only sums may leave the loop, and no batch may see what another left.
@@ -125,12 +127,13 @@ class Evaluation {
       if (node.is_function() || node.is(Kind::class_def) || node.is(Kind::lambda) || node.is(Kind::break_) ||
           node.is(Kind::return_) || node.is(Kind::yield) || node.is(Kind::raise) || node.is(Kind::try_) ||
           node.is(Kind::delete_) || node.is(Kind::global) || node.is(Kind::nonlocal) || node.is(Kind::while_))
-        refuse(&node, "of a loop whose batches are shared out this cannot be told to mean the same");
+        refuse(&node,
+               "this may have a different meaning in a loop whose batches are divided among the processes");
       if (node.is(Kind::expr) && !node.child("value")->is(Kind::constant))
-        refuse(&node, "what this does, each process would do for its own batches");
+        refuse(&node, "each process would do this for its own batches only");
       if (node.is(Kind::call)) check_call(&node, seen_);
       if (node.store && !node.is(Kind::name) && !node.is(Kind::tuple) && !node.is(Kind::list))
-        refuse(&node, "each process would keep this of its own batches");
+        refuse(&node, "each process would keep this for its own batches only");
       if (node.store && node.is(Kind::name)) check_variable(&node, loop);
       return true;
     });
@@ -145,7 +148,7 @@ class Evaluation {
     const Node* own = w_.names.called_function(call);
     if (own != nullptr) return check_function(own, call, seen);
     if (!callee.empty()) {
-      if (!keeps_nothing(callee)) refuse(call, "whether this keeps something of the batches is not known");
+      if (!keeps_nothing(callee)) refuse(call, "it is not known whether this keeps state from the batches");
       return;
     }
     const Node* object = function->is(Kind::attribute) ? function->child("value") : function;
@@ -155,10 +158,10 @@ class Evaluation {
       const Node* made = w_.names.definition(origin->child("func"));
       if (made != nullptr && made->is(Kind::class_def)) {
         if (!w_.names.derives(made, {"torch.nn.Module"}))
-          refuse(call, "whether this keeps something of the batches is not known");
+          refuse(call, "it is not known whether this keeps state from the batches");
         if (const Node* forward = w_.names.method(made, "forward")) check_function(forward, call, seen);
       } else if (!made_by.empty() && !keeps_nothing(made_by) && !made_by.starts_with("torchvision.models.")) {
-        refuse(call, "whether this keeps something of the batches is not known");
+        refuse(call, "it is not known whether this keeps state from the batches");
       }
     }
   }
@@ -170,11 +173,12 @@ class Evaluation {
                          node.is(Kind::global) || node.is(Kind::nonlocal) || node.is(Kind::yield) ||
                          (node.is(Kind::expr) && !node.child("value")->is(Kind::constant));
       if (keeps)
-        refuse(call, "what it calls keeps or does something for each batch (line " +
+        refuse(call, "it calls code that keeps state or acts for each batch (line " +
                          std::to_string(w_.names.tree().line_within(node.line)) + ")");
       if (node.is(Kind::call) && w_.calls_model(&node))
-        refuse(call,
-               "apply the model in the loop itself, so that this need not happen in all processes at once");
+        refuse(
+            call,
+            "apply the model in the loop itself, so that not all processes need to do this at the same time");
       if (node.is(Kind::call)) check_call(&node, seen);
       return true;
     });
@@ -215,7 +219,7 @@ class Evaluation {
       const bool runs_behind = behind || is_inside(one, region);  // also the next iteration of the outer loop
       bool& is_set = behind ? is_set_behind : is_set_before;
       if (function_of(one) != function_of(loop.loop) || (runs_behind && !is_set && !one->store))
-        refuse(one, "this would be of a process's own last batch");
+        refuse(one, "this would come from the last batch of one process");
       is_set = is_set || (runs_behind && one->store);
     }
     const Node* assigned = statement_of(*first);
@@ -234,14 +238,14 @@ class Evaluation {
     const Node* started = nullptr;
     for (const Node* one : mentions) {
       if (function_of(one) != function_of(loop.loop))
-        refuse(one, "another function sees this sum while it is that of one process");
+        refuse(one, "another function sees this sum while it covers only one process");
       if (one->end < loop.loop->begin) started = one;
       if (!is_inside(one, loop.loop)) continue;
       const bool own = one->store
                            ? adds(one) && (!one->parent->is(Kind::aug_assign) || is_addition(*one->parent))
                            : one->parent->is(Kind::bin_op) && one->parent->parent->is(Kind::assign) &&
                                  one->role == "left" && adds(one->parent->parent->list("targets")[0]);
-      if (!own) refuse(one, "while the loop runs this is the sum of one process");
+      if (!own) refuse(one, "during the loop, this is the sum of one process");
     }
     const Node* statement = started == nullptr ? nullptr : statement_of(started);
     const bool is_before = statement != nullptr && started->store && statement->is(Kind::assign) &&
@@ -278,7 +282,9 @@ class Evaluation {
           std::any_of(loops.begin(), loops.end(), [&](const TorchLoop& one) { return one.loop == parent; });
       if (decides || of_batches || parent->is(Kind::lambda) || parent->is(Kind::if_exp) ||
           parent->is(Kind::bool_op) || is_comprehension(*parent) || parent->is(Kind::class_def))
-        refuse(node, "whether all processes come here together cannot be seen; they add up what they find");
+        refuse(
+            node,
+            "it cannot be determined whether all processes reach this together, which they must to add up their results");
     }
   }
 
@@ -292,7 +298,7 @@ class Evaluation {
       mentioned += w_.names.definition(&node) == function ? 1 : 0;
     }
     if (callers.empty() || mentioned > 0 || depth == 0)
-      refuse(function, "from where it is called cannot be seen, and all processes must come to its loop");
+      refuse(function, "where it is called from cannot be determined, and all processes must reach its loop");
     for (const Node* caller : callers) check_way(caller, depth - 1);
   }
 

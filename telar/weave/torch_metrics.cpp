@@ -150,13 +150,14 @@ class Metrics {
         if (sum.is_list) continue;  // of this process's own batches
         w_.refuse(
             sum.target,
-            "it is summed over the samples of several loops, but each process sees its share; set it to zero before the loop, in the same block");
+            "it is summed over the samples of several loops, but each process sees only its share; set it to zero before the loop, in the same block");
       }
       text.push_back(reduction(sum, loop));
-      w_.edits.explain(loop.loop->line, text.back(),
-                       divides_epochs()
-                           ? "each process went through all samples; the figure is the mean over them"
-                           : "each process added up its own samples; the author's figure is that of all");
+      w_.edits.explain(
+          loop.loop->line, text.back(),
+          divides_epochs()
+              ? "each process saw all samples; the result is the mean over the processes"
+              : "each process added up its own samples; the script's result is that of all samples");
     }
     if (text.empty()) return;
     w_.dialect.use(loop.loop);
@@ -195,11 +196,11 @@ class Metrics {
     if (sum.is_list && divides_epochs())
       w_.refuse(
           sum.target,
-          "each process fills this list from all samples, and together they would hold them several times; add up a figure instead, or weave with --epochs keep");
+          "each process fills this list from all samples, so together they would contain each sample several times; add up a number instead, or weave with --epochs keep");
     if (sum.is_list && is_mean(sum, loop))
       w_.refuse(
           sum.target,
-          "what this list adds up to is divided by a number of batches, of which each process has its share, while the list will hold those of all; divide by the length of the list");
+          "the sum of this list is divided by a number of batches, of which each process has its share, but the list will contain those of all processes; divide by the length of the list");
     if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
     const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call +
@@ -328,7 +329,7 @@ class Metrics {
       const Node* value = node.child("value");
       w_.edits.replace(*value, add_up(value) + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
       w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
-                       "the optimizer decides by it, and must decide alike");
+                       "the optimizer uses it for decisions, which must agree");
       return true;
     });
   }
@@ -385,7 +386,7 @@ void check_control_flow(const TorchWeaving& weaving) {
         if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
           weaving.refuse(
               around->child("test"),
-              "whether a process goes on depends on its own batch, and the others would wait for it for ever; decide by something that all processes know, or after the epoch");
+              "whether a process continues depends on its own batch, and the others would wait for it forever; decide by something that all processes know, or after the epoch");
         }
       }
       return true;

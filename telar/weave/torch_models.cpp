@@ -97,14 +97,15 @@ class Wrapping {
       for (const Node* mention : w_.names.mentions(wrapped.place)) {
         if (mention->store) assigned.push_back(mention);
       }
-      if (assigned.empty()) w_.refuse(statement, "make the model in a variable before its optimizer");
+      if (assigned.empty())
+        w_.refuse(statement, "assign the model to a variable before its optimizer is created");
       if (module_of(assigned.back()) != module_of(statement))
-        w_.refuse(statement, "make the model, or its optimizer, in a function of the same file");
+        w_.refuse(statement, "create the model, or its optimizer, in a function of the same file");
       const auto& block = block_of(statement_of(assigned.back()));
       for (size_t i = 0; i + 1 < block.size(); ++i) {
         if (block[i] == statement_of(assigned.back())) return block[i + 1];
       }
-      w_.refuse(statement, "make the model and its optimizer in the same function");
+      w_.refuse(statement, "create the model and its optimizer in the same function");
     }
     const Node* at = statement;
     while (at->parent != nullptr) {
@@ -140,7 +141,7 @@ class Wrapping {
         for (const Node* other : branch->list("body")) {
           const bool says = other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
                             w_.names.callee(other->child("value")) == "print";
-          if (other != statement && !says) w_.refuse(call, "take nn.DataParallel out of this branch");
+          if (other != statement && !says) w_.refuse(call, "move nn.DataParallel out of this branch");
         }
         w_.edits.remove(*branch);
         removed_.push_back(branch);
@@ -154,8 +155,8 @@ class Wrapping {
           w_.edits.replace(inner->end, call->end, "");
         }
       }
-      w_.edits.explain(call->line, "nn.DataParallel goes",
-                       "each process has one device; DistributedDataParallel takes its place");
+      w_.edits.explain(call->line, "nn.DataParallel is removed",
+                       "each process has one device; DistributedDataParallel replaces it");
     }
   }
 
@@ -268,7 +269,7 @@ class Wrapping {
         if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
         w_.refuse(
             node,
-            "it is the trained model at one call and another model at the next; give each a function of its own");
+            "it is the trained model in one call and another model in the next; use a separate function for each");
       }
     }
   }
@@ -285,12 +286,11 @@ class Wrapping {
     if (parent->is(Kind::attribute) && node->role == "value") {
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
       check_method(w_, parent);
-      unwrap(node, fmt::format(".{} is the model's own", parent->text));
+      unwrap(node, fmt::format(".{} belongs to the model itself", parent->text));
       return;
     }
     if (parent->is(Kind::call) && node->role == "func" && is_shared_out(parent))
-      return unwrap(
-          node, "the processes have batches of their own here, at which the wrapper would meet the others");
+      return unwrap(node, "each process has its own batches here, and the wrapper would wait for the others");
     const bool argument = parent->is(Kind::call) && node->role == "args";
     const bool by_name = parent->is(Kind::keyword) && parent->parent->is(Kind::call);
     if (argument || by_name) {
@@ -300,12 +300,12 @@ class Wrapping {
           callee == "torch.nn.DataParallel")
         return;
       if (found->was_data_parallel && callee == "torch.save") return;
-      unwrap(node, "the function gets the model itself");
+      unwrap(node, "the function receives the model itself");
     } else if (const Node* statement = statement_of(node);
                parent->is(Kind::dict) && statement->is(Kind::expr)) {
       if (statement->child("value")->is(Kind::call) &&
           w_.names.callee(statement->child("value")) == "torch.save") {
-        unwrap(node, "the file holds the model itself");
+        unwrap(node, "the file contains the model itself");
       }
     }
   }
@@ -320,7 +320,7 @@ class Wrapping {
     check_one_kind(node);
     if (node->inside_fstring) {
       const std::string text = w_.text(*node);
-      if (!text.ends_with(node->text)) w_.refuse(node->parent, "take the model out of the f-string");
+      if (!text.ends_with(node->text)) w_.refuse(node->parent, "move the model out of the f-string");
     }
     w_.edits.insert(node->end, ".module");
     w_.edits.explain(node->line, w_.text(*node) + ".module", why);
@@ -334,7 +334,7 @@ class Wrapping {
     if (computes_gradients(w_, call)) {
       w_.refuse(
           call,
-          "this applies the model by another way than the one that its optimizer was given; use one variable for it");
+          "this applies the model through another variable than the one passed to its optimizer; use one variable for both");
     }
   }
 

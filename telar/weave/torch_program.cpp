@@ -68,7 +68,7 @@ class TorchReader {
                names_.derives(own, {"torch.utils.data.DataLoader"})) {
       refuse(
           call,
-          "this is a class of your own derived from DataLoader; use DataLoader itself, so that its samples can be shared out");
+          "this class is derived from DataLoader; use DataLoader itself, so that its samples can be divided");
     }
   }
 
@@ -116,13 +116,14 @@ class TorchReader {
   void read_models(TorchOptimizer& optimizer) {
     const Node* parameters = names_.argument(optimizer.call, "params", 0);
     if (parameters == nullptr)
-      refuse(optimizer.call, "say what it optimizes as its first argument, as in model.parameters()");
+      refuse(optimizer.call, "pass the parameters as its first argument, as in model.parameters()");
     std::vector<const Node*> found;
     receivers(parameters, found, 4);
     for (const Node* receiver : found) add_model(optimizer, receiver);
     if (optimizer.models.empty()) {
-      refuse(optimizer.call,
-             "whose parameters these are is not clear; hand it model.parameters() of a torch.nn.Module");
+      refuse(
+          optimizer.call,
+          "the module of these parameters cannot be determined; pass model.parameters() of a torch.nn.Module");
     }
   }
 
@@ -135,10 +136,10 @@ class TorchReader {
     }
     if (base->is(Kind::name) && base->text == "self") {
       refuse(optimizer.call,
-             "the module makes its own optimizer; make the optimizer where the module is made");
+             "the module creates its own optimizer; create the optimizer where the module is created");
     }
     const int place = names_.place(base);
-    if (place < 0) refuse(optimizer.call, "keep the model in a variable before its parameters are taken");
+    if (place < 0) refuse(optimizer.call, "assign the model to a variable before its parameters are used");
     const auto origins = names_.origins(base);
     size_t index = 0;
     while (index < program_.models.size() && program_.models[index].place != place) ++index;
@@ -199,7 +200,7 @@ class TorchReader {
     }
     const std::string callee = names_.qualified(iterable->child("func"));
     if (loop.loader != nullptr && callee == "itertools.cycle") {
-      refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once for each epoch");
+      refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once in each epoch");
     }
   }
 
@@ -242,7 +243,7 @@ class TorchReader {
               if (around->is(Kind::while_) || around->is(Kind::for_)) {
                 refuse(
                     call,
-                    "batches are drawn one at a time with next(); loop over the loader once for each epoch");
+                    "batches are drawn one at a time with next(); loop over the loader once in each epoch");
               }
             }
           }

@@ -44,10 +44,10 @@ class Rates {
  private:
   void scale(const Node* rate) {
     if (!done_.insert(rate).second) return;
-    if (rate->inside_fstring) w_.refuse(rate, "write the learning rate outside of the f-string");
+    if (rate->inside_fstring) w_.refuse(rate, "move the learning rate out of the f-string");
     w_.edits.replace(*rate, times(w_.names.tree(), *rate, w_.dialect.size(rate)));
     w_.edits.explain(rate->line, "learning rate × number of processes",
-                     "a step averages over that many times the samples");
+                     "each step averages over that many times as many samples");
   }
 
   void write_optimizer(const TorchOptimizer& optimizer) {
@@ -61,11 +61,12 @@ class Rates {
                                     [](const Node* keyword) { return keyword->text.empty(); });
     const auto known = default_rates().find(optimizer.name);
     if (spread || known == default_rates().end()) {
-      w_.refuse(call, "its learning rate cannot be seen; give it as lr=…, or weave with --global-batch keep");
+      w_.refuse(call,
+                "its learning rate cannot be determined; pass it as lr=…, or weave with --global-batch keep");
     }
     w_.edits.add_argument(*call, "lr=" + known->second + " * " + w_.dialect.size(call));
     w_.edits.explain(call->line, "learning rate × number of processes",
-                     "a step averages over that many times the samples");
+                     "each step averages over that many times as many samples");
   }
 
   /// Parameter groups with their own rates: [{"params": …, "lr": 0.01}, …].
@@ -94,7 +95,7 @@ class Rates {
       const Node* value = w_.names.argument(call, argument, position);
       if (value == nullptr || value->text == "0" || value->text == "0.0") return;
       if (value->is(Kind::list) || value->is(Kind::list_comp))
-        w_.refuse(value, "give one rate, or weave with --global-batch keep");
+        w_.refuse(value, "pass a single rate, or weave with --global-batch keep");
       scale(value);
     };
     if (name == "OneCycleLR") scale_argument("max_lr", 1);
@@ -134,7 +135,7 @@ class Rates {
       w_.refuse(
           call,
           name +
-              " counts batches, of which an epoch has fewer in each process; compute its length from len(loader), step it once an epoch, or weave with --global-batch keep");
+              " counts batches, of which each process has fewer in an epoch; compute its length from len(loader), step it once per epoch, or weave with --global-batch keep");
     }
   }
 
@@ -194,7 +195,7 @@ void write_rates(TorchWeaving& weaving) {
       if (loop.trains && is_inside(call, loop.loop)) {
         weaving.refuse(
             call,
-            "a sum over the batch shrinks with each process's part of it; use the mean, or weave without --global-batch keep");
+            "a sum over the batch is smaller for each process's part; use the mean, or weave without --global-batch keep");
       }
     }
   }

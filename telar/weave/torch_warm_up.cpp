@@ -44,12 +44,12 @@ class WarmUp {
       if (around.empty())
         w_.refuse(
             loop.loop,
-            "no loop that counts epochs is found around this training; write `for epoch in range(…)`, or weave without --warmup");
+            "no loop that counts epochs is found around this training loop; write `for epoch in range(…)`, or weave without --warmup");
       for (const Node* one : around) {
         if (found != nullptr && found != one)
           w_.refuse(
               one->child(one->is(Kind::for_) ? "iter" : "test"),
-              "this is the second loop over epochs, and in which of them the rate is to grow is not clear; weave without --warmup");
+              "this is a second loop over epochs, so it is not clear in which one the rate should grow; weave without --warmup");
         found = one;
       }
     }
@@ -68,10 +68,11 @@ class WarmUp {
     if (least != nullptr && least->text != "0" && least->text != "0.0" && least->text != "0.") {
       w_.refuse(
           call,
-          "what its eta_min means while the rate still grows is not clear; leave eta_min out, or weave without --warmup");
+          "the meaning of its eta_min while the rate still grows is not clear; leave eta_min out, or weave without --warmup");
     }
     if (steps_each_batch(w_, call))
-      w_.refuse(call, name + " goes on with every batch, a warm-up with every epoch; weave without --warmup");
+      w_.refuse(call,
+                name + " is stepped with every batch, a warm-up with every epoch; weave without --warmup");
   }
 
   void check_resume() const {
@@ -82,7 +83,7 @@ class WarmUp {
         if (is_optimizer(origin))
           w_.refuse(
               call,
-              "a training that goes on from a checkpoint would warm up a second time; weave without --warmup");
+              "training that continues from a checkpoint would warm up a second time; weave without --warmup");
       }
     }
   }
@@ -92,7 +93,7 @@ class WarmUp {
       if (node.is(Kind::continue_) && loop_around(&node) == loop_) {
         w_.refuse(
             &node,
-            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the loop's body; write it as an `if`, or weave without --warmup");
+            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the loop's body; use an `if` instead, or weave without --warmup");
       }
       return true;
     });
@@ -101,7 +102,7 @@ class WarmUp {
       if (outer != nullptr && !is_inside(optimizer.call, outer))
         w_.refuse(
             outer->child(outer->is(Kind::for_) ? "iter" : "test"),
-            "this loop goes through the epochs several times with one optimizer, whose rate is to grow once; weave without --warmup");
+            "this loop runs through the epochs several times with one optimizer, whose rate should grow only once; weave without --warmup");
     }
   }
 
@@ -160,7 +161,7 @@ class WarmUp {
     if (expression == nullptr)
       w_.refuse(
           optimizer.call,
-          "it has no name where the loop over epochs begins; keep it in a variable that is known there, or weave without --warmup");
+          "it has no name where the loop over epochs begins; keep it in a variable that is visible there, or weave without --warmup");
     warmed_.insert(origins.begin(), origins.end());
     std::string name = w_.names.fresh(written_ == 0 ? "warmup" : "warmup_" + std::to_string(written_ + 1));
     ++written_;
@@ -171,7 +172,7 @@ class WarmUp {
                              size + ", total_iters=" + std::to_string(epochs) + ")"});
     w_.edits.after(*loop_->list("body").back(), {name + ".step()"});
     w_.edits.explain(loop_->line, "the learning rate warms up, " + name + ".step() at the end of each epoch",
-                     "it grows from the script's own to that of all processes over " +
+                     "it grows from the script's rate to the rate of all processes over " +
                          std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs"));
   }
 

@@ -73,9 +73,8 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     // and 2.11). The barrier gives them time to release them.
     finish = {module + ".barrier()", module + ".destroy_process_group()"};
     edits.explain(0, start[0], "the processes that torchrun starts find each other; each takes one GPU");
-    edits.explain(
-        0, finish[0],
-        "no process ends while the others, or its own threads, are still busy with what they exchanged");
+    edits.explain(0, finish[0],
+                  "no process ends while the others, or its own threads, still use exchanged data");
   }
   dialect.write(import, start, finish);
 }

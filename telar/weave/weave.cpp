@@ -79,23 +79,22 @@ Choices choices_of(const Request& request, Framework framework) {
                      request.target);
   }
   if (keras && choices.target == Target::ddp)
-    throw user_error("{} trains with Keras, and ddp is for PyTorch; give --target horovod or tf-distribute",
+    throw user_error("{} trains with Keras, but ddp is for PyTorch; use --target horovod or tf-distribute",
                      request.file);
   if (!keras && choices.target == Target::tf_distribute)
-    throw user_error("{} trains with PyTorch, and tf-distribute is for Keras; give --target ddp or horovod",
+    throw user_error("{} trains with PyTorch, but tf-distribute is for Keras; use --target ddp or horovod",
                      request.file);
   if (keras && choices.share_evaluation)
-    throw user_error("--evaluation shared is for PyTorch's loops, and {} trains with Keras", request.file);
+    throw user_error("--evaluation shared is for PyTorch's loops, but {} trains with Keras", request.file);
   const bool strategy = choices.target == Target::tf_distribute;
   if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
-        "--epochs divide is for --target {} with --global-batch grow: there each process can see all samples in an order of its own{}",
+        "--epochs divide is for --target {} with --global-batch grow: there, each process can see all samples in its own order{}",
         keras ? "horovod" : "ddp or horovod",
-        strategy ? "; a strategy of TensorFlow shares out the batches of one program" : "");
+        strategy ? "; a TensorFlow strategy distributes the batches of one program" : "");
   if (choices.warmup_epochs > 0 && (choices.keep_global_batch || strategy))
     throw user_error("--warmup is for --target {} with --global-batch grow, where the learning rate grows{}",
-                     keras ? "horovod" : "ddp or horovod",
-                     strategy ? "; Keras itself has no callback that warms up" : "");
+                     keras ? "horovod" : "ddp or horovod", strategy ? "; Keras has no warm-up callback" : "");
   return choices;
 }
 
@@ -121,8 +120,7 @@ void check_program(const std::string& file, const Edited& edited) {
   try {
     check_syntax(file, edited.text);
   } catch (const Error& error) {
-    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
-                    error.what());
+    throw run_error("weave wrote a program that does not parse, which is a bug in weave: {}", error.what());
   }
 }
 
@@ -184,8 +182,9 @@ void check_dynamic_imports(const Names& names) {
       });
       if (!ours) continue;
     }
-    throw Refusal{call->line, std::string(names.tree().text(*call)),
-                  "which file of the project this loads is not seen; load it by an import statement"};
+    throw Refusal{
+        call->line, std::string(names.tree().text(*call)),
+        "weave cannot determine which file of the project this loads; load it by an import statement"};
   }
 }
 
@@ -210,8 +209,8 @@ Reply weave(const Request& request) {
   if (const Node* parallel = parallel_already(names, by); parallel != nullptr) {
     reply.kind = Reply::Kind::already_parallel;
     reply.bytes = request.bytes;
-    reply.message =
-        fmt::format("{}: the script is parallel already ({}): left as it is", tree.place(parallel->line), by);
+    reply.message = fmt::format("{}: the script is already parallel ({}) and is left as it is",
+                                tree.place(parallel->line), by);
     return reply;
   }
   std::string unread;
@@ -221,24 +220,24 @@ Reply weave(const Request& request) {
     return refused(
         handed->line, std::string(tree.text(*handed->parent)),
         fmt::format(
-            "{} trains, but is handed on here instead of being called, so that its arguments cannot be seen together; call it with all of them",
+            "{} trains, but is passed on here instead of being called, so its arguments cannot be seen together; call it with all of them",
             tree.text(*handed)));
   }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =
         import == nullptr
             ? ""
-            : fmt::format("; it imports {}, though: if that trains, give --project FOLDER", unread);
+            : fmt::format("; however, it imports {}: if that file trains, use --project FOLDER", unread);
     return refused(
         tree.main().first_line, "no training",
-        "this is no training script: it has neither an optimizer of torch.optim with a backward pass nor a Keras model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
+        "this is not a training script: it has neither an optimizer of torch.optim with a backward pass, nor a Keras model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
             hint);
   }
   if (import != nullptr && !request.describe) {
     return refused(
         import->line, std::string(tree.text(*import)),
         fmt::format(
-            "{} has not been read, and what it writes or trains would not be seen; give --project FOLDER to weave both",
+            "{} has not been read, so weave does not know what it writes or trains; use --project FOLDER to weave both",
             unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
