@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A constant by its value; anything else as it is written.
+/// The value of a constant; the source text of any other expression.
 Json value_of(const Names& names, const Node* node, int depth = 4) {
   if (node->is(Kind::constant)) {
     if (node->is_string()) return node->text;
@@ -28,7 +28,7 @@ Json value_of(const Names& names, const Node* node, int depth = 4) {
   return text_of(names, node);
 }
 
-/// The line of a node in its file; of a program of several files which file that is.
+/// The line of a node in its file and, if the program has several files, the file.
 void put_place(Json& json, const Names& names, const Node* node) {
   const Tree& tree = names.tree();
   if (tree.parts().size() > 1) json["file"] = tree.part_at(node->begin).name;
@@ -51,7 +51,7 @@ Json call_of(const Names& names, const Node* call) {
   return json;
 }
 
-/// What a node is: a call with its arguments, or a constant or an expression as it stands.
+/// A call with its arguments; the value of a constant; the source text of any other expression.
 Json part_of(const Names& names, const Node* node) {
   if (node->is(Kind::call)) return call_of(names, node);
   Json json;
@@ -60,7 +60,7 @@ Json part_of(const Names& names, const Node* node) {
   return json;
 }
 
-/// The layers that a class makes in its methods, or that stand inside a Sequential.
+/// The layers that a class creates in its methods, or that a Sequential contains.
 Json layers_of(const Names& names, const Node* within) {
   Json layers = Json::array();
   walk(*within, [&](const Node& node) {
@@ -82,7 +82,7 @@ Json model_of(const Names& names, const Program::Model& model) {
     Json made = call_of(names, origin);
     const Node* own = names.definition(origin->child("func"));
     made["layers"] = layers_of(names, own != nullptr ? own : origin);
-    // Keras: layers that are added one by one, and those of the functional interface around it.
+    // Keras: layers that are added one by one, or the functional interface in the same function.
     if (made["layers"].empty() && names.callee(origin).starts_with("keras.")) {
       const Node* around = function_of(origin);
       made["layers"] = layers_of(names, around != nullptr ? around : module_of(origin));

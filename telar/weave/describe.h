@@ -6,7 +6,8 @@
 
 namespace telar::weave {
 
-/// The training program as JSON: models with their layers, losses, optimizers, schedules, data, loops, outputs.
+/// The training program as JSON: its models with their layers, losses, optimizers, schedules, data, loops,
+/// outputs.
 std::string describe(const Names& names, const Program& program);
 
 }  // namespace telar::weave

@@ -133,7 +133,7 @@ void Dialect::at_start(const std::vector<std::string>& text) {
   for (const std::string& line : text) start_.push_back(line);
 }
 
-/// `if __name__ == "__main__":` with a block of its own.
+/// `if __name__ == "__main__":` with its own block.
 const Node* Dialect::find_main_guard() const {
   for (const Node* statement : script()->list("body")) {
     if (!statement->is(Kind::if_) || !statement->child("test")->is(Kind::compare)) continue;
@@ -162,7 +162,7 @@ bool Dialect::are_seeded(const std::vector<const Node*>& draws, const std::vecto
   return all;
 }
 
-/// Where statements of a module itself (not those in functions) first need the target's module.
+/// Where the statements of a module outside functions first need the target's module.
 size_t Dialect::first_use_of_module(const Node* module) const {
   size_t first = std::string::npos;
   for (const Node* use : uses_) {
@@ -171,7 +171,7 @@ size_t Dialect::first_use_of_module(const Node* module) const {
   for (const Node* draw : early_) {
     if (module_of(draw) == module) first = std::min(first, statement_of(draw)->begin);
   }
-  // Functions with uses that the module's own statements call.
+  // The module's own statements may call functions that need it.
   for (const Node* call : names_.calls()) {
     if (module_of(call) != module || !runs_on_import(call) || names_.called_function(call) == nullptr)
       continue;
@@ -180,7 +180,7 @@ size_t Dialect::first_use_of_module(const Node* module) const {
   return first;
 }
 
-/// Of the script's imports the first that runs a file which needs the processes to have found each other.
+/// The script's first import of a file whose code needs the initialised processes.
 size_t Dialect::first_import_with_use() const {
   std::set<const Node*> running;
   for (const Part& part : names_.tree().parts()) {
@@ -189,7 +189,7 @@ size_t Dialect::first_import_with_use() const {
   }
   size_t first = std::string::npos;
   if (running.empty()) return first;
-  // Files stand behind those that they import.
+  // Files follow those that they import.
   for (const auto& [name, statement] : names_.imports()) {
     const auto loaded = names_.imported_modules(statement);
     if (std::none_of(loaded.begin(), loaded.end(), [&](const Node* one) { return running.contains(one); }))
@@ -218,7 +218,7 @@ const Node* Dialect::last_import(const Node* module, size_t before) const {
 
 std::vector<std::string> Dialect::top_of(const Needed& needed) const {
   std::vector<std::string> top(needed.imports.begin(), needed.imports.end());
-  // `import x` before `from x import y`, each sorted, as the set has them by accident of the alphabet.
+  // `import x` before `from x import y`; the set has sorted both.
   std::stable_partition(top.begin(), top.end(),
                         [](const std::string& line) { return line.starts_with("import "); });
   for (const auto& text : needed.functions) {
@@ -228,7 +228,7 @@ std::vector<std::string> Dialect::top_of(const Needed& needed) const {
   return top;
 }
 
-/// A file that the script imports gets what its edits need, behind its own imports or before its first statement.
+/// Writes what the edits of an imported file need, after its imports or before its first statement.
 void Dialect::write_imported(const Node* module, const Needed& needed) {
   const std::vector<std::string> top = top_of(needed);
   if (const Node* anchor = last_import(module, first_use_of_module(module)))
@@ -248,8 +248,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
     if (import_line.empty() && module_of(use) != script()) {
       throw Refusal{
           statement_of(use)->line, std::string(names_.tree().text(*statement_of(use))),
-          "this must know of the strategy, which the script makes; of several files only the script is woven "
-          "for tf.distribute: --target horovod"};
+          "this needs the strategy, which the script creates; with several files, only the script can be woven for tf.distribute: use --target horovod"};
     }
     if (!import_line.empty()) import(import_line, use);
   }
@@ -263,7 +262,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   std::vector<std::string> begin = start;
   begin.insert(begin.end(), start_.begin(), start_.end());
   const bool in_guard = guard != nullptr && first_use == std::string::npos;
-  // Imports behind the first that already needs the processes.
+  // Imports that follow the first statement which needs the initialisation.
   for (const auto& [statement, line] : relied_on_) {
     if (statement->begin > first_use && first_use != std::string::npos) import(line, script());
   }
@@ -285,7 +284,8 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   write_last(*last, finish);
 }
 
-/// Behind the last statement; where that ends the script with what a call returns (`sys.exit(main())`), between the call and the end.
+/// Writes the end after the last statement. If that statement exits with the result of a call
+/// (`sys.exit(main())`), the end goes between the call and the exit.
 void Dialect::write_last(const Node& last, const std::vector<std::string>& finish) {
   const Node* end = last.is(Kind::expr)    ? last.child("value")
                     : last.is(Kind::raise) ? last.child("exc")
@@ -301,10 +301,10 @@ void Dialect::write_last(const Node& last, const std::vector<std::string>& finis
   edits_.replace(last.begin, code->begin, name + " = ");
   edits_.replace(code->end, last.end, "");
   edits_.after(last, lines);
-  edits_.explain(last.line, name + " = …", "the processes part before the script ends");
+  edits_.explain(last.line, name + " = …", "the processes end their group before the script exits");
 }
 
-/// What the script's first import needs stands before it.
+/// Writes what the script's first import needs before it.
 void Dialect::write_first(size_t first_use, const std::vector<std::string>& top) {
   for (const Node* statement : script()->list("body")) {
     if (statement->begin != first_use || !is_import(*statement)) continue;

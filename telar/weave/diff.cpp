@@ -28,8 +28,8 @@ struct Step {
   std::string_view line;
 };
 
-/// The shortest edit script (Myers, 1986): on diagonal k = x - y, `furthest` holds the greatest x reached with d
-/// changes; one copy for each d leads the way back.
+/// The shortest edit script (Myers, 1986): on diagonal k = x - y, `furthest` holds the greatest x reached
+/// with d changes. A copy for each d is kept to trace the path back.
 void shortest(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b,
               std::vector<Step>& steps) {
   const auto n = static_cast<int>(a.size());
@@ -42,7 +42,7 @@ void shortest(const std::vector<std::string_view>& a, const std::vector<std::str
   };
   int found = -1;
   for (int d = 0; d <= most && found < 0; ++d) {
-    // Only the diagonals that d changes can reach are kept.
+    // Only the diagonals that d changes can reach are stored.
     history.emplace_back(furthest.begin() + (most + 1 - d), furthest.begin() + (most + 2 + d));
     for (int k = -d; k <= d; k += 2) {
       const bool down = k == -d || (k != d && at(furthest, k - 1) < at(furthest, k + 1));

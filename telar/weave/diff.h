@@ -4,9 +4,10 @@
 
 namespace telar::weave {
 
-/// The unified diff (three lines around each change) that makes `after` of `before`, as `patch` reads it; empty when they are equal.
+/// The unified diff (three lines of context) that turns `before` into `after`, in the format of `patch`;
+/// empty if they are equal.
 std::string unified_diff(const std::string& file, const std::string& before, const std::string& after);
-/// The same with the colours of a terminal.
+/// The same diff with terminal colours.
 std::string coloured(const std::string& diff);
 
 }  // namespace telar::weave

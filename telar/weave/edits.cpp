@@ -21,7 +21,7 @@ void Edits::explain(int line, std::string what, std::string why) {
   explanations_.push_back({line, std::move(what), std::move(why)});
 }
 
-/// Whether something else stands on the statement's first or last line: `if x: a()`, `a(); b()`.
+/// Whether other code shares the statement's first or last line: `if x: a()`, `a(); b()`.
 bool Edits::shares_line(const Node& statement) const {
   const std::string& source = tree_.source();
   const size_t begin = statement_begin(statement);
@@ -33,8 +33,7 @@ bool Edits::shares_line(const Node& statement) const {
 
 void Edits::before(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)),
-                  "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
   }
   const size_t begin = statement_begin(statement);
   const std::string indent = tree_.indent_at(begin);
@@ -45,8 +44,7 @@ void Edits::before(const Node& statement, const std::vector<std::string>& lines)
 
 void Edits::after(const Node& statement, const std::vector<std::string>& lines) {
   if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)),
-                  "put this statement on a line of its own"};
+    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
   }
   const std::string indent = tree_.indent_at(statement_begin(statement));
   const size_t next = tree_.line_begin(tree_.line_of(statement.end) + 1);
@@ -78,7 +76,7 @@ void Edits::guard_with(const Node& statement, const std::string& header) {
 }
 
 void Edits::add_argument(const Node& call, const std::string& text) {
-  // Before the closing parenthesis, behind the last argument and its comma if it has one.
+  // Before the closing parenthesis, after the last argument and its comma, if it has one.
   size_t last = call.child("func")->end;
   bool any = false;
   for (const std::string_view field : {"args", "keywords"}) {
@@ -92,9 +90,9 @@ void Edits::add_argument(const Node& call, const std::string& text) {
   const bool generator = call.list("args").size() == 1 && call.list("args")[0]->is(Kind::generator);
   if (generator && last == call.end) {
     throw Refusal{call.line, std::string(tree_.text(call)),
-                  "give the generator expression parentheses of its own"};
+                  "give the generator expression its own parentheses"};
   }
-  // Parentheses around the last argument end behind its node.
+  // The byte range of an argument does not include the parentheses around it.
   size_t at = last;
   while (at + 1 < call.end) {
     const size_t next = source.find_first_not_of(" \t\f\r\n", at);
@@ -128,7 +126,7 @@ void Edits::remove(const Node& statement) {
   replace(tree_.line_begin(first), tree_.line_begin(tree_.line_of(statement.end) + 1), "");
 }
 
-/// What one level of indentation is where a statement stands.
+/// One level of indentation in the block of a statement.
 std::string Edits::step_of(const Node& statement) const {
   const std::string own = tree_.indent_at(statement_begin(statement));
   for (const Node* around = statement.parent; around != nullptr; around = around->parent) {
@@ -145,7 +143,7 @@ std::string Edits::step_of(const Node& statement) const {
   return "    ";
 }
 
-/// Moves the lines of a statement to the right, but not what lies inside a string of several lines.
+/// Indents the lines of a statement, except inside multi-line strings.
 void Edits::indent_lines(const Node& statement, const std::string& step) {
   const int first = tree_.line_of(statement_begin(statement));
   const int last = tree_.line_of(statement.end);
@@ -177,7 +175,7 @@ void Edits::apply_guards() {
     if (shares_line(statement)) {
       if (!statement.is(Kind::expr) || !guarded.header.starts_with("if ")) {
         throw Refusal{statement.line, std::string(tree_.text(statement)),
-                      "put this statement on a line of its own"};
+                      "put this statement on its own line"};
       }
       insert(statement.end, " " + guarded.header.substr(0, guarded.header.size() - 1) + " else None");
       previous = nullptr;
@@ -187,7 +185,7 @@ void Edits::apply_guards() {
     bool follows = false;
     for (size_t i = 1; i < block.size(); ++i)
       follows = follows || (block[i] == &statement && block[i - 1] == previous);
-    // What is inserted between the two would otherwise come under the `if`.
+    // An insertion between the two would otherwise end up under the `if`.
     for (const Change& change : changes_) {
       follows = follows && !(previous != nullptr && change.begin == change.end &&
                              change.begin >= previous->end && change.begin <= statement.begin);
@@ -198,7 +196,7 @@ void Edits::apply_guards() {
       insert(tree_.line_begin(tree_.line_of(statement.begin)),
              indent + guarded.header + tree_.newline(statement.begin));
     } else {
-      // Comments between the two move with them.
+      // Comments between the two are indented with them.
       for (int line = tree_.line_of(previous->end) + 1; line < tree_.line_of(statement.begin); ++line) {
         const size_t begin = tree_.line_begin(line);
         if (tree_.source()[tree_.source().find_first_not_of(" \t\f", begin)] == '#') insert(begin, step);
@@ -219,7 +217,7 @@ std::string Edits::written(const Part& part, std::span<const Change> changes) co
   for (const Change& change : changes) {
     if (change.begin < at) {
       throw Refusal{tree_.line_of(change.begin), source.substr(change.begin, change.end - change.begin),
-                    "two changes meet here; write this in several statements"};
+                    "two changes overlap here; split this into several statements"};
     }
     text.append(source, at, change.begin - at);
     text += change.text;
@@ -230,15 +228,16 @@ std::string Edits::written(const Part& part, std::span<const Change> changes) co
   return text;
 }
 
-/// Of a block's statements those that have lines of their own, none of them changed. changes_ are sorted, and do not overlap.
+/// The statements of a block that have their own lines and no changes. changes_ are sorted and do not
+/// overlap.
 void Edits::leave_out(Nodes block, std::vector<Change>& left_out) const {
   const std::string& source = tree_.source();
-  size_t left_until = 0;  // where the one before ends that was left out
+  size_t left_until = 0;  // where the previous left-out statement ends
   for (const Node* statement : block) {
     const size_t first = statement_begin(*statement);
     const size_t begin = tree_.line_begin(tree_.line_of(first));
     const size_t end = tree_.line_begin(tree_.line_of(statement->end) + 1);
-    // What is inserted at its beginning or end stands before or after it.
+    // A change at its beginning or end is outside it.
     const auto change = std::upper_bound(changes_.begin(), changes_.end(), begin,
                                          [](size_t at, const Change& one) { return at < one.end; });
     const bool is_changed = change != changes_.end() && change->begin < end;

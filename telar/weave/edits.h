@@ -9,58 +9,58 @@
 
 namespace telar::weave {
 
-/// Something that weave does not understand: where, what stands there, and what the person must decide.
+/// A construct that weave does not understand: its line, its text, and what the user must decide.
 struct Refusal {
-  int line = 0;  ///< of the tree
+  int line = 0;  ///< in the tree
   std::string construct;
   std::string decision;
 };
 
 /// One change, for --explain.
 struct Explanation {
-  int line = 0;  ///< of the tree
+  int line = 0;  ///< in the tree
   std::string what;
   std::string why;
 };
 
-/// A file with its edits.
+/// A file after its edits.
 struct Edited {
   std::string text;
-  /// The text with `pass` in place of the statements that nothing was changed in: when this is a program of Python, the text is
-  /// one too, and it is sooner read.
+  /// The text with `pass` in place of the statements that have no edits. If this is a valid program, so is
+  /// the text; it takes less time to parse.
   std::string outline;
 };
 
-/// Changes of a text, as replaced spans of bytes; everything outside of them stays as it is.
+/// Edits of a text: replacements of byte ranges. All bytes outside them stay as they are.
 class Edits {
  public:
   explicit Edits(const Tree& tree) : tree_(tree) {}
 
-  /// Replaces the bytes [begin, end). Edits may touch but not overlap; throws Refusal when they do.
+  /// Replaces the bytes [begin, end). Edits may touch but must not overlap; otherwise apply() throws Refusal.
   void replace(size_t begin, size_t end, std::string text);
   void replace(const Node& node, std::string text) { replace(node.begin, node.end, std::move(text)); }
   void insert(size_t at, std::string text) { replace(at, at, std::move(text)); }
-  /// Adds whole lines before or after a statement, indented as it is. A statement that shares its line with another is
-  /// refused.
+  /// Adds whole lines before or after a statement, with its indentation. Throws Refusal if the statement
+  /// shares its line with another.
   void before(const Node& statement, const std::vector<std::string>& lines);
   void after(const Node& statement, const std::vector<std::string>& lines);
-  /// Puts a statement under `if condition:`. Neighbours under the same condition share one `if`.
+  /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`.
   void guard(const Node& statement, const std::string& condition);
-  /// The same under any line that opens a block, as in `with lock:`.
+  /// The same for any header that opens a block, such as `with lock:`.
   void guard_with(const Node& statement, const std::string& header);
-  /// Adds `name=value` to a call's arguments.
+  /// Adds the argument `text` (`name=value`) to a call.
   void add_argument(const Node& call, const std::string& text);
-  /// Removes an argument (or keyword) of a call with its comma.
+  /// Removes an argument (or keyword) of a call and its comma.
   void remove_argument(const Node& call, const Node& argument);
-  /// Removes a statement with its line; `pass` stays when it is alone in its block.
+  /// Removes a statement and its line; leaves `pass` if the block would be empty.
   void remove(const Node& statement);
 
-  /// `line` 0: what is done to the program as a whole.
+  /// Records a change for --explain. `line` 0: a change of the program as a whole.
   void explain(int line, std::string what, std::string why);
   const std::vector<Explanation>& explanations() const { return explanations_; }
   bool empty() const { return changes_.empty() && guards_.empty(); }
 
-  /// The tree's files with every edit in them.
+  /// The files of the tree with all edits applied. Throws Refusal if edits overlap.
   std::vector<Edited> apply();
 
  private:
@@ -68,7 +68,7 @@ class Edits {
     size_t begin = 0;
     size_t end = 0;
     std::string text;
-    int order = 0;  // of insertion, for those at the same place
+    int order = 0;  // of insertion, for edits at the same offset
   };
   struct Guarded {
     const Node* statement;
@@ -88,7 +88,7 @@ class Edits {
   std::vector<Explanation> explanations_;
 };
 
-/// The first byte of a statement, its decorators included.
+/// The first byte of a statement, including its decorators.
 size_t statement_begin(const Node& statement);
 
 }  // namespace telar::weave

@@ -1,5 +1,5 @@
-// Keras: the callbacks of fit(). All processes start from rank 0's state, figures are averaged before anything is decided by
-// them, and what writes files is called on rank 0 alone.
+// Keras: the callbacks of fit(). All processes start from rank 0's state. Metrics are averaged before a
+// callback uses them for a decision. Callbacks that write files run on rank 0 only.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 std::string last_part(const std::string& callee) { return callee.substr(callee.rfind('.') + 1); }
 
-/// Callbacks that write, and decide nothing that the other processes must know.
+/// Callbacks that write files and make no decision that the other processes must know.
 bool only_writes(const std::string& callee) {
   static constexpr std::array<std::string_view, 8> names = {
       "ModelCheckpoint", "TensorBoard",  "CSVLogger",     "RemoteMonitor",
@@ -41,19 +41,20 @@ class Callbacks {
         hvd + ".callbacks.BroadcastGlobalVariablesCallback(0), " + hvd + ".callbacks.MetricAverageCallback()";
     w_.edits.explain(
         fit_.call->line, "BroadcastGlobalVariablesCallback, MetricAverageCallback",
-        "all start with rank 0's state; figures are those of all processes before other callbacks see them");
+        "all processes start with rank 0's state; metrics are averaged over all processes before other callbacks see them");
     if (const int epochs = w_.dialect.choices().warmup_epochs; epochs > 0) first += ", " + warm_up(epochs);
     if (given == nullptr) return w_.edits.add_argument(*fit_.call, "callbacks=[" + first + "]");
     if (given->literal == Literal::null) return w_.edits.replace(*given, "[" + first + "]");
     if (given->is(Kind::list))
       return w_.edits.insert(given->begin + 1, first + (given->list("elts").empty() ? "" : ", "));
-    if (!is_inside(given, fit_.call)) w_.refuse(fit_.call, "give fit() its callbacks itself, not through **");
+    if (!is_inside(given, fit_.call))
+      w_.refuse(fit_.call, "pass the callbacks to fit() directly, not through **");
     const bool simple = given->is(Kind::name) || given->is(Kind::attribute) || given->is(Kind::call);
     w_.edits.insert(given->begin, "[" + first + "] + " + (simple ? "" : "("));
     if (!simple) w_.edits.insert(given->end, ")");
   }
 
-  /// The expressions of the callbacks in a list, wherever it is written.
+  /// The callbacks in a list, wherever the list is written.
   std::vector<const Node*> elements(const Node* given) const {
     std::vector<const Node*> found;
     const auto add = [&](const Node* list) {
@@ -67,7 +68,7 @@ class Callbacks {
     }
     const auto origins = w_.names.origins(given);
     if (origins.empty())
-      w_.refuse(given, "which callbacks these are cannot be seen; make the list in this file");
+      w_.refuse(given, "these callbacks cannot be determined; create the list in this file");
     for (const Node* origin : origins) {
       if (origin->is(Kind::list) || origin->is(Kind::tuple)) {
         add(origin);
@@ -76,15 +77,15 @@ class Callbacks {
           for (const Node* one : elements(origin->child(side))) found.push_back(one);
         }
       } else if (origin->is(Kind::call) && given->is(Kind::call) == false) {
-        w_.refuse(given, "callbacks must be a list that can be seen here");
+        w_.refuse(given, "the callbacks must be a list that is written in this file");
       } else {
-        w_.refuse(given, "which callbacks these are cannot be seen; write them as a list");
+        w_.refuse(given, "these callbacks cannot be determined; write them as a list");
       }
     }
     return found;
   }
 
-  /// The variables that a list of callbacks is kept in: where fit() gets it, and where it was made.
+  /// The variables that hold a list of callbacks: the one passed to fit() and the one it was created in.
   std::vector<int> places_of(const Node* given) const {
     std::vector<int> found;
     if (given->is(Kind::name) || given->is(Kind::attribute)) found.push_back(w_.names.place(given));
@@ -96,7 +97,7 @@ class Callbacks {
     return found;
   }
 
-  /// callbacks.append(…), callbacks += […].
+  /// Rewrites callbacks that are added by callbacks.append(…) or callbacks += […].
   void write_appended(const Node* given) {
     for (const int place : places_of(given)) {
       for (const Node* mention : w_.names.mentions(place)) {
@@ -119,7 +120,7 @@ class Callbacks {
   void write_appended_one(const Node* append, const Node* one) {
     if (!is_writer(one)) return write_callback(one);
     if (!w_.shared.insert(append).second) return;
-    if (!append->parent->is(Kind::expr)) w_.refuse(append, "append the callback in a statement of its own");
+    if (!append->parent->is(Kind::expr)) w_.refuse(append, "append the callback in its own statement");
     w_.edits.guard(*append->parent, w_.dialect.is_first(append));
     w_.edits.explain(append->line, "only on rank 0: " + w_.text(*one), "one process writes");
   }
@@ -138,7 +139,7 @@ class Callbacks {
     if (one->is(Kind::starred) || !w_.shared.insert(one).second) return;
     const auto origins = w_.names.origins(one);
     for (const Node* origin : origins) write_made(origin);
-    if (origins.empty()) w_.refuse(one, "what this callback is cannot be seen; make it in this file");
+    if (origins.empty()) w_.refuse(one, "this callback cannot be determined; create it in this file");
     if (!is_writer(one)) return;
     if (!one->parent->is(Kind::list)) w_.refuse(one, "write the callbacks as a list");
     w_.edits.insert(one->begin, "*([");
@@ -152,13 +153,14 @@ class Callbacks {
     const std::string name = last_part(callee);
     if (name == "ModelCheckpoint" && w_.dialect.is_tf_distribute()) {
       const Node* path = w_.names.argument(origin, "filepath", 0);
-      if (path == nullptr || !is_inside(path, origin)) w_.refuse(origin, "give it its path itself");
+      if (path == nullptr || !is_inside(path, origin))
+        w_.refuse(origin, "write its path directly in this call");
       if (w_.shared.insert(path).second) save_on_chief(w_, origin, path);
     }
     if (name == "BackupAndRestore" && !w_.dialect.is_tf_distribute()) {
-      w_.refuse(origin,
-                "after a restart each process must begin with the same epoch, which this callback keeps for "
-                "each by itself; use ModelCheckpoint and initial_epoch");
+      w_.refuse(
+          origin,
+          "after a restart, each process must begin with the same epoch, but this callback stores the epoch separately in each process; use ModelCheckpoint and initial_epoch");
     }
     if (name == "ReduceLROnPlateau" && w_.grows()) {
       const Node* least = w_.names.argument(origin, "min_lr", 7);
@@ -167,17 +169,19 @@ class Callbacks {
     if (name == "LearningRateScheduler" && w_.grows()) write_scheduler(origin);
   }
 
-  /// A function of the epoch: what it returns is a learning rate, unless it is computed from the one that is there.
+  /// A function of the epoch returns a learning rate, which is multiplied unless it is computed from the
+  /// current rate.
   void write_scheduler(const Node* call) {
     if (w_.dialect.choices().divide_epochs) {
-      w_.refuse(call, "its epochs are the script's, but each process has fewer; weave with --epochs keep");
+      w_.refuse(call,
+                "it depends on the script's epochs, but each process has fewer; weave with --epochs keep");
     }
     if (w_.dialect.choices().warmup_epochs > 0)
       w_.refuse(
           call,
           "a schedule of epochs and a warm-up would both set the learning rate; weave without --warmup");
     const Node* schedule = w_.names.argument(call, "schedule", 0);
-    if (schedule == nullptr) w_.refuse(call, "say which function it calls");
+    if (schedule == nullptr) w_.refuse(call, "pass the function that it calls");
     const Node* function = schedule;
     if (!schedule->is(Kind::lambda)) {
       function = w_.names.definition(schedule);
@@ -186,7 +190,8 @@ class Callbacks {
       }
     }
     if (function == nullptr || (!function->is(Kind::lambda) && !function->is_function()))
-      w_.refuse(call, "which learning rates this function gives cannot be seen; define it in this file");
+      w_.refuse(call,
+                "the learning rates that this function returns cannot be determined; define it in this file");
     if (!w_.shared.insert(function).second) return;
     const auto& parameters = function->child("args")->list("args");
     const std::string_view rate = parameters.size() > 1 ? parameters[1]->text : "";
@@ -206,7 +211,7 @@ class Callbacks {
       if (&node != function && node.is_function()) return false;
       const Node* value = node.is(Kind::return_) ? node.child("value") : nullptr;
       if (value == nullptr || relative(value)) return true;
-      // A variable that was computed from the rate that is there.
+      // The variable may have been computed from the current rate.
       bool from_rate = false;
       if (value->is(Kind::name)) {
         for (const Value& one : w_.names.values(w_.names.place(value)))
@@ -217,7 +222,8 @@ class Callbacks {
     });
   }
 
-  /// Goyal and others, 2017: the rate grows from the author's to that of all processes over the first epochs.
+  /// Goyal and others, 2017: over the first epochs, the rate grows from the script's rate to the rate of all
+  /// processes.
   std::string warm_up(int epochs) const {
     for (const KerasCall& compile : w_.program.compiles) {
       const Node* optimizer = w_.names.argument(compile.call, "optimizer", 0);

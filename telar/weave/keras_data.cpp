@@ -1,5 +1,5 @@
-// tf.data: where a pipeline is shared out. As late as possible, so that splits and filters before it see all samples, and
-// before what shuffles, batches and repeats, so that each process does that with its own.
+// Where a tf.data pipeline is divided among the processes: as late as possible, so splits and filters see all
+// samples; but before shuffle, batch and repeat, so each process performs these on its own share.
 #include <algorithm>
 #include <unordered_set>
 
@@ -9,14 +9,14 @@ namespace telar::weave {
 
 namespace {
 
-/// The calls through which a function of the script was entered on the way to a dataset, the last one innermost.
+/// The calls that lead into functions of the script on the way to a dataset; the innermost call is last.
 using Way = std::vector<const Node*>;
 
-/// What was found upstream: the expression to share out, and the calls that batch behind it.
+/// The source of a pipeline: the expression to divide, and the calls of batch() downstream of it.
 struct Source {
   const Node* expression = nullptr;
   std::vector<const Node*> batches;
-  bool is_argument = false;  ///< arrays handed to a function that makes a dataset of them
+  bool is_argument = false;  ///< arrays that are passed to a function which creates a dataset
 };
 
 class Follower {
@@ -28,7 +28,7 @@ class Follower {
     upstream(expression, -1, way, 0);
     return source_;
   }
-  /// Every expression met on the way.
+  /// All expressions visited on the way.
   const std::vector<const Node*>& met() const { return met_; }
 
  private:
@@ -60,20 +60,20 @@ class Follower {
       if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
       return upstream(function->child("value"), -1, way, depth + 1);
     }
-    // Made of what a function was given, once for each of its calls: what it is given is shared out.
+    // If the function is called several times, its argument is divided, not the dataset that it creates.
     if (!method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       if (w_.names.callee(call) == "tensorflow.data.Dataset.from_tensor_slices") {
         source_.is_argument = true;
         return stop(way.back());
       }
-      w_.refuse(call,
-                "this function makes the datasets of training and of other uses; hand the dataset to it, so "
-                "that the one for training can be shared out");
+      w_.refuse(
+          call,
+          "this function creates datasets for training and for other uses; pass the dataset to it, so that the one for training can be divided");
     }
     if (method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       w_.refuse(
           call,
-          "this function makes several datasets, of which one trains; take or filter samples outside of it");
+          "this function creates several datasets, but only one is for training; take or filter samples outside it");
     }
     stop(call);
   }
@@ -90,12 +90,12 @@ class Follower {
       return true;
     });
     if (returns != 1)
-      w_.refuse(call, "which dataset this function returns is not clear; give it one return statement");
+      w_.refuse(call, "the dataset that this function returns is ambiguous; use a single return statement");
     way.push_back(call);
     upstream(returned, part, way, depth + 1);
   }
 
-  /// The assignment that reaches a use: the last one before it whose block is around the use.
+  /// Follows the assignment that reaches a use: the last one before it whose block contains the use.
   void variable(const Node* use, const Way& way, int depth) {
     const int place = w_.names.place(use);
     if (place < 0) return stop(use);
@@ -106,12 +106,12 @@ class Follower {
     const Node* statement = statement_of(last->node);
     const bool branch = function_of(last->node) == function_of(use) && !is_inside(use, statement->parent);
     if (branch && !goes_on(last->node, place)) {
-      w_.refuse(statement, "which dataset is trained on depends on a branch; make it in one statement");
+      w_.refuse(statement, "the dataset for training depends on a branch; create it in one statement");
     }
     upstream(last->node, last->part, way, depth + 1);
   }
 
-  /// Of the function that uses it, or else of the module.
+  /// The last assignment in the function that contains the use, otherwise in the module.
   const Value* last_assignment(const Node* use, int place) const {
     const Node* scope = w_.names.scope(place);
     const Value* last = nullptr;
@@ -125,7 +125,7 @@ class Follower {
     return last;
   }
 
-  /// `ds = ds.shuffle(…)`: the same dataset, whether the branch is taken or not.
+  /// `ds = ds.shuffle(…)`: the same dataset, whether or not the branch is taken.
   bool goes_on(const Node* value, int place) const {
     while (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
            keeps_order(value->child("func")->text)) {
@@ -151,9 +151,9 @@ class Follower {
                                                                                         : nullptr;
     if (call == nullptr) {
       if (!callers.empty())
-        w_.refuse(use,
-                  "this function is called with several datasets, of which one trains; give the training a "
-                  "function of its own");
+        w_.refuse(
+            use,
+            "this function is called with several datasets, but only one is for training; give training its own function");
       return stop(use);
     }
     const Node* given = nullptr;
@@ -176,7 +176,7 @@ std::string sharing_function(KerasWeaving& w, const Node* at) {
   const std::string& hvd = w.dialect.module();
   w.dialect.function(
       {"def " + name + "(dataset):",
-       "    # As many samples for every process: those that do not divide are left out.",
+       "    # The same number of samples for each process; the remainder is left out.",
        "    samples = int(dataset.cardinality())", "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
        "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
            ".int64), lambda count, *sample: count + 1))",
@@ -194,19 +194,19 @@ void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
   for (const Node* call : batches) {
     const Node* size = w.names.argument(call, "batch_size", 0);
     if (size == nullptr || !is_inside(size, call))
-      w.refuse(call, "give batch() its size itself, so that it can be changed");
+      w.refuse(call, "pass the size to batch() directly, so that it can be changed");
     if (!w.shared.insert(size).second) continue;
     const bool by_hand = multiply && w.program.fits.empty();
     if (by_hand && w.names.argument(call, "drop_remainder", 1) == nullptr) {
       w.edits.add_argument(*call, "drop_remainder=True");
       w.edits.explain(call->line, "drop_remainder=True",
-                      "of a smaller last batch some replicas would have no part");
+                      "some replicas would get no part of a smaller last batch");
     }
     w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
                                     : divided(w.names.tree(), *size, w.dialect.size(size)));
     w.edits.explain(
         call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
-        multiply ? "each replica takes the author's batch" : "together they take the author's batch");
+        multiply ? "each replica takes the script's batch" : "together they take the script's batch");
   }
 }
 
@@ -236,7 +236,8 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
     if (source.batches.empty() && w.program.fits.empty())
-      w.refuse(expression, "batch it where it can be seen, so that each replica can have as many samples");
+      w.refuse(expression,
+               "call batch() where weave can find it, so that all replicas get the same number of samples");
     if (shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return;
@@ -246,20 +247,20 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   const std::string why = "each process takes its share of the samples";
   if (source.is_argument) {
     for (const Node* given : whole->list("args")) {
-      // Sizes and flags are no samples.
+      // Sizes and flags are not samples.
       const auto origins = w.names.origins(given);
       const bool constant = std::all_of(origins.begin(), origins.end(),
                                         [](const Node* one) { return one->is(Kind::constant); });
       if (constant && !origins.empty()) continue;
       w.refuse(
           given,
-          "which of these are samples is not clear; make the dataset of the training in a place of its own");
+          "it is not clear which of these arguments are samples; create the dataset for training separately");
     }
   }
   w.dialect.use(whole);
   w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
-  w.edits.explain(whole->line, "the dataset is shared out", why);
+  w.edits.explain(whole->line, "the dataset is divided among the processes", why);
   if (shuffles(w, whole)) w.draws_alike = true;
 }
 

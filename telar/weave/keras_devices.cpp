@@ -1,11 +1,12 @@
-// One GPU a process: by the list of visible devices in TensorFlow 2, by the session's configuration in TensorFlow 1.
+// One GPU for each process: through the list of visible devices in TensorFlow 2, through the session
+// configuration in TensorFlow 1.
 #include "telar/weave/keras_writer.h"
 
 namespace telar::weave {
 
 namespace {
 
-/// `config = tf.ConfigProto(…)`: the pinning stands behind it. Whether there was a session at all.
+/// Adds the GPU after `config = tf.ConfigProto(…)`. Returns whether the script creates a session.
 bool write_sessions(KerasWeaving& w) {
   bool any = false;
   const std::string local = w.dialect.module() + ".local_rank()";
@@ -14,7 +15,7 @@ bool write_sessions(KerasWeaving& w) {
     if (callee.ends_with(".ConfigProto") && callee.starts_with("tensorflow")) {
       const Node* statement = statement_of(call);
       if (!statement->is(Kind::assign) || statement->child("value") != call)
-        w.refuse(call, "keep the ConfigProto in a variable, so that its GPU can be chosen");
+        w.refuse(call, "keep the ConfigProto in a variable, so that its GPU can be selected");
       const std::string name = w.text(*statement->list("targets")[0]);
       w.dialect.use(call);
       w.edits.after(*statement, {name + ".gpu_options.allow_growth = True",
@@ -52,7 +53,7 @@ void write_keras_devices(KerasWeaving& w) {
         (callee.ends_with("set_memory_growth") && w.dialect.is_horovod())) {
       const Node* statement = statement_of(call);
       if (callee.ends_with("set_visible_devices"))
-        w.refuse(statement, "remove it: each process must see the GPUs to take its own");
+        w.refuse(statement, "remove it: each process must see all GPUs to select its own");
     }
     if (callee == "tensorflow.device" && !call->list("args").empty() && call->list("args")[0]->is_string()) {
       const std::string_view device = call->list("args")[0]->text;
@@ -60,7 +61,7 @@ void write_keras_devices(KerasWeaving& w) {
         if (!device.ends_with(":0"))
           w.refuse(
               call,
-              "the program places parts on several GPUs itself; decide which part each process is to have");
+              "the program places parts on several GPUs itself; decide which part each process should have");
       }
     }
   }
@@ -69,9 +70,9 @@ void write_keras_devices(KerasWeaving& w) {
     const Node* key = node.list("targets")[0]->child("slice");
     const Node* value = node.child("value");
     if (key == nullptr || !key->is_string() || key->text != "CUDA_VISIBLE_DEVICES") continue;
-    // "" and "-1": no GPU at all.
+    // "" and "-1" hide all GPUs.
     if (value->is_string() && (value->text.empty() || value->text == "-1")) continue;
-    w.refuse(&node, "remove it: each process must see the GPUs to take its own");
+    w.refuse(&node, "remove it: each process must see all GPUs to select its own");
   }
   if (!w.dialect.is_horovod()) return;
   if (w.program.sessions && write_sessions(w)) return;

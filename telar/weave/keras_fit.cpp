@@ -1,4 +1,5 @@
-// Keras: fit() gets a process's share of the samples, or a share of the epochs; one process shows its progress.
+// Keras: fit() trains on a process's share of the samples, or for its share of the epochs. Only one process
+// shows progress.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kShare = "each process takes its share of the samples";
 
-/// Where fit() and fit_generator() take an argument.
+/// The position of an argument of fit() or fit_generator().
 int position_of(const Node* call, std::string_view name) {
   static const std::map<std::string_view, int> fit = {{"x", 0},
                                                       {"y", 1},
@@ -64,7 +65,7 @@ class Fits {
     w_.dialect.use(call);
     for (const Node* given : call->list("args")) {
       if (given->is(Kind::starred))
-        w_.refuse(given, "name the arguments of fit(), so that the data among them can be seen");
+        w_.refuse(given, "name the arguments of fit(), so that the data can be identified");
     }
     for (const Node* given : call->list("keywords")) check_spread(call, given);
     write_data(call);
@@ -73,24 +74,26 @@ class Fits {
     write_keras_callbacks(w_, fit);
   }
 
-  /// `fit(x, y, **options)`: what the options are must be seen, and what changes must not be among them.
+  /// For `fit(x, y, **options)`, the options must be known, and must not contain an argument that weave
+  /// changes.
   void check_spread(const Node* call, const Node* given) const {
     if (!given->text.empty()) return;
     for (const std::string_view name :
          {"x", "y", "batch_size", "epochs", "verbose", "callbacks", "steps_per_epoch", "sample_weight"}) {
       const Node* value = w_.names.argument(call, name, -1);
       if (value != nullptr && !is_inside(value, call))
-        w_.refuse(given, "give " + std::string(name) + " to fit() itself, not through **");
+        w_.refuse(given, "give " + std::string(name) + " to fit() directly, not through **");
     }
     for (const Node* origin : w_.names.origins(given->child("value"))) {
       if (origin->is(Kind::dict)) return;
     }
-    w_.refuse(given, "which arguments these are cannot be seen; give them to fit() itself");
+    w_.refuse(given, "these arguments cannot be determined; pass them to fit() directly");
   }
 
   void write_data(const Node* call) {
     const Node* x = argument(call, call->child("func")->text == "fit" ? "x" : "generator");
-    if (x == nullptr) w_.refuse(call, "what it trains on cannot be seen; hand it over as its first argument");
+    if (x == nullptr)
+      w_.refuse(call, "the training data cannot be determined; pass them as the first argument");
     const Node* y = argument(call, "y");
     if (is_none(y)) {
       if (is_dataset(w_.names, x)) return share_dataset(w_, x);
@@ -102,19 +105,19 @@ class Fits {
                 origin->is(Kind::dict) || origin->is(Kind::list) || origin->is(Kind::bin_op);
       }
       if (!known)
-        w_.refuse(x,
-                  "what this is cannot be seen: arrays, a tf.data.Dataset, a Sequence or a generator made in "
-                  "this file are known");
+        w_.refuse(
+            x,
+            "weave cannot determine what this is; it recognises arrays, a tf.data.Dataset, and a Sequence or generator that is created in this file");
     }
     write_batch(call);
     if (w_.dialect.is_tf_distribute() || !w_.shares_samples()) return;
     share(x);
     if (!is_none(y)) share(y);
     if (const Node* weight = argument(call, "sample_weight"); !is_none(weight)) share(weight);
-    w_.edits.explain(call->line, "the arrays are shared out", kShare);
+    w_.edits.explain(call->line, "the arrays are divided among the processes", kShare);
   }
 
-  /// Every array of an argument, also inside of a list or dictionary of inputs.
+  /// Divides each array of an argument, also in a list or dictionary of inputs.
   void share(const Node* value) {
     if (value->is(Kind::list) || value->is(Kind::tuple)) {
       for (const Node* one : value->list("elts")) share(one);
@@ -126,9 +129,9 @@ class Fits {
     }
     for (const Node* origin : w_.names.origins(value)) {
       if (origin->is(Kind::dict) || origin->is(Kind::list))
-        w_.refuse(value,
-                  "write this list or dictionary of inputs into fit() itself, so that each array can be "
-                  "shared out");
+        w_.refuse(
+            value,
+            "write this list or dictionary of inputs directly in the call of fit(), so that each array can be divided");
     }
     w_.edits.insert(value->begin, function(value) + "(");
     w_.edits.insert(value->end, ")");
@@ -138,14 +141,14 @@ class Fits {
     std::string name = w_.names.fresh("share");
     const std::string& hvd = w_.dialect.module();
     w_.dialect.function({"def " + name + "(values):",
-                         "    # As many samples for every process: those that do not divide are left out.",
+                         "    # The same number of samples for each process; the remainder is left out.",
                          "    whole = len(values) // " + hvd + ".size() * " + hvd + ".size()",
                          "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"},
                         at);
     return name;
   }
 
-  /// With arrays fit() makes the batches.
+  /// If the data are arrays, fit() creates the batches.
   void write_batch(const Node* call) {
     const bool multiply = w_.dialect.is_tf_distribute() && w_.grows();
     const bool divide = !w_.dialect.is_tf_distribute() && !w_.grows();
@@ -160,10 +163,10 @@ class Fits {
     }
     w_.edits.explain(
         call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
-        multiply ? "each replica takes the author's batch" : "together they take the author's batch");
+        multiply ? "each replica takes the script's batch" : "together they take the script's batch");
   }
 
-  /// ImageDataGenerator.flow(x, y): its arrays are shared out.
+  /// Divides the arrays of ImageDataGenerator.flow(x, y).
   bool write_augmented(const Node* x) {
     bool found = false;
     for (const Node* origin : w_.names.origins(x)) {
@@ -171,11 +174,11 @@ class Fits {
       const Node* function = origin->child("func");
       if (!function->text.starts_with("flow")) continue;
       if (w_.dialect.is_tf_distribute())
-        w_.refuse(origin, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset of it");
+        w_.refuse(origin, "tf.distribute distributes tf.data pipelines; convert this to a tf.data.Dataset");
       if (function->text != "flow")
-        w_.refuse(origin,
-                  "how a folder's files are to be shared out is not known; use "
-                  "keras.utils.image_dataset_from_directory with a seed");
+        w_.refuse(
+            origin,
+            "weave does not know how to divide the files of a folder; use keras.utils.image_dataset_from_directory with a seed");
       found = true;
       if (!w_.shared.insert(origin).second) continue;
       if (w_.shares_samples()) {
@@ -184,15 +187,15 @@ class Fits {
       }
       if (!w_.grows()) {
         const Node* size = w_.names.argument(origin, "batch_size", 2);
-        if (size == nullptr) w_.refuse(origin, "give flow() its batch_size, so that it can be divided");
+        if (size == nullptr) w_.refuse(origin, "pass batch_size to flow(), so that it can be divided");
         w_.edits.replace(*size, divided(w_.names.tree(), *size, w_.dialect.size(size)));
       }
-      w_.edits.explain(origin->line, "the arrays are shared out", kShare);
+      w_.edits.explain(origin->line, "the arrays are divided among the processes", kShare);
     }
     return found;
   }
 
-  /// A Sequence of the script's own: each process takes every n-th of its batches.
+  /// For a Sequence class of the script, each process takes every n-th batch.
   bool write_sequence(const Node* call, const Node* x) {
     const Node* own = nullptr;
     for (const Node* origin : w_.names.origins(x)) {
@@ -203,14 +206,14 @@ class Fits {
     }
     if (own == nullptr) return false;
     if (w_.dialect.is_tf_distribute())
-      w_.refuse(x, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset of this Sequence");
+      w_.refuse(x, "tf.distribute distributes tf.data pipelines; convert this Sequence to a tf.data.Dataset");
     if (!w_.grows())
-      w_.refuse(x, "the batch of a Sequence is its own affair; weave without --global-batch keep");
+      w_.refuse(x, "a Sequence determines its batch size itself; weave without --global-batch keep");
     if (!w_.shares_samples()) return true;
     const std::string name = w_.names.fresh("SharedSequence");
     const std::string& hvd = w_.dialect.module();
     w_.dialect.function({"class " + name + "(" + base_of(own, call) + "):",
-                         "    # Every process takes other batches, and as many as the others.", "",
+                         "    # Each process takes different batches, the same number for each.", "",
                          "    def __init__(self, whole):", "        self.whole = whole", "",
                          "    def __len__(self):", "        return len(self.whole) // " + hvd + ".size()", "",
                          "    def __getitem__(self, index):",
@@ -219,7 +222,7 @@ class Fits {
                         call);
     w_.edits.insert(x->begin, name + "(");
     w_.edits.insert(x->end, ")");
-    w_.edits.explain(call->line, "the batches of the Sequence are shared out", kShare);
+    w_.edits.explain(call->line, "the batches of the Sequence are divided among the processes", kShare);
     w_.draws_alike = true;
     return true;
   }
@@ -232,7 +235,7 @@ class Fits {
                : w_.keras_module("utils", at) + ".Sequence";
   }
 
-  /// A Python generator: each process takes every n-th of its batches.
+  /// For a Python generator, each process takes every n-th batch.
   bool write_generator(const Node* call, const Node* x) {
     bool yields = false;
     for (const Node* origin : w_.names.origins(x)) {
@@ -242,17 +245,18 @@ class Fits {
     }
     if (!yields) return false;
     if (w_.dialect.is_tf_distribute())
-      w_.refuse(x, "tf.distribute shares out tf.data pipelines; make a tf.data.Dataset with from_generator");
+      w_.refuse(x,
+                "tf.distribute distributes tf.data pipelines; create a tf.data.Dataset with from_generator");
     if (!w_.grows())
-      w_.refuse(x, "the batch of a generator is its own affair; weave without --global-batch keep");
+      w_.refuse(x, "a generator determines its batch size itself; weave without --global-batch keep");
     if (is_none(argument(call, "steps_per_epoch")))
-      w_.refuse(call, "say steps_per_epoch, since the generator cannot be asked how many batches it has");
+      w_.refuse(call, "pass steps_per_epoch, because the number of batches of a generator is unknown");
     if (!w_.shares_samples()) return true;
     const std::string module = w_.dialect.module_name("itertools", call);
     const std::string& hvd = w_.dialect.module();
     w_.edits.insert(x->begin, module + ".islice(");
     w_.edits.insert(x->end, ", " + hvd + ".rank(), None, " + hvd + ".size())");
-    w_.edits.explain(call->line, "each process takes other batches of the generator", kShare);
+    w_.edits.explain(call->line, "each process takes different batches of the generator", kShare);
     w_.draws_alike = true;
     return true;
   }
@@ -262,22 +266,23 @@ class Fits {
     const Node* epochs = argument(call, "epochs");
     if (w_.dialect.choices().divide_epochs) {
       if (const Node* first = argument(call, "initial_epoch"); first != nullptr && first->text != "0") {
-        w_.refuse(first,
-                  "which epochs are left cannot be divided among the processes; weave with --epochs keep");
+        w_.refuse(
+            first,
+            "the number of remaining epochs cannot be divided among the processes; weave with --epochs keep");
       }
       if (is_none(epochs))
         w_.refuse(call, "it trains for one epoch, which cannot be divided; weave with --epochs keep");
       if (!w_.shared.insert(epochs).second) return;
-      if (!is_inside(epochs, call)) w_.refuse(call, "give fit() its epochs itself");
+      if (!is_inside(epochs, call)) w_.refuse(call, "pass the epochs to fit() directly");
       const std::string math = w_.dialect.module_name("math", call);
       w_.edits.replace(*epochs,
                        math + ".ceil(" + quotient(w_.names.tree(), *epochs, w_.dialect.size(call)) + ")");
       w_.edits.explain(call->line, "epochs ÷ number of processes",
-                       "each process sees all samples, so together they see them as often");
+                       "each process sees all samples, so together they see each sample as often as before");
       return;
     }
     if (is_none(steps) || !w_.grows() || counts_shared(w_, steps)) return;
-    if (!is_inside(steps, call)) w_.refuse(call, "give fit() its steps_per_epoch itself");
+    if (!is_inside(steps, call)) w_.refuse(call, "pass steps_per_epoch to fit() directly");
     w_.edits.replace(*steps, divided(w_.names.tree(), *steps, w_.dialect.size(call)));
     w_.edits.explain(call->line, "steps_per_epoch ÷ number of processes",
                      "an epoch sees as many samples as before");
@@ -297,13 +302,13 @@ class Fits {
     w_.edits.explain(call->line, "only rank 0 shows its progress", "one bar, not one for each process");
   }
 
-  /// Every process evaluates all samples, so that what depends on it is decided alike.
+  /// All processes evaluate all samples, so they make the same decisions.
   void write_evaluation(const KerasCall& evaluation) {
     const Node* call = evaluation.call;
     if (const Node* data = w_.names.argument(call, "x", 0); data != nullptr && counts(data)) {
-      w_.refuse(data,
-                "this is the dataset of the training, of which each process has its share; give the "
-                "evaluation a dataset of its own");
+      w_.refuse(
+          data,
+          "this is the dataset for training, of which each process has only its share; use a separate dataset for evaluation");
     }
     const std::string_view method = call->child("func")->text;
     if (method.ends_with("_generator")) return;

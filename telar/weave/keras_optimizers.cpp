@@ -1,4 +1,5 @@
-// Keras: optimizers are wrapped where a model is compiled, and learning rates grow with the number of processes.
+// Keras: wraps optimizers where a model is compiled, and multiplies learning rates by the number of
+// processes.
 #include <algorithm>
 #include <map>
 
@@ -8,10 +9,10 @@ namespace telar::weave {
 
 namespace {
 
-constexpr const char* kWhyScaled = "a step averages over that many times the samples";
+constexpr const char* kWhyScaled = "each step averages over that many times as many samples";
 constexpr std::string_view kOptimizers = "keras.optimizers.";
 
-/// The class that Keras makes of a name, and the learning rate that it has when none is given.
+/// The optimizer class for a name, and its default learning rate.
 struct Known {
   std::string_view name;
   std::string_view made;
@@ -29,7 +30,7 @@ const Known* known(std::string name) {
   return found == std::end(kKnown) ? nullptr : found;
 }
 
-/// Which arguments of a schedule are rates, and which count steps.
+/// The arguments of a schedule that are rates, and those that count steps.
 struct Schedule {
   std::vector<std::pair<const char*, int>> rates;
   std::vector<std::pair<const char*, int>> steps;
@@ -52,7 +53,7 @@ class Optimizers {
 
   void write() {
     for (const KerasCall& compile : w_.program.compiles) write_compile(compile);
-    // Those of a loop with a tape.
+    // The optimizers of a loop with a tape.
     for (const Node* call : w_.program.optimizers) {
       if (w_.program.fits.empty() || applies_by_hand(call)) scale_optimizer(call);
     }
@@ -93,27 +94,27 @@ class Optimizers {
       return explain(compile.call, wraps);
     }
     if (!is_inside(given, compile.call))
-      w_.refuse(compile.call, "give compile() its optimizer as an argument of its own");
+      w_.refuse(compile.call, "pass the optimizer to compile() as a separate argument");
     const auto origins = w_.names.origins(given);
     const bool by_name = !origins.empty() && std::all_of(origins.begin(), origins.end(),
                                                          [](const Node* one) { return one->is_string(); });
     if (by_name) {
       if (origins.size() > 1)
-        w_.refuse(given,
-                  "which optimizer this is depends on the run; make it with a learning rate, as in "
-                  "Adam(learning_rate=…)");
+        w_.refuse(
+            given,
+            "the optimizer is chosen at run time; create it with a learning rate, as in Adam(learning_rate=…)");
       const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
-        w_.refuse(given, "the optimizer of this name is not known; make it with a learning rate");
+        w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
       return explain(compile.call, wraps);
     }
     if (origins.empty())
       w_.refuse(given,
-                "which optimizer this is cannot be seen; make it in this file, as in Adam(learning_rate=…)");
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
     for (const Node* origin : origins) scale_optimizer(origin);
     if (!wraps) return;
-    // A LossScaleOptimizer stays outside.
+    // A LossScaleOptimizer stays outermost.
     const Node* inner = origins.size() == 1 && origins[0]->is(Kind::call) &&
                                 w_.names.callee(origins[0]).ends_with("LossScaleOptimizer")
                             ? w_.names.argument(origins[0], "inner_optimizer", 0)
@@ -140,12 +141,12 @@ class Optimizers {
     return wraps ? w_.dialect.module() + ".DistributedOptimizer(" + text + ")" : text;
   }
 
-  /// The learning rate of what made an optimizer.
+  /// Multiplies the learning rate of an optimizer; `origin` creates it.
   void scale_optimizer(const Node* origin) {
     if (!done_.insert(origin).second) return;
     if (!origin->is(Kind::call))
       w_.refuse(origin,
-                "which optimizer this is cannot be seen; make it in this file, as in Adam(learning_rate=…)");
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
     const std::string callee = w_.names.callee(origin);
     if (callee.ends_with("LossScaleOptimizer")) {
       const Node* inner = w_.names.argument(origin, "inner_optimizer", 0);
@@ -161,7 +162,7 @@ class Optimizers {
     if (!one_of_ours)
       w_.refuse(
           origin,
-          "this optimizer is not known; make one of keras.optimizers, so that its learning rate can be seen");
+          "this optimizer is not known; create one of keras.optimizers, so that its learning rate can be determined");
     if (!w_.grows()) {
       return;
     }
@@ -174,13 +175,14 @@ class Optimizers {
     if (spread || one == nullptr)
       w_.refuse(
           origin,
-          "its learning rate cannot be seen; give it as learning_rate=…, or weave with --global-batch keep");
+          "its learning rate cannot be determined; pass it as learning_rate=…, or weave with --global-batch keep");
     w_.edits.add_argument(*origin,
                           "learning_rate=" + std::string(one->rate) + " * " + w_.dialect.size(origin));
     w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
   }
 
-  /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}), get("adam").
+  /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}),
+  /// get("adam").
   void scale_config(const Node* call) {
     if (!w_.grows()) return;
     const Node* config = call->list("args").empty() ? nullptr : call->list("args")[0];
@@ -199,10 +201,12 @@ class Optimizers {
         });
       }
     }
-    if (!found) w_.refuse(call, "its learning rate cannot be seen; give the config a \"learning_rate\"");
+    if (!found)
+      w_.refuse(call, "its learning rate cannot be determined; add \"learning_rate\" to the config");
   }
 
-  /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr, …).
+  /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr,
+  /// …).
   void write_assignments() {
     if (!w_.grows()) return;
     const auto is_rate = [](const Node* node) {
@@ -242,13 +246,13 @@ class Optimizers {
 };
 
 void scale_number(KerasWeaving& w, const Node* rate) {
-  if (rate->inside_fstring) w.refuse(rate, "write the learning rate outside of the f-string");
+  if (rate->inside_fstring) w.refuse(rate, "move the learning rate out of the f-string");
   if (!w.shared.insert(rate).second) return;
   w.edits.replace(*rate, times(w.names.tree(), *rate, w.dialect.size(rate)));
   w.edits.explain(rate->line, "learning rate × number of processes", kWhyScaled);
 }
 
-/// A number, or each number of a list.
+/// Multiplies a number, or each number of a list.
 void scale_rates(KerasWeaving& w, const Node* rates) {
   if (rates->literal == Literal::null || rates->text == "0" || rates->text == "0.0") return;
   const auto origins = w.names.origins(rates);
@@ -266,7 +270,7 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
     if (!w.shared.insert(count).second) return;
     w.edits.replace(*count, divided(w.names.tree(), *count, w.dialect.size(count)));
     w.edits.explain(count->line, "the schedule's steps are divided by the number of processes",
-                    "an epoch has that many times fewer steps");
+                    "an epoch has fewer steps by that factor");
   };
   const auto origins = w.names.origins(steps);
   const bool list = std::any_of(origins.begin(), origins.end(),
@@ -277,17 +281,18 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
   }
 }
 
-/// A schedule class of the script's own: the steps that it is asked for are those of one process, its rates are multiplied.
+/// A schedule class of the script: it receives the step of one process, and its rates are multiplied.
 void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   const Node* call = w.names.method(class_def, "__call__");
   if (call == nullptr || call->child("args")->list("args").size() < 2)
-    w.refuse(class_def, "its __call__(self, step) cannot be seen");
+    w.refuse(class_def, "its __call__(self, step) cannot be found");
   if (!w.shared.insert(call).second) return;
   if (w.dialect.is_horovod()) {
-    // Horovod makes its optimizer from the configuration of the script's.
+    // Horovod creates its optimizer from the configuration of the script's optimizer.
     if (w.names.method(class_def, "get_config") == nullptr) {
-      w.refuse(class_def,
-               "give this schedule a get_config(), from which Horovod makes its optimizer's schedule");
+      w.refuse(
+          class_def,
+          "give this schedule a get_config() method, from which Horovod creates its optimizer's schedule");
     }
     const auto& decorators = class_def->list("decorator_list");
     const bool registered = std::any_of(decorators.begin(), decorators.end(), [&](const Node* one) {
@@ -301,7 +306,7 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   if (w.has_fewer_steps()) {
     w.dialect.use(call);
     w.edits.before(*call->list("body").front(), {step + " = " + step + " * " + w.dialect.size(call)});
-    w.edits.explain(call->line, step + " × number of processes", "an epoch has that many times fewer steps");
+    w.edits.explain(call->line, step + " × number of processes", "an epoch has fewer steps by that factor");
   }
   walk(*call, [&](const Node& node) {
     if (&node != call && node.is_function()) return false;

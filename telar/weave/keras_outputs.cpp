@@ -1,4 +1,4 @@
-// What models, checkpoints and TensorBoard write: on one process.
+// Files of models, checkpoints and TensorBoard are written by one process.
 #include <algorithm>
 
 #include "telar/weave/keras_writer.h"
@@ -29,7 +29,7 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasCall& fit : w.program.fits) {
     if (fit.call == call) return true;
   }
-  // tf.distribute's workers evaluate together.
+  // Under tf.distribute, all workers evaluate together.
   for (const KerasCall& evaluation : w.program.evaluations) {
     if (w.dialect.is_tf_distribute() && evaluation.call == call) return true;
   }
@@ -37,14 +37,15 @@ bool is_training(const KerasWeaving& w, const Node* call) {
     if (loop.trains && is_inside(call, loop.loop)) return true;
   }
   const Node* function = call->child("func");
-  // A metric that the replicas feed is read by all workers together.
+  // All workers read a metric together if the replicas update it.
   if (w.dialect.is_tf_distribute() && w.program.fits.empty() && function->is(Kind::attribute) &&
       function->text == "result")
     return true;
   return is_apply(call);
 }
 
-/// tf.distribute: every worker must save, since variables are gathered for it, but one into the place that is meant.
+/// tf.distribute: all workers must save, because saving gathers variables; only one of them saves to the
+/// requested path.
 void write_saves(KerasWeaving& w) {
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
@@ -78,7 +79,7 @@ void write_keras_outputs(KerasWeaving& w) {
     if (w.names.callee(call) != "tensorflow.summary.create_file_writer") continue;
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::return_) ||
                        call->parent->is(Kind::with_item);
-    if (!whole) w.refuse(call, "keep the writer in a variable, so that one process alone can have one");
+    if (!whole) w.refuse(call, "keep the writer in a variable, so that only one process has one");
     w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow(call) +
                                   ".summary.create_noop_writer()");
     w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");

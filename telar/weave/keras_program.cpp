@@ -1,4 +1,5 @@
-// Reads a Keras or TensorFlow script: which models are compiled and fitted, with which optimizers, which loops use a tape.
+// Reads a Keras or TensorFlow script: its compiled and fitted models, its optimizers, and its loops with a
+// tape.
 #include "telar/weave/keras_program.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace telar::weave {
 
 namespace {
 
-/// TensorFlow's own files import its inner modules: they train nothing.
+/// TensorFlow's own files import its internal modules; they train nothing.
 bool imports_keras(const Names& names) {
   bool found = false;
   for (const auto& [module, statement] : names.imports()) {
@@ -24,7 +25,7 @@ bool imports_keras(const Names& names) {
 
 bool is_tape(const std::string& callee) { return callee == "tensorflow.GradientTape"; }
 
-/// `Adam` of keras.optimizers.Adam; empty when the call makes no optimizer.
+/// Whether `callee` is an optimizer class, such as keras.optimizers.Adam.
 bool makes_optimizer(const std::string& callee) {
   constexpr std::string_view prefix = "keras.optimizers.";
   if (!callee.starts_with(prefix) || callee.size() == prefix.size()) return false;
@@ -94,7 +95,7 @@ class KerasReader {
            names_.derives(own, {"keras.Model", "keras.models.Model", "keras.Sequential"});
   }
 
-  /// Whether an expression is a Keras model; what nothing is known of may be one.
+  /// Whether an expression is a Keras model; an expression of unknown origin may be one.
   bool is_model(const Node* expression) const {
     const auto origins = names_.origins(expression);
     bool unknown = origins.empty();
@@ -122,7 +123,7 @@ class KerasReader {
            (text == "model" || text == "self.model");
   }
 
-  /// Whether the model's class has a train_step of its own.
+  /// Whether the model's class defines train_step.
   bool has_own_step(const Node* expression) const {
     for (const Node* origin : names_.origins(expression)) {
       const Node* own = origin->is(Kind::class_def) ? origin
@@ -155,9 +156,9 @@ class KerasReader {
                             method == "predict_generator";
     if ((!fit && !evaluation) || is_super(model) || !is_model(model)) {
       if (method == "train_on_batch" && is_model(model)) {
-        refuse(call,
-               "which samples this batch has is the script's own choice, so its share cannot be told; use "
-               "fit(), or a loop over a tf.data.Dataset with a GradientTape");
+        refuse(
+            call,
+            "the script chooses the samples of this batch itself, so the share of a process cannot be determined; use fit(), or a loop over a tf.data.Dataset with a GradientTape");
       }
       return;
     }
@@ -212,20 +213,20 @@ class KerasReader {
       if (!function->is(Kind::attribute)) continue;
       if (function->text == "minimize" && program_.fits.empty() &&
           !names_.origins(function->child("value")).empty()) {
-        refuse(call,
-               "write the step with a GradientTape and apply_gradients, so that gradients can be averaged "
-               "between the two");
+        refuse(
+            call,
+            "write the step with a GradientTape and apply_gradients, so that gradients can be averaged between the two");
       }
       if (function->text == "apply_gradients" && program_.tapes.empty()) {
-        refuse(call, "where these gradients come from is not clear; compute them with tf.GradientTape");
+        refuse(call, "the source of these gradients is unknown; compute them with tf.GradientTape");
       }
     }
     if (program_.fits.empty() && std::none_of(program_.loops.begin(), program_.loops.end(),
                                               [](const KerasLoop& loop) { return loop.trains; })) {
       for (const KerasTape& tape : program_.tapes) {
-        refuse(tape.with,
-               "the batch of this step does not come from a loop over a tf.data.Dataset; make one of the "
-               "data, so that each process can take its share");
+        refuse(
+            tape.with,
+            "the batch of this step does not come from a loop over a tf.data.Dataset; create one from the data, so that each process can take its share");
       }
     }
     for (const KerasCall& fit : program_.fits) check_compiled(fit);
@@ -234,7 +235,7 @@ class KerasReader {
   void check_compiled(const KerasCall& fit) const {
     if (!program_.compiles.empty()) return;
     refuse(fit.call,
-           "the model is not compiled in this file; compile it here, so that its optimizer can be seen");
+           "the model is not compiled in this file; compile it here, so that its optimizer can be found");
   }
 
   const Names& names_;
@@ -274,7 +275,7 @@ bool dataset_within(const Names& names, const Node* expression, int depth) {
       if (value.element || value.augmented) continue;
       if (value.part < 0 && dataset_within(names, value.node, depth - 1)) return true;
       if (value.part < 0 || !value.node->is(Kind::call)) continue;
-      // One of several that a function returns.
+      // One of several values that a function returns.
       const Node* own = names.called_function(value.node);
       bool found = names.callee(value.node) == "tensorflow_datasets.load";
       if (own != nullptr) {

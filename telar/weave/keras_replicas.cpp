@@ -1,5 +1,5 @@
-// Loops with a GradientTape under tf.distribute: the step runs on every replica, its loss is divided by their number since
-// gradients are summed, and the loop takes global batches of a distributed dataset.
+// GradientTape loops under tf.distribute. The step runs on every replica. Its loss is divided by the number
+// of replicas, because their gradients are summed. The loop takes global batches from a distributed dataset.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace telar::weave {
 
 namespace {
 
-/// The names that a pattern of targets binds: `step, (x, y)`.
+/// The names that a target pattern such as `step, (x, y)` binds.
 std::set<std::string_view> bound_names(const Node* target) {
   std::set<std::string_view> found;
   walk(*target, [&](const Node& node) {
@@ -28,12 +28,10 @@ class Replicas {
   void write() {
     if (!w_.program.fits.empty())
       refuse_tape(
-          "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target "
-          "horovod");
+          "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target horovod");
     if (!w_.grows())
       refuse_tape(
-          "how a batch that stays is divided among the replicas is not settled; weave without --global-batch "
-          "keep");
+          "dividing the script's batch among the replicas is not supported here; weave without --global-batch keep");
     for (const KerasTape& tape : w_.program.tapes) {
       if (trains(w_, tape)) write_tape(tape);
     }
@@ -63,23 +61,24 @@ class Replicas {
     for (const Node* call : gradients_of(w_, tape)) {
       const Node* target = w_.names.argument(call, "target", 0);
       if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "take the gradients behind the `with` of the tape");
+        w_.refuse(call, "compute the gradients after the `with` block of the tape");
       if (target == nullptr || !target->is(Kind::name) || !is_assigned_in(tape.with, target))
-        w_.refuse(call,
-                  "compute the loss in a variable inside of the `with` of the tape, so that it can be "
-                  "divided there");
+        w_.refuse(
+            call,
+            "assign the loss to a variable inside the `with` of the tape, so that it can be divided there");
       const std::string loss(target->text);
       const std::string scaled = w_.names.fresh("scaled_" + loss);
       w_.edits.replace(*target, scaled);
       const std::string line = scaled + " = " + loss + " / " + strategy_ + ".num_replicas_in_sync";
       w_.edits.after(*tape.with->list("body").back(), {line});
-      w_.edits.explain(call->line, line, "the gradients of all replicas are summed, and their mean is meant");
+      w_.edits.explain(call->line, line,
+                       "the gradients of all replicas are summed, but their mean is needed");
       write_use(call);
     }
   }
 
-  /// Losses that reduce a batch by themselves refuse to work on a part of one: they give the samples' losses, and the mean is
-  /// taken where they are computed.
+  /// Loss objects that reduce a batch raise an error on a replica's part of it. They are changed to return
+  /// the loss of each sample; the mean is taken after the call.
   void write_losses() {
     for (const Node* call : w_.names.calls()) {
       const Node* function = call->child("func");
@@ -94,7 +93,7 @@ class Replicas {
         w_.edits.insert(call->begin, w_.tensorflow(call) + ".reduce_mean(");
         w_.edits.insert(call->end, ")");
         w_.edits.explain(call->line, "reduce_mean of a loss with reduction=\"none\"",
-                         "Keras takes no mean of a replica's part by itself");
+                         "Keras does not take the mean over a replica's part");
       }
     }
   }
@@ -105,12 +104,12 @@ class Replicas {
                        [&](const Value& value) { return is_inside(value.node, within); });
   }
 
-  /// Gradients that are changed before they are applied (clipped) must have been summed before.
+  /// Gradients that are changed before they are applied (clipped) must be summed before the change.
   void write_use(const Node* gradient) {
     const Node* statement = statement_of(gradient);
     if (!statement->is(Kind::assign)) return;
     const Node* target = statement->list("targets")[0];
-    if (!target->is(Kind::name)) w_.refuse(gradient, "keep the gradients in a variable of their own");
+    if (!target->is(Kind::name)) w_.refuse(gradient, "assign the gradients to their own variable");
     bool changed = false;
     for (const Node* mention : w_.names.mentions(w_.names.place(target))) {
       if (mention->store || mention->begin < statement->end) continue;
@@ -125,23 +124,23 @@ class Replicas {
     const std::string line = gradients + " = " + tf + ".distribute.get_replica_context().all_reduce(" + tf +
                              ".distribute.ReduceOp.SUM, " + gradients + ")";
     w_.edits.after(*statement, {line});
-    w_.edits.explain(gradient->line, line, "what changes the gradients must see those of all replicas");
+    w_.edits.explain(gradient->line, line, "code that changes the gradients must see those of all replicas");
     for (const Node* apply : w_.names.calls()) {
       if (!is_apply(apply) || function_of(apply) != function_of(gradient) || !summed_.insert(apply).second)
         continue;
       const Node* pairs = w_.names.argument(apply, "grads_and_vars", 0);
       if (pairs == nullptr || !is_inside(pairs, apply))
-        w_.refuse(apply, "give apply_gradients its pairs of gradient and variable itself");
+        w_.refuse(apply, "pass the pairs of gradient and variable to apply_gradients directly");
       w_.edits.insert(pairs->begin,
                       "[(" + tf + ".scalar_mul(1 / " + strategy_ +
                           ".num_replicas_in_sync, gradient), variable) for gradient, variable in ");
       w_.edits.insert(pairs->end, "]");
       w_.edits.explain(apply->line, "gradients / number of replicas",
-                       "the optimizer sums those of the replicas, which are equal by now");
+                       "the optimizer sums the replicas' gradients, which are now equal");
     }
   }
 
-  /// The call of the step in a loop.
+  /// The call of the step function in a loop.
   const Node* step_of(const KerasLoop& loop) const {
     const Node* step = nullptr;
     walk(*loop.loop, [&](const Node& node) {
@@ -149,7 +148,7 @@ class Replicas {
       if (is_apply(&node))
         w_.refuse(
             &node,
-            "put the step, from the tape to apply_gradients, into a function, which every replica can run");
+            "put the step, from the tape to apply_gradients, into a function that every replica can run");
       const Node* function = w_.names.called_function(&node);
       if (function == nullptr || !reaches(w_.names, function, is_apply)) return true;
       if (step != nullptr) w_.refuse(&node, "the loop has two steps; put both into one function");
@@ -162,16 +161,15 @@ class Replicas {
   void write_loop(const KerasLoop& loop) {
     const Node* call = step_of(loop);
     const Node* function = call == nullptr ? nullptr : w_.names.called_function(call);
-    if (function == nullptr) w_.refuse(loop.loop, "which function is the step of this loop cannot be seen");
-    if (function->text == "__call__")
-      w_.refuse(call, "make the step a function or a method with a name of its own");
+    if (function == nullptr) w_.refuse(loop.loop, "the step function of this loop cannot be determined");
+    if (function->text == "__call__") w_.refuse(call, "make the step a function or method with its own name");
     check_batch(loop, call);
     check_says_nothing(function);
     write_step(function, call);
     write_dataset(loop);
   }
 
-  /// What the loop takes from the dataset is one part for each replica: only the step can use it.
+  /// What the loop takes from the dataset has one part for each replica, so only the step can use it.
   void check_batch(const KerasLoop& loop, const Node* call) const {
     std::set<std::string_view> names = bound_names(loop.loop->child("target"));
     if (loop.index != nullptr) {
@@ -180,14 +178,14 @@ class Replicas {
     walk(*loop.loop, [&](const Node& node) {
       const bool in_target = is_inside(&node, loop.loop->child("target"));
       if (node.is(Kind::name) && names.contains(node.text) && !in_target && !is_inside(&node, call))
-        w_.refuse(&node,
-                  "with tf.distribute this is in parts, one for each replica; compute with it in the step");
+        w_.refuse(&node, "under tf.distribute, this has one part for each replica; use it in the step");
       return true;
     });
     for (const Node* given : call->list("args")) {
-      if (given->is(Kind::starred)) w_.refuse(call, "name the arguments of the step");
+      if (given->is(Kind::starred))
+        w_.refuse(call, "pass the arguments of the step one by one, not through *");
     }
-    if (!call->list("keywords").empty()) w_.refuse(call, "give the step its arguments by position");
+    if (!call->list("keywords").empty()) w_.refuse(call, "pass the arguments of the step by position");
   }
 
   void check_says_nothing(const Node* function) const {
@@ -199,7 +197,8 @@ class Replicas {
     });
   }
 
-  /// What the step returns: the names of its losses, of which the mean over the replicas is that of the global batch.
+  /// Counts the values that the step returns. All must be losses: their mean over the replicas is that of the
+  /// global batch.
   size_t returned(const Node* function) const {
     size_t count = 0;
     walk(*function, [&](const Node& node) {
@@ -212,9 +211,9 @@ class Replicas {
               : std::vector<const Node*>{value};
       for (const Node* one : parts) {
         if (!is_loss(one))
-          w_.refuse(one,
-                    "of what the replicas return only losses are known to be meant as a mean; feed a "
-                    "keras.metrics object in the step instead");
+          w_.refuse(
+              one,
+              "the step may return only losses, whose mean is taken; update a keras.metrics object in the step instead");
       }
       count = parts.size();
       return true;
@@ -222,7 +221,7 @@ class Replicas {
     return count;
   }
 
-  /// A variable that a tape takes gradients of.
+  /// Whether an expression is a variable whose gradients a tape computes.
   bool is_loss(const Node* expression) const {
     const int place = w_.names.place(expression);
     if (place < 0) return false;
@@ -235,7 +234,7 @@ class Replicas {
     return false;
   }
 
-  /// Beside the step a function that runs it on every replica; a graph, if the step was one.
+  /// Adds a function that runs the step on every replica; it is a graph if the step was one.
   void write_step(const Node* function, const Node* call) {
     const std::string tf = w_.tensorflow(function);
     const std::string step(function->text);
@@ -247,7 +246,7 @@ class Replicas {
       for (const Node* decorator : function->list("decorator_list")) {
         const Node* made = decorator->is(Kind::call) ? decorator->child("func") : decorator;
         if (w_.names.qualified(made) != "tensorflow.function")
-          w_.refuse(decorator, "what this makes of the step is not known; remove it");
+          w_.refuse(decorator, "what this decorator does to the step is unknown; remove it");
         text.push_back("@" + w_.text(*decorator));
         remove_decorator(decorator);
       }
@@ -275,10 +274,10 @@ class Replicas {
     const int line = tree.line_of(decorator->begin);
     w_.edits.replace(tree.line_begin(line), tree.line_begin(tree.line_of(decorator->end) + 1), "");
     w_.edits.explain(decorator->line, "@" + w_.text(*decorator) + " moves to the function that runs the step",
-                     "a graph must hold all replicas");
+                     "the graph must contain all replicas");
   }
 
-  /// Global batches, all of one size, of which each replica takes its part.
+  /// Global batches of equal size; each replica takes its part.
   void write_dataset(const KerasLoop& loop) {
     share_dataset(w_, loop.dataset);
     const std::string distribute = strategy_ + ".experimental_distribute_dataset(";
@@ -291,7 +290,7 @@ class Replicas {
       w_.edits.insert(loop.dataset->begin, distribute);
       w_.edits.insert(loop.dataset->end, ")");
     } else {
-      // Not once for each epoch: the order of the next one depends on that of the last.
+      // Created once, not in each epoch: the order of an epoch depends on the previous one.
       const std::string dataset(loop.dataset->text);
       const std::string name = w_.names.fresh("distributed_" + dataset);
       w_.edits.before(*outermost, {name + " = " + distribute + dataset + ")"});
@@ -306,12 +305,13 @@ class Replicas {
                        [&](const Value& value) { return is_inside(value.node, around); });
   }
 
-  /// All workers save, since variables are gathered for it; one into the folder that is meant.
+  /// All workers save, because saving gathers variables; only one saves to the requested folder.
   void write_checkpoints() {
     for (const Node* call : w_.names.calls()) {
       if (w_.names.callee(call) != "tensorflow.train.CheckpointManager") continue;
       const Node* folder = w_.names.argument(call, "directory", 1);
-      if (folder == nullptr || !is_inside(folder, call)) w_.refuse(call, "give it its directory itself");
+      if (folder == nullptr || !is_inside(folder, call))
+        w_.refuse(call, "write its directory directly in this call");
       w_.edits.insert(folder->end, " if " + w_.dialect.is_first(call) + " else " +
                                        w_.dialect.module_name("tempfile", call) + ".mkdtemp()");
       w_.edits.explain(call->line, "the other workers save into a temporary folder",
@@ -320,7 +320,7 @@ class Replicas {
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::attribute) && node.text == "latest_checkpoint" && w_.names.qualified(&node).empty())
         w_.refuse(&node,
-                  "each worker's manager has a folder of its own; use tf.train.latest_checkpoint(directory)");
+                  "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
     }
   }
 

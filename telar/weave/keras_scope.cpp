@@ -1,4 +1,5 @@
-// tf.distribute: what makes variables (models, optimizers, metrics, compile) stands in the strategy's scope.
+// tf.distribute: code that creates variables (models, optimizers, metrics, compile) is put in the strategy's
+// scope.
 #include <algorithm>
 
 #include "telar/weave/keras_writer.h"
@@ -15,7 +16,7 @@ bool loads_weights(const Node* call) {
 
 bool makes_variables(const KerasWeaving& w, const Node* call) {
   const std::string callee = w.names.callee(call);
-  // Those of an evaluation, which all workers make outside of the replicas, are each worker's own.
+  // All workers create the metrics of an evaluation outside the replicas, so each worker has its own.
   if (callee.starts_with("keras.metrics.") && w.program.fits.empty()) return counts_training(w, call);
   for (const std::string_view prefix :
        {"keras.layers.", "keras.models.", "keras.applications.", "keras.optimizers.", "keras.metrics.",
@@ -27,7 +28,7 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
   }
   if (std::find(w.program.models.begin(), w.program.models.end(), call) != w.program.models.end())
     return true;
-  // A layer applied to another: its variables are made now.
+  // Applying a layer to another creates its variables.
   const Node* function = call->child("func");
   if (function->is(Kind::call)) return makes_variables(w, function);
   for (const Node* origin : w.names.origins(function)) {
@@ -51,7 +52,8 @@ bool is_fit(const KerasWeaving& w, const Node* call) {
                                        [&](const KerasCall& fit) { return fit.call == call; });
 }
 
-/// Guards the statements of a block that make variables; goes into those that also train.
+/// Puts the statements of a block that create variables into the scope. If a statement also trains, its inner
+/// blocks are searched.
 void write_block(KerasWeaving& w, Nodes block) {
   for (const Node* statement : block) {
     if (statement->is_function() || statement->is(Kind::class_def)) continue;
@@ -61,11 +63,11 @@ void write_block(KerasWeaving& w, Nodes block) {
     const bool fits = reaches(w.names, statement, [&](const Node* call) { return is_fit(w, call); });
     if (!fits) {
       w.edits.guard_with(*statement, "with " + w.dialect.module() + ".scope():");
-      w.edits.explain(statement->line, "with " + w.dialect.module() + ".scope():",
-                      reaches(w.names, statement, loads_weights)
-                          ? "weights are loaded into the copies of all replicas; Keras 2 fails here with a "
-                            "TypeError for .weights.h5 of a model with metrics, Keras 3 does not"
-                          : "each replica gets its own copy of these variables");
+      w.edits.explain(
+          statement->line, "with " + w.dialect.module() + ".scope():",
+          reaches(w.names, statement, loads_weights)
+              ? "weights are loaded into the copies of all replicas; Keras 2 fails here with a TypeError for .weights.h5 of a model with metrics, Keras 3 does not"
+              : "each replica gets its own copy of these variables");
       w.dialect.use(statement);
       continue;
     }
@@ -82,7 +84,7 @@ void write_block(KerasWeaving& w, Nodes block) {
         write_block(w, statement->list(field));
       continue;
     }
-    // A call of a function that makes the model and trains it.
+    // The statement may call a function that both creates and trains the model.
     for (const Node* call : w.names.calls()) {
       if (!is_inside(call, statement)) continue;
       const Node* function = w.names.called_function(call);

@@ -1,4 +1,5 @@
-// Loops with a GradientTape: the tape's gradients are averaged, variables start as rank 0's, metrics count all samples.
+// GradientTape loops: the tape's gradients are averaged, variables start with rank 0's values, and metrics
+// count all samples.
 #include <algorithm>
 
 #include "telar/weave/keras_writer.h"
@@ -37,8 +38,7 @@ class Tapes {
     if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
       w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
-                "epochs are divided and rates are warmed up for fit() only; weave without --epochs divide "
-                "and --warmup");
+                "--epochs divide and --warmup are for fit() only; weave without them");
     }
     TorchProgram loops;
     for (const KerasLoop& loop : w_.program.loops) {
@@ -56,7 +56,7 @@ class Tapes {
     const std::string name = w_.text(*tape.variable);
     for (const Node* call : gradients_of(w_, tape)) {
       if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "take the gradients behind the `with` of the tape");
+        w_.refuse(call, "compute the gradients after the `with` block of the tape");
     }
     std::string module = w_.dialect.module();
     if (!w_.program.fits.empty()) {
@@ -90,8 +90,9 @@ class Tapes {
       if (sources != nullptr) add_models(sources, loop, models, 4);
     }
     if (models.empty() || optimizers.empty())
-      w_.refuse(step,
-                "which variables this step trains cannot be seen; name them as in model.trainable_variables");
+      w_.refuse(
+          step,
+          "the variables that this step trains cannot be determined; name them, as in model.trainable_variables");
     const std::string& hvd = w_.dialect.module();
     std::vector<std::string> text = {"if " + optimizers[0] + ".iterations == 1:"};
     for (const std::string& model : models)
@@ -101,7 +102,7 @@ class Tapes {
     w_.dialect.use(loop.loop);
     w_.edits.after(*step, text);
     w_.edits.explain(step->line, "after the first step: " + hvd + ".broadcast_variables(…)",
-                     "all go on from rank 0's state; variables exist only then");
+                     "all processes continue with rank 0's state; the variables exist only then");
     write_counts(loop);
   }
 
@@ -132,7 +133,7 @@ class Tapes {
     });
   }
 
-  /// What an expression of the step is called where the loop stands.
+  /// The expression of the step as it is written at the loop. Throws Refusal if it is not visible there.
   std::string visible(const Node* expression, const KerasLoop& loop) const {
     const Node* at = expression;
     for (int steps = 0; steps < 6; ++steps) {
@@ -152,12 +153,13 @@ class Tapes {
       if (given == nullptr || given == at) break;
       at = given;
     }
-    w_.refuse(expression,
-              "it is not visible where the training loop stands, where its first values must be made equal "
-              "in all processes; hand it to the step from there");
+    w_.refuse(
+        expression,
+        "it is not visible at the training loop, where its initial values must be made equal in all processes; pass it to the step from there");
   }
 
-  /// Objects of keras.metrics that the loop feeds: their counts are added up over the processes behind the loop.
+  /// Adds up the counts of the keras.metrics objects that the loop updates over the processes, after the
+  /// loop.
   void write_counts(const KerasLoop& loop) {
     std::vector<std::string> metrics;
     for (const Node* call : w_.names.calls()) {
@@ -177,10 +179,10 @@ class Tapes {
     for (const std::string& metric : metrics) text.push_back(name + "(" + metric + ")");
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, text[0],
-                     "each process counted its own samples; the author's figure is that of all");
+                     "each process counted its own samples; the script's result is that of all samples");
   }
 
-  /// Counts of all processes must not be added up once more after the next epoch.
+  /// Sums over all processes must not be added up again after the next epoch.
   void check_reset(const Node* object, const KerasLoop& loop) const {
     const auto origins = w_.names.origins(object);
     for (const Node* call : w_.names.calls()) {
@@ -199,7 +201,7 @@ class Tapes {
       }
       w_.refuse(
           object,
-          "it counts over all epochs, but each process sees its share; call reset_state() for each epoch");
+          "it counts over all epochs, but each process sees only its share; call reset_state() in each epoch");
     }
   }
 

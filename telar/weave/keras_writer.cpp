@@ -22,7 +22,7 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
         dialect.rely_on(statement, "import tensorflow as " + name, at);
         return name;
       }
-      // Sessions: `import tensorflow.compat.v1 as tf` has everything of TensorFlow 1, and 2 beside it.
+      // Sessions: `import tensorflow.compat.v1 as tf` provides all of TensorFlow 1, and TensorFlow 2 besides.
       if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
     }
   }
@@ -32,7 +32,7 @@ std::string KerasWeaving::tensorflow(const Node* at) const {
 }
 
 std::string KerasWeaving::keras_module(const std::string& part, const Node* at) const {
-  // What is imported already under a name of its own.
+  // The module may already be imported under an alias.
   for (const auto& [module, statement] : names.imports()) {
     if (statement->parent != module_of(at)) continue;
     for (const Node* alias : statement->list("names")) {
@@ -61,7 +61,7 @@ bool imports_datasets(const std::string& callee) {
   return callee.starts_with("keras.datasets.") && callee.ends_with(".load_data");
 }
 
-/// One process of each host downloads; the others wait for it.
+/// One process per host downloads; the others wait for it.
 void write_downloads(KerasWeaving& w) {
   if (!w.dialect.is_horovod()) return;
   for (const Node* call : w.names.calls()) {
@@ -71,7 +71,7 @@ void write_downloads(KerasWeaving& w) {
     if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
       w.refuse(
           call,
-          "keep what it gives in a variable first, so that one process can download while the others wait");
+          "assign its result to a variable first, so that one process can download while the others wait");
     }
     const std::string local = w.dialect.local_rank(call);
     const std::string barrier = w.dialect.barrier(call);
@@ -82,7 +82,7 @@ void write_downloads(KerasWeaving& w) {
   }
 }
 
-/// Which samples a process gets is drawn, so all processes must draw alike.
+/// Random numbers decide which samples a process gets, so all processes must draw the same ones.
 void write_seeds(KerasWeaving& w) {
   bool tensorflow_seed = false;
   std::vector<const Node*> numpy_seeds;
@@ -103,14 +103,15 @@ void write_seeds(KerasWeaving& w) {
         w.names.keyword(call, "random_state") == nullptr)
       drawn_numpy.push_back(call);
     if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
-      w.refuse(call, "each process would draw other numbers; give it a seed");
+      w.refuse(call, "each process would draw different numbers; pass a seed");
     }
     if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
       drawn_python.push_back(call);
   }
   const auto agree = [&](const std::string& line, int at) {
     w.dialect.at_start({line});
-    w.edits.explain(at, line, "what decides which samples a process gets must agree in all processes");
+    w.edits.explain(at, line,
+                    "random numbers that decide which samples a process gets must agree in all processes");
   };
   const Node* script = w.dialect.script();
   if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
@@ -135,7 +136,7 @@ void write_start(KerasWeaving& w) {
                        ".cluster_resolver.task_id == 0"},
                   {});
     w.edits.explain(0, module + " = …",
-                    "all GPUs of this host, or, where TF_CONFIG names a cluster, of all its workers");
+                    "all GPUs of this host; if TF_CONFIG names a cluster, those of all its workers");
     return;
   }
   std::string import;

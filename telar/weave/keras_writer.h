@@ -9,64 +9,66 @@
 
 namespace telar::weave {
 
-/// What the writers of the parts of a Keras program share.
+/// The state that the writers of a Keras program share.
 struct KerasWeaving {
   const Names& names;
   const KerasProgram& program;
   Edits& edits;
   Dialect& dialect;
-  /// Expressions of datasets that are shared out; what lies downstream of one is a process's own part.
+  /// Datasets that are divided among the processes; everything downstream of one is a process's own share.
   std::set<const Node*> shared = {};
-  /// Random numbers decide which samples a process gets, so all must draw the same.
+  /// Random numbers decide which samples a process gets, so all processes must draw the same ones.
   bool draws_alike = false;
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
     throw Refusal{node->line, text(*node), decision};
   }
-  /// Each process takes batches of the script's size, so that a step sees that many times the samples.
+  /// Whether each process takes batches of the script's size, so a step sees more samples by the number of
+  /// processes.
   bool grows() const { return !dialect.choices().keep_global_batch; }
   bool shares_samples() const { return !dialect.choices().divide_epochs; }
-  /// Steps of the optimizer are fewer than the script counts: by the number of processes.
+  /// Whether the optimizer performs fewer steps than the script counts, by the number of processes.
   bool has_fewer_steps() const { return grows(); }
-  /// What the file that `at` is in calls the module keras.optimizers or another of Keras: `tf.keras.optimizers`.
+  /// The name of a Keras module in the file that contains `at`: `tf.keras.optimizers` for part "optimizers".
   std::string keras_module(const std::string& part, const Node* at) const;
-  /// What it calls tensorflow.
+  /// The name of the tensorflow module in that file.
   std::string tensorflow(const Node* at) const;
 };
 
 /// Writes the parallel form of a Keras program for Horovod or tf.distribute. Throws Refusal.
 void write_keras(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits);
 
-void write_keras_devices(KerasWeaving& weaving);     // one GPU a process, in the forms of TensorFlow 1 and 2
+void write_keras_devices(KerasWeaving& weaving);     // one GPU for each process, for TensorFlow 1 and 2
 void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
-void write_keras_tapes(KerasWeaving& weaving);     // loops with a GradientTape, for Horovod
-void write_keras_replicas(KerasWeaving& weaving);  // the same for tf.distribute
-void write_keras_outputs(KerasWeaving& weaving);   // what models and checkpoints write
-void write_keras_scope(KerasWeaving& weaving);     // tf.distribute: variables are made under the strategy
+void write_keras_tapes(KerasWeaving& weaving);     // GradientTape loops for Horovod
+void write_keras_replicas(KerasWeaving& weaving);  // GradientTape loops for tf.distribute
+void write_keras_outputs(KerasWeaving& weaving);   // files of models and checkpoints
+void write_keras_scope(KerasWeaving& weaving);     // tf.distribute: creates variables in the strategy's scope
 
-/// The calls that take a tape's gradients.
+/// The calls that compute a tape's gradients.
 std::vector<const Node*> gradients_of(const KerasWeaving& weaving, const KerasTape& tape);
-/// Whether they are those of a model's variables; gradients with respect to inputs (a penalty, a saliency map) are each
-/// process's own.
+/// Whether a tape computes the gradients of a model's variables. Gradients with respect to inputs (a penalty,
+/// a saliency map) remain each process's own.
 bool trains(const KerasWeaving& weaving, const KerasTape& tape);
-/// `optimizer.apply_gradients(…)`
+/// Whether a call is `optimizer.apply_gradients(…)`.
 bool is_apply(const Node* call);
-/// The object of keras.metrics that a call feeds, as in `metric(…)`, `metric.update_state(…)`; null when it feeds none.
+/// The keras.metrics object that a call updates, as in `metric(…)`, `metric.update_state(…)`; null if it
+/// updates none.
 const Node* fed_metric(const KerasWeaving& weaving, const Node* call);
-/// Whether what made a metric is fed in a loop that trains.
+/// Whether the metric that `made` creates is updated in a training loop.
 bool counts_training(const KerasWeaving& weaving, const Node* made);
 
-/// Shares out what a training takes its batches from, and with --global-batch keep divides its batches. Returns whether
-/// it is batched already, so that `fit` has no say in it.
+/// Divides the dataset of a training loop among the processes and, with --global-batch keep, divides its
+/// batches. Throws Refusal.
 void share_dataset(KerasWeaving& weaving, const Node* expression);
-/// Whether a number is computed from the length of a dataset that is shared out, and is smaller already.
+/// Whether a number is computed from the length of a divided dataset, and is therefore already smaller.
 bool counts_shared(const KerasWeaving& weaving, const Node* expression);
-/// tf.distribute: the call saves to `path` on the chief, into a temporary folder on other workers.
+/// tf.distribute: makes the call save to `path` on the chief and to a temporary folder on the other workers.
 void save_on_chief(KerasWeaving& weaving, const Node* call, const Node* path);
-/// A learning rate: multiplied; a schedule: its rates multiplied, its steps divided.
+/// Multiplies a learning rate; for a schedule, multiplies its rates and divides its steps. Throws Refusal.
 void scale_keras_rate(KerasWeaving& weaving, const Node* rate);
 
 }  // namespace telar::weave

@@ -20,12 +20,12 @@ void make_room(size_t source_bytes) {
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(16 * kHugePage));
   mallopt(M_TRIM_THRESHOLD, static_cast<int>(kMost));
   mallopt(M_TOP_PAD, static_cast<int>(room));
-  // Something that does not fit into what is there makes the heap grow by all of the room.
+  // An allocation that does not fit makes the heap grow by the whole room.
   const auto first = std::make_unique_for_overwrite<char[]>(kHugePage);
   char* begin = first.get();
   begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   char* const end = static_cast<char*>(sbrk(0));
-  // Another allocator (a sanitizer's) takes its memory from elsewhere.
+  // Another allocator (of a sanitizer) takes its memory from elsewhere.
   if (!std::less<>()(begin, end) || static_cast<size_t>(end - begin) > 2 * room) return;
   madvise(begin, static_cast<size_t>(end - begin), MADV_HUGEPAGE);
 }

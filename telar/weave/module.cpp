@@ -1,4 +1,4 @@
-// What the shared module telar-weave exports.
+// The function that the shared module telar-weave exports.
 #include "telar/weave/weave.h"
 
 extern "C" __attribute__((visibility("default"))) void telar_weave(const telar::weave::Request& request,

@@ -10,8 +10,8 @@ namespace telar::weave {
 namespace {
 
 constexpr int kUnknown = -2;  // in places_by_node_
-constexpr int kDeepest = 60;  // of chains of variables, calls and returns that are followed
-constexpr int kShallow = 20;  // in such a chain: its end is not near
+constexpr int kDeepest = 60;  // greatest depth of chains of variables, calls and returns
+constexpr int kShallow = 20;  // chains up to this depth are complete
 
 bool makes_scope(const Node& node) {
   return node.is_function() || node.is(Kind::lambda) || node.is(Kind::class_def) || node.is(Kind::module) ||
@@ -19,7 +19,8 @@ bool makes_scope(const Node& node) {
          node.is(Kind::generator);
 }
 
-/// Decorators, defaults and annotations of a function belong to the scope around it.
+/// Decorators and the return annotation of a function, and bases and keywords of a class, belong to the scope
+/// around it.
 bool is_outside_of_its_function(const Node& child) {
   return child.role == "decorator_list" || child.role == "returns" || child.role == "bases" ||
          child.role == "keywords";
@@ -52,7 +53,7 @@ std::string canonical(std::string name) {
     }
   }
   if (name == "tensorflow.keras" || name == "tensorflow.compat.v1.keras") return "keras";
-  // torch.optim.sgd.SGD and keras.optimizers.legacy.SGD are what their last part says.
+  // For torch.optim.sgd.SGD and keras.optimizers.legacy.SGD, only the last part matters.
   const std::string_view optim = "torch.optim.";
   if (name.starts_with(optim) && !name.starts_with("torch.optim.lr_scheduler") &&
       !name.starts_with("torch.optim.swa_utils")) {
@@ -75,7 +76,8 @@ Names::Names(const Tree& tree) : tree_(tree) {
   link_imports();
   places_by_node_.assign(tree.nodes().size(), kUnknown);
   bind_assignments();
-  // Arguments reach parameters only once it is known whose method a call runs, which arguments may tell.
+  // Arguments reach parameters only when the class of a method's object is known, which may itself depend on
+  // arguments.
   for (int round = 0; round < 4; ++round) {
     origin_memo_.clear();
     if (!bind_arguments()) break;
@@ -85,7 +87,7 @@ Names::Names(const Tree& tree) : tree_(tree) {
   collect_mentions();
 }
 
-/// Nodes stand behind their parents, whose scopes are known then.
+/// Nodes follow their parents, so the scope of the parent is already known.
 void Names::find_scopes() {
   scopes_.reserve(tree_.nodes().size());
   for (const Node& node : tree_.nodes()) {
@@ -94,7 +96,7 @@ void Names::find_scopes() {
       scopes_.push_back(&node);
       continue;
     }
-    // Defaults of parameters stand outside of their function.
+    // Default values belong to the scope around the function.
     const bool is_default =
         parent->is(Kind::arguments) && (node.role == "defaults" || node.role == "kw_defaults");
     if (is_default) parent = parent->parent;
@@ -119,7 +121,7 @@ int Names::make_place(const Node* scope, std::string_view name) {
   return number;
 }
 
-/// What places are called that are no variables: an attribute of a class's instances, an entry of a dictionary.
+/// Names of places that are not variables: an attribute of a class's instances, an entry of a dictionary.
 std::string Names::attribute_name(std::string_view attribute) { return std::string(".").append(attribute); }
 
 std::string Names::entry_name(std::string_view table, std::string_view key) {
@@ -158,7 +160,7 @@ int Names::place(const Node* expression) const {
     return find_place(expression);
   int& known = places_by_node_[expression->number];
   if (known != kUnknown) return known;
-  // Whose attribute it is may be told otherwise while names are still bound, or on the way around a circle.
+  // The class of an attribute's object may still change while names are being bound, or within a cycle.
   const bool is_sure = expression->is(Kind::name) || (is_bound_ && in_progress_.empty() && depth_ < kShallow);
   const int found = find_place(expression);
   if (is_sure) known = found;

@@ -17,71 +17,75 @@
 
 namespace telar::weave {
 
-/// What flows into a place: an expression, or one part of it when the assignment takes a tuple apart.
+/// What is assigned to a place: an expression, or one part of it if the assignment unpacks a tuple.
 struct Value {
   const Node* node = nullptr;
-  int part = -1;           ///< `a, b = node`: 0 for a, 1 for b; -1 for the whole
-  bool element = false;    ///< the place takes one element of `node` at a time (`for place in node`)
+  int part = -1;           ///< `a, b = node`: 0 for a, 1 for b; -1: the whole
+  bool element = false;    ///< an element of `node` at a time (`for place in node`)
   bool augmented = false;  ///< `place += node`
   bool operator==(const Value&) const = default;
 };
 
-/// Who is called what in a program. A *place* is something that holds values: a variable of a scope, an attribute of a
-/// class's instances, an entry of a dictionary under a constant key. It is named by a number. Values are followed through
-/// assignments, calls, returns, instances and partial applications; a place can hold several. What a file of the program imports
-/// of another one is that file's own place.
+/// The names of a program and what they refer to. A *place* holds values: a variable of a scope, an attribute
+/// of a class's instances, or a dictionary entry with a constant key. Each place has a number. Values are
+/// followed through assignments, calls, returns, instances and partial applications; a place can hold
+/// several. If a file imports a name from another file of the program, both share that file's place.
 class Names {
  public:
   explicit Names(const Tree& tree);
 
   const Tree& tree() const { return tree_; }
 
-  /// The place that a name, `self.x`, `object.x` or `table["x"]` stands for; -1 when it is none that is known.
+  /// The place that a name, `self.x`, `object.x` or `table["x"]` refers to; -1 if it refers to none.
   int place(const Node* expression) const;
   const std::vector<Value>& values(int place) const;
-  /// Every name, attribute and subscript that stands for the place, in the order of the source.
+  /// All names, attributes and subscripts that refer to the place, in source order.
   const std::vector<const Node*>& mentions(int place) const;
-  /// The function, class or module that a variable belongs to; of an attribute its class.
+  /// The function, class or module of a variable; for an attribute, its class.
   const Node* scope(int place) const { return places_[static_cast<size_t>(place)].scope; }
   const std::string& name(int place) const { return places_[static_cast<size_t>(place)].name; }
   bool is_parameter(int place) const;
 
-  /// What an imported expression is called where it comes from, whatever it is called here: "torch.nn.Linear". A name
-  /// that nothing binds is itself ("print"). Empty when the expression is something else.
+  /// The full name of an imported expression, independent of its alias here: "torch.nn.Linear". An unbound
+  /// name is its own full name ("print"). Empty for any other expression.
   std::string qualified(const Node* expression) const;
-  /// The same for what a call calls, seen through functools.partial and variables.
+  /// The full name of what a call calls, seen through functools.partial and variables.
   const std::string& callee(const Node* call) const;
-  /// The function or class of this file that an expression stands for; null when none or not one alone.
+  /// The function or class of the program that an expression refers to; null if there is none, or more than
+  /// one.
   const Node* definition(const Node* expression) const;
-  /// The function (for a class its __init__, for an object its __call__) that a call runs.
+  /// The function that a call runs (for a class its __init__, for an object its __call__).
   const Node* called_function(const Node* call) const;
-  /// A method of a class or of its bases in this file.
+  /// A method of a class or of its bases in the program; null if there is none.
   const Node* method(const Node* class_def, std::string_view name) const;
-  /// Whether a class derives from one that is called `qualified`, directly or over classes of this file.
+  /// Whether a class derives from one of the classes `qualified` (full names), directly or through classes of
+  /// the program.
   bool derives(const Node* class_def, const std::vector<std::string_view>& qualified) const;
 
-  /// Where the values of an expression are made: calls (of classes, of functions that are not in this file), displays,
-  /// constants; for `self` the class. `part` chooses from tuples.
+  /// The nodes that create the values of an expression: calls (of classes, and of functions outside the
+  /// program), displays, constants; for `self`, the class. `part`: the index in a tuple; -1: the whole.
   std::vector<const Node*> origins(const Node* expression, int part = -1) const;
-  /// All calls of a function of this file.
+  /// All calls of a function of the program.
   const std::vector<const Node*>& calls_of(const Node* function) const;
   const std::vector<const Node*>& calls() const { return calls_; }
-  /// Every import of the file: its qualified module name and statement.
+  /// All imports: the full name of the module, and the statement.
   const std::vector<std::pair<std::string, const Node*>>& imports() const { return imports_; }
-  /// Whether any scope of the program, or of one file's module, binds or uses the name.
+  /// Whether any scope of the program, or of one module, binds or uses the name.
   bool is_used(std::string_view name) const;
   bool is_used_in(const Node* module, std::string_view name) const;
-  /// Whether an expression written at another place would stand for the same: its variables are visible there.
+  /// Whether an expression has the same meaning when it is written at `at`, so its variables are visible
+  /// there.
   bool means_the_same(const Node* expression, const Node* at) const;
-  /// The files of the program that an import statement loads, by their modules.
+  /// The modules of the program that an import statement loads.
   std::vector<const Node*> imported_modules(const Node* statement) const;
-  /// `name` if nothing of the program is called so, else the name with underscores behind it.
+  /// `name` if the program does not use it; otherwise the name with underscores appended.
   std::string fresh(std::string name) const;
 
-  /// The argument that a call gives to a parameter of this name or position; through partial applications. Null when
-  /// it gives none. `position` -1: by keyword only.
+  /// The argument that a call passes for a parameter with this name or position, also through partial
+  /// applications. Null if it passes none. `position` -1: by keyword only.
   const Node* argument(const Node* call, std::string_view name, int position) const;
-  /// The keyword node (name = value) itself, in the call or in a dictionary that is passed as **.
+  /// The keyword node (name = value), in the call or in a dictionary that is passed as **; null if there is
+  /// none.
   const Node* keyword(const Node* call, std::string_view name) const;
 
  private:
@@ -91,10 +95,10 @@ class Names {
     std::vector<Value> values;
     std::vector<const Node*> mentions;
     std::string imported;
-    std::string module;   ///< a module of the program: its path without ending
-    int times_bound = 0;  ///< statements that bind the variable
+    std::string module;   ///< for a module of the program: its path without extension
+    int times_bound = 0;  ///< number of statements that bind the variable
   };
-  /// `from module import name`, of a file of the program; what it stands for is settled when all files are read.
+  /// `from module import name` with a module of the program. It is resolved after all files have been read.
   struct Import {
     const Node* alias = nullptr;
     const Node* scope = nullptr;
@@ -133,9 +137,8 @@ class Names {
 
   const Tree& tree_;
   mutable std::pmr::monotonic_buffer_resource memory_{size_t{1} << 16};
-  std::vector<const Node*>
-      scopes_;  // by the number of a node: the function, class or module whose variables it sees
-  std::deque<Place> places_;  // whose names by_name_ looks at
+  std::vector<const Node*> scopes_;  // by node number: the scope of the node
+  std::deque<Place> places_;         // owns the names in by_name_
   using ScopedName = std::pair<const Node*, std::string_view>;
   struct HashName {
     size_t operator()(const ScopedName& one) const {
@@ -143,20 +146,21 @@ class Names {
     }
   };
   std::pmr::unordered_map<ScopedName, int, HashName> by_name_{&memory_};
-  std::vector<int> entries_;  // places that are entries of tables: `table[key]`
+  std::vector<int> entries_;  // entries of tables: `table[key]`
   std::unordered_map<const Node*, std::unordered_set<std::string_view>> global_;
   std::vector<const Node*> calls_;
-  bool has_call_methods_ = false;  ///< a class of the program defines __call__
+  bool has_call_methods_ = false;  ///< whether a class defines __call__
   std::vector<std::pair<std::string, const Node*>> imports_;
   std::unordered_map<const Node*, std::unordered_set<std::string_view>> names_in_;  // by module
   std::vector<std::pair<const Node*, std::string>> star_imports_;                   // by module
-  std::vector<std::pair<const Node*, const Node*>> own_star_imports_;  // importing and imported module
+  std::vector<std::pair<const Node*, const Node*>> own_star_imports_;  // importing, imported module
   std::vector<Import> own_imports_;
   std::unordered_map<const Node*, int> alias_places_;
-  std::map<std::string, const Node*> modules_;  // of the program, by the paths of their files
+  std::map<std::string, const Node*> modules_;  // of the program, by file path
   std::unordered_map<const Node*, std::vector<const Node*>> callers_;
 
-  /// A place (its number, odd), an expression or a function (its address), and the part of a tuple that is asked for.
+  /// The key of an answer: a place (its number, made odd), an expression or a function (its address), and the
+  /// part of a tuple.
   using Question = std::pair<uintptr_t, int>;
   static Question of_place(int place, int part) { return {2 * static_cast<uintptr_t>(place) + 1, part}; }
   static Question of_node(const Node* node, int part) { return {reinterpret_cast<uintptr_t>(node), part}; }
@@ -174,20 +178,21 @@ class Names {
   Answer place_origins(int place, int part) const;
   Answer return_origins(const Node* function, int part) const;
   mutable Answers origin_memo_{&memory_};
-  /// Answers found on the way to another one; where a circle was cut they hold for that one only.
+  /// Answers found while computing another one. If a cycle was cut, they are valid only for that one.
   mutable Answers on_the_way_{&memory_};
   mutable std::vector<Question> in_progress_;
   mutable bool cut_ = false;
   mutable int depth_ = 0;
   mutable std::vector<int> places_by_node_;
-  bool is_bound_ = false;  ///< every value has reached the places that it can
+  bool is_bound_ = false;  ///< all values have reached their places
   mutable std::unordered_map<const Node*, std::string> callees_;
 };
 
-/// `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`, and Keras by any name is `keras.…`.
+/// The public name of a class or function: `torch.utils.data.dataloader.DataLoader` becomes
+/// `torch.utils.data.DataLoader`, and Keras under any name becomes `keras.…`.
 std::string canonical(std::string qualified);
 
-/// An expression as the script has it.
+/// The source text of an expression.
 std::string text_of(const Names& names, const Node* node);
 
 }  // namespace telar::weave

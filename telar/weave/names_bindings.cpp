@@ -1,4 +1,4 @@
-// How values reach their places: what statements bind, and what calls hand over.
+// How values reach their places: bindings by statements, and arguments of calls.
 #include <algorithm>
 
 #include "telar/weave/names.h"
@@ -6,7 +6,7 @@
 namespace telar::weave {
 
 void Names::collect_bindings() {
-  std::unordered_set<std::string_view>* names_here = nullptr;  // of the module that is gone through
+  std::unordered_set<std::string_view>* names_here = nullptr;  // of the current module
   const auto bind = [&](const Node* at, std::string_view name) {
     const Node* scope = scope_of(at);
     const auto globals = global_.find(scope);
@@ -152,11 +152,11 @@ void Names::bind_statement(const Node& node) {
 
 void Names::bind_assignments() {
   for (const Node& node : tree_.nodes()) bind_statement(node);
-  // Attributes of objects whose class is known only through a variable.
+  // Attributes of objects whose class is known only from a variable.
   for (const Node& node : tree_.nodes()) {
     if (node.is(Kind::assign)) bind_statement(node);
   }
-  // The entries of a dictionary display are places of their own: loaders = {"train": …, "test": …}.
+  // The entries of a dictionary display are places: loaders = {"train": …, "test": …}.
   for (size_t p = 0, before = places_.size(); p < before; ++p) {
     const std::vector<Value> values = places_[p].values;
     for (const Value& value : values) {

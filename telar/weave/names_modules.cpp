@@ -1,4 +1,4 @@
-// The names of a program's files, and those that one imports of another.
+// The names of a program's files, and the names that one file imports from another.
 #include <algorithm>
 
 #include "telar/weave/names.h"
@@ -11,14 +11,14 @@ const Node* Names::own_module(const std::string& path) const {
   return file.empty() ? nullptr : modules_.at(file);
 }
 
-/// A file of the program, or a folder with files of it.
+/// Whether a path is a file of the program or a folder that contains one.
 bool Names::is_own_module(const std::string& path) const {
   if (own_module(path) != nullptr) return true;
   const auto below = modules_.lower_bound(path + "/");
   return !path.empty() && below != modules_.end() && below->first.starts_with(path + "/");
 }
 
-/// Takes an import of one of the program's own modules; false when it comes from elsewhere.
+/// Binds an import of a module of the program; returns false if the module is not part of it.
 bool Names::bind_own_import(const Node& statement, const Node* alias, const Node* scope) {
   if (modules_.size() < 2) return false;
   const bool from = statement.is(Kind::import_from);
@@ -57,13 +57,13 @@ bool Names::bind_own_import(const Node& statement, const Node* alias, const Node
   return false;
 }
 
-/// A name that a file imports and binds in no other way is the place of the file that it comes from; one that it also assigns
-/// is a variable of its own with that value.
+/// A name that a file imports and does not bind otherwise shares the place of the exporting file. A name that
+/// the file also assigns is a separate variable with that value.
 void Names::link_imports() {
   for (const Import& one : own_imports_) {
     int target = place_of(one.module, one.alias->text);
     if (target < 0) target = star_place(one.module, one.alias->text);
-    if (target < 0) continue;  // made while the program runs
+    if (target < 0) continue;  // created at run time
     alias_places_[one.alias] = target;
     const int own = place_of(one.scope, one.name);
     if (places_[static_cast<size_t>(own)].times_bound == 1) {
@@ -83,7 +83,7 @@ int Names::star_place(const Node* module, std::string_view name) const {
   return -1;
 }
 
-/// The module of the program that an expression stands for, by its path; empty when none.
+/// The path of the module that an expression refers to; empty if it is not a module of the program.
 std::string Names::module_path(const Node* expression) const {
   if (expression->is(Kind::name)) {
     const int where = resolve(expression, expression->text);

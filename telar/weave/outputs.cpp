@@ -8,7 +8,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Functions that write something, by what they are called where they come from.
+/// Functions that write something, by their full names.
 const std::unordered_set<std::string_view>& writing_functions() {
   static const std::unordered_set<std::string_view> names = {"print",
                                                              "pprint.pprint",
@@ -52,7 +52,7 @@ const std::unordered_set<std::string_view>& writing_functions() {
   return names;
 }
 
-/// Methods that write something, whatever they are called on.
+/// Methods that write something, on any object.
 const std::unordered_set<std::string_view>& writing_methods() {
   static const std::unordered_set<std::string_view> names = {
       "savefig",       "to_csv",        "to_json",    "to_pickle",  "to_excel",    "to_parquet",
@@ -100,10 +100,10 @@ class Outputs {
     throw Refusal{node->line, std::string(tree_.text(*node)), decision};
   }
 
-  /// A node in no function: initialising at the top serves it too.
+  /// A node outside functions: the initialisation at the top precedes it.
   const Node* nullptr_place() const { return some_call_; }
 
-  /// The methods of datasets run in the loader's processes, which belong to no group.
+  /// The methods of datasets run in worker processes of the loader, which do not belong to the process group.
   bool in_dataset(const Node* node) const {
     const Node* owner = class_of(node);
     return owner != nullptr &&
@@ -131,7 +131,7 @@ class Outputs {
         (writing_methods().contains(function->text) || closes_a_board(function) || saves_an_image(function) ||
          is_of_a_model(function) || saves_a_checkpoint(function));
     if (!by_name && !by_method && !makes_folder(call, callee)) return;
-    // Without a path a table or a model gives its text.
+    // Without a path, the method of a table or model returns text.
     if (by_method && function->text.starts_with("to_") && call->list("args").empty() &&
         call->list("keywords").empty())
       return;
@@ -145,7 +145,7 @@ class Outputs {
            (callee.empty() && function->is(Kind::attribute) && function->text == "mkdir");
   }
 
-  /// `exist_ok=True`: every process may make it.
+  /// `exist_ok=True`: all processes may create the folder.
   bool may_exist(const Node* call) const {
     const Node* value = names_.argument(call, "exist_ok", -1);
     return value != nullptr && value->text == "True";
@@ -159,7 +159,7 @@ class Outputs {
     return false;
   }
 
-  /// `image.save("x.png")`: `save` of something that is no class of this file's.
+  /// `image.save("x.png")`: save() of an object whose class is not in the program.
   static bool saves_an_image(const Node* function) {
     return function->text == "save" && function->parent->parent->is(Kind::expr);
   }
@@ -199,9 +199,9 @@ class Outputs {
     }
     if (callee != "print") {
       if (statement == nullptr && !talks) return guard_expression(call);
-      refuse(call,
-             "its arguments are computed by all processes together, but one writes; put the result into a "
-             "variable first");
+      refuse(
+          call,
+          "all processes compute its arguments together, but only one writes; assign the result to a variable first");
     }
     const std::string name = names_.fresh("print_on_rank_0");
     dialect_.function({"def " + name + "(*values, **options):", "    if " + dialect_.is_first(call) + ":",
@@ -209,7 +209,7 @@ class Outputs {
                       call);
     edits_.replace(*call->child("func"), name);
     edits_.explain(call->line, "print becomes " + name,
-                   "every process computes what is printed, one prints it");
+                   "all processes compute the arguments; one prints them");
   }
 
   void guard_expression(const Node* call) {
@@ -222,7 +222,7 @@ class Outputs {
       edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None");
       return;
     }
-    refuse(call, "it writes inside of a larger expression; make it a statement of its own");
+    refuse(call, "it writes within a larger expression; make it a separate statement");
   }
 
   std::string first_line(const Node* node) const {
@@ -230,12 +230,14 @@ class Outputs {
     return text.substr(0, text.find_first_of("\r\n"));
   }
 
-  /// Files that are written: the other ranks write into the null device, so that nothing else changes.
+  /// Files that are written: the other ranks write to the null device, so the rest of the code stays as it
+  /// is.
   void visit_open(const Node* call) {
     const Node* mode = names_.argument(call, "mode", 1);
     if (mode == nullptr) return;
     if (!mode->is_string())
-      refuse(call, "whether it reads or writes is not clear; write the mode as a constant, as in \"w\"");
+      refuse(call,
+             "it cannot be determined whether it reads or writes; write the mode as a constant, as in \"w\"");
     if (mode->text.find_first_of("wax+") == std::string::npos) return;
     const Node* path = names_.argument(call, "file", 0);
     if (path == nullptr) return;
@@ -253,16 +255,16 @@ class Outputs {
     edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " +
                                  dialect_.module_name("pathlib", call) + ".Path(" +
                                  dialect_.module_name("os", call) + ".devnull))");
-    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
-                   "the other ranks write the same into the null device");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 only",
+                   "the other ranks write to the null device");
   }
 
   void null_device(const Node* call, const Node* path) {
     some_call_ = call;
     edits_.insert(path->end, " if " + dialect_.is_first(call) + " else " + dialect_.module_name("os", call) +
                                  ".devnull");
-    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 alone",
-                   "the other ranks write the same into the null device");
+    edits_.explain(call->line, std::string(tree_.text(*path)) + " is written by rank 0 only",
+                   "the other ranks write to the null device");
   }
 
   void visit_bar(const Node* call) {
@@ -279,16 +281,15 @@ class Outputs {
   void visit_board(const Node* call) {
     some_call_ = call;
     if (call->parent->is(Kind::with_item)) {
-      refuse(
-          call,
-          "keep the SummaryWriter in a variable and close it at the end, so that rank 0 alone can have one");
+      refuse(call,
+             "keep the SummaryWriter in a variable and close it at the end, so that only rank 0 has one");
     }
     const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::ann_assign) ||
                        call->parent->is(Kind::return_) || call->role == "args" ||
                        call->parent->is(Kind::keyword);
     edits_.insert(call->begin, whole ? "" : "(");
     edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None" + (whole ? "" : ")"));
-    edits_.explain(call->line, "rank 0 alone has a SummaryWriter", "one process writes the event file");
+    edits_.explain(call->line, "only rank 0 has a SummaryWriter", "one process writes the event file");
   }
 
   void visit_wandb(const Node* call) {

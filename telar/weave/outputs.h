@@ -6,8 +6,9 @@
 
 namespace telar::weave {
 
-/// Prints, files, plots, progress bars and logs: on rank 0 alone. `communicates` says whether a call talks to the other
-/// processes, so that all of them must make it; `handled`, whether it was written already.
+/// Restricts prints, files, plots, progress bars and logs to rank 0. `communicates`: whether a call exchanges
+/// data with the other processes, so all of them must make it. `handled`: whether a call has already been
+/// rewritten. Throws Refusal.
 void write_outputs(const Names& names, Edits& edits, Dialect& dialect,
                    const std::function<bool(const Node*)>& communicates,
                    const std::function<bool(const Node*)>& handled = {});

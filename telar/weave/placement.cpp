@@ -26,7 +26,7 @@ bool stands_in_loop(const Node& node) {
   return false;
 }
 
-/// What Python's compiler says of a node; nothing when it stands where it may.
+/// The message of Python's compiler for a misplaced node; empty if the node is allowed.
 std::string_view complaint(const Node& node) {
   switch (node.kind) {
     case Kind::return_: return stands_in_function(node) ? "" : "'return' outside function";
@@ -46,7 +46,7 @@ void check_placement(const Tree& tree) {
     const size_t begin = tree.line_begin(node.line);
     const std::string_view before = std::string_view(tree.source()).substr(begin, node.begin - begin);
     const auto characters = std::count_if(before.begin(), before.end(), [](char byte) {
-      return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;  // not the rest of one in UTF-8
+      return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;  // not a continuation byte of UTF-8
     });
     const std::string_view rest = std::string_view(tree.source()).substr(begin);
     throw syntax_error(tree.part_at(node.begin).name, tree.line_within(node.line),

@@ -4,8 +4,8 @@
 
 namespace telar::weave {
 
-/// Throws Error (user), with the report of Python's compiler, for a `return` or `yield` outside of a function and a `break` or
-/// `continue` outside of a loop: Python's parser, which makes the tree, lets them pass.
+/// Throws Error (user), with the message of Python's compiler, for a `return` or `yield` outside a function
+/// and a `break` or `continue` outside a loop. Python's parser, which creates the tree, accepts them.
 void check_placement(const Tree& tree);
 
 }  // namespace telar::weave

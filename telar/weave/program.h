@@ -9,15 +9,14 @@
 
 namespace telar::weave {
 
-/// A training program whatever framework it is written for and whatever it is written to. Each part is the node of the
-/// script that makes it.
+/// A training program, independent of its framework and of the target. Each part is the node that creates it.
 struct Program {
   struct Model {
     std::string name;               ///< `model`, `self.net`
-    std::vector<const Node*> made;  ///< the calls that make it
+    std::vector<const Node*> made;  ///< the calls that create it
   };
   struct Optimizer {
-    const Node* made = nullptr;       ///< the call, or the string that names it
+    const Node* made = nullptr;       ///< the call, or its name as a string
     std::vector<std::string> models;  ///< names
   };
   struct Data {
@@ -25,8 +24,8 @@ struct Program {
     bool trains = false;
   };
   struct Loop {
-    const Node* at = nullptr;    ///< the loop over batches, or the call that has it inside: fit()
-    const Node* over = nullptr;  ///< the data; null when it cannot be named
+    const Node* at = nullptr;    ///< the loop over batches, or the call that contains it: fit()
+    const Node* over = nullptr;  ///< the data; null if unknown
     bool trains = false;
   };
   std::string framework;  ///< pytorch or keras
@@ -43,7 +42,7 @@ struct Program {
 Program program_of(const Names& names, const TorchProgram& torch);
 Program program_of(const Names& names, const KerasProgram& keras);
 
-/// Whether a call makes a layer, in either framework.
+/// Whether `callee` creates a layer, in either framework.
 bool makes_layer(const std::string& callee);
 
 }  // namespace telar::weave

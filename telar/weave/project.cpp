@@ -25,7 +25,7 @@ class Loader {
   }
 
  private:
-  /// The bytes of a file of the project, read once; nothing when it is not there.
+  /// The contents of a file of the project, read once; nothing if it does not exist.
   const std::optional<std::string>& bytes_of(const std::string& path) {
     const auto known = bytes_.find(path);
     if (known != bytes_.end()) return known->second;
@@ -49,7 +49,7 @@ class Loader {
     files_.push_back(std::move(file));
   }
 
-  /// What an imported file does as a script does not run.
+  /// The code that an imported file runs only as a script.
   static bool is_main_part(const Node& node) {
     if (!node.is(Kind::if_) || !node.child("test")->is(Kind::compare)) return false;
     const Node* left = node.child("test")->child("left");
@@ -64,7 +64,7 @@ class Loader {
         bool found = visit_module(path);
         if (from && visit_module(joined(path, std::string(alias->text)))) found = true;
         if (!found) continue;
-        // The packages around it are imported before it.
+        // Python imports the enclosing packages first.
         for (std::string around = folder_of(path); !around.empty(); around = folder_of(around))
           visit_module(around);
         break;

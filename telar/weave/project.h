@@ -9,7 +9,7 @@
 
 namespace telar::weave {
 
-/// A file of a program, as read.
+/// A source file of a program.
 struct ProjectFile {
   std::string name;  ///< for messages
   std::string path;  ///< within the project
@@ -17,20 +17,21 @@ struct ProjectFile {
   SourceText source;
 };
 
-/// The script and the files of its project that it imports, directly or over others; each behind those that it imports, the
-/// script last. Throws Error (user) for a file that is not readable as Python.
+/// The script and the files of its project that it imports, directly or indirectly. Each file follows those
+/// that it imports; the script is last. Throws Error (user) for a file that is not valid Python.
 std::vector<ProjectFile> load_project(const Request& request);
 
-/// `folder/path`, or the one of both that is not empty.
+/// `folder/path`, or `path` if the folder is empty, or `folder` if the path is.
 std::string joined(const std::string& folder, const std::string& path);
 
-/// What an import may mean within a project: paths without their ending, "models/resnet", in the order in which Python looks.
-/// A level above 0 is the number of dots before the name. `importer`, `script`: paths of the importing file and of the script
-/// that is run, from whose folder Python imports.
+/// The modules of a project that an import may refer to: paths without extension ("models/resnet"), in
+/// Python's search order. `level`: the number of dots before the name. `importer`, `script`: the paths of the
+/// importing file and of the script; Python imports from the script's folder.
 std::vector<std::string> module_paths(const std::string& importer, const std::string& script,
                                       const std::string& dotted, int level);
 
-/// The file of such a module: "models/resnet.py" or "models/resnet/__init__.py", whichever is there; empty when neither is.
+/// The file of a module path: "models/resnet.py" or "models/resnet/__init__.py", whichever exists; empty if
+/// neither does.
 std::string module_file(const std::string& path, const std::function<bool(const std::string&)>& is_there);
 
 }  // namespace telar::weave

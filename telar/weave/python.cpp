@@ -1,5 +1,5 @@
-// CPython's C interface stands in the files python*.cpp. Its parser makes the tree, which is copied into ours, so that nothing
-// else holds a Python object.
+// Only the files python*.cpp use CPython's C interface. Its parser creates a tree, which is copied into ours,
+// so no other code holds Python objects.
 #include "telar/weave/python.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 /// Starts the interpreter once, isolated: no environment, no user site, no signal handlers, no `site`.
 void start() {
   if (Py_IsInitialized() != 0) return;
-  // Python's objects lie in the heap that make_room() prepares, not in mappings of their own.
+  // Python's objects use the heap that make_room() prepares, not their own mappings.
   PyObjectArenaAllocator heap{nullptr, [](void* /*context*/, size_t size) { return std::malloc(size); },
                               [](void* /*context*/, void* memory, size_t /*size*/) { std::free(memory); }};
   PyObject_SetArenaAllocator(&heap);
@@ -28,10 +28,10 @@ void start() {
   const PyStatus status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status) != 0) {
-    throw run_error("Python's interpreter, whose parser weave uses, does not start: {}",
+    throw run_error("the Python interpreter, whose parser weave uses, does not start: {}",
                     status.err_msg != nullptr ? status.err_msg : "no reason given");
   }
-  // Trees have no cycles, and looking for some took a quarter of the time.
+  // Trees have no cycles, and the search for cycles took a quarter of the time.
   PyGC_Disable();
 }
 
@@ -46,7 +46,7 @@ long attribute_number(PyObject* object, const char* name) {
   return number;
 }
 
-/// Python's own report: file, line, the line's text, a caret, the message.
+/// The error as Python reports it: file, line, the line's text, a caret, the message.
 Error raised(const std::string& file) {
   PyObject* type = nullptr;
   PyObject* value = nullptr;
@@ -56,7 +56,7 @@ Error raised(const std::string& file) {
   const Ref owned_type(type);
   const Ref owned_value(value);
   const Ref owned_trace(trace);
-  if (value == nullptr) return run_error("Python's parser failed without a message on {}", file);
+  if (value == nullptr) return run_error("Python's parser failed on {} without a message", file);
   const std::string name = reinterpret_cast<PyTypeObject*>(type)->tp_name;
   if (PyErr_GivenExceptionMatches(type, PyExc_SyntaxError) == 0) {
     return user_error("{} cannot be parsed: {}: {}", file, name, text_of(value));
@@ -72,7 +72,7 @@ Error raised(const std::string& file) {
 Error syntax_error(const std::string& file, long line, std::string_view text, long column,
                    const std::string& message) {
   const size_t first = std::min(text.find_first_not_of(" \t\f"), text.size());
-  std::string report = fmt::format("the file is not a program of Python {}.{}\n  File \"{}\", line {}",
+  std::string report = fmt::format("the file is not a valid Python {}.{} program\n  File \"{}\", line {}",
                                    PY_MAJOR_VERSION, PY_MINOR_VERSION, file, line);
   if (!text.empty()) {
     report += fmt::format("\n    {}", text.substr(first));
@@ -90,31 +90,29 @@ SourceText decode(const std::string& file, std::string_view bytes) {
   const std::string declared = declared_encoding(bytes);
   source.encoding = declared.empty() || is_utf8(declared) ? "utf-8" : declared;
   if (source.mark && source.encoding != "utf-8") {
-    throw user_error("{} begins with a UTF-8 byte order mark, but says that its encoding is {}", file,
-                     declared);
+    throw user_error("{} begins with a UTF-8 byte order mark, but declares the encoding {}", file, declared);
   }
   const Ref text(PyUnicode_Decode(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
                                   source.encoding.c_str(), "strict"));
   if (!text) {
     if (PyErr_ExceptionMatches(PyExc_LookupError) != 0) {
       PyErr_Clear();
-      throw user_error("{} says that its encoding is {}, which this Python does not know", file, declared);
+      throw user_error("{} declares the encoding {}, which this Python does not know", file, declared);
     }
     PyErr_Clear();
     throw user_error(
-        "{} is not text in {}; save it as UTF-8, or name its encoding in the first line as in "
-        "# -*- coding: latin-1 -*-",
+        "{} is not text in {}; save it as UTF-8, or declare its encoding in the first line, as in # -*- coding: latin-1 -*-",
         file, source.encoding);
   }
   Py_ssize_t size = 0;
   const char* utf8 = PyUnicode_AsUTF8AndSize(text.get(), &size);
   if (utf8 == nullptr) {
     PyErr_Clear();
-    throw user_error("{} holds characters that UTF-8 cannot express", file);
+    throw user_error("{} contains characters that UTF-8 cannot represent", file);
   }
   source.text.assign(utf8, static_cast<size_t>(size));
   if (source.text.find('\0') != std::string::npos) {
-    throw user_error("{} holds a null byte, so it is not a Python script", file);
+    throw user_error("{} contains a null byte, so it is not a Python script", file);
   }
   return source;
 }
@@ -134,14 +132,14 @@ std::string encode(const std::string& file, const SourceText& source) {
 
 namespace {
 
-/// Python's own tree; null when the text is no program and Python has raised why.
+/// Python's tree; null if the text is not valid and Python has raised an error.
 Ref syntax(const std::string& file, const std::string& text) {
   start();
   PyCompilerFlags flags{};
   flags.cf_flags = PyCF_ONLY_AST | PyCF_IGNORE_COOKIE | PyCF_SOURCE_IS_UTF8;
   flags.cf_feature_version = PY_MINOR_VERSION;
   const Ref name(PyUnicode_DecodeFSDefault(file.c_str()));
-  // Invalid escapes in strings are the author's affair: no warnings.
+  // No warnings about invalid escapes in strings: they are the script's own.
   if (PyObject* warnings = PySys_GetObject("warnoptions");
       warnings != nullptr && PyList_Size(warnings) == 0) {
     const Ref ignore(PyUnicode_FromString("ignore"));
@@ -150,8 +148,8 @@ Ref syntax(const std::string& file, const std::string& text) {
   return Ref(Py_CompileStringObject(text.c_str(), name.get(), Py_file_input, &flags, -1));
 }
 
-/// Reads the files of a tree, in pieces or each as a whole; false when a piece is no program. Throws Error (user) when a whole
-/// file is none.
+/// Reads the files of a tree, in pieces or as a whole. Returns false if a piece is not valid. Throws Error
+/// (user) if a whole file is not.
 bool read(Tree& tree, bool in_pieces) {
   TreeCopy copy(tree);
   for (Part& part : tree.parts()) {
@@ -189,8 +187,8 @@ Tree parse(std::vector<SourceFile> files) {
 
 namespace {
 
-/// Python's table of the names of a program, which needs its parser but no tree of objects; null when it is none and Python has
-/// raised why.
+/// Python's symbol table of a text, which needs the parser but no objects for the tree; null if the text is
+/// not valid and Python has raised an error.
 Ref table_of_names(const std::string& file, std::string_view text) {
   start();
   const Ref module(PyImport_ImportModule("_symtable"));

@@ -1,6 +1,6 @@
 #pragma once
 
-// For python*.cpp alone: what they share of CPython's C interface.
+// What the files python*.cpp share of CPython's C interface.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -13,14 +13,14 @@ namespace telar::weave {
 struct Release {
   void operator()(PyObject* object) const { Py_XDECREF(object); }
 };
-/// An object of Python's that is ours to release; null where Python has raised an error.
+/// An owned reference to a Python object; null if Python has raised an error.
 using Ref = std::unique_ptr<PyObject, Release>;
 
-/// The characters of a string of Python's, as long as that one lives; empty when UTF-8 cannot express them.
+/// The characters of a Python string, valid as long as the string is; empty if UTF-8 cannot represent them.
 std::string_view characters(PyObject* text);
-/// What str() makes of an object; of None, and where that fails, nothing.
+/// The result of Python's str(); empty for None and if str() fails.
 std::string text_of(PyObject* object);
-/// The same of an attribute.
+/// The result of Python's str() for an attribute of the object.
 std::string attribute_text(PyObject* object, const char* name);
 
 }  // namespace telar::weave

@@ -23,9 +23,9 @@ bool is_main_guard(PyObject* statement) {
   return left && is_a(left.get(), "Name") && attribute_text(left.get(), "id") == "__name__";
 }
 
-/// Where a node begins and ends, as Python's classes call it.
+/// The attributes of Python's classes for the beginning and end of a node.
 constexpr std::array<std::string_view, 4> kPlaces = {"lineno", "col_offset", "end_lineno", "end_col_offset"};
-constexpr size_t kMostFields = 8;  // of a node: a function and its arguments have 7
+constexpr size_t kMostFields = 8;  // of a node; a function and its arguments have 7
 
 }  // namespace
 
@@ -43,10 +43,10 @@ Node* TreeCopy::node(PyObject* object, bool inside_fstring) {
   const Shape& shape = shape_of(Py_TYPE(object));
   Node* copy = tree_.add(shape.kind);
   copy->inside_fstring = inside_fstring;
-  // The attributes lie in the object's dictionary in the order of the class's fields, then lines and columns: they are
-  // gone through, not looked up.
+  // The object's dictionary holds the attributes in the order of the class's fields, then lines and columns.
+  // Iterating is faster than looking each one up.
   const Ref attributes(PyObject_GenericGetDict(object, nullptr));
-  if (!attributes) throw run_error("Python's parser made a node without attributes");
+  if (!attributes) throw run_error("Python's parser created a node without attributes");
   std::array<Field, kMostFields> fields;
   size_t used = 0;
   Py_ssize_t at = 0;
@@ -80,7 +80,7 @@ Node* TreeCopy::node(PyObject* object, bool inside_fstring) {
   return copy;
 }
 
-/// The kind and fields of a class of `ast`, asked for once.
+/// The kind and fields of an `ast` class, determined once.
 const TreeCopy::Shape& TreeCopy::shape_of(PyTypeObject* type) {
   const auto [at, is_new] = shapes_.try_emplace(type);
   Shape& shape = at->second;
@@ -93,7 +93,7 @@ const TreeCopy::Shape& TreeCopy::shape_of(PyTypeObject* type) {
       PyObject* name = PyTuple_GetItem(listed.get(), i);
       const std::string text = text_of(name);
       const auto place = std::find(kPlaces.begin(), kPlaces.end(), text);
-      // `kind` is the u of u"text".
+      // `kind` is the u in u"text".
       if (text == "type_comment" || text == "type_ignores" || text == "kind") continue;
       shape.has_place = shape.has_place || place != kPlaces.end();
       shape.fields.push_back({name, tree_.keep(text), key_of(text),
@@ -103,7 +103,7 @@ const TreeCopy::Shape& TreeCopy::shape_of(PyTypeObject* type) {
   return shape;
 }
 
-/// What the field `name` says of a node, or the nodes below it under that name.
+/// Sets what the field means in the copy, or returns the child nodes under its name.
 Nodes TreeCopy::add(Node& copy, const Attribute& field, PyObject* value) {
   if (field.key == key_of("ctx")) {
     copy.store = shape_of(Py_TYPE(value)).kind != Kind::load;
@@ -137,7 +137,7 @@ Nodes TreeCopy::list(Node& copy, std::string_view name, PyObject* values) {
   return nodes;
 }
 
-/// A node's child; null for None, what is absent in a list.
+/// A child of a node; null for None, which stands for an absent entry in a list.
 Node* TreeCopy::below(Node& copy, std::string_view name, PyObject* value) {
   if (value == Py_None) return nullptr;
   Node* child = node(value, copy.inside_fstring || copy.kind == Kind::joined_str);

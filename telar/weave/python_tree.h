@@ -8,22 +8,23 @@
 
 namespace telar::weave {
 
-/// Copies trees of Python's, which are made of its objects, into one of ours.
+/// Copies Python's syntax trees, which consist of Python objects, into a Tree.
 class TreeCopy {
  public:
   explicit TreeCopy(Tree& tree) : tree_(tree) {}
 
-  /// Adds the statements of a module, which is a piece of one of the tree's files, to those of `root`. `first_line`: of the piece, within
-  /// the tree. Of a file that is imported what it does as a script is left out.
+  /// Appends the statements of a module to `found`, with `root` as their parent. The module is one piece of a
+  /// file. `first_line`: the line of the piece in the tree. For an imported file, the block under `if
+  /// __name__ == "__main__"` is left out.
   void statements(PyObject* module, int first_line, bool is_imported, Node& root, std::vector<Node*>& found);
 
  private:
-  /// An entry of the dictionary of a class's objects.
+  /// An entry in the dictionary of the objects of a class.
   struct Attribute {
     PyObject* python_name = nullptr;  // borrowed: interned by Python
-    std::string_view name;            // of a field; "ctx": whether it is assigned
+    std::string_view name;            // of a field; "ctx": load or store
     uint64_t key = 0;                 // of the name
-    int place = -1;                   // of a line or column: which
+    int place = -1;                   // index in kPlaces; -1: a field
   };
   struct Shape {
     Kind kind = Kind::other;

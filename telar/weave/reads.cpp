@@ -12,7 +12,7 @@ void write_reads(const Names& names, Edits& edits, Dialect& dialect,
   for (const Node* call : names.calls()) {
     if (!reads(call)) continue;
     const Node* statement = statement_of(call);
-    // `if os.path.exists(path): … torch.load(path)` asks for the file already.
+    // `if os.path.exists(path): … torch.load(path)`: the condition already depends on the file.
     for (const Node* around = statement->parent; around != nullptr && !around->is_function();
          around = around->parent) {
       if (!around->is(Kind::if_)) continue;
@@ -29,7 +29,8 @@ void write_reads(const Names& names, Edits& edits, Dialect& dialect,
     if (std::find(done.begin(), done.end(), statement) != done.end()) continue;
     done.push_back(statement);
     edits.before(*statement, {dialect.barrier(call)});
-    edits.explain(call->line, "all processes meet before the file is read", "rank 0 may still be writing it");
+    edits.explain(call->line, "all processes wait for each other before the file is read",
+                  "rank 0 may still be writing it");
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace telar::weave {
 
-/// Files that rank 0 has just written must be whole before the others read them: all processes meet before each call for which
-/// `reads` holds, if there is one for which `saves` does.
+/// Makes all processes wait before each call for which `reads` is true, if there is a call for which `saves`
+/// is: rank 0 must finish a file before the others read it.
 void write_reads(const Names& names, Edits& edits, Dialect& dialect,
                  const std::function<bool(const Node*)>& saves,
                  const std::function<bool(const Node*)>& reads);

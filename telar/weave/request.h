@@ -7,26 +7,26 @@
 
 namespace telar::weave {
 
-/// What `telar weave` asks of the module that it loads.
+/// The arguments of the weave module.
 struct Request {
-  std::string file;     ///< for messages; of a project its path within it
-  std::string bytes;    ///< of the file
-  std::string project;  ///< its folder, for messages; empty: the script alone
+  std::string file;     ///< for messages; in a project, its path within the project
+  std::string bytes;    ///< the contents of the file
+  std::string project;  ///< the project's folder, for messages; empty for a single script
   bool is_project = false;
-  /// The bytes of a file by its path within the project (of a script alone: by its path from the script's folder); nothing when
-  /// there is none.
+  /// The contents of a file by its path within the project (for a single script: relative to its folder);
+  /// nothing if the file does not exist.
   std::function<std::optional<std::string>(const std::string& path)> read;
   std::string target;  ///< ddp, horovod, tf-distribute; empty: ddp for PyTorch, horovod for Keras
   bool keep_global_batch = false;
-  bool divide_epochs = false;     ///< all samples in each process, epochs divided (Horovod, ddp)
+  bool divide_epochs = false;     ///< all samples in each process, fewer epochs (Horovod, ddp)
   int warmup_epochs = 0;          ///< over which the learning rate grows (Horovod, ddp)
-  bool share_evaluation = false;  ///< every n-th batch in each process, figures added up (PyTorch)
-  bool describe = false;          ///< the program as JSON instead of the woven file
-  bool diff = false;              ///< asked for
-  bool colour = false;            ///< of the diff
+  bool share_evaluation = false;  ///< every n-th batch in each process, sums added up (PyTorch)
+  bool describe = false;          ///< return the program as JSON instead of the woven file
+  bool diff = false;              ///< return the diff
+  bool colour = false;            ///< colour the diff
 };
 
-/// A file of a project that was changed.
+/// A changed file of a project.
 struct WovenFile {
   std::string path;  ///< within the project
   std::string bytes;
@@ -35,17 +35,16 @@ struct WovenFile {
 struct Reply {
   enum class Kind { woven, already_parallel, refused, described };
   Kind kind = Kind::woven;
-  std::string
-      bytes;  ///< of the woven file, in the encoding of the input; the input's own when already parallel
-  std::vector<WovenFile> files;  ///< of a project: those that are changed, the script among them
+  std::string bytes;  ///< the woven file, in the encoding of the input; the input itself if already parallel
+  std::vector<WovenFile> files;  ///< the changed files, including the script
   std::string diff;
-  std::string explanation;  ///< a line for each edit
-  std::string message;  ///< when refused: file, line, construct and decision; when already parallel: by what
+  std::string explanation;  ///< one line for each edit
+  std::string message;      ///< refused: file, line, construct, decision; already parallel: the reason
   std::string json;
-  std::string target;  ///< that was asked for or chosen
+  std::string target;  ///< requested or chosen
 };
 
-/// The function that the module exports under kEntry. Throws telar::Error.
+/// The type of the function that the module exports as kEntry. Throws telar::Error.
 using Entry = void (*)(const Request& request, Reply& reply);
 constexpr const char* kEntry = "telar_weave";
 

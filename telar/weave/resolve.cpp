@@ -1,4 +1,4 @@
-// The questions of names.h whose answer follows values: what is called, where was it made.
+// The queries of names.h that follow values: what is called, and where it was created.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool passes_through(const std::string& qualified) {
   return names.contains(qualified);
 }
 
-/// What has more origins than this (tables that a program wrote) is told by the first ones.
+/// For a value with more origins than this (tables in generated code), only the first ones are used.
 constexpr size_t kMostOrigins = 200;
 
 void add(std::vector<const Node*>& found, std::span<const Node* const> more) {
@@ -203,7 +203,7 @@ const Node* Names::definition(const Node* expression) const {
   if (!expression->is(Kind::name) && !expression->is(Kind::alias) && !of_module) return nullptr;
   const int where = place(expression);
   if (where < 0) return nullptr;
-  constexpr int kDefinition = -3;  // no part of a tuple
+  constexpr int kDefinition = -3;  // not a part of a tuple
   const Answer found = answered_once(of_place(where, kDefinition), [&] {
     std::vector<const Node*> definitions;
     for (const Value& value : values(where)) {
@@ -223,7 +223,7 @@ const Node* Names::called_function(const Node* call) const {
   const Node* function = call->child("func");
   const Node* found = definition(function);
   if (found != nullptr && found->is(Kind::class_def)) return method(found, "__init__");
-  // An object of a class that can be called.
+  // A callable object.
   if (found == nullptr && has_call_methods_ && (function->is(Kind::name) || function->is(Kind::attribute))) {
     if (const Node* owner = owner_class(function)) return method(owner, "__call__");
   }
@@ -254,18 +254,18 @@ Names::Answer Names::answered_once(const Question& question, const Compute& comp
   return origin_memo_[question] = found;
 }
 
-/// The class of this file whose instance an expression is.
+/// The class of the program of which an expression is an instance.
 const Node* Names::owner_class(const Node* expression) const {
   if (expression == nullptr) return nullptr;
-  constexpr int kOwner = -2;  // no part of a tuple
-  // Most expressions are `self` and the like: many that stand for one place.
+  constexpr int kOwner = -2;  // not a part of a tuple
+  // Most expressions are `self` and the like: many expressions for one place.
   const int where = place(expression);
   const Question question = where >= 0 ? of_place(where, kOwner) : of_node(expression, kOwner);
   const Answer owners = answered_once(question, [&] {
     std::vector<const Node*> found;
     for (const Node* origin : origins(expression)) {
       const Node* candidate = origin->is(Kind::class_def) ? origin : nullptr;
-      // Classes are called by their names; an attribute that is called is a method, unless it is one of a module.
+      // Classes are called by their names. A called attribute is a method, unless it belongs to a module.
       const Node* function = origin->is(Kind::call) ? origin->child("func") : nullptr;
       if (function != nullptr &&
           (function->is(Kind::name) || (function->is(Kind::attribute) && modules_.size() > 1 &&
@@ -304,7 +304,7 @@ Names::Answer Names::place_origins(int where, int part) const {
   });
 }
 
-/// Where the values come from that a function returns.
+/// The origins of the values that a function returns.
 Names::Answer Names::return_origins(const Node* function, int part) const {
   return answered_once(of_node(function, part), [&] {
     std::vector<const Node*> found;
@@ -336,7 +336,7 @@ void Names::call_origins(const Node* call, int part, std::vector<const Node*>& f
   add(found, call);
 }
 
-/// The entries of a table that have places of their own, in the order of their names.
+/// The entries of a table that are places, in the order of their names.
 std::vector<int> Names::entries_of(int table) const {
   const std::string prefix = name(table) + "[";
   std::vector<int> found;
@@ -347,7 +347,8 @@ std::vector<int> Names::entries_of(int table) const {
   return found;
 }
 
-/// Where any entry of a table may come from: loaders[phase]. A table can hold what is taken from it: `x = [x[i], x[j]]`.
+/// The origins of any entry of a table, as in loaders[phase]. A table can contain its own entries: `x =
+/// [x[i], x[j]]`.
 Names::Answer Names::entry_origins(const Node* subscript) const {
   return answered_once(of_node(subscript, -1), [&] {
     std::vector<const Node*> found;

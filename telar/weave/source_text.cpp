@@ -6,7 +6,8 @@ namespace telar::weave {
 
 namespace {
 
-/// Large enough that starting the parser anew costs nothing, small enough that what it makes stays in the processor's cache.
+/// Large enough that restarting the parser costs nothing, small enough that its objects stay in the CPU's
+/// cache.
 constexpr size_t kPiece = size_t{16} << 10;
 
 bool is_cookie_character(char c) {

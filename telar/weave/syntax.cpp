@@ -90,8 +90,8 @@ Tree::Tree(std::vector<SourceFile> files) {
   for (size_t i = 0; i < files.size(); ++i) add_part(std::move(files[i]), i + 1 == files.size());
 }
 
-/// Behind every file but the last stands an empty line of no file, so that what is added at the end of one is told apart from
-/// what is added at the beginning of the next.
+/// An empty line that belongs to no file follows every file but the last. It separates insertions at the end
+/// of one file from insertions at the beginning of the next.
 void Tree::add_part(SourceFile file, bool is_last) {
   Part part;
   part.name = std::move(file.name);

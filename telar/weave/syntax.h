@@ -13,8 +13,8 @@
 
 namespace telar::weave {
 
-/// What a node of Python's syntax tree is; the names are those of Python's `ast`. `other` stands for kinds that no
-/// analysis asks about.
+/// The kind of a node of Python's syntax tree, with the names of Python's `ast`. `other` stands for kinds
+/// that no analysis needs.
 enum class Kind : uint8_t {
   other,
   // Statements.
@@ -75,7 +75,7 @@ enum class Kind : uint8_t {
   except_handler,
   comprehension,
   load,
-  // Operators that are asked about.
+  // Operators that an analysis needs.
   add,
   sub,
   mult,
@@ -85,16 +85,16 @@ enum class Kind : uint8_t {
   usub
 };
 
-/// The kind that Python calls `name`.
+/// The kind for a class name of Python's `ast`; Kind::other if unknown.
 Kind kind_of(std::string_view name);
 
-/// What a constant is.
+/// The type of a constant.
 enum class Literal : uint8_t { none, string, bytes, number, boolean, null, ellipsis };
 
 struct Node;
 
-/// The first eight letters of a field's name as a number. Those of Python's fields differ in them, and numbers known when this
-/// is compiled are compared a million times.
+/// The first eight letters of a field's name as a number. They are different for all of Python's fields.
+/// These numbers are compared a million times, so they are computed at compile time.
 constexpr uint64_t key_of(std::string_view name) {
   uint64_t key = 0;
   for (size_t i = 0; i < 8; ++i)
@@ -102,35 +102,35 @@ constexpr uint64_t key_of(std::string_view name) {
   return key;
 }
 
-/// The children that a node has under one name: `body`, `args`, `value`. An absent child in a list (the default that
-/// a keyword-only parameter lacks, the key of `**other` in a dict) is null.
+/// The children of a node under one name: `body`, `args`, `value`. An absent child in a list (the missing
+/// default of a keyword-only parameter, the key of `**other` in a dict) is null.
 using Nodes = std::span<Node* const>;
 struct Field {
   uint64_t key = 0;  ///< of its name
   Nodes nodes;
 };
 
-/// A node: kind, names, children and the bytes of the source that it covers. All that it refers to lies in its tree's memory.
+/// A node: its kind, names, children and byte range. The tree owns all memory that it refers to.
 struct Node {
   Kind kind = Kind::other;
   Literal literal = Literal::none;
-  bool store = false;           ///< of a name, attribute or subscript: it is assigned or deleted here
-  bool inside_fstring = false;  ///< its span is not to be trusted (before Python 3.12)
-  uint32_t number = 0;          ///< among the nodes of its tree
-  int line = 0;                 ///< 1 is the first; 0 for parts without a place
-  int level = 0;                ///< of `from ..x import y`: how many dots
+  bool store = false;           ///< a name, attribute or subscript that is assigned or deleted
+  bool inside_fstring = false;  ///< its range is unreliable (before Python 3.12)
+  uint32_t number = 0;          ///< index in its tree
+  int line = 0;                 ///< from 1; 0 for nodes without a position
+  int level = 0;                ///< of `from ..x import y`: the number of dots
   size_t begin = 0;
   size_t end = 0;
-  /// Name, attribute, function, class, parameter, keyword or module; a constant's value (a string's own characters,
-  /// otherwise as written).
+  /// The name of a name, attribute, function, class, parameter, keyword or module; or the value of a constant
+  /// (the characters of a string, otherwise the source text).
   std::string_view text;
-  std::string_view as_name;                        ///< of an import
+  std::string_view as_name;                        ///< the alias of an import
   std::span<const std::string_view> global_names;  ///< of `global` and `nonlocal`
   Node* parent = nullptr;
   std::string_view role;  ///< the name of the parent's field that holds it
   std::span<const Field> fields;
 
-  /// The child called `name`; null when there is none.
+  /// The child called `name`; null if there is none.
   Node* child(std::string_view name) const { return first(key_of(name)); }
   /// The children called `name`.
   Nodes list(std::string_view name) const { return under(key_of(name)); }
@@ -150,8 +150,8 @@ struct Node {
   bool is_string() const { return literal == Literal::string; }
 };
 
-/// A file of Python as it is handed to a tree: what it is called in messages, its path within its project (of a script alone
-/// the same), its text as UTF-8.
+/// A Python file: its name for messages, its path within its project (for a single script, the same), its
+/// text in UTF-8.
 struct SourceFile {
   std::string name;
   std::string path;
@@ -162,18 +162,18 @@ struct SourceFile {
 struct Part {
   std::string name;
   std::string path;
-  std::string newline;  ///< "\n", "\r\n" or "\r": how its first line ends
+  std::string newline;  ///< line ending of its first line: "\n", "\r\n" or "\r"
   size_t begin = 0;
-  size_t end = 0;  ///< behind its last character; what follows belongs to no file
+  size_t end = 0;  ///< after its last character; the text up to the next file belongs to none
   int first_line = 1;
-  bool ends_open = false;  ///< its last line had no end and was given one
+  bool ends_open = false;  ///< its last line had no line ending; one was added
   Node* root = nullptr;    ///< its module
 };
 
-/// The files of a program of Python, the script that is run last: one text over all of them and the trees of their modules.
-/// Lines and offsets count through that text, so that every place has its own; `place` says which file's they are. A file
-/// stands behind those that it imports, so that of two statements of modules the earlier one runs first. Moving a tree keeps
-/// the nodes where they are.
+/// The files of a Python program as one text, and the trees of their modules. The script is the last file.
+/// Lines and offsets count through the whole text, so each position is unique; `place` converts one to its
+/// file. A file follows those that it imports, so of two statements of modules, the earlier one runs first.
+/// Moving a tree does not move its nodes.
 class Tree {
  public:
   explicit Tree(std::vector<SourceFile> files);
@@ -184,7 +184,7 @@ class Tree {
   ~Tree() = default;
 
   Node* add(Kind kind);
-  /// Room for `size` objects that live as long as the tree.
+  /// Memory for `size` objects that lives as long as the tree.
   template <typename Object>
   std::span<Object> make_room(size_t size) {
     static_assert(std::is_trivially_destructible_v<Object>);
@@ -192,35 +192,36 @@ class Tree {
     std::uninitialized_value_construct_n(first, size);
     return {first, size};
   }
-  /// The statements of a module, when all have been read.
+  /// Sets the statements of a module after all of them have been read.
   void set_body(Node& module, const std::vector<Node*>& statements);
   /// A copy of a text that lives as long as the tree.
   std::string_view keep(std::string_view text);
 
   const std::vector<Part>& parts() const { return parts_; }
   std::vector<Part>& parts() { return parts_; }
-  /// The file that an offset lies in, and the one that is run.
+  /// The file that contains an offset, and the script.
   const Part& part_at(size_t offset) const;
   const Part& main() const { return parts_.back(); }
   const std::string& source() const { return source_; }
-  /// The module that is run.
+  /// The module of the script.
   Node* root() const { return parts_.back().root; }
-  /// Every node, in the order of their numbers.
+  /// All nodes, in the order of their numbers.
   const std::pmr::deque<Node>& nodes() const { return nodes_; }
 
-  /// Byte offset of a line (1 is the first) and of the line that an offset lies in.
+  /// The byte offset of a line (from 1), the offset of a column in a line, and the line that contains an
+  /// offset.
   size_t line_begin(int line) const;
   size_t offset(int line, int column) const;
   int line_of(size_t offset) const;
-  /// "train.py:12" of a line.
+  /// File and line for messages: "train.py:12".
   std::string place(int line) const;
-  /// The line within its own file.
+  /// The number of a line within its own file.
   int line_within(int line) const;
-  /// The text that a node covers.
+  /// The source text of a node.
   std::string_view text(const Node& node) const;
-  /// White space before the first character of the line that an offset lies in.
+  /// The white space at the start of the line that contains an offset.
   std::string indent_at(size_t offset) const;
-  /// How lines end in the file that an offset lies in.
+  /// The line ending of the file that contains an offset.
   const std::string& newline(size_t offset) const { return part_at(offset).newline; }
 
  private:
@@ -234,8 +235,8 @@ class Tree {
   std::pmr::deque<Node> nodes_{memory_.get()};
 };
 
-/// Calls `visit(node)` for a node and everything below it, in the order of the source. `visit` returns whether to go
-/// into the node's children.
+/// Calls `visit(node)` for a node and all its descendants, in source order. `visit` returns whether to visit
+/// the node's children.
 template <typename Visit>
 void walk(const Node& node, const Visit& visit) {
   if (!visit(node)) return;
@@ -246,15 +247,15 @@ void walk(const Node& node, const Visit& visit) {
   }
 }
 
-/// The statement that a node is or stands in.
+/// The statement that is or contains a node.
 const Node* statement_of(const Node* node);
-/// The nearest function around a node (not the node itself), or null at the level of the module or of a class.
+/// The nearest function around a node (not the node itself); null at the level of a module or class.
 const Node* function_of(const Node* node);
-/// The nearest class around a node, with nothing but functions and statements between.
+/// The nearest class around a node, with only functions and statements between; null if there is none.
 const Node* class_of(const Node* node);
-/// The module that a node stands in.
+/// The module that contains a node.
 const Node* module_of(const Node* node);
-/// The statements among which a statement stands (its parent's `body`, `orelse`, …).
+/// The block that contains a statement (its parent's `body`, `orelse`, …).
 Nodes block_of(const Node* statement);
 bool is_inside(const Node* node, const Node* ancestor);
 

@@ -1,11 +1,12 @@
-// One GPU a process: after torch.cuda.set_device, "cuda" and .cuda() mean that one, so only numbered devices change.
+// One GPU for each process. After torch.cuda.set_device, "cuda" and .cuda() mean that GPU, so only numbered
+// devices change.
 #include "telar/weave/torch_writer.h"
 
 namespace telar::weave {
 
 namespace {
 
-/// The number behind "cuda:"; -1 when the text names no numbered device.
+/// The number after "cuda:"; -1 if the text names no numbered device.
 int device_number(std::string_view text) {
   const std::string_view prefix = "cuda:";
   if (!text.starts_with(prefix) || text.size() == prefix.size() || text.size() > prefix.size() + 3) return -1;
@@ -23,9 +24,9 @@ void write_text_device(TorchWeaving& weaving, const Node& constant) {
   if (number > 0) {
     weaving.refuse(
         &constant,
-        "the program places parts on several GPUs itself; decide which part each process is to have");
+        "the program places parts on several GPUs itself; decide which part each process should have");
   }
-  if (constant.inside_fstring) weaving.refuse(&constant, "take the device's name out of the f-string");
+  if (constant.inside_fstring) weaving.refuse(&constant, "move the device's name out of the f-string");
   std::string text = weaving.text(constant);
   text.erase(text.find(":0"), 2);
   weaving.edits.replace(constant, text);
@@ -65,7 +66,7 @@ void write_devices(TorchWeaving& weaving) {
       const Node* value = node.child("value");
       if (key != nullptr && key->is_string() && key->text == "CUDA_VISIBLE_DEVICES" &&
           (!value->is_string() || value->text.find(',') == std::string::npos)) {
-        weaving.refuse(&node, "remove it: each process must see the GPUs to take its own");
+        weaving.refuse(&node, "remove it: each process must see all GPUs to select its own");
       }
     }
   }
@@ -73,7 +74,7 @@ void write_devices(TorchWeaving& weaving) {
     const Node* function = call->child("func");
     if (weaving.names.qualified(function) == "torch.cuda.set_device") {
       weaving.edits.remove(*statement_of(call));
-      weaving.edits.explain(call->line, "torch.cuda.set_device goes",
+      weaving.edits.explain(call->line, "torch.cuda.set_device is removed",
                             "each process has its own GPU, chosen at the start");
     } else if (function->is(Kind::attribute) && function->text == "cuda" && !call->list("args").empty()) {
       weaving.edits.remove_argument(*call, *call->list("args")[0]);

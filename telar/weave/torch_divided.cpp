@@ -1,5 +1,5 @@
-// --epochs divide: each process goes through all samples in an order of its own, and there are as many epochs fewer as there are
-// processes, as in document 001.
+// --epochs divide: each process trains on all samples in its own order, and the number of epochs is divided
+// by the number of processes, as in document 001.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +20,7 @@ class Divided {
       if (loader.trains) check_loader(loader.call);
     }
     for (const Node* call : w_.program.schedulers) {
-      // It decides by a figure, not by counting.
+      // It decides by a metric, not by counting epochs.
       if (!w_.names.callee(call).ends_with(".ReduceLROnPlateau")) refuse_plan(call);
     }
     for (const Node* rate : rates_by_hand(w_.names)) refuse_plan(statement_of(rate));
@@ -28,10 +28,11 @@ class Divided {
       if (!loop.trains) continue;
       const auto around = epoch_loops(w_.names, loop);
       if (around.empty()) {
-        w_.refuse(loop.loop,
-                  std::string("no loop `for epoch in range(…)` is found around this training, whose "
-                              "epochs could be divided") +
-                      kKeep);
+        w_.refuse(
+            loop.loop,
+            std::string(
+                "no loop `for epoch in range(…)` is found around this training loop, so there are no epochs to divide") +
+                kKeep);
       }
       for (const Node* one : around) {
         if (done_.insert(one).second) divide(one);
@@ -41,24 +42,26 @@ class Divided {
 
  private:
   [[noreturn]] void refuse_plan(const Node* node) const {
-    w_.refuse(node, std::string("it goes by the script's epochs, of which each process has fewer") + kKeep);
+    w_.refuse(node,
+              std::string("it depends on the script's number of epochs, but each process has fewer") + kKeep);
   }
 
-  /// Every process must draw the samples in another order.
+  /// Each process must draw the samples in a different order.
   void check_loader(const Node* call) const {
     if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
-      w_.refuse(
-          call,
-          std::string("whether a batch_sampler draws another order in each process is not known") + kKeep);
+      w_.refuse(call, std::string(
+                          "it is not known whether a batch_sampler draws a different order in each process") +
+                          kKeep);
     }
     if (w_.names.keyword(call, "generator") != nullptr) refuse_generator(call);
     const Node* sampler = w_.names.argument(call, "sampler", 3);
     if (sampler != nullptr && sampler->literal != Literal::null) return check_sampler(call, sampler);
     const Node* shuffle = w_.names.argument(call, "shuffle", 2);
     if (shuffle == nullptr || shuffle->text == "False") {
-      w_.refuse(call,
-                std::string("it does not shuffle, so that every process would train on the same batch at the "
-                            "same time; give it shuffle=True itself, or weave with --epochs keep"));
+      w_.refuse(
+          call,
+          std::string(
+              "it does not shuffle, so all processes would train on the same batch at the same time; pass shuffle=True directly, or weave with --epochs keep"));
     }
   }
 
@@ -68,19 +71,21 @@ class Divided {
                                                     "torch.utils.data.WeightedRandomSampler"};
     for (const Node* origin : w_.names.origins(sampler)) {
       if (!origin->is(Kind::call) || !draw.contains(w_.names.callee(origin))) {
-        w_.refuse(call,
-                  std::string("whether its sampler draws another order in each process is not known; known "
-                              "are RandomSampler, SubsetRandomSampler and WeightedRandomSampler") +
-                      kKeep);
+        w_.refuse(
+            call,
+            std::string(
+                "it is not known whether its sampler draws a different order in each process; RandomSampler, SubsetRandomSampler and WeightedRandomSampler do") +
+                kKeep);
       }
       if (w_.names.keyword(origin, "generator") != nullptr) refuse_generator(origin);
     }
   }
 
   [[noreturn]] void refuse_generator(const Node* call) const {
-    w_.refuse(call, std::string(
-                        "remove its generator: it would draw the same order in every process, or weave with "
-                        "--epochs keep"));
+    w_.refuse(
+        call,
+        std::string(
+            "remove its generator, which would draw the same order in every process, or weave with --epochs keep"));
   }
 
   void divide(const Node* loop) {
@@ -96,19 +101,21 @@ class Divided {
       });
     }
     if (range == nullptr) {
-      w_.refuse(loop->child(loop->is(Kind::for_) ? "iter" : "test"),
-                std::string(
-                    "how many epochs this makes cannot be seen; write `for epoch in range(…)`, or weave with "
-                    "--epochs keep"));
+      w_.refuse(
+          loop->child(loop->is(Kind::for_) ? "iter" : "test"),
+          std::string(
+              "the number of epochs cannot be determined; write `for epoch in range(…)`, or weave with --epochs keep"));
     }
     const auto& given = range->list("args");
     const bool plain =
         !given.empty() && given.size() <= 2 &&
         std::none_of(given.begin(), given.end(), [](const Node* one) { return one->is(Kind::starred); });
-    if (!plain) w_.refuse(range, std::string("give it the first and the last epoch, without a step") + kKeep);
+    if (!plain)
+      w_.refuse(range, std::string("pass only the first and the last epoch, without a step") + kKeep);
     const Node* first = given.size() == 2 ? given[0] : nullptr;
     if (first != nullptr && first->literal != Literal::number) {
-      w_.refuse(first, std::string("which epochs are left cannot be divided among the processes") + kKeep);
+      w_.refuse(first,
+                std::string("the number of remaining epochs cannot be divided among the processes") + kKeep);
     }
     write_range(loop, first, given.back());
   }
@@ -132,10 +139,10 @@ class Divided {
                        start + " + " + ceil + "(" + w_.text(*end) + " - " + start + ") / " + size + ")");
     }
     w_.edits.explain(loop->line, "epochs ÷ number of processes",
-                     "each process sees all samples, so together they see them as often");
+                     "each process sees all samples, so together they see each sample as often as before");
   }
 
-  /// What the script does at a certain epoch it would do too late or never.
+  /// Code for a certain epoch would run too late or never.
   void check_body(const Node* loop) const {
     const auto seeds = [&](const Node* call) {
       return w_.names.callee(call) == "torch.manual_seed" ||
@@ -172,7 +179,8 @@ class Divided {
     });
   }
 
-  /// `epoch % 10` comes as often in relation to the epochs that there are.
+  /// Whether a comparison depends on the counter itself. `epoch % 10` keeps its frequency relative to the
+  /// number of epochs.
   static bool goes_by(const Node& compare, std::string_view counter) {
     bool found = false;
     walk(compare, [&](const Node& node) {
@@ -183,7 +191,7 @@ class Divided {
     return found;
   }
 
-  /// The number of epochs is compared elsewhere with what now counts fewer.
+  /// The number of epochs must not be compared elsewhere with a counter that now ends earlier.
   void check_uses(const Node* end) const {
     walk(*end, [&](const Node& part) {
       if (!part.is(Kind::name) && !part.is(Kind::attribute)) return true;

@@ -1,4 +1,5 @@
-// Each epoch has its own order of the samples, the same for all processes; what is drawn while training differs between them.
+// Each epoch has its own order of the samples, the same for all processes. Random numbers during training
+// differ between them.
 #include <algorithm>
 
 #include "telar/weave/torch_writer.h"
@@ -52,7 +53,7 @@ class Epochs {
     const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (loop.loader->is(Kind::call))
-      w_.refuse(loop.loader, "keep the DataLoader in a variable, made once before the epochs");
+      w_.refuse(loop.loader, "keep the DataLoader in a variable, created once before the epochs");
     const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
@@ -73,7 +74,7 @@ class Epochs {
           insert(at, lines_for(loader, inner, at));
           return;
         }
-        // The function does not know the epoch; its caller does, if it knows the loader.
+        // The function does not know the epoch; its caller does, if it also knows the loader.
         const std::string outer = handed_up(nodes, step, loop.loader);
         if (outer.empty()) break;
         insert(statement_of(nodes[step]), lines_for(outer, epoch, nodes[step]));
@@ -81,20 +82,20 @@ class Epochs {
       }
     }
     if (any_loop) {
-      w_.refuse(loop.loop,
-                "which epoch this is cannot be seen, and each epoch needs its own order of the samples; "
-                "count the epochs with "
-                "`for epoch in range(…)` and hand `epoch` to this function");
+      w_.refuse(
+          loop.loop,
+          "the epoch cannot be determined here, and each epoch needs its own order of the samples; count the epochs with `for epoch in range(…)` and pass `epoch` to this function");
     }
   }
 
   void insert(const Node* statement, const std::vector<std::string>& text) {
     w_.edits.before(*statement, text);
     w_.edits.explain(statement->line, "set_epoch",
-                     "each epoch draws another order, the same in every process");
+                     "each epoch has a different order, the same in all processes");
   }
 
-  /// What the variable `name` of the loop around nodes[step] is called in the function of nodes[0]; empty when not given.
+  /// The name that the variable `name` of the loop around nodes[step] has in the function of nodes[0]; empty
+  /// if it is not passed there.
   std::string handed_down(const std::vector<const Node*>& nodes, size_t step, std::string name) const {
     for (size_t i = step; i > 0; --i) {
       const Node* function = function_of(nodes[i - 1]);
@@ -111,14 +112,14 @@ class Epochs {
     return name;
   }
 
-  /// What the loader of nodes[0]'s function is called where nodes[step] stands.
+  /// The expression at nodes[step] for the loader of nodes[0]'s function; empty if there is none.
   std::string handed_up(const std::vector<const Node*>& nodes, size_t step, const Node* loader) const {
     const Node* expression = loader;
     for (size_t i = 1; i <= step; ++i) {
       const int place = w_.names.place(expression);
       if (place < 0) return {};
       if (!w_.names.is_parameter(place)) {
-        // A global, or an attribute of the same object.
+        // A global variable, or an attribute of the same object.
         if (w_.names.scope(place)->is(Kind::module)) {
           if (!w_.names.means_the_same(expression, nodes[i])) return {};
           continue;
@@ -137,7 +138,8 @@ class Epochs {
     return w_.text(*expression);
   }
 
-  /// All processes start from one random state, so that splits and weights agree; while training each has its own.
+  /// All processes start from the same random state, so splits and weights agree; during training, each has
+  /// its own.
   void write_seeds() {
     std::vector<const Node*> torch_seeds;
     std::vector<const Node*> numpy_seeds;
@@ -173,7 +175,7 @@ class Epochs {
       start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
       w_.edits.explain(
           draws.back()->line, start.back(),
-          "what is drawn before training, such as a split of the data, must agree in all processes");
+          "random draws before training, such as a split of the data, must agree in all processes");
     };
     agree(drawn_torch, torch_seeds, "torch", ".manual_seed(0)");
     agree(drawn_numpy, numpy_seeds, "numpy", ".random.seed(0)");

@@ -1,5 +1,6 @@
-// --evaluation shared: each process evaluates every n-th batch, and what the loop adds up is added up over the processes. Batches
-// stay those of the script, so that a mean over batches, a count, or a last, smaller batch mean what they mean with one process.
+// --evaluation shared: each process evaluates every n-th batch, and the loop's sums are added up over the
+// processes. The batches are those of the script, so a mean over batches, a count, and a last, smaller batch
+// mean the same as with one process.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ bool is_comprehension(const Node& node) {
 
 bool is_addition(const Node& node) { return node.child("op")->is(Kind::add); }
 
-/// Whether what is called may be called for a part of the batches: it keeps nothing from one call to the next.
+/// Whether a function may be called for only a part of the batches: it keeps no state between calls.
 bool keeps_nothing(const std::string& callee) {
   static const std::unordered_set<std::string_view> builtins = {
       "abs", "bool", "dict",  "enumerate", "float", "int",   "isinstance", "len", "list", "max",
@@ -38,10 +39,10 @@ class Evaluation {
     for (const TorchLoop& loop : w_.program.loops) {
       const bool all = std::all_of(loop.loaders.begin(), loop.loaders.end(),
                                    [&](size_t loader) { return w_.program.loaders[loader].trains; });
-      if (all) continue;  // its samples are shared out already
+      if (all) continue;  // its samples are already divided
       if (!is_shared_evaluation(w_, loop))
         refuse(loop.loader,
-               "this loop trains at one time and evaluates at another; give each a loop of its own");
+               "this loop sometimes trains and sometimes evaluates; use a separate loop for each");
       share(loop);
       any = true;
     }
@@ -50,7 +51,7 @@ class Evaluation {
       for (const Node* origin : w_.names.origins(node.child("iter"))) {
         const auto& loaders = w_.program.loaders;
         if (std::any_of(loaders.begin(), loaders.end(), [&](const auto& one) { return one.call == origin; }))
-          refuse(node.child("iter"), "write this as a loop that adds up its figures");
+          refuse(node.child("iter"), "write this as a loop that adds up its results");
       }
     }
     if (!any)
@@ -68,7 +69,7 @@ class Evaluation {
     check_statements(loop);
     check_way(loop.loop);
     const std::vector<const Node*> sums = totals(loop);
-    if (sums.empty()) refuse(loop.loop, "it adds up nothing that is used behind it");
+    if (sums.empty()) refuse(loop.loop, "it computes no sum that is used after it");
     const Node* iterable = loop.loop->child("iter");
     const std::string islice = w_.dialect.module_name("itertools", iterable) + ".islice";
     w_.edits.insert(iterable->begin, islice + "(");
@@ -79,7 +80,7 @@ class Evaluation {
     w_.edits.after(*loop.loop, text);
     w_.edits.explain(loop.loop->line, islice + "(…)", "each process evaluates every n-th batch");
     for (const std::string& line : text)
-      w_.edits.explain(loop.loop->line, line, "the author's figure is that of all batches");
+      w_.edits.explain(loop.loop->line, line, "the script's result is that of all batches");
   }
 
   /// All processes must see the same batches in the same order.
@@ -91,20 +92,21 @@ class Evaluation {
                                     [](const Node* keyword) { return keyword->text.empty(); });
     if (spread || !is_no(w_.names.argument(call, "shuffle", 2)) ||
         !is_no(w_.names.argument(call, "sampler", 3)) || !is_no(w_.names.argument(call, "batch_sampler", 4)))
-      refuse(call, "each process would have other batches; let it go through the samples in their order");
+      refuse(call, "each process would take different batches; iterate over the samples in their order");
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     for (const Node* origin : dataset == nullptr ? std::vector<const Node*>() : w_.names.origins(dataset)) {
       const Node* made = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
       if (made != nullptr && made->is(Kind::class_def) &&
           w_.names.derives(made, {"torch.utils.data.IterableDataset"}))
-        refuse(call, "each process would read the stream in an order of its own");
+        refuse(call, "each process would read the stream in a different order");
     }
   }
 
-  /// The model must be one that is trained, so that what calls the loop is known to need all processes, and must not change.
+  /// The model must be a trained one, so that the callers of the loop are known to need all processes, and it
+  /// must not change during evaluation.
   void check_model(const TorchLoop& loop) const {
     if (!reaches(w_.names, loop.loop, [&](const Node* call) { return w_.calls_model(call); }))
-      refuse(loop.loop, "no model that is trained is evaluated here");
+      refuse(loop.loop, "it does not evaluate a model that is trained");
     const Node* function = function_of(loop.loop);
     bool evaluates = false;
     walk(function != nullptr ? *function : *module_of(loop.loop), [&](const Node& node) {
@@ -113,37 +115,40 @@ class Evaluation {
       return true;
     });
     if (!evaluates)
-      refuse(loop.loop, "call the model's eval() before it: what layers note of the batches would differ");
+      refuse(
+          loop.loop,
+          "call the model's eval() before it; otherwise, layers would record different batches in each process");
   }
 
-  /// Nothing but sums may come out of the loop, and no batch may see what another left.
+  /// Only sums may leave the loop, and no batch may see what another left.
   void check_statements(const TorchLoop& loop) const {
     walk(*loop.loop, [&](const Node& node) {
       if (&node == loop.loop) return true;
       if (node.is_function() || node.is(Kind::class_def) || node.is(Kind::lambda) || node.is(Kind::break_) ||
           node.is(Kind::return_) || node.is(Kind::yield) || node.is(Kind::raise) || node.is(Kind::try_) ||
           node.is(Kind::delete_) || node.is(Kind::global) || node.is(Kind::nonlocal) || node.is(Kind::while_))
-        refuse(&node, "of a loop whose batches are shared out this cannot be told to mean the same");
+        refuse(&node,
+               "this may have a different meaning in a loop whose batches are divided among the processes");
       if (node.is(Kind::expr) && !node.child("value")->is(Kind::constant))
-        refuse(&node, "what this does, each process would do for its own batches");
+        refuse(&node, "each process would do this for its own batches only");
       if (node.is(Kind::call)) check_call(&node, seen_);
       if (node.store && !node.is(Kind::name) && !node.is(Kind::tuple) && !node.is(Kind::list))
-        refuse(&node, "each process would keep this of its own batches");
+        refuse(&node, "each process would keep this for its own batches only");
       if (node.store && node.is(Kind::name)) check_variable(&node, loop);
       return true;
     });
     seen_.clear();
   }
 
-  /// What is called keeps nothing: functions of torch and the like, methods of what they give, functions of the script that do
-  /// not either.
+  /// Called functions must keep no state: functions of torch and similar libraries, methods of their results,
+  /// and functions of the script that call only such functions.
   void check_call(const Node* call, std::unordered_set<const Node*>& seen) const {
     const Node* function = call->child("func");
     const std::string callee = w_.names.callee(call);
     const Node* own = w_.names.called_function(call);
     if (own != nullptr) return check_function(own, call, seen);
     if (!callee.empty()) {
-      if (!keeps_nothing(callee)) refuse(call, "whether this keeps something of the batches is not known");
+      if (!keeps_nothing(callee)) refuse(call, "it is not known whether this keeps state from the batches");
       return;
     }
     const Node* object = function->is(Kind::attribute) ? function->child("value") : function;
@@ -153,10 +158,10 @@ class Evaluation {
       const Node* made = w_.names.definition(origin->child("func"));
       if (made != nullptr && made->is(Kind::class_def)) {
         if (!w_.names.derives(made, {"torch.nn.Module"}))
-          refuse(call, "whether this keeps something of the batches is not known");
+          refuse(call, "it is not known whether this keeps state from the batches");
         if (const Node* forward = w_.names.method(made, "forward")) check_function(forward, call, seen);
       } else if (!made_by.empty() && !keeps_nothing(made_by) && !made_by.starts_with("torchvision.models.")) {
-        refuse(call, "whether this keeps something of the batches is not known");
+        refuse(call, "it is not known whether this keeps state from the batches");
       }
     }
   }
@@ -168,11 +173,12 @@ class Evaluation {
                          node.is(Kind::global) || node.is(Kind::nonlocal) || node.is(Kind::yield) ||
                          (node.is(Kind::expr) && !node.child("value")->is(Kind::constant));
       if (keeps)
-        refuse(call, "what it calls keeps or does something for each batch (line " +
+        refuse(call, "it calls code that keeps state or acts for each batch (line " +
                          std::to_string(w_.names.tree().line_within(node.line)) + ")");
       if (node.is(Kind::call) && w_.calls_model(&node))
-        refuse(call,
-               "apply the model in the loop itself, so that this need not happen in all processes at once");
+        refuse(
+            call,
+            "apply the model in the loop itself, so that not all processes need to do this at the same time");
       if (node.is(Kind::call)) check_call(&node, seen);
       return true;
     });
@@ -187,7 +193,8 @@ class Evaluation {
            value->child("left")->text == store->text;
   }
 
-  /// A variable that the loop sets: a sum, or one that every batch sets before it is used, and nothing uses behind the loop.
+  /// A variable that the loop sets must be a sum, or be set by each batch before it is used, and not be used
+  /// after the loop.
   void check_variable(const Node* store, const TorchLoop& loop) const {
     const int place = w_.names.place(store);
     if (place < 0 || is_inside(w_.names.scope(place), loop.loop)) return;  // of a comprehension
@@ -209,11 +216,10 @@ class Evaluation {
     for (const Node* one : mentions) {
       if (is_inside(one, loop.loop)) continue;
       const bool behind = one->begin > loop.loop->end;
-      const bool runs_behind =
-          behind || is_inside(one, region);  // also in the next round of the loop around both
+      const bool runs_behind = behind || is_inside(one, region);  // also the next iteration of the outer loop
       bool& is_set = behind ? is_set_behind : is_set_before;
       if (function_of(one) != function_of(loop.loop) || (runs_behind && !is_set && !one->store))
-        refuse(one, "this would be of a process's own last batch");
+        refuse(one, "this would come from the last batch of one process");
       is_set = is_set || (runs_behind && one->store);
     }
     const Node* assigned = statement_of(*first);
@@ -227,19 +233,19 @@ class Evaluation {
     if (!is_set_first || sets_itself) refuse(*first, "a batch may see here what another one left");
   }
 
-  /// A sum starts at zero right before the loop, and is only added to within it.
+  /// A sum must start at zero immediately before the loop, and the loop may only add to it.
   void check_sum(const std::vector<const Node*>& mentions, const TorchLoop& loop) const {
     const Node* started = nullptr;
     for (const Node* one : mentions) {
       if (function_of(one) != function_of(loop.loop))
-        refuse(one, "another function sees this sum while it is that of one process");
+        refuse(one, "another function sees this sum while it covers only one process");
       if (one->end < loop.loop->begin) started = one;
       if (!is_inside(one, loop.loop)) continue;
       const bool own = one->store
                            ? adds(one) && (!one->parent->is(Kind::aug_assign) || is_addition(*one->parent))
                            : one->parent->is(Kind::bin_op) && one->parent->parent->is(Kind::assign) &&
                                  one->role == "left" && adds(one->parent->parent->list("targets")[0]);
-      if (!own) refuse(one, "while the loop runs this is the sum of one process");
+      if (!own) refuse(one, "during the loop, this is the sum of one process");
     }
     const Node* statement = started == nullptr ? nullptr : statement_of(started);
     const bool is_before = statement != nullptr && started->store && statement->is(Kind::assign) &&
@@ -262,7 +268,8 @@ class Evaluation {
     return zero;
   }
 
-  /// All processes must come to the loop: on no way to it is something decided by what one process alone knows.
+  /// All processes must reach the loop: no condition on the way to it may depend on what only one process
+  /// knows.
   void check_way(const Node* node, int depth = 6) const {
     for (const Node* around = node; !around->parent->is(Kind::module); around = around->parent) {
       const Node* parent = around->parent;
@@ -275,7 +282,9 @@ class Evaluation {
           std::any_of(loops.begin(), loops.end(), [&](const TorchLoop& one) { return one.loop == parent; });
       if (decides || of_batches || parent->is(Kind::lambda) || parent->is(Kind::if_exp) ||
           parent->is(Kind::bool_op) || is_comprehension(*parent) || parent->is(Kind::class_def))
-        refuse(node, "whether all processes come here together cannot be seen; they add up what they find");
+        refuse(
+            node,
+            "it cannot be determined whether all processes reach this together, which they must to add up their results");
     }
   }
 
@@ -289,11 +298,12 @@ class Evaluation {
       mentioned += w_.names.definition(&node) == function ? 1 : 0;
     }
     if (callers.empty() || mentioned > 0 || depth == 0)
-      refuse(function, "from where it is called cannot be seen, and all processes must come to its loop");
+      refuse(function, "where it is called from cannot be determined, and all processes must reach its loop");
     for (const Node* caller : callers) check_way(caller, depth - 1);
   }
 
-  /// A condition on what all processes know: counters of epochs, constants, arguments of the command line.
+  /// Whether all processes know the result of a condition: it uses only epoch counters, constants and
+  /// command-line arguments.
   bool is_known(const Node* test) const {
     bool known = true;
     walk(*test, [&](const Node& node) {
@@ -314,7 +324,7 @@ class Evaluation {
     return known;
   }
 
-  /// The sums that something uses outside of the loop, in the order of the source.
+  /// The sums that are used outside the loop, in source order.
   std::vector<const Node*> totals(const TorchLoop& loop) const {
     std::vector<const Node*> found;
     walk(*loop.loop, [&](const Node& node) {
@@ -331,7 +341,8 @@ class Evaluation {
     return found;
   }
 
-  /// Adds up whatever kind of figure it is: a process without a batch still has the zero that it began with.
+  /// Adds a function that sums values of any numeric type. A process without a batch still has the initial
+  /// zero.
   std::string add_up(const Node* at) {
     std::string name = w_.names.fresh("total_over_ranks");
     w_.dialect.use(at);
@@ -340,7 +351,7 @@ class Evaluation {
     const std::string mine = "value.detach().cpu() if " + torch + ".is_tensor(value) else value";
     std::vector<std::string> text = {"def " + name + "(value):"};
     if (w_.dialect.is_horovod()) {
-      // Horovod would name it by its type, and a process without a batch has another one.
+      // Horovod would derive the name from the type, which is different in a process without a batch.
       text.push_back("    total = sum(" + module + ".allgather_object(" + mine + ", name=\"total\"))");
     } else {
       text.push_back("    parts = [None] * " + module + ".get_world_size()");
@@ -353,7 +364,7 @@ class Evaluation {
   }
 
   TorchWeaving& w_;
-  mutable std::unordered_set<const Node*> seen_;  // functions that were looked into for this loop
+  mutable std::unordered_set<const Node*> seen_;  // functions already checked for this loop
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// DDP averages the gradients of what goes through its forward(): a training step must not go around it.
+// DDP averages the gradients of layers that its forward() applies: a training step must not bypass it.
 #include <unordered_set>
 
 #include "telar/weave/torch_writer.h"
@@ -7,7 +7,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Methods of torch.nn.Module that compute nothing of the forward pass.
+/// Methods of torch.nn.Module that do not compute a part of the forward pass.
 const std::unordered_set<std::string_view>& module_methods() {
   static const std::unordered_set<std::string_view> names = {"state_dict",
                                                              "load_state_dict",

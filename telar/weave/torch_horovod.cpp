@@ -1,4 +1,5 @@
-// Horovod averages in the optimizer, which is wrapped; weights and optimizer state start as rank 0's.
+// Horovod averages gradients in the wrapped optimizer. Weights and optimizer state start with rank 0's
+// values.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +9,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Gradients are averaged while backward runs; they must all have arrived before they are clipped.
+/// Gradients are averaged during the backward pass; all averages must be complete before clipping.
 void write_clipping(TorchWeaving& w, const Node* call) {
   const Node* statement = statement_of(call);
   const auto& block = block_of(statement);
@@ -24,17 +25,17 @@ void write_clipping(TorchWeaving& w, const Node* call) {
         w.edits.before(*statement, {name + ".synchronize()"});
         w.edits.guard_with(*other, "with " + name + ".skip_synchronize():");
         w.edits.explain(call->line, name + ".synchronize()",
-                        "the averages must be there before they are clipped");
+                        "the averages must be complete before they are clipped");
         return;
       }
     }
   }
   w.refuse(
       call,
-      "where the optimizer steps after this clipping is not clear; write optimizer.step() in the same block");
+      "the optimizer step that follows this clipping cannot be determined; write optimizer.step() in the same block");
 }
 
-/// `scaler.step(optimizer)`: the averages must be there before they are scaled back.
+/// `scaler.step(optimizer)`: the averages must be complete before they are unscaled.
 void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scaled) {
   const Node* function = call->child("func");
   if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").size() != 1) return;
@@ -45,7 +46,7 @@ void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scal
   if (!scaler) return;
   const std::string name = w.text(*call->list("args")[0]);
   const Node* statement = statement_of(call);
-  if (!statement->is(Kind::expr)) w.refuse(call, "make this a statement of its own");
+  if (!statement->is(Kind::expr)) w.refuse(call, "make this a separate statement");
   const Node* first = statement;
   for (const Node* other : block_of(statement)) {
     if (!other->is(Kind::expr) || !other->child("value")->is(Kind::call) || other->begin > statement->begin)
@@ -56,11 +57,11 @@ void write_scaler(TorchWeaving& w, const Node* call, std::set<const Node*>& scal
   w.edits.before(*first, {name + ".synchronize()"});
   w.edits.guard_with(*statement, "with " + name + ".skip_synchronize():");
   w.edits.explain(call->line, name + ".synchronize()",
-                  "the averages must be there before they are scaled back");
+                  "the averages must be complete before they are unscaled");
   scaled.insert(statement->parent);
 }
 
-/// nn.DataParallel goes: it would split batches among the threads of one process.
+/// Removes nn.DataParallel: it would split batches among the threads of one process.
 void write_data_parallel(TorchWeaving& w, const Node* call) {
   const Node* statement = statement_of(call);
   const bool whole = statement->is(Kind::assign) && statement->child("value") == call &&
@@ -81,10 +82,11 @@ void write_data_parallel(TorchWeaving& w, const Node* call) {
                                       w.names.callee(other->child("value")) == "print");
       });
   w.edits.remove(alone ? *branch : *statement);
-  w.edits.explain(call->line, "nn.DataParallel goes", "each process has one device");
+  w.edits.explain(call->line, "nn.DataParallel is removed", "each process has one device");
 }
 
-/// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are averaged.
+/// `if (i + 1) % 4 == 0: optimizer.step()`: the gradients of several batches are summed before they are
+/// averaged.
 std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node* kept) {
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
@@ -109,17 +111,17 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node*
                        (function_of(kept) != nullptr && w.names.scope(place) == function_of(kept)) ||
                        (class_of(kept) != nullptr && class_of(kept) == class_of(call)));
     if (!constant && !visible) {
-      w.refuse(call,
-               "after how many batches the optimizer steps is not known where it is made; write it as (i + "
-               "1) % count with a constant");
+      w.refuse(
+          call,
+          "the number of batches between optimizer steps is not known where the optimizer is created; write it as (i + 1) % count with a constant");
     }
     return ", backward_passes_per_step=" + w.text(*count);
   }
   return {};
 }
 
-/// The statement that puts an optimizer into a variable: where it is made, or where the one call of the function stands that
-/// returns it.
+/// The statement that assigns an optimizer to a variable: where it is created, or the only call of the
+/// function that returns it.
 const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
   const Node* made = optimizer.call;
   const Node* statement = statement_of(made);
@@ -129,11 +131,11 @@ const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
     statement = statement_of(made);
   }
   if (!statement->is(Kind::assign) || statement->child("value") != made)
-    w.refuse(optimizer.call, "keep the optimizer in a variable of its own");
+    w.refuse(optimizer.call, "assign the optimizer to its own variable");
   return statement;
 }
 
-/// What a model that an optimizer was made for is called where the optimizer is kept.
+/// The expression for an optimizer's model at the statement that assigns the optimizer.
 std::string visible_model(const TorchWeaving& w, const TorchModel& model, const TorchOptimizer& optimizer,
                           const Node* statement) {
   const Node* value = statement->child("value");
@@ -142,7 +144,8 @@ std::string visible_model(const TorchWeaving& w, const TorchModel& model, const 
     if (is_inside(given.node, value) && w.names.scope(model.place) == function_of(optimizer.call))
       return w.text(*given.node);
   }
-  w.refuse(optimizer.call, "make the optimizer where its model is made, or hand the model to this function");
+  w.refuse(optimizer.call,
+           "create the optimizer where its model is created, or pass the model to this function");
 }
 
 }  // namespace
@@ -154,11 +157,12 @@ void write_horovod(TorchWeaving& w) {
     const Node* statement = kept_in(w, optimizer);
     const Node* target = statement->list("targets")[0];
     if (!places.empty() && !places.contains(w.names.place(target))) {
-      w.refuse(optimizer.call, "several optimizers in one program are woven for DDP only: --target ddp");
+      w.refuse(optimizer.call,
+               "several optimizers in one program can be woven only for DDP: use --target ddp");
     }
     places.insert(w.names.place(target));
     if (optimizer.name == "LBFGS")
-      w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: --target ddp");
+      w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: use --target ddp");
     const std::string name = w.text(*target);
     std::vector<std::string> text;
     for (const size_t model : optimizer.models) {
@@ -178,17 +182,18 @@ void write_horovod(TorchWeaving& w) {
     w.dialect.use(statement);
     w.edits.after(*statement, text);
     w.edits.explain(statement->line, text.back(),
-                    "averages the gradients before each step; all start with rank 0's state");
+                    "averages the gradients before each step; all processes start with rank 0's state");
   }
-  // What Horovod does in another order than one process does.
-  std::set<const Node*> scaled;  // blocks in which a GradScaler steps
+  // Operations that Horovod performs in a different order than one process does.
+  std::set<const Node*> scaled;  // blocks with a GradScaler step
   for (const Node* call : w.names.calls()) write_scaler(w, call, scaled);
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
     const Node* to_none = w.names.keyword(call, "set_to_none");
     if (!function->is(Kind::attribute) || function->text != "zero_grad" || to_none == nullptr) continue;
     w.edits.remove_argument(*call, *to_none);
-    w.edits.explain(call->line, "zero_grad() without set_to_none", "Horovod's optimizer does not take it");
+    w.edits.explain(call->line, "zero_grad() without set_to_none",
+                    "Horovod's optimizer does not accept set_to_none");
   }
   for (const Node* call : w.names.calls()) {
     const std::string callee = w.names.callee(call);

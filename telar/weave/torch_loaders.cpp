@@ -1,4 +1,4 @@
-// The training samples are shared out: each process draws its part through a DistributedSampler.
+// Divides the training samples: each process draws its share through a DistributedSampler.
 #include <algorithm>
 
 #include "telar/weave/torch_writer.h"
@@ -16,7 +16,7 @@ bool is_false(const Node* node) {
   return node == nullptr || (node->literal == Literal::boolean && node->text == "False");
 }
 
-/// Whether writing an expression a second time computes nothing again.
+/// Whether an expression can be written twice without computing anything again.
 bool is_plain(const Node* node) {
   if (node->is(Kind::name)) return true;
   if (node->is(Kind::attribute)) return is_plain(node->child("value"));
@@ -39,19 +39,19 @@ class Loaders {
   }
 
  private:
-  /// The dataset as an expression that may be written twice; a call gets a variable of its own.
+  /// The dataset as an expression that can be written twice; a call is assigned to a variable first.
   std::string dataset_of(const Node* call) {
     const Node* dataset = w_.names.argument(call, "dataset", 0);
-    if (dataset == nullptr) w_.refuse(call, "hand it the dataset as its first argument");
+    if (dataset == nullptr) w_.refuse(call, "pass the dataset as its first argument");
     if (is_plain(dataset)) return w_.text(*dataset);
     const Node* statement = statement_of(call);
     if (!is_inside(dataset, call) ||
         (!statement->is(Kind::assign) && !statement->is(Kind::return_) && !statement->is(Kind::expr))) {
-      w_.refuse(call, "keep its dataset in a variable first");
+      w_.refuse(call, "assign its dataset to a variable first");
     }
     for (const Node* around = call->parent; around != statement; around = around->parent) {
       if (around->is(Kind::lambda) || around->is(Kind::list_comp) || around->is(Kind::dict_comp)) {
-        w_.refuse(call, "keep its dataset in a variable first");
+        w_.refuse(call, "assign its dataset to a variable first");
       }
     }
     std::string name = w_.names.fresh("train_dataset");
@@ -60,7 +60,7 @@ class Loaders {
     return name;
   }
 
-  /// An IterableDataset: each process takes every n-th of its samples.
+  /// For an IterableDataset, each process takes every n-th sample.
   bool write_stream(const Node* call) {
     const Node* dataset = w_.names.argument(call, "dataset", 0);
     const Node* own = nullptr;
@@ -74,22 +74,22 @@ class Loaders {
     }
     if (own == nullptr) return false;
     if (other)
-      w_.refuse(call,
-                "it reads a dataset at one time and a stream at another; give each a loader of its own");
-    if (!is_inside(dataset, call)) w_.refuse(call, "hand it the dataset itself");
+      w_.refuse(call, "it sometimes reads a dataset and sometimes a stream; use a separate loader for each");
+    if (!is_inside(dataset, call)) w_.refuse(call, "pass the dataset directly");
     check_order(own);
     const std::string name = w_.names.fresh("EveryNth");
     const std::string torch = w_.dialect.module_name("torch", call);
-    std::vector<std::string> text = {"class " + name + "(" + torch + ".utils.data.IterableDataset):",
-                                     "    # As many samples for every process: the rest is left out.",
-                                     "",
-                                     "    def __init__(self, whole):",
-                                     "        self.whole, self.rank, self.size = whole, " +
-                                         w_.dialect.rank(call) + ", " + w_.dialect.size(call),
-                                     "",
-                                     "    def __iter__(self):",
-                                     "        for samples in zip(*[iter(self.whole)] * self.size):",
-                                     "            yield samples[self.rank]"};
+    std::vector<std::string> text = {
+        "class " + name + "(" + torch + ".utils.data.IterableDataset):",
+        "    # The same number of samples for each process; the remainder is left out.",
+        "",
+        "    def __init__(self, whole):",
+        "        self.whole, self.rank, self.size = whole, " + w_.dialect.rank(call) + ", " +
+            w_.dialect.size(call),
+        "",
+        "    def __iter__(self):",
+        "        for samples in zip(*[iter(self.whole)] * self.size):",
+        "            yield samples[self.rank]"};
     if (w_.names.method(own, "__len__") != nullptr)
       text.insert(text.end(), {"", "    def __len__(self):", "        return len(self.whole) // self.size"});
     w_.dialect.function(text, call);
@@ -99,7 +99,7 @@ class Loaders {
     return true;
   }
 
-  /// All processes must read the stream in one order.
+  /// All processes must read the stream in the same order.
   void check_order(const Node* own) const {
     for (const Node* call : w_.names.calls()) {
       if (!is_inside(call, own)) continue;
@@ -112,8 +112,7 @@ class Loaders {
       if (draws && !seeded && w_.names.keyword(call, "generator") == nullptr)
         w_.refuse(
             call,
-            "each process would read the stream in another order; draw from a generator of its own with a "
-            "seed, as in random.Random(0)");
+            "each process would read the stream in a different order; draw from a separate generator with a seed, as in random.Random(0)");
     }
   }
 
@@ -129,9 +128,7 @@ class Loaders {
 
   void write(const Node* call) {
     if (w_.names.argument(call, "batch_sampler", -1) != nullptr) {
-      w_.refuse(
-          call,
-          "how a batch_sampler is to be shared out is for its author to say; use batch_size and sampler");
+      w_.refuse(call, "weave does not know how to divide a batch_sampler; use batch_size and sampler");
     }
     write_batch(call);
     if (write_stream(call)) return;
@@ -146,7 +143,7 @@ class Loaders {
     const bool own = shuffle != nullptr && is_inside(shuffle, call);
     const std::string dataset = dataset_of(call);
     if (spread != nullptr && !own) {
-      if (!spread->is(Kind::name)) w_.refuse(call, "keep these keyword arguments in a variable");
+      if (!spread->is(Kind::name)) w_.refuse(call, "assign these keyword arguments to a variable");
       const std::string table = w_.text(*spread);
       w_.edits.replace(*spread, "{**" + table + ", \"shuffle\": False}");
       w_.edits.add_argument(
@@ -160,7 +157,7 @@ class Loaders {
         w_.edits.replace(*keyword, text);
       } else {
         if (own) w_.edits.replace(*shuffle, "False");
-        if (!own && shuffle != nullptr) w_.refuse(call, "give it `shuffle` itself");
+        if (!own && shuffle != nullptr) w_.refuse(call, "pass `shuffle` directly");
         w_.edits.add_argument(*call, text);
       }
     }
@@ -174,24 +171,24 @@ class Loaders {
     if (callee == "torch.utils.data.RandomSampler" || callee == "torch.utils.data.SequentialSampler") {
       if (made->list("args").size() + made->list("keywords").size() != 1) {
         w_.refuse(made,
-                  "drawing with replacement or a given number of samples cannot be shared out by itself");
+                  "drawing with replacement or a given number of samples cannot be divided automatically");
       }
       const std::string options = callee.ends_with("RandomSampler") ? "" : ", shuffle=False";
       w_.edits.replace(*made, sampler(made, w_.text(*w_.names.argument(made, "data_source", 0)), options));
     } else if (callee == "torch.utils.data.SubsetRandomSampler") {
       const Node* indices = w_.names.argument(made, "indices", 0);
-      if (!is_plain(indices)) w_.refuse(made, "keep the indices in a variable first");
+      if (!is_plain(indices)) w_.refuse(made, "assign the indices to a variable first");
       if (function_of(made) != function_of(call) || module_of(made) != module_of(call))
-        w_.refuse(made, "make the sampler where its loader is made");
+        w_.refuse(made, "create the sampler where its loader is created");
       const Node* dataset = w_.names.argument(call, "dataset", 0);
       w_.dialect.import("from torch.utils.data import Subset", call);
       w_.edits.replace(*dataset, "Subset(" + w_.text(*dataset) + ", " + w_.text(*indices) + ")");
       w_.edits.replace(*made, sampler(made, w_.text(*indices), ""));
     } else if (callee == "torch.utils.data.WeightedRandomSampler") {
       const Node* count = w_.names.argument(made, "num_samples", 1);
-      if (count == nullptr) w_.refuse(made, "say how many samples it draws");
+      if (count == nullptr) w_.refuse(made, "pass the number of samples that it draws");
       if (w_.names.argument(made, "generator", 3) != nullptr) {
-        w_.refuse(made, "remove its generator: each process needs one of its own");
+        w_.refuse(made, "remove its generator: each process needs its own");
       }
       w_.edits.replace(*count, divided(w_.names.tree(), *count, w_.dialect.size(made)));
       const std::string torch = w_.dialect.module_name("torch", made);
@@ -200,33 +197,33 @@ class Loaders {
     } else {
       w_.refuse(
           call,
-          "how this sampler is to be shared out is not known; known are RandomSampler, SequentialSampler, "
-          "SubsetRandomSampler and WeightedRandomSampler");
+          "weave does not know how to divide this sampler; it knows RandomSampler, SequentialSampler, SubsetRandomSampler and WeightedRandomSampler");
     }
-    w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is shared out", kWhyDivided);
+    w_.edits.explain(made->line, callee.substr(callee.rfind('.') + 1) + " is divided among the processes",
+                     kWhyDivided);
   }
 
   void write_batch(const Node* call) {
     if (!w_.dialect.choices().keep_global_batch) return;
     const Node* batch = w_.names.argument(call, "batch_size", 1);
     if (batch == nullptr || !is_inside(batch, call)) {
-      w_.refuse(call, "give it batch_size itself, so that it can be divided among the processes");
+      w_.refuse(call, "pass batch_size directly, so that it can be divided among the processes");
     }
     w_.edits.replace(*batch, divided(w_.names.tree(), *batch, w_.dialect.size(call)));
     w_.edits.explain(call->line, "the batch is divided among the processes",
-                     "together they take the author's batch");
+                     "together they take the script's batch");
   }
 
-  /// One process of each host downloads; the others wait for it.
+  /// One process per host downloads; the others wait for it.
   void write_downloads() {
     for (const Node* call : w_.names.calls()) {
       const Node* download = w_.names.keyword(call, "download");
       if (download == nullptr || !is_true(download->child("value")) || !is_inside(download, call)) continue;
       const Node* statement = statement_of(call);
       if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
-        w_.refuse(call,
-                  "keep the downloaded dataset in a variable first, so that one process can download while "
-                  "the others wait");
+        w_.refuse(
+            call,
+            "assign the downloaded dataset to a variable first, so that one process can download while the others wait");
       }
       const std::string local = w_.dialect.local_rank(call);
       w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});

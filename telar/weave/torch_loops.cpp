@@ -1,4 +1,5 @@
-// Where a training loop stands: the loops over epochs around it, in its own function or in those that call it.
+// The context of a training loop: the loops over epochs around it, in its own function or in the functions
+// that call it.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +9,7 @@ namespace telar::weave {
 
 namespace {
 
-/// The variable that a `for` over range, enumerate and the like counts in.
+/// The counter of a `for` loop over range, enumerate and similar functions.
 std::string_view counted_by(const Names& names, const Node* loop) {
   const Node* target = loop->child("target");
   bool counts = false;
@@ -25,7 +26,7 @@ std::string_view counted_by(const Names& names, const Node* loop) {
   return (counts || enumerates) && target->is(Kind::name) ? target->text : "";
 }
 
-/// The variable of a `while` that is counted up: `epoch += 1`.
+/// The variable that a `while` loop increments: `epoch += 1`.
 std::string_view counted_in(const Node* loop) {
   std::string_view found;
   walk(*loop, [&](const Node& node) {

@@ -1,4 +1,4 @@
-// Figures that a loop adds up over its samples are those of one process's share; they are summed over the processes.
+// Sums that a loop computes over its samples cover one process's share; they are added up over the processes.
 #include <algorithm>
 #include <set>
 
@@ -8,13 +8,13 @@ namespace telar::weave {
 
 namespace {
 
-/// `x / y`, `x /= y` and the function that it stands in.
+/// `x / y` or `x /= y`, and the function that contains it.
 struct Division {
   const Node* node = nullptr;
   const Node* function = nullptr;
 };
 
-/// Something that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
+/// A target that a loop adds to: `x += …`, `x = x + …`, `x.append(…)`.
 struct Sum {
   const Node* target = nullptr;
   std::string text;
@@ -35,7 +35,7 @@ class Metrics {
       bool shared = false;
       bool whole = false;
       for (const size_t loader : loop.loaders) (w_.program.loaders[loader].trains ? shared : whole) = true;
-      // Where every process sees all samples, only what depends on their order differs.
+      // If every process sees all samples, only results that depend on their order differ.
       if (shared && (loop.trains || !divides_epochs())) write(loop, whole && !divides_epochs());
     }
     for (const Node* call : w_.names.calls()) write_closure(call);
@@ -44,7 +44,7 @@ class Metrics {
  private:
   bool divides_epochs() const { return w_.dialect.choices().divide_epochs; }
 
-  /// The names of a loop whose values come from its batch.
+  /// The names in a loop whose values depend on its batch.
   std::set<std::string_view> from_batch(const Node* loop) const {
     std::set<std::string_view> names;
     const auto bind = [&](const Node* target) {
@@ -115,7 +115,7 @@ class Metrics {
     return found;
   }
 
-  /// Mentions of a target by its text, in the function that the loop is in.
+  /// Expressions with the same text as a target, in the function that contains the loop.
   std::vector<const Node*> mentions(const Sum& sum, const TorchLoop& loop) const {
     std::vector<const Node*> found;
     const Node* function = function_of(loop.loop);
@@ -147,17 +147,17 @@ class Metrics {
       const bool started_here = started != nullptr && same_repetition(started, loop.loop);
       if (reset_inside || (!used_after && !(outlives && started_here))) continue;
       if (!started_here) {
-        if (sum.is_list) continue;  // a history of this process's own batches
+        if (sum.is_list) continue;  // of this process's own batches
         w_.refuse(
             sum.target,
-            "it is summed over the samples of several loops, but each process sees its share; set it to zero "
-            "before the loop, in the same block");
+            "it is summed over the samples of several loops, but each process sees only its share; set it to zero before the loop, in the same block");
       }
       text.push_back(reduction(sum, loop));
-      w_.edits.explain(loop.loop->line, text.back(),
-                       divides_epochs()
-                           ? "each process went through all samples; the figure is the mean over them"
-                           : "each process added up its own samples; the author's figure is that of all");
+      w_.edits.explain(
+          loop.loop->line, text.back(),
+          divides_epochs()
+              ? "each process saw all samples; the result is the mean over the processes"
+              : "each process added up its own samples; the script's result is that of all samples");
     }
     if (text.empty()) return;
     w_.dialect.use(loop.loop);
@@ -179,7 +179,7 @@ class Metrics {
     return found;
   }
 
-  /// Whether two statements run equally often: no loop is around one and not around the other.
+  /// Whether two statements run equally often, because the same loop is the nearest around both.
   static bool same_repetition(const Node* a, const Node* b) {
     const auto around = [](const Node* node) {
       for (node = node->parent;
@@ -196,12 +196,11 @@ class Metrics {
     if (sum.is_list && divides_epochs())
       w_.refuse(
           sum.target,
-          "each process fills this list from all samples, and together they would hold them several times; "
-          "add up a figure instead, or weave with --epochs keep");
+          "each process fills this list from all samples, so together they would contain each sample several times; add up a number instead, or weave with --epochs keep");
     if (sum.is_list && is_mean(sum, loop))
-      w_.refuse(sum.target,
-                "what this list adds up to is divided by a number of batches, of which each process has its "
-                "share, while the list will hold those of all; divide by the length of the list");
+      w_.refuse(
+          sum.target,
+          "the sum of this list is divided by a number of batches, of which each process has its share, but the list will contain those of all processes; divide by the length of the list");
     if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
     const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call +
@@ -211,7 +210,7 @@ class Metrics {
   /// Whether the sum is divided by a number of batches, of which each process had its share.
   bool is_mean(const Sum& sum, const TorchLoop& loop) const {
     const Node* function = function_of(loop.loop);
-    std::set<std::string_view> results;  // what callers keep the sum in
+    std::set<std::string_view> results;  // targets of the sum in callers
     for (const Node* call : function == nullptr ? std::vector<const Node*>() : w_.names.calls_of(function)) {
       const Node* statement = statement_of(call);
       if (statement->is(Kind::assign)) results.insert(tree_.text(*statement->list("targets")[0]));
@@ -239,7 +238,8 @@ class Metrics {
     return false;
   }
 
-  /// len(loader), a variable with it, the index of enumerate, or a counter that goes up by one for each batch.
+  /// len(loader), a variable that holds it, the index of enumerate, or a counter that increases by one with
+  /// each batch.
   bool counts_batches(const Node* expression, const TorchLoop& loop, int depth = 3) const {
     bool found = false;
     walk(*expression, [&](const Node& node) {
@@ -318,7 +318,7 @@ class Metrics {
     return name;
   }
 
-  /// LBFGS compares the losses that its closure returns: all processes must see the same.
+  /// LBFGS compares the losses that its closure returns: all processes must see the same values.
   void write_closure(const Node* call) {
     const Node* function = call->child("func");
     if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").empty()) return;
@@ -329,7 +329,7 @@ class Metrics {
       const Node* value = node.child("value");
       w_.edits.replace(*value, add_up(value) + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
       w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
-                       "the optimizer decides by it, and must decide alike");
+                       "the optimizer uses it for decisions, which must agree");
       return true;
     });
   }
@@ -339,7 +339,7 @@ class Metrics {
   std::vector<Division> divisions_;
 };
 
-/// Names whose values in a loop come from the batch, for check_control_flow.
+/// Whether a condition depends on any of the names; check_control_flow passes those that depend on the batch.
 bool depends_on(const Node* test, const std::set<std::string_view>& names) {
   bool found = false;
   walk(*test, [&](const Node& node) {
@@ -384,10 +384,9 @@ void check_control_flow(const TorchWeaving& weaving) {
       if (!node.is(Kind::break_) && !node.is(Kind::continue_) && !node.is(Kind::return_)) return true;
       for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
         if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
-          weaving.refuse(around->child("test"),
-                         "whether a process goes on depends on its own batch, and the others would wait for "
-                         "it for ever; decide "
-                         "by something that all processes know, or after the epoch");
+          weaving.refuse(
+              around->child("test"),
+              "whether a process continues depends on its own batch, and the others would wait for it forever; decide by something that all processes know, or after the epoch");
         }
       }
       return true;

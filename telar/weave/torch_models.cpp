@@ -1,4 +1,4 @@
-// DDP averages the gradients while backward runs: the model is wrapped.
+// DDP averages the gradients during the backward pass; it wraps the model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ const std::unordered_set<std::string_view>& same_on_wrapper() {
 
 struct Wrapped {
   const TorchModel* model = nullptr;
-  const Node* before = nullptr;  // the statement that the wrapping stands before
+  const Node* before = nullptr;  // the statement that follows the wrapping
   int place = -1;
   std::string text;
-  bool was_data_parallel = false;  // the author wrote against a wrapper already
+  bool was_data_parallel = false;  // the script already used a wrapper
 };
 
 class Wrapping {
@@ -53,7 +53,8 @@ class Wrapping {
   }
 
  private:
-  /// Where a model gets its wrapper: before the optimizer is made, or before the call of the function that makes it.
+  /// Wraps a model before its optimizer is created, or before the call of the function that creates the
+  /// optimizer.
   void wrap(const TorchModel& model) {
     Wrapped wrapped{&model, model.optimizer, model.place, model.text, false};
     const Node* at = model.optimizer;
@@ -84,7 +85,7 @@ class Wrapping {
     wrapped_.push_back(wrapped);
   }
 
-  /// The statement around `statement` that comes after every assignment of the model whatever branch was taken.
+  /// The statement around `statement` that follows every assignment of the model, whichever branch was taken.
   const Node* place_for(const Wrapped& wrapped, const Node* statement) const {
     const Node* function = function_of(statement);
     std::vector<const Node*> assigned;
@@ -92,18 +93,19 @@ class Wrapping {
       if (mention->store && function_of(mention) == function) assigned.push_back(mention);
     }
     if (assigned.empty() && w_.names.scope(wrapped.place)->is(Kind::module) && function != nullptr) {
-      // A variable of the module, used in a function.
+      // A module variable that a function uses.
       for (const Node* mention : w_.names.mentions(wrapped.place)) {
         if (mention->store) assigned.push_back(mention);
       }
-      if (assigned.empty()) w_.refuse(statement, "make the model in a variable before its optimizer");
+      if (assigned.empty())
+        w_.refuse(statement, "assign the model to a variable before its optimizer is created");
       if (module_of(assigned.back()) != module_of(statement))
-        w_.refuse(statement, "make the model, or its optimizer, in a function of the same file");
+        w_.refuse(statement, "create the model, or its optimizer, in a function of the same file");
       const auto& block = block_of(statement_of(assigned.back()));
       for (size_t i = 0; i + 1 < block.size(); ++i) {
         if (block[i] == statement_of(assigned.back())) return block[i + 1];
       }
-      w_.refuse(statement, "make the model and its optimizer in the same function");
+      w_.refuse(statement, "create the model and its optimizer in the same function");
     }
     const Node* at = statement;
     while (at->parent != nullptr) {
@@ -120,7 +122,7 @@ class Wrapping {
     return at;
   }
 
-  /// torch.nn.DataParallel goes: it would split batches among the threads of one process.
+  /// Removes torch.nn.DataParallel: it would split batches among the threads of one process.
   void write_data_parallel(Wrapped& wrapped) {
     for (const Node* call : data_parallel_) {
       const Node* inner = call->list("args")[0];
@@ -139,7 +141,7 @@ class Wrapping {
         for (const Node* other : branch->list("body")) {
           const bool says = other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
                             w_.names.callee(other->child("value")) == "print";
-          if (other != statement && !says) w_.refuse(call, "take nn.DataParallel out of this branch");
+          if (other != statement && !says) w_.refuse(call, "move nn.DataParallel out of this branch");
         }
         w_.edits.remove(*branch);
         removed_.push_back(branch);
@@ -153,12 +155,13 @@ class Wrapping {
           w_.edits.replace(inner->end, call->end, "");
         }
       }
-      w_.edits.explain(call->line, "nn.DataParallel goes",
-                       "each process has one device; DistributedDataParallel takes its place");
+      w_.edits.explain(call->line, "nn.DataParallel is removed",
+                       "each process has one device; DistributedDataParallel replaces it");
     }
   }
 
-  /// How often a training loop applies the model: more than once before a backward pass, buffers must not be sent between.
+  /// How often a training loop applies the model. If more than once before a backward pass, buffers must not
+  /// be broadcast between.
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
     for (const Node* call : applications(model)) {
@@ -168,7 +171,7 @@ class Wrapping {
     return count;
   }
 
-  /// Notes for what is called where it was made: calls of an object find its models by that.
+  /// Records the origins of what is called, so that applications() finds the calls of a model.
   void remember(const Node* call) {
     const Node* function = call->child("func");
     if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return;
@@ -176,7 +179,7 @@ class Wrapping {
     for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
   }
 
-  /// The calls of what may be the model.
+  /// The calls of a model.
   std::set<const Node*> applications(const TorchModel& model) const {
     std::set<const Node*> calls;
     for (const Node* origin : model.origins) {
@@ -186,7 +189,7 @@ class Wrapping {
     return calls;
   }
 
-  /// Whether an expression holds the wrapped model, and which. `part` of a returned tuple.
+  /// The wrapped model that an expression holds; null if none. `part`: index in a returned tuple.
   const Wrapped* wrapped(const Node* expression, int part = -1, int depth = 8) const {
     if (expression == nullptr || depth == 0) return nullptr;
     if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
@@ -256,7 +259,7 @@ class Wrapping {
 
   bool is_root(int place) const { return roots_.contains(place); }
 
-  /// A variable that holds the wrapped model at one time and the bare one at another.
+  /// Refuses a variable that holds the wrapped model at one time and another model at another time.
   void check_one_kind(const Node* node) const {
     const int place = w_.names.place(node);
     if (is_root(place)) return;
@@ -264,9 +267,9 @@ class Wrapping {
       if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
       for (const Node* origin : w_.names.origins(value.node, value.part)) {
         if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
-        w_.refuse(node,
-                  "it is the trained model at one call and another model at the next; give each a function "
-                  "of its own");
+        w_.refuse(
+            node,
+            "it is the trained model in one call and another model in the next; use a separate function for each");
       }
     }
   }
@@ -283,12 +286,11 @@ class Wrapping {
     if (parent->is(Kind::attribute) && node->role == "value") {
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
       check_method(w_, parent);
-      unwrap(node, fmt::format(".{} is the model's own", parent->text));
+      unwrap(node, fmt::format(".{} belongs to the model itself", parent->text));
       return;
     }
     if (parent->is(Kind::call) && node->role == "func" && is_shared_out(parent))
-      return unwrap(
-          node, "the processes have batches of their own here, at which the wrapper would meet the others");
+      return unwrap(node, "each process has its own batches here, and the wrapper would wait for the others");
     const bool argument = parent->is(Kind::call) && node->role == "args";
     const bool by_name = parent->is(Kind::keyword) && parent->parent->is(Kind::call);
     if (argument || by_name) {
@@ -298,12 +300,12 @@ class Wrapping {
           callee == "torch.nn.DataParallel")
         return;
       if (found->was_data_parallel && callee == "torch.save") return;
-      unwrap(node, "the function gets the model itself");
+      unwrap(node, "the function receives the model itself");
     } else if (const Node* statement = statement_of(node);
                parent->is(Kind::dict) && statement->is(Kind::expr)) {
       if (statement->child("value")->is(Kind::call) &&
           w_.names.callee(statement->child("value")) == "torch.save") {
-        unwrap(node, "the file holds the model itself");
+        unwrap(node, "the file contains the model itself");
       }
     }
   }
@@ -318,21 +320,21 @@ class Wrapping {
     check_one_kind(node);
     if (node->inside_fstring) {
       const std::string text = w_.text(*node);
-      if (!text.ends_with(node->text)) w_.refuse(node->parent, "take the model out of the f-string");
+      if (!text.ends_with(node->text)) w_.refuse(node->parent, "move the model out of the f-string");
     }
     w_.edits.insert(node->end, ".module");
     w_.edits.explain(node->line, w_.text(*node) + ".module", why);
   }
 
-  /// A training step that applies the bare model would silently not be averaged.
+  /// A training step that applies the bare model would not average its gradients, without an error.
   void check_forward(const Node* call) const {
     if (!appliers_.contains(call) || wrapped(call->child("func")) != nullptr) return;
     const Node* owner = class_of(call);
     if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) return;
     if (computes_gradients(w_, call)) {
-      w_.refuse(call,
-                "this applies the model by another way than the one that its optimizer was given; use one "
-                "variable for it");
+      w_.refuse(
+          call,
+          "this applies the model through another variable than the one passed to its optimizer; use one variable for both");
     }
   }
 
@@ -342,9 +344,9 @@ class Wrapping {
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::vector<const Node*> data_parallel_;
-  std::unordered_map<int, const Wrapped*> roots_;  // by place
-  std::unordered_set<const Node*> appliers_;       // calls of a wrapped model, by whatever name
-  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it made
+  std::unordered_map<int, const Wrapped*> roots_;                   // by place
+  std::unordered_set<const Node*> appliers_;                        // calls of a wrapped model under any name
+  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it created
 };
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view kOptim = "torch.optim.";
 
-/// The class of an optimizer that a call makes: "SGD"; "?" when chosen by getattr; empty when the call makes none.
+/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call
+/// creates none.
 std::string optimizer_name(const Names& names, const Node* call) {
   const std::string& callee = names.callee(call);
   if (callee.starts_with(kOptim)) {
@@ -65,13 +66,13 @@ class TorchReader {
       program_.loaders.push_back({call, false});
     } else if (own != nullptr && own->is(Kind::class_def) &&
                names_.derives(own, {"torch.utils.data.DataLoader"})) {
-      refuse(call,
-             "this is a class of your own derived from DataLoader; use DataLoader itself, so that its "
-             "samples can be shared out");
+      refuse(
+          call,
+          "this class is derived from DataLoader; use DataLoader itself, so that its samples can be divided");
     }
   }
 
-  /// The receivers of `.parameters()` in an expression, followed through variables.
+  /// The objects whose `.parameters()` an expression uses, followed through variables.
   void receivers(const Node* expression, std::vector<const Node*>& found, int depth) const {
     walk(*expression, [&](const Node& node) {
       if (node.is(Kind::call)) {
@@ -93,7 +94,7 @@ class TorchReader {
       if (node.is(Kind::name) && !node.store && depth > 0) {
         for (const Value& value : names_.values(names_.place(&node))) {
           if (value.node->is_function() || value.node->is(Kind::class_def)) continue;
-          // A module itself is no collection of parameters.
+          // A module is not a collection of parameters.
           const bool is_call_of_class =
               value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
           if (!is_call_of_class && value.node != expression) receivers(value.node, found, depth - 1);
@@ -115,18 +116,19 @@ class TorchReader {
   void read_models(TorchOptimizer& optimizer) {
     const Node* parameters = names_.argument(optimizer.call, "params", 0);
     if (parameters == nullptr)
-      refuse(optimizer.call, "say what it optimizes as its first argument, as in model.parameters()");
+      refuse(optimizer.call, "pass the parameters as its first argument, as in model.parameters()");
     std::vector<const Node*> found;
     receivers(parameters, found, 4);
     for (const Node* receiver : found) add_model(optimizer, receiver);
     if (optimizer.models.empty()) {
-      refuse(optimizer.call,
-             "whose parameters these are is not clear; hand it model.parameters() of a torch.nn.Module");
+      refuse(
+          optimizer.call,
+          "the module of these parameters cannot be determined; pass model.parameters() of a torch.nn.Module");
     }
   }
 
   void add_model(TorchOptimizer& optimizer, const Node* receiver) {
-    // model.features.parameters(): the whole model is meant.
+    // For model.features.parameters(), the whole model is wrapped.
     const Node* base = receiver;
     for (const Node* inner = receiver; inner->is(Kind::attribute) || inner->is(Kind::subscript);) {
       inner = inner->child("value");
@@ -134,10 +136,10 @@ class TorchReader {
     }
     if (base->is(Kind::name) && base->text == "self") {
       refuse(optimizer.call,
-             "the module makes its own optimizer; make the optimizer where the module is made");
+             "the module creates its own optimizer; create the optimizer where the module is created");
     }
     const int place = names_.place(base);
-    if (place < 0) refuse(optimizer.call, "keep the model in a variable before its parameters are taken");
+    if (place < 0) refuse(optimizer.call, "assign the model to a variable before its parameters are used");
     const auto origins = names_.origins(base);
     size_t index = 0;
     while (index < program_.models.size() && program_.models[index].place != place) ++index;
@@ -149,7 +151,7 @@ class TorchReader {
     }
   }
 
-  /// Whether an expression holds an object that is not a plain container: something that a class made.
+  /// Whether an expression holds an instance of a class, not a plain container.
   bool is_module(const Node* expression) const {
     for (const Node* origin : names_.origins(expression)) {
       if (origin->is(Kind::class_def)) {
@@ -164,7 +166,7 @@ class TorchReader {
     return false;
   }
 
-  /// The loaders that an iterable gives batches of, and the expression that stands for them.
+  /// Finds the loaders that an iterable takes batches from, and the expression for them.
   void loader_in(const Node* iterable, TorchLoop& loop) const {
     const auto found = [&] {
       std::vector<size_t> loaders;
@@ -179,7 +181,7 @@ class TorchReader {
         iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
     if (!found.empty() && (own_call || !iterable->is(Kind::call))) {
       loop.loader = iterable;
-      // tqdm(loader) kept in a variable: the loader is inside.
+      // For tqdm(loader) in a variable, the loader is its argument.
       for (const Value& value : names_.values(names_.place(iterable))) {
         if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
             program_.loaders[found[0]].call != value.node && names_.called_function(value.node) == nullptr) {
@@ -198,7 +200,7 @@ class TorchReader {
     }
     const std::string callee = names_.qualified(iterable->child("func"));
     if (loop.loader != nullptr && callee == "itertools.cycle") {
-      refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once for each epoch");
+      refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once in each epoch");
     }
   }
 
@@ -222,15 +224,14 @@ class TorchReader {
     program_.loops.push_back(loop);
   }
 
-  /// A backward pass outside of every loop over a DataLoader takes its batch from somewhere unknown.
+  /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() const {
     if (program_.optimizers.empty()) return;
     for (const Node* call : names_.calls()) {
       if (!is_backward(call) || in_training_loop(call, 6)) continue;
-      refuse(call,
-             "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; "
-             "put the data "
-             "into a Dataset and loop over a DataLoader, so that each process can take its share");
+      refuse(
+          call,
+          "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
     for (const Node* call : names_.calls()) {
       if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;
@@ -242,7 +243,7 @@ class TorchReader {
               if (around->is(Kind::while_) || around->is(Kind::for_)) {
                 refuse(
                     call,
-                    "batches are drawn one at a time with next(); loop over the loader once for each epoch");
+                    "batches are drawn one at a time with next(); loop over the loader once in each epoch");
               }
             }
           }
@@ -263,7 +264,7 @@ class TorchReader {
       if (!in_training_loop(caller, depth - 1)) return false;
     }
     if (!callers.empty()) return true;
-    // A closure handed to optimizer.step(closure).
+    // A closure that is passed to optimizer.step(closure).
     for (const Node* mention :
          names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
       if (mention->parent->is(Kind::call) && in_training_loop(mention, depth - 1)) return true;
@@ -271,7 +272,7 @@ class TorchReader {
     return false;
   }
 
-  /// A place where a function is named, to ask for its variable.
+  /// A node that names a function, to look up its variable.
   const Node* mention_of(const Node* function) const {
     for (const Node& node : names_.tree().nodes()) {
       if (node.is(Kind::name) && node.text == function->text && names_.definition(&node) == function)
@@ -299,7 +300,7 @@ bool reaches_within(const Names& names, const Node* node, const std::function<bo
         found = found || reaches_within(names, function, wanted, seen);
     };
     enter(names.called_function(&inner));
-    // A function handed over as an argument may be called there: optimizer.step(closure).
+    // A function that is passed as an argument may be called there: optimizer.step(closure).
     for (const Node* given : inner.list("args")) {
       const Node* function = names.definition(given);
       if (function != nullptr && function->is_function()) enter(function);

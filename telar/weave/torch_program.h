@@ -9,32 +9,32 @@
 
 namespace telar::weave {
 
-/// A module whose parameters an optimizer holds.
+/// A module whose parameters an optimizer updates.
 struct TorchModel {
-  int place = -1;                    ///< the variable or attribute that the optimizer takes parameters of
-  std::string text;                  ///< as written there: `model`, `self.net`
-  std::vector<const Node*> origins;  ///< the calls that make it
-  const Node* optimizer = nullptr;   ///< the call of the first optimizer that holds it
+  int place = -1;    ///< the variable or attribute whose parameters are passed to the optimizer
+  std::string text;  ///< its source text there: `model`, `self.net`
+  std::vector<const Node*> origins;  ///< the calls that create it
+  const Node* optimizer = nullptr;   ///< the call that creates its first optimizer
 };
 
 struct TorchOptimizer {
   const Node* call = nullptr;
-  std::string name;            ///< `SGD`; empty when it is chosen while the program runs
+  std::string name;            ///< `SGD`; empty if it is chosen at run time
   std::vector<size_t> models;  ///< indices into TorchProgram::models
 };
 
 struct TorchLoader {
   const Node* call = nullptr;
-  bool trains = false;  ///< a training loop takes its batches from it
+  bool trains = false;  ///< a training loop iterates over it
 };
 
-/// `for … in loader`, also through enumerate, tqdm and the like.
+/// `for … in loader`, also through enumerate, tqdm and similar functions.
 struct TorchLoop {
   const Node* loop = nullptr;
-  const Node* loader = nullptr;  ///< the expression of the loader inside the iterable
-  std::vector<size_t> loaders;   ///< those that it may be
+  const Node* loader = nullptr;  ///< the loader within the iterable
+  std::vector<size_t> loaders;   ///< indices of the loaders that it may be
   const Node* index = nullptr;   ///< the counting variable of enumerate
-  bool trains = false;           ///< a backward pass happens in it
+  bool trains = false;           ///< it contains a backward pass
 };
 
 /// A PyTorch training script as weave understands it.
@@ -46,16 +46,17 @@ struct TorchProgram {
   std::vector<const Node*> schedulers;
 };
 
-/// Reads it. Throws Refusal where the training is of a kind that is not understood.
+/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains.
 TorchProgram read_torch(const Names& names);
 
-/// Whether a file trains with PyTorch at all: it has an optimizer of torch.optim, or a backward pass beside an import of torch.
+/// Whether a program trains with PyTorch: it has an optimizer of torch.optim, or it imports torch and has a
+/// backward pass.
 bool trains_with_torch(const Names& names);
 
-/// Whether a node, or a function of this file that it calls, has a call for which `wanted` holds.
+/// Whether a node, or a function of the program that it calls, contains a call for which `wanted` is true.
 bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted);
 
-/// `x.backward(…)`, or scaler.scale(x).backward().
+/// Whether a call is `x.backward(…)` or `scaler.scale(x).backward()`.
 bool is_backward(const Node* call);
 
 }  // namespace telar::weave

@@ -1,4 +1,5 @@
-// With n processes and the author's batch in each, a step sees n times the samples: the learning rate grows with them.
+// With n processes and the script's batch in each, a step sees n times the samples, so the learning rate is
+// multiplied by n.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -9,7 +10,7 @@ namespace telar::weave {
 
 namespace {
 
-/// What an optimizer of torch.optim takes when no learning rate is given.
+/// The default learning rates of the optimizers in torch.optim.
 const std::map<std::string, std::string>& default_rates() {
   static const std::map<std::string, std::string> rates = {
       {"Adam", "0.001"},   {"AdamW", "0.001"}, {"SparseAdam", "0.001"}, {"Adamax", "0.002"},
@@ -43,14 +44,14 @@ class Rates {
  private:
   void scale(const Node* rate) {
     if (!done_.insert(rate).second) return;
-    if (rate->inside_fstring) w_.refuse(rate, "write the learning rate outside of the f-string");
+    if (rate->inside_fstring) w_.refuse(rate, "move the learning rate out of the f-string");
     w_.edits.replace(*rate, times(w_.names.tree(), *rate, w_.dialect.size(rate)));
     w_.edits.explain(rate->line, "learning rate × number of processes",
-                     "a step averages over that many times the samples");
+                     "each step averages over that many times as many samples");
   }
 
   void write_optimizer(const TorchOptimizer& optimizer) {
-    // LBFGS searches along a line and Rprop looks at signs only: neither grows with the batch.
+    // LBFGS performs a line search and Rprop uses only signs, so neither rate depends on the batch size.
     if (optimizer.name == "LBFGS" || optimizer.name == "Rprop") return;
     const Node* call = optimizer.call;
     const Node* rate = w_.names.argument(call, "lr", 1);
@@ -60,14 +61,15 @@ class Rates {
                                     [](const Node* keyword) { return keyword->text.empty(); });
     const auto known = default_rates().find(optimizer.name);
     if (spread || known == default_rates().end()) {
-      w_.refuse(call, "its learning rate cannot be seen; give it as lr=…, or weave with --global-batch keep");
+      w_.refuse(call,
+                "its learning rate cannot be determined; pass it as lr=…, or weave with --global-batch keep");
     }
     w_.edits.add_argument(*call, "lr=" + known->second + " * " + w_.dialect.size(call));
     w_.edits.explain(call->line, "learning rate × number of processes",
-                     "a step averages over that many times the samples");
+                     "each step averages over that many times as many samples");
   }
 
-  /// Groups of parameters with a rate of their own: [{"params": …, "lr": 0.01}, …].
+  /// Parameter groups with their own rates: [{"params": …, "lr": 0.01}, …].
   void write_groups(const Node* parameters) {
     if (parameters == nullptr) return;
     std::vector<const Node*> roots = w_.names.origins(parameters);
@@ -85,7 +87,7 @@ class Rates {
     }
   }
 
-  /// Schedules name rates of their own, or count steps, of which an epoch now has fewer.
+  /// Schedules contain rates, or count steps; each epoch now has fewer steps.
   void write_schedule(const Node* call) {
     const std::string name =
         w_.names.callee(call).substr(std::string_view("torch.optim.lr_scheduler.").size());
@@ -93,7 +95,7 @@ class Rates {
       const Node* value = w_.names.argument(call, argument, position);
       if (value == nullptr || value->text == "0" || value->text == "0.0") return;
       if (value->is(Kind::list) || value->is(Kind::list_comp))
-        w_.refuse(value, "give one rate, or weave with --global-batch keep");
+        w_.refuse(value, "pass a single rate, or weave with --global-batch keep");
       scale(value);
     };
     if (name == "OneCycleLR") scale_argument("max_lr", 1);
@@ -108,7 +110,7 @@ class Rates {
     check_steps(call, name);
   }
 
-  /// A schedule that goes on with every batch is right only if its length is computed from the loader's.
+  /// A schedule that is stepped with every batch is correct only if its length is computed from the loader's.
   void check_steps(const Node* call, const std::string& name) const {
     if (!steps_each_batch(w_, call)) return;
     bool from_loader = false;
@@ -130,14 +132,14 @@ class Rates {
       }
     }
     if (!from_loader) {
-      w_.refuse(call,
-                name +
-                    " counts batches, of which an epoch has fewer in each process; compute its length from "
-                    "len(loader), step it once an epoch, or weave with --global-batch keep");
+      w_.refuse(
+          call,
+          name +
+              " counts batches, of which each process has fewer in an epoch; compute its length from len(loader), step it once per epoch, or weave with --global-batch keep");
     }
   }
 
-  /// `group["lr"] = rate`, unless it is computed from the rate that is there.
+  /// Scales `group["lr"] = rate`, unless the rate is computed from the current one.
   void write_assignments() {
     for (const Node* target : rates_by_hand(w_.names)) {
       const Node& node = *target->parent;
@@ -191,9 +193,9 @@ void write_rates(TorchWeaving& weaving) {
     if (reduction == nullptr || reduction->child("value")->text != "sum") continue;
     for (const TorchLoop& loop : weaving.program.loops) {
       if (loop.trains && is_inside(call, loop.loop)) {
-        weaving.refuse(call,
-                       "a sum over the batch shrinks with each process's part of it; use the mean, or weave "
-                       "without --global-batch keep");
+        weaving.refuse(
+            call,
+            "a sum over the batch is smaller for each process's part; use the mean, or weave without --global-batch keep");
       }
     }
   }

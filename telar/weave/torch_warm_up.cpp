@@ -1,5 +1,5 @@
-// --warmup: the rate grows from the author's to that of all processes over the first epochs (Goyal and others, 2017), by a
-// LinearLR beside the script's own schedule.
+// --warmup: over the first epochs, the rate grows from the script's rate to the rate of all processes (Goyal
+// and others, 2017), by a LinearLR in addition to the script's own schedule.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -31,7 +31,7 @@ class WarmUp {
   }
 
  private:
-  /// LBFGS and Rprop keep their rates.
+  /// The rates of LBFGS and Rprop do not change.
   static bool grows(const TorchOptimizer& optimizer) {
     return optimizer.name != "LBFGS" && optimizer.name != "Rprop";
   }
@@ -42,22 +42,21 @@ class WarmUp {
       if (!loop.trains) continue;
       const auto around = epoch_loops(w_.names, loop);
       if (around.empty())
-        w_.refuse(loop.loop,
-                  "no loop that counts epochs is found around this training; write `for epoch in "
-                  "range(…)`, or weave without --warmup");
+        w_.refuse(
+            loop.loop,
+            "no loop that counts epochs is found around this training loop; write `for epoch in range(…)`, or weave without --warmup");
       for (const Node* one : around) {
         if (found != nullptr && found != one)
           w_.refuse(
               one->child(one->is(Kind::for_) ? "iter" : "test"),
-              "this is the second loop over epochs, and in which of them the rate is to grow is not clear; "
-              "weave without --warmup");
+              "this is a second loop over epochs, so it is not clear in which one the rate should grow; weave without --warmup");
         found = one;
       }
     }
     return found;
   }
 
-  /// Schedules that multiply the rate that is there get along with another one, if both count epochs.
+  /// Schedules that multiply the current rate can be combined with another one, if both count epochs.
   void check_scheduler(const Node* call) const {
     static constexpr std::array<std::string_view, 5> multiply = {"StepLR", "MultiStepLR", "ExponentialLR",
                                                                  "MultiplicativeLR", "CosineAnnealingLR"};
@@ -67,12 +66,13 @@ class WarmUp {
       w_.refuse(call, name + " and a warm-up would both set the learning rate; weave without --warmup");
     const Node* least = name == "CosineAnnealingLR" ? w_.names.argument(call, "eta_min", 2) : nullptr;
     if (least != nullptr && least->text != "0" && least->text != "0.0" && least->text != "0.") {
-      w_.refuse(call,
-                "what its eta_min means while the rate still grows is not clear; leave eta_min out, or weave "
-                "without --warmup");
+      w_.refuse(
+          call,
+          "the meaning of its eta_min while the rate still grows is not clear; leave eta_min out, or weave without --warmup");
     }
     if (steps_each_batch(w_, call))
-      w_.refuse(call, name + " goes on with every batch, a warm-up with every epoch; weave without --warmup");
+      w_.refuse(call,
+                name + " is stepped with every batch, a warm-up with every epoch; weave without --warmup");
   }
 
   void check_resume() const {
@@ -81,9 +81,9 @@ class WarmUp {
       if (!function->is(Kind::attribute) || function->text != "load_state_dict") continue;
       for (const Node* origin : w_.names.origins(function->child("value"))) {
         if (is_optimizer(origin))
-          w_.refuse(call,
-                    "a training that goes on from a checkpoint would warm up a second time; weave without "
-                    "--warmup");
+          w_.refuse(
+              call,
+              "training that continues from a checkpoint would warm up a second time; weave without --warmup");
       }
     }
   }
@@ -93,8 +93,7 @@ class WarmUp {
       if (node.is(Kind::continue_) && loop_around(&node) == loop_) {
         w_.refuse(
             &node,
-            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the "
-            "loop's body; write it as an `if`, or weave without --warmup");
+            "an epoch that ends here would not count for the warm-up, which is stepped at the end of the loop's body; use an `if` instead, or weave without --warmup");
       }
       return true;
     });
@@ -103,8 +102,7 @@ class WarmUp {
       if (outer != nullptr && !is_inside(optimizer.call, outer))
         w_.refuse(
             outer->child(outer->is(Kind::for_) ? "iter" : "test"),
-            "this loop goes through the epochs several times with one optimizer, whose rate is to grow once; "
-            "weave without --warmup");
+            "this loop runs through the epochs several times with one optimizer, whose rate should grow only once; weave without --warmup");
     }
   }
 
@@ -113,7 +111,7 @@ class WarmUp {
                        [&](const TorchOptimizer& one) { return one.call == origin; });
   }
 
-  /// Whether a variable holds something when the loop begins.
+  /// Whether a variable has been assigned before the loop begins.
   bool is_bound(const Node* expression) const {
     while (expression->is(Kind::attribute)) expression = expression->child("value");
     const int place = w_.names.place(expression);
@@ -130,7 +128,8 @@ class WarmUp {
            module_of(node) == module_of(loop_) && class_of(node) == class_of(loop_);
   }
 
-  /// `self.optimizer` of another method of the class whose method has the loop.
+  /// Whether a node is an attribute of this object (`self.optimizer`), set in another method of the class
+  /// whose method contains the loop.
   bool is_of_this_object(const Node* node) const {
     const Node* mine = class_of(loop_);
     if (mine == nullptr || function_of(loop_) == nullptr || !node->is(Kind::attribute)) return false;
@@ -142,7 +141,7 @@ class WarmUp {
            (class_of(node) == mine || w_.names.scope(place) == mine);
   }
 
-  /// What stands for the optimizer, and only for optimizers, where the loop is; null when nothing does.
+  /// An expression at the loop that holds this optimizer and nothing but optimizers; null if there is none.
   const Node* visible(const Node* call, std::vector<const Node*>& origins) const {
     for (const Node& node : w_.names.tree().nodes()) {
       if (!node.is(Kind::name) && !node.is(Kind::attribute)) continue;
@@ -162,8 +161,7 @@ class WarmUp {
     if (expression == nullptr)
       w_.refuse(
           optimizer.call,
-          "it has no name where the loop over epochs begins; keep it in a variable that is known there, or "
-          "weave without --warmup");
+          "it has no name where the loop over epochs begins; keep it in a variable that is visible there, or weave without --warmup");
     warmed_.insert(origins.begin(), origins.end());
     std::string name = w_.names.fresh(written_ == 0 ? "warmup" : "warmup_" + std::to_string(written_ + 1));
     ++written_;
@@ -174,13 +172,13 @@ class WarmUp {
                              size + ", total_iters=" + std::to_string(epochs) + ")"});
     w_.edits.after(*loop_->list("body").back(), {name + ".step()"});
     w_.edits.explain(loop_->line, "the learning rate warms up, " + name + ".step() at the end of each epoch",
-                     "it grows from the script's own to that of all processes over " +
+                     "it grows from the script's rate to the rate of all processes over " +
                          std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs"));
   }
 
   TorchWeaving& w_;
   const Node* loop_;
-  std::set<const Node*> warmed_;  ///< calls of optimizers
+  std::set<const Node*> warmed_;  ///< calls that create optimizers
   int written_ = 0;
 };
 

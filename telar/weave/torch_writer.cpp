@@ -26,7 +26,6 @@ bool TorchWeaving::calls_model(const Node* call) const {
       if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
     }
   }
-  // A loop over shared samples ends in a sum over all processes, so a function with one needs all of them.
   return false;
 }
 
@@ -69,13 +68,13 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     } else {
       start = {module + ".init_process_group(\"gloo\")"};
     }
-    // Gloo's threads keep tensors of Python's a little longer than a reduction takes. A process that ends before they let go is
-    // aborted, or waits for ever (one of twelve runs of a short script, with PyTorch 1.13 and 2.11); they do while it waits here.
+    // Gloo's threads keep Python tensors slightly longer than a reduction takes. A process that ends before
+    // they release them is aborted, or waits forever (one of twelve runs of a short script, with PyTorch 1.13
+    // and 2.11). The barrier gives them time to release them.
     finish = {module + ".barrier()", module + ".destroy_process_group()"};
     edits.explain(0, start[0], "the processes that torchrun starts find each other; each takes one GPU");
-    edits.explain(
-        0, finish[0],
-        "no process ends while the others, or its own threads, are still busy with what they exchanged");
+    edits.explain(0, finish[0],
+                  "no process ends while the others, or its own threads, still use exchanged data");
   }
   dialect.write(import, start, finish);
 }

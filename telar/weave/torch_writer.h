@@ -5,13 +5,14 @@
 
 namespace telar::weave {
 
-/// What the writers of the parts of a PyTorch program share.
+/// The state that the writers of a PyTorch program share.
 struct TorchWeaving {
   const Names& names;
   const TorchProgram& program;
   Edits& edits;
   Dialect& dialect;
-  /// What the file that a node is in calls tensorflow, when the sums are over loops of TensorFlow; empty for PyTorch.
+  /// The name of the tensorflow module in the file of a node, if the loops are TensorFlow's; empty for
+  /// PyTorch.
   std::function<std::string(const Node*)> tensorflow = {};
   bool gpu = false;  ///< uses_gpu(names)
 
@@ -19,18 +20,19 @@ struct TorchWeaving {
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
     throw Refusal{node->line, text(*node), decision};
   }
-  /// Whether the values of an expression change with the batch: it is in a loop over a loader and built on its targets.
+  /// Whether a call applies a model that an optimizer updates. A call of a function of the program does not
+  /// count.
   bool calls_model(const Node* node) const;
 };
 
 /// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
 void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
 
-void write_devices(TorchWeaving& weaving);  // one GPU a process
+void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
 void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
-void write_epochs(TorchWeaving& weaving);              // set_epoch, seeds that differ
+void write_epochs(TorchWeaving& weaving);              // set_epoch, different seeds
 void write_rates(TorchWeaving& weaving);               // learning rates and schedules
 void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
 void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
@@ -38,28 +40,31 @@ void write_metrics(TorchWeaving& weaving);             // sums over the samples 
 void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
 
-/// Whether a loop evaluates, and each process takes every n-th of its batches.
+/// Whether each process takes only every n-th batch of this evaluation loop.
 bool is_shared_evaluation(const TorchWeaving& weaving, const TorchLoop& loop);
-/// Whether a node is run where gradients are computed: in a training loop or a function that one calls, and not under no_grad.
+/// Whether gradients are computed at a node: it is in a training loop or in a function that one calls, and
+/// not under no_grad.
 bool computes_gradients(const TorchWeaving& weaving, const Node* node);
-/// Refuses a method of a wrapped model that applies layers around the wrapper's forward: it would train without averaging.
+/// Refuses a method of a wrapped model that applies layers without the wrapper's forward(): its gradients
+/// would not be averaged.
 void check_method(const TorchWeaving& weaving, const Node* attribute);
 
-/// Whether the script may put anything on a GPU.
+/// Whether the script may use a GPU.
 bool uses_gpu(const Names& names);
 
-/// Where a training loop is entered from: itself, then the calls of the functions around it, outwards.
+/// The training loop, then the call of the function that contains it, then the call of the function that
+/// contains that call, and so on.
 std::vector<const Node*> way_out(const Names& names, const Node* loop);
 /// The nearest loop around a node within its function; null when there is none.
 const Node* loop_around(const Node* node);
-/// The variable that counts in a loop, `for epoch in range(9)` or `while …: epoch += 1`; empty when none does.
+/// The counter of a loop, as in `for epoch in range(9)` or `while …: epoch += 1`; empty if there is none.
 std::string_view counter_of(const Names& names, const Node* loop);
-/// The loops over epochs that a training loop runs in, followed through all calls of its function: of each way the nearest
-/// loop that counts.
+/// The loops over epochs around a training loop: for each chain of calls that leads to it, the nearest loop
+/// with a counter.
 std::vector<const Node*> epoch_loops(const Names& names, const TorchLoop& loop);
-/// Whether a schedule goes on with every batch.
+/// Whether a schedule is stepped with every batch.
 bool steps_each_batch(const TorchWeaving& weaving, const Node* scheduler);
-/// Where the script sets the rate of an optimizer's parameters itself, `group["lr"] = …`: the subscripts.
+/// The subscripts by which the script itself sets the learning rate of an optimizer: `group["lr"] = …`.
 std::vector<const Node*> rates_by_hand(const Names& names);
 
 }  // namespace telar::weave

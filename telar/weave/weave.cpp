@@ -18,7 +18,7 @@ namespace telar::weave {
 
 namespace {
 
-/// Modules whose presence says that a script is parallel already.
+/// Imports and names which show that a script is already parallel.
 const Node* parallel_already(const Names& names, std::string& by) {
   static constexpr std::array<std::string_view, 12> modules = {"horovod",
                                                                "torch.distributed",
@@ -58,7 +58,7 @@ const Node* parallel_already(const Names& names, std::string& by) {
 
 enum class Framework { pytorch, keras };
 
-/// The person's choices; without a target Horovod for Keras, DDP for PyTorch.
+/// The user's choices. Without a target: Horovod for Keras, DDP for PyTorch.
 Choices choices_of(const Request& request, Framework framework) {
   Choices choices;
   choices.keep_global_batch = request.keep_global_batch;
@@ -79,24 +79,22 @@ Choices choices_of(const Request& request, Framework framework) {
                      request.target);
   }
   if (keras && choices.target == Target::ddp)
-    throw user_error("{} trains with Keras, and ddp is for PyTorch; give --target horovod or tf-distribute",
+    throw user_error("{} trains with Keras, but ddp is for PyTorch; use --target horovod or tf-distribute",
                      request.file);
   if (!keras && choices.target == Target::tf_distribute)
-    throw user_error("{} trains with PyTorch, and tf-distribute is for Keras; give --target ddp or horovod",
+    throw user_error("{} trains with PyTorch, but tf-distribute is for Keras; use --target ddp or horovod",
                      request.file);
   if (keras && choices.share_evaluation)
-    throw user_error("--evaluation shared is for PyTorch's loops, and {} trains with Keras", request.file);
+    throw user_error("--evaluation shared is for PyTorch's loops, but {} trains with Keras", request.file);
   const bool strategy = choices.target == Target::tf_distribute;
   if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
-        "--epochs divide is for --target {} with --global-batch grow: there each process can see all samples "
-        "in an order of its own{}",
+        "--epochs divide is for --target {} with --global-batch grow: there, each process can see all samples in its own order{}",
         keras ? "horovod" : "ddp or horovod",
-        strategy ? "; a strategy of TensorFlow shares out the batches of one program" : "");
+        strategy ? "; a TensorFlow strategy distributes the batches of one program" : "");
   if (choices.warmup_epochs > 0 && (choices.keep_global_batch || strategy))
     throw user_error("--warmup is for --target {} with --global-batch grow, where the learning rate grows{}",
-                     keras ? "horovod" : "ddp or horovod",
-                     strategy ? "; Keras itself has no callback that warms up" : "");
+                     keras ? "horovod" : "ddp or horovod", strategy ? "; Keras has no warm-up callback" : "");
   return choices;
 }
 
@@ -116,14 +114,13 @@ std::string explained(const Tree& tree, const Edits& edits) {
   return text;
 }
 
-/// What was written must be a program.
+/// The woven text must be a valid program.
 void check_program(const std::string& file, const Edited& edited) {
   if (is_program(edited.outline)) return;
   try {
     check_syntax(file, edited.text);
   } catch (const Error& error) {
-    throw run_error("weave wrote a program that does not parse, which is a mistake of weave's own: {}",
-                    error.what());
+    throw run_error("weave wrote a program that does not parse, which is a bug in weave: {}", error.what());
   }
 }
 
@@ -158,7 +155,8 @@ std::vector<ProjectFile> read_files(const Request& request) {
   return {{request.file, request.file, request.bytes, decode(request.file, request.bytes)}};
 }
 
-/// A file beside a script that is woven alone, which the script imports: what it does would not be seen.
+/// The import of a file next to a script that is woven alone; null if there is none. Weave would not see what
+/// that file does.
 const Node* imports_unread(const Names& names, const Request& request, std::string& file) {
   if (request.is_project || !request.read) return nullptr;
   for (const auto& [module, statement] : names.imports()) {
@@ -170,7 +168,7 @@ const Node* imports_unread(const Names& names, const Request& request, std::stri
   return nullptr;
 }
 
-/// Which of a project's files is loaded must be seen.
+/// Weave must know which files of a project are loaded.
 void check_dynamic_imports(const Names& names) {
   for (const Node* call : names.calls()) {
     const std::string callee = names.callee(call);
@@ -184,8 +182,9 @@ void check_dynamic_imports(const Names& names) {
       });
       if (!ours) continue;
     }
-    throw Refusal{call->line, std::string(names.tree().text(*call)),
-                  "which file of the project this loads is not seen; load it by an import statement"};
+    throw Refusal{
+        call->line, std::string(names.tree().text(*call)),
+        "weave cannot determine which file of the project this loads; load it by an import statement"};
   }
 }
 
@@ -210,8 +209,8 @@ Reply weave(const Request& request) {
   if (const Node* parallel = parallel_already(names, by); parallel != nullptr) {
     reply.kind = Reply::Kind::already_parallel;
     reply.bytes = request.bytes;
-    reply.message =
-        fmt::format("{}: the script is parallel already ({}): left as it is", tree.place(parallel->line), by);
+    reply.message = fmt::format("{}: the script is already parallel ({}) and is left as it is",
+                                tree.place(parallel->line), by);
     return reply;
   }
   std::string unread;
@@ -220,26 +219,26 @@ Reply weave(const Request& request) {
   if (const Node* handed = torch ? nullptr : handed_fit(names)) {
     return refused(
         handed->line, std::string(tree.text(*handed->parent)),
-        fmt::format("{} trains, but is handed on here instead of being called, so that its arguments "
-                    "cannot be seen together; call it with all of them",
-                    tree.text(*handed)));
+        fmt::format(
+            "{} trains, but is passed on here instead of being called, so its arguments cannot be seen together; call it with all of them",
+            tree.text(*handed)));
   }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =
         import == nullptr
             ? ""
-            : fmt::format("; it imports {}, though: if that trains, give --project FOLDER", unread);
-    return refused(tree.main().first_line, "no training",
-                   "this is no training script: it has neither an optimizer of torch.optim with a backward "
-                   "pass nor a Keras "
-                   "model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
-                       hint);
+            : fmt::format("; however, it imports {}: if that file trains, use --project FOLDER", unread);
+    return refused(
+        tree.main().first_line, "no training",
+        "this is not a training script: it has neither an optimizer of torch.optim with a backward pass, nor a Keras model that is compiled and fitted, nor gradients of a tf.GradientTape that are applied" +
+            hint);
   }
   if (import != nullptr && !request.describe) {
-    return refused(import->line, std::string(tree.text(*import)),
-                   fmt::format("{} has not been read, and what it writes or trains would not be seen; give "
-                               "--project FOLDER to weave both",
-                               unread));
+    return refused(
+        import->line, std::string(tree.text(*import)),
+        fmt::format(
+            "{} has not been read, so weave does not know what it writes or trains; use --project FOLDER to weave both",
+            unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
   try {

@@ -68,15 +68,16 @@ TEST_F(WeaveEpochs, RefusesEpochsThatCannotBeDivided) {
   };
   says_when(script("if True"), "no loop `for epoch in range(…)` is found");
   says_when(script("for epoch in range(1)"), "it is one epoch");
-  says_when(script("for epoch in range(start, 9)", "shuffle=True", "start = 3\n"), "which epochs are left");
+  says_when(script("for epoch in range(start, 9)", "shuffle=True", "start = 3\n"),
+            "the number of remaining epochs");
   says_when(script(kFour, "shuffle=False"), "it does not shuffle");
   says_when(script(kFour, "shuffle=True, generator=torch.Generator().manual_seed(0)"),
             "remove its generator");
   says_when(script(kFour, "shuffle=True", "", "if epoch == 3: torch.save(model, 'last.pt')"),
-            "train.py:16: epoch == 3: it goes by the script's epochs");
+            "train.py:16: epoch == 3: it depends on the script's number of epochs");
   says_when(script(kFour, "shuffle=True", "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n",
                    "schedule.step()"),
-            "it goes by the script's epochs");
+            "it depends on the script's number of epochs");
   says_when(script(kFour, "shuffle=True", "", "torch.manual_seed(epoch)"), "the same order of samples");
 }
 
@@ -108,7 +109,7 @@ TEST_F(WeaveEpochs, RefusesAWarmUpWhoseMeaningIsNotClear) {
       "OneCycleLR and a warm-up");
   std::string batches = script(kFour, "shuffle=True", made + "StepLR(optimizer, 4 * len(loader))\n");
   batches.insert(batches.find("        total +="), "        schedule.step()\n");
-  says_when(batches, "StepLR goes on with every batch");
+  says_when(batches, "StepLR is stepped with every batch");
   says_when(script(kFour, "shuffle=True", "", "optimizer.param_groups[0]['lr'] = 0.1 / (epoch + 1)"),
             "would both set the learning rate");
   says_when(script(kFour, "shuffle=True", "optimizer.load_state_dict(torch.load('a.pt'))\n"),
@@ -138,7 +139,7 @@ TEST_F(WeaveEpochs, SaysWhereATrainingIsHandedOn) {
   const std::string partial =
       refusal(made + "train = functools.partial(model.fit, epochs=2)\ntrain([1], [1])\n", "");
   EXPECT_TRUE(says(partial,
-                   "train.py:5: functools.partial(model.fit, epochs=2): model.fit trains, but is handed on"));
+                   "train.py:5: functools.partial(model.fit, epochs=2): model.fit trains, but is passed on"));
   EXPECT_TRUE(
       says(refusal(made + "model.fit([1], [1])\ntrain = model.fit\ntrain([1], [1])\n", ""), "train.py:6: "));
 }

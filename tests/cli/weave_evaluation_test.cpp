@@ -54,9 +54,9 @@ TEST_F(WeaveEvaluation, GivesEachProcessEveryNthBatchAndAddsUp) {
 TEST_F(WeaveEvaluation, NeedsTheSameBatchesInAllProcesses) {
   Parts parts;
   parts.loader = "DataLoader(data, batch_size=4, shuffle=True)";
-  expect_refused(parts, "each process would have other batches");
+  expect_refused(parts, "each process would take different batches");
   parts.loader = "DataLoader(data, batch_size=4, sampler=torch.utils.data.RandomSampler(data))";
-  expect_refused(parts, "each process would have other batches");
+  expect_refused(parts, "each process would take different batches");
 }
 
 TEST_F(WeaveEvaluation, LetsNothingButSumsOutOfTheLoop) {
@@ -86,11 +86,11 @@ TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
   parts.call = "    if epoch == 1:\n        score = test()";
   EXPECT_EQ(shared(parts).code, 0);
   parts.call = "    if model.bias.item() > 0:\n        score = test()";
-  expect_refused(parts, "whether all processes come here together cannot be seen");
+  expect_refused(parts, "whether all processes reach this together");
   parts.call = "        score = test()";
-  expect_refused(parts, "whether all processes come here together cannot be seen");
+  expect_refused(parts, "whether all processes reach this together");
   parts.call = "    score = [test for _ in range(2)][0]()";
-  expect_refused(parts, "from where it is called cannot be seen");
+  expect_refused(parts, "where it is called from cannot be determined");
 }
 
 TEST_F(WeaveEvaluation, IsForPyTorch) {

@@ -49,7 +49,7 @@ TEST_F(WeaveInput, FollowsATableThatIsMadeOfItsOwnEntries) {
   const CommandResult refused = weave("def turned(x, i, j, k, l, m):\n    " + entries +
                                       "    x.turn(x[0][i])\n    return x[i].done()\n");
   EXPECT_EQ(refused.code, 3);
-  EXPECT_TRUE(says(refused.err, "no training script"));
+  EXPECT_TRUE(says(refused.err, "not a training script"));
 }
 
 TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
@@ -88,7 +88,7 @@ TEST_F(WeaveInput, TakesEveryPlaceThatPythonsCompilerTakes) {
       "    return f\n";
   const CommandResult refused = weave(text);
   EXPECT_EQ(refused.code, 3);
-  EXPECT_TRUE(says(refused.err, "no training script")) << refused.err;
+  EXPECT_TRUE(says(refused.err, "not a training script")) << refused.err;
 }
 
 }  // namespace

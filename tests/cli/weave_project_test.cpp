@@ -38,7 +38,7 @@ TEST_F(WeaveProject, ChangesTheProjectItselfOnlyWhenAsked) {
   EXPECT_EQ(telar("weave --project project other.py -o out").code, 2);
   EXPECT_EQ(telar("weave --project project project/train.py --in-place").code, 0);
   EXPECT_TRUE(says(text("project/vision/engine.py"), "import torch.distributed as dist"));
-  EXPECT_TRUE(says(telar("weave --project project train.py --check").err, "parallel already"));
+  EXPECT_TRUE(says(telar("weave --project project train.py --check").err, "already parallel"));
 }
 
 TEST_F(WeaveProject, RefusesWithTheFileAndTheLineWithinIt) {

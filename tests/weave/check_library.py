@@ -29,7 +29,7 @@ def ask(telar, path):
     text = (answer.stdout + answer.stderr).decode(errors="replace").strip()
     if answer.returncode not in (0, 2, 3):
         return path, "exit code %d: %s" % (answer.returncode, text[-300:])
-    if answer.returncode == 2 or "no training" in text or "parallel already" in text:
+    if answer.returncode == 2 or "no training" in text or "already parallel" in text:
         return path, None
     return path, "training: " + text.splitlines()[0][:200]
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 def share(values):
-    # As many samples for every process: those that do not divide are left out.
+    # The same number of samples for each process; the remainder is left out.
     whole = len(values) // hvd.size() * hvd.size()
     return values[hvd.rank():whole:hvd.size()]
 

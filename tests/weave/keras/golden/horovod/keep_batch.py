@@ -8,13 +8,13 @@ import horovod.tensorflow.keras as hvd
 
 
 def share(values):
-    # As many samples for every process: those that do not divide are left out.
+    # The same number of samples for each process; the remainder is left out.
     whole = len(values) // hvd.size() * hvd.size()
     return values[hvd.rank():whole:hvd.size()]
 
 
 def shard(dataset):
-    # As many samples for every process: those that do not divide are left out.
+    # The same number of samples for each process; the remainder is left out.
     samples = int(dataset.cardinality())
     if samples == tf.data.UNKNOWN_CARDINALITY:
         samples = int(dataset.reduce(tf.constant(0, tf.int64), lambda count, *sample: count + 1))

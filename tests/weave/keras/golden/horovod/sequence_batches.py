@@ -10,7 +10,7 @@ import itertools
 
 
 class SharedSequence(Sequence):
-    # Every process takes other batches, and as many as the others.
+    # Each process takes different batches, the same number for each.
 
     def __init__(self, whole):
         self.whole = whole
@@ -26,7 +26,7 @@ class SharedSequence(Sequence):
 
 
 def share(values):
-    # As many samples for every process: those that do not divide are left out.
+    # The same number of samples for each process; the remainder is left out.
     whole = len(values) // hvd.size() * hvd.size()
     return values[hvd.rank():whole:hvd.size()]
 
