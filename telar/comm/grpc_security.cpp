@@ -48,8 +48,7 @@ std::string read_pem(const std::string& folder, const char* name) {
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad())
     throw user_error(
-        "The file {} cannot be read ({}). The folder of certificates must have ca.pem, cert.pem and key.pem; "
-        "scripts/certs makes them.",
+        "The file {} cannot be read ({}). The folder of certificates must have ca.pem, cert.pem and key.pem; scripts/certs makes them.",
         path, std::strerror(errno));
   if (text.find("-----BEGIN ") == std::string::npos)
     throw user_error(

@@ -40,8 +40,7 @@ bool is_name(const std::string& host) {
 
 Error no_address(const std::string& text, const std::string& why) {
   return user_error(
-      "'{}' is no network address: {}. It must be HOST:PORT, for example 127.0.0.1:7000, "
-      "[::1]:7000 or node1:7000.",
+      "'{}' is no network address: {}. It must be HOST:PORT, for example 127.0.0.1:7000, [::1]:7000 or node1:7000.",
       text, why);
 }
 
@@ -67,9 +66,7 @@ void check_safe(const Address& address, const std::string& doing, const Security
   const std::string_view needs = missing(security);
   if (address.loopback() || needs.empty() || security.insecure_network) return;
   throw user_error(
-      "{} {} is not safe without {}: others on the network could read and change this training. Give both "
-      "(scripts/certs makes certificates), stay on the loopback (127.0.0.1), or allow it by name with "
-      "--insecure-network.",
+      "{} {} is not safe without {}: others on the network could read and change this training. Give both (scripts/certs makes certificates), stay on the loopback (127.0.0.1), or allow it by name with --insecure-network.",
       doing, address.text(), needs);
 }
 

@@ -30,8 +30,7 @@ EnergyMeter::EnergyMeter(const fs::path& root, const std::string& nvml) : nvml_(
     missing_.clear();
   } else if (missing_.empty()) {
     missing_ =
-        "this machine shows no energy counter (RAPL in /sys/class/powercap, amd_energy in /sys/class/hwmon, "
-        "NVML)";
+        "this machine shows no energy counter (RAPL in /sys/class/powercap, amd_energy in /sys/class/hwmon, NVML)";
   }
 }
 

@@ -41,8 +41,7 @@ std::unique_ptr<Memory> CompiledGraphs::allocate_activations(int64_t batch, size
   const auto fits = static_cast<int64_t>(0.9 * static_cast<double>(batch) * static_cast<double>(*free) /
                                          static_cast<double>(bytes));
   throw run_error(
-      "{} has not enough memory: what is computed of {} samples needs {:.1f} MiB beside {:.1f} MiB for "
-      "parameters, gradients and optimizer state, and {:.1f} MiB are free; {}",
+      "{} has not enough memory: what is computed of {} samples needs {:.1f} MiB beside {:.1f} MiB for parameters, gradients and optimizer state, and {:.1f} MiB are free; {}",
       device_.name(), batch, static_cast<double>(bytes) / kMegabyte,
       static_cast<double>(home_.arena.bytes * (2 + home_.states.size())) / kMegabyte,
       static_cast<double>(*free) / kMegabyte,

@@ -28,9 +28,7 @@ void require_alike(const std::vector<std::unique_ptr<Device>>& devices, GpuExcha
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     throw user_error(
-        "processors and GPUs together train in one process (strategy.devices: [cuda:0, cpu]), or each "
-        "process on the "
-        "same kinds of them: rank {} has {}, rank 0 {}",
+        "processors and GPUs together train in one process (strategy.devices: [cuda:0, cpu]), or each process on the same kinds of them: rank {} has {}, rank 0 {}",
         rank, all[rank], all[0]);
   }
   processes.require_same(std::to_string(static_cast<int>(wanted)), "strategy.gpu_exchange");
@@ -90,8 +88,7 @@ std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>&
   if (!reason.empty()) {
     if (wanted == GpuExchange::nccl)
       throw user_error(
-          "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through "
-          "the host's memory",
+          "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through the host's memory",
           reason);
     return gpus_among(devices) * (processes_ == nullptr ? 1 : processes_->size()) > 1 ? reason : "";
   }

@@ -44,11 +44,9 @@ class StartGuard {
           std::condition_variable_any never;
           never.wait_for(lock, stop, kPatience, [] { return false; });
           if (stop.stop_requested() || !late) return;
-          late(
-              run_error("the processes of this run have not found each other for {} s: one of them was not "
-                        "started, was "
-                        "stopped, or its host cannot be reached",
-                        kPatience.count()));
+          late(run_error(
+              "the processes of this run have not found each other for {} s: one of them was not started, was stopped, or its host cannot be reached",
+              kPatience.count()));
         }) {}
 
  private:

@@ -51,9 +51,7 @@ void Watch::check() const {
 
 Error Watch::lost(int rank) {
   return run_error(
-      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be "
-      "reached. The last "
-      "checkpoint is whole; go on from it with --resume, with any number of processes",
+      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be reached. The last checkpoint is whole; go on from it with --resume, with any number of processes",
       rank, kPatience.count());
 }
 

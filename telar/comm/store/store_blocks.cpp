@@ -121,9 +121,7 @@ std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& p
     if (sum->round.number != round.number || !overlaps(*sum, push.begin, push.end)) continue;
     if (same_range(*sum, push.begin, push.end) && sum->round.members == round.members) return sum;
     throw user_error(
-        "member {} pushes floats {} to {} in round {}, another one {} to {}, or with other members in the "
-        "round; "
-        "the members of a round must start the same ranges",
+        "member {} pushes floats {} to {} in round {}, another one {} to {}, or with other members in the round; the members of a round must start the same ranges",
         push.member, push.begin, push.end, round.number, sum->begin, sum->end);
   }
   auto sum = std::make_shared<StoreSum>();
