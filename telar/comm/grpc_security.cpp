@@ -20,21 +20,23 @@ namespace {
 constexpr char kTokenKey[] = "telar-token";
 constexpr char kVersionKey[] = "telar-protocol";
 
-/// gRPC receives into blocks of 8 and 64 KB that it gets from malloc and gives back message by message. As it comes, glibc returns memory
-/// to the system whenever 128 KB are free, and every page is then faulted in and zeroed again: that was half of the time of a
-/// push and pull. These are the values that glibc itself goes up to once a program has freed a block of 32 MB.
+/// gRPC receives into malloc blocks of 8 and 64 KB and frees them message by message. By default, glibc
+/// returns memory to the system whenever 128 KB are free, and every page is then faulted in and zeroed again.
+/// That took half of the time of a push and pull. These are the values that glibc itself adopts once a
+/// program has freed a block of 32 MB.
 constexpr int kTrimThreshold = 64 << 20;
 constexpr int kMmapThreshold = 32 << 20;
-/// Blocks come and go on gRPC's many threads. With a heap for each thread, as glibc has it, each heap keeps room for the most that ever
-/// was on its way through it: a server of 40 MB to which four members pushed held 68 to 110 MB beside them, and with one heap 22 to 30, at
-/// the same speed.
+/// gRPC allocates and frees on many threads. With glibc's default of one heap per thread, each heap keeps its
+/// peak size. A server of 40 MB to which four members pushed then held 68 to 110 MB in addition; with one
+/// heap it held 22 to 30 MB, at the same speed.
 constexpr int kHeaps = 1;
 
-/// Once in a process.
+/// Takes effect once per process.
 void prepare_grpc() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // gRPC prints what it also returns; the library never prints. Whoever sets GRPC_VERBOSITY wants to see it.
+    // gRPC prints errors that it also returns, and the library must not print. A user who sets GRPC_VERBOSITY
+    // wants to see them.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
     mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
     mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
@@ -48,12 +50,11 @@ std::string read_pem(const std::string& folder, const char* name) {
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad())
     throw user_error(
-        "The file {} cannot be read ({}). The folder of certificates must have ca.pem, cert.pem and key.pem; "
-        "scripts/certs makes them.",
+        "The file {} cannot be read ({}); the folder of certificates must contain ca.pem, cert.pem and key.pem, which scripts/certs makes",
         path, std::strerror(errno));
   if (text.find("-----BEGIN ") == std::string::npos)
-    throw user_error(
-        "{} is not in PEM format: it has no line '-----BEGIN …'. scripts/certs makes such files.", path);
+    throw user_error("{} is not in PEM format: it has no line '-----BEGIN …'; scripts/certs makes such files",
+                     path);
   return text;
 }
 
@@ -84,25 +85,26 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& se
       {.pem_root_certs = pems.ca, .pem_private_key = pems.key, .pem_cert_chain = pems.cert});
 }
 
-/// What both sides of a connection set; `set` takes a name and a number.
+/// Settings that both sides of a connection share; `set` takes a name and a number.
 template <typename Set>
 void set_arguments(double keepalive_seconds, const Set& set) {
-  // Left on, gRPC estimates bandwidth × delay and opens its windows for that: a server with four members that pushed 40 MB each held 415 MB
-  // instead of 124. The window is what a network with a delay can keep on the way of one stream.
+  // By default, gRPC estimates bandwidth × delay and sizes its windows accordingly. With the estimate, a
+  // server to which four members pushed 40 MB each held 415 MB instead of 124 MB. The window below is the
+  // amount that one stream may have in transit on a network with a delay.
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
-  // A host that is gone without a word (power, a cut cable, a pod that moved) is found out. Without this a stream that waits for an answer
-  // would wait for TCP, a quarter of an hour.
+  // Detects a host that vanished without closing its connections (power, a cut cable, a moved pod). Without
+  // these probes, a stream would wait for TCP's timeout: a quarter of an hour.
   const int milliseconds = static_cast<int>(keepalive_seconds * 1e3);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // A server that is asked more often than it likes would end the connection.
+  // A server ends a connection that is probed more often than this.
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
 }
 
-/// Why the system does not let us listen there; gRPC does not tell.
+/// Returns the system's reason why listening fails there; gRPC does not report it.
 std::string why_not(const Address& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -121,7 +123,7 @@ std::string why_not(const Address& address) {
   return reason.empty() ? "the certificates may be damaged, or not belong together" : reason;
 }
 
-/// Looks at every character of what was given, wherever the first difference is.
+/// Compares all characters, so the time does not depend on where the first difference is.
 bool same_secret(std::string_view given, std::string_view expected) {
   unsigned difference = given.size() == expected.size() ? 0 : 1;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -146,7 +148,7 @@ SecureServerBuilder::SecureServerBuilder(const std::string& address, const Secur
   check_listening(address, security);
   builder_.SetMaxReceiveMessageSize(max_message_bytes);
   builder_.SetMaxSendMessageSize(max_message_bytes);
-  // Two servers on one port would share its connections; the second is to fail.
+  // Otherwise two servers could share one port and its connections; the second server must fail instead.
   builder_.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   set_arguments(keepalive_seconds,
                 [&](const char* name, int value) { builder_.AddChannelArgument(name, value); });
@@ -156,7 +158,7 @@ SecureServerBuilder::SecureServerBuilder(const std::string& address, const Secur
 std::unique_ptr<grpc::Server> SecureServerBuilder::start() {
   std::unique_ptr<grpc::Server> server = builder_.BuildAndStart();
   if (!server || port_ == 0)
-    throw user_error("Listening on {} is not possible: {}.", address_.text(), why_not(address_));
+    throw user_error("Listening on {} is not possible: {}", address_.text(), why_not(address_));
   return server;
 }
 
@@ -174,12 +176,12 @@ std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const 
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // How long one attempt may take, in spite of its name.
+  // Despite its name, this limits the duration of one attempt.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-  // A proxy for the web (http_proxy) is not meant for the processes of a job.
+  // A web proxy (http_proxy) is not for connections between processes of a job.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   set_arguments(keepalive_seconds, [&](const char* name, int value) { arguments.SetInt(name, value); });
-  // A server that was started again elsewhere has its name, and another address.
+  // A server that restarts on another host keeps its name but has a new address.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
   return grpc::CreateCustomChannel(Address::parse(address).text(), channel_credentials(security), arguments);
 }
@@ -219,9 +221,9 @@ bool is_refusal(const grpc::Status& status) {
 Error error_of(const grpc::Status& status, const std::string& who) {
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED)
     return user_error(
-        "{} does not know this call: another program listens there, or another release of telar.", who);
-  if (is_refusal(status)) return user_error("{} refused: {}.", who, status.error_message());
-  return run_error("{} cannot be reached: {}.", who, status.error_message());
+        "{} does not know this call: another program listens there, or another release of telar", who);
+  if (is_refusal(status)) return user_error("{} refused: {}", who, status.error_message());
+  return run_error("{} cannot be reached: {}", who, status.error_message());
 }
 
 }  // namespace telar

@@ -8,26 +8,28 @@
 #include "telar/comm/network.h"
 #include "telar/core/error.h"
 
-// Where gRPC meets Security: the same on both sides of every service of ours. For sources of telar/comm alone; other floors do not
-// see gRPC.
+// Applies Security to gRPC, in the same way on both sides of each of Telar's services. Only for sources in
+// telar/comm; other floors do not include gRPC headers.
 
 namespace telar {
 
-/// How often a connection is asked whether its other side is still there, when nothing comes from it, and how long an answer may take: a
-/// host that vanished without a word is noticed within twice so long. Longer than a process may be kept from running on a busy machine.
+/// Seconds without data after which a connection is probed, and seconds that the answer to a probe may take.
+/// A vanished host is noticed within twice this time. It must exceed the time for which a busy machine may
+/// keep a process from running.
 inline constexpr double kKeepaliveSeconds = 10;
 
-/// A server that listens at `address` as `security` says. Add services (and completion queues) to the builder, then start().
+/// Builds a server that listens at `address` under the rules of `security`. Add services (and completion
+/// queues) to the builder, then call start().
 class SecureServerBuilder {
  public:
-  /// Throws Error (user): an address that cannot be used or is not safe, certificates that cannot be read.
+  /// Throws Error (user) if the address is invalid or not safe, or if the certificates cannot be read.
   SecureServerBuilder(const std::string& address, const Security& security, int max_message_bytes,
                       double keepalive_seconds = kKeepaliveSeconds);
 
   grpc::ServerBuilder& grpc() { return builder_; }
-  /// Throws Error (user), with the system's reason, when one cannot listen there.
+  /// Throws Error (user) with the system's reason if the address cannot be listened on.
   std::unique_ptr<grpc::Server> start();
-  /// With the port that it got, after start().
+  /// After start(): the address with the actual port.
   std::string address() const;
 
  private:
@@ -36,21 +38,23 @@ class SecureServerBuilder {
   grpc::ServerBuilder builder_;
 };
 
-/// A connection of its own (not shared with other channels of this process), that is made again when it breaks: 0.1 s later, then
-/// at most every second. Throws Error (user): an address that cannot be used, certificates that cannot be read.
+/// A connection that is not shared with other channels of this process. When it breaks, it is restored: first
+/// after 0.1 s, then at most once a second. Throws Error (user) if the address is invalid or the certificates
+/// cannot be read.
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
                                               int max_message_bytes,
                                               double keepalive_seconds = kKeepaliveSeconds);
 
-/// Client: what every call carries (token, version of the protocol).
+/// Client side: adds the token and the protocol version to a call.
 void introduce(grpc::ClientContext& context, const Security& security);
-/// Server: the first thing in every call. Not OK (UNAUTHENTICATED: another token, FAILED_PRECONDITION: another version): return it.
-/// Takes as long for any wrong token of the same length.
+/// Server side: the first check in every call. If the result is not OK, return it (UNAUTHENTICATED: wrong
+/// token; FAILED_PRECONDITION: other version). Takes the same time for every wrong token of the same length.
 grpc::Status check_caller(const grpc::ServerContextBase& context, const Security& security);
 
-/// The other side is there and will not have us: waiting does not help. Otherwise it is away (or was stopped).
+/// True if the other side is running and has rejected the call, so a retry does not help. False if it is
+/// unreachable or was stopped.
 bool is_refusal(const grpc::Status& status);
-/// "WHO refused: …" (user) or "WHO cannot be reached: …" (run), for a status that is not OK.
+/// Returns "WHO refused: …" (user) or "WHO cannot be reached: …" (run) for a status that is not OK.
 Error error_of(const grpc::Status& status, const std::string& who);
 
 }  // namespace telar

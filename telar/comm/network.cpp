@@ -31,7 +31,7 @@ std::optional<in6_addr> ipv6(const std::string& host) {
   return address;
 }
 
-/// Also what looks like a URI to gRPC ("unix:/tmp/x:1") must not pass.
+/// Rejects, among others, what gRPC would read as a URI ("unix:/tmp/x:1").
 bool is_name(const std::string& host) {
   return !host.empty() && host.size() <= kLongestName && host.front() != '-' &&
          std::ranges::all_of(
@@ -40,22 +40,22 @@ bool is_name(const std::string& host) {
 
 Error no_address(const std::string& text, const std::string& why) {
   return user_error(
-      "'{}' is no network address: {}. It must be HOST:PORT, for example 127.0.0.1:7000, "
-      "[::1]:7000 or node1:7000.",
+      "'{}' is not a network address: {}; it must be HOST:PORT, for example 127.0.0.1:7000, [::1]:7000 or node1:7000",
       text, why);
 }
 
 void check_token(const std::string& token) {
   if (token.empty()) return;
   if (token.size() < kShortestToken || token.size() > kLongestToken)
-    throw user_error("The job's token has {} characters; it must have {} to {}.", token.size(),
-                     kShortestToken, kLongestToken);
-  // HTTP/2 headers carry nothing else (RFC 9113, section 8.2.1), and blanks at the ends would be lost.
+    throw user_error("The job's token has {} characters; it must have {} to {}", token.size(), kShortestToken,
+                     kLongestToken);
+  // HTTP/2 headers carry nothing else (RFC 9113, section 8.2.1), and leading and trailing blanks would be
+  // lost.
   if (!std::ranges::all_of(token, [](unsigned char c) { return c > 0x20 && c < 0x7f; }))
-    throw user_error("The job's token may contain printable ASCII characters only, and no blanks.");
+    throw user_error("The job's token may contain only printable ASCII characters and no blanks");
 }
 
-/// What is missing for talking beyond the loopback; empty: nothing.
+/// What is missing for communication beyond the loopback; empty: nothing.
 std::string_view missing(const Security& security) {
   if (security.certificates.empty())
     return security.token.empty() ? "certificates and a token" : "certificates";
@@ -67,9 +67,7 @@ void check_safe(const Address& address, const std::string& doing, const Security
   const std::string_view needs = missing(security);
   if (address.loopback() || needs.empty() || security.insecure_network) return;
   throw user_error(
-      "{} {} is not safe without {}: others on the network could read and change this training. Give both "
-      "(scripts/certs makes certificates), stay on the loopback (127.0.0.1), or allow it by name with "
-      "--insecure-network.",
+      "{} {} is not safe without {}: others on the network could read and change this training; give both (scripts/certs makes certificates), stay on the loopback (127.0.0.1), or permit it with --insecure-network",
       doing, address.text(), needs);
 }
 
@@ -84,13 +82,13 @@ Address Address::parse(const std::string& text) {
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, address.port);
   if (error != std::errc() || stop != end)
-    throw no_address(text, fmt::format("'{}' is no port from 0 to 65535", digits));
+    throw no_address(text, fmt::format("'{}' is not a port from 0 to 65535", digits));
 
   if (address.host.size() >= 2 && address.host.front() == '[' && address.host.back() == ']') {
     address.host = address.host.substr(1, address.host.size() - 2);
-    if (!ipv6(address.host)) throw no_address(text, "there is no IPv6 address in the brackets");
+    if (!ipv6(address.host)) throw no_address(text, "the text in the brackets is not an IPv6 address");
   } else if (ipv6(address.host)) {
-    throw no_address(text, "an IPv6 address must stand in brackets");
+    throw no_address(text, "an IPv6 address must be in brackets");
   } else if (!is_name(address.host)) {
     throw no_address(text, fmt::format("'{}' is neither a host name nor an IP address", address.host));
   }
@@ -115,7 +113,7 @@ void check_listening(const std::string& address, const Security& security) {
 
 void check_connecting(const std::string& address, const Security& security) {
   const Address parsed = Address::parse(address);
-  if (parsed.port == 0) throw no_address(address, "nobody can be reached at port 0");
+  if (parsed.port == 0) throw no_address(address, "port 0 cannot be connected to");
   check_safe(parsed, "Connecting to", security);
 }
 

@@ -12,69 +12,73 @@
 
 namespace telar {
 
-/// The processes that train one job together: those that mpirun or srun has started. Each calls the same operations in the
-/// same order, but for abort(). All of them run the same job on as many replicas; rank 0 alone prints, writes and saves.
+/// The processes that train one job together, as started by mpirun or srun. All of them call the same
+/// operations in the same order, except abort(). All run the same job on the same number of replicas; only
+/// rank 0 prints, writes and saves.
 ///
-/// A process that dies or stops answering for 20 s (it is watched once a second, whatever else it does) ends the waiting of
-/// the others with an Error (run) that names it.
+/// Every process is checked once a second, whatever it is doing. When one dies or does not answer for 20 s,
+/// the waits of the others end with an Error (run) that names it.
 class Processes {
  public:
   virtual ~Processes() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// How many of them share this host.
+  /// The number of processes on this host.
   virtual int on_this_host() const = 0;
-  /// Which of these it is, from 0, in the order of ranks.
+  /// The index of this process among those of this host, from 0, in rank order.
   virtual int index_on_this_host() const = 0;
 
-  /// Replaces the bytes by those of rank `from`, of the same number. Waits.
+  /// Replaces the bytes by those of rank `from`. The number of bytes is the same everywhere. Waits.
   virtual void broadcast(std::span<std::byte> bytes, int from = 0) = 0;
-  /// The lowest of the values of all. Waits.
+  /// Returns the lowest value over all processes. Waits.
   virtual int lowest(int value) = 0;
 
-  /// Replaces each value by the lowest that a process has in its place; all give as many. Waits.
+  /// Replaces each value by the lowest of all processes, element by element. The number of values is the same
+  /// everywhere. Waits.
   virtual void lowest(std::span<float> values) = 0;
-  /// Waits for all, asleep but for a moment every few milliseconds: for those who leave the cores to others meanwhile.
+  /// Waits for all processes. The caller sleeps and polls every few milliseconds, so it leaves the cores to
+  /// others.
   virtual void sleep_until_all_come() = 0;
-  /// Replaces the values by their sums over the processes, by the communication library's own blocking call; a process that is
-  /// lost is not noticed in it. For measuring beside it.
+  /// Replaces the values by their sums over the processes, with the communication library's own blocking
+  /// call. It does not notice a lost process. For measurements.
   virtual void library_all_reduce(std::span<float> values) = 0;
 
-  /// Replaces the text by that of rank `from`, of any length. Waits.
+  /// Replaces the text by that of rank `from`; lengths may differ. Waits.
   void broadcast(std::string& text, int from = 0);
-  /// True for all when it is true for one. Waits.
+  /// Returns true everywhere if `value` is true in any process. Waits.
   bool any(bool value);
-  /// The text of the lowest rank that has one that is not empty. Waits.
+  /// Returns the first text in rank order that is not empty. Waits.
   std::string first_text(std::string text);
-  /// The texts of all, in the order of ranks. Waits.
+  /// Returns the texts of all processes, in rank order. Waits.
   std::vector<std::string> gather(const std::string& text);
-  /// Throws Error (user) in every process when their texts differ: "rank 1 differs from rank 0 in WHAT". Waits.
+  /// Throws Error (user) in every process if the texts differ: "rank 1 differs from rank 0 in WHAT". Waits.
   void require_same(const std::string& text, const std::string& what);
 
-  /// A replica of this process as a member of the replicas of all processes, in the order of ranks. `local` is the same replica in
-  /// the group of this process and must outlive it; every process must have as many. Waits.
+  /// Makes a replica of this process a member of the group of all replicas of all processes, in rank order.
+  /// `local` is the same replica in this process's own group and must outlive the result. Every process must
+  /// have the same number of replicas. Waits.
   virtual std::unique_ptr<Group> join(Group& local) = 0;
 
-  /// Whether processes of one host sum in each other's memory, as they do when they can, or by MPI alone: for what join() is asked
-  /// later, by all of them alike.
+  /// Whether processes of one host sum in each other's memory (the default, where possible) or by MPI.
+  /// Applies to later calls of join(); all processes must make the same choice.
   virtual void share_memory(bool share) = 0;
 
-  /// For a process that has been lost for 26 s when no operation here has noticed: this one computes, or waits for something else.
-  /// Called once, on another thread; it may abort().
+  /// `last_resort` is called once, on another thread, when a process has been lost for 26 s and no operation
+  /// here has noticed, because this process computes or waits for something else. It may abort().
   virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
 
-  /// Ends all processes at once, this one too, with this exit code.
+  /// Ends all processes at once, including this one, with this exit code.
   virtual void abort(int code) = 0;
 };
 
-/// Whether this build can train in several processes at all.
+/// Whether this build supports training in several processes.
 bool can_join_processes();
 
-/// The processes among which this one was started; null when it was started alone. Once a process. Throws Error (user) when it was
-/// started by MPI and this build has none.
+/// Returns the processes among which this one was started; null if it was started alone. Call once per
+/// process. Throws Error (user) if it was started by MPI and this build has no MPI.
 ///
-/// Until all have come nobody can be named. When that has taken 28 s, `late` is called on another thread with an Error (run) that
-/// says so; it may end this process.
+/// Until all processes have joined, a missing one cannot be named. If joining takes 28 s, `late` is called on
+/// another thread with an Error (run) that reports so; it may end this process.
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late = {});
 
 }  // namespace telar

@@ -14,24 +14,26 @@ namespace telar {
 
 namespace {
 
-/// One bucket in flight. Members publish where theirs lies and count themselves in; whoever has seen all arrive sums its
-/// own shard. Counts grow from step to step (target = size × generation), so nothing has to be cleared; a new generation
-/// writes the pointers again only after a barrier, when nobody reads the old ones any more.
+/// One bucket in flight. Each member publishes the location of its bucket and increments the count. A member
+/// that sees that all have arrived sums its own shard. Counts grow from step to step (target = size ×
+/// generation), so they need no clearing. A new generation overwrites the pointers only after a barrier, when
+/// no member reads the old ones any more.
 struct Exchange {
   explicit Exchange(size_t size) : buckets(size) {}
   std::vector<std::span<float>> buckets;  // by rank
   std::atomic<uint64_t> arrived{0};
 };
 
-constexpr size_t kBlock = 2048;  // floats: a block of two members and their sum stay in the first-level cache
+constexpr size_t kBlock = 2048;  // floats: blocks of two members and their sum fit the first-level cache
 
-/// to = a + b. `to` may be a or b themselves, which the compiler cannot know.
+/// to = a + b. `to` may be a or b; the compiler cannot know that, hence the pragma.
 void add(const float* a, const float* b, float* to, size_t count) {
 #pragma omp simd
   for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
-/// The sum of [from, from + count) of every row, in rank order, count <= kBlock. `to` may be that place of a row.
+/// The sum of [from, from + count) of every row, in rank order; count <= kBlock. `to` may be that range of a
+/// row.
 void sum_rows(const std::vector<std::span<float>>& rows, size_t from, size_t count, float* to) {
   const size_t last = rows.size() - 1;
   std::array<float, kBlock> partial;
@@ -43,7 +45,7 @@ void sum_rows(const std::vector<std::span<float>>& rows, size_t from, size_t cou
   add(sum, rows[last].data() + from, to, count);
 }
 
-/// The same, written to every row.
+/// Like sum_rows, but writes the result to every row.
 void sum_for_all(const std::vector<std::span<float>>& rows, size_t from, size_t count) {
   float* first = rows[0].data() + from;
   if (rows.size() == 2) {  // in one pass
@@ -67,7 +69,7 @@ void pause_thread() {
 struct ThreadTeam::Shared {
   explicit Shared(int members) : size(members), published(static_cast<size_t>(members)) {}
 
-  /// Spins while the condition is near, then gives the core away.
+  /// Spins for a while, then yields the core at each check.
   template <typename Condition>
   void wait_until(const Condition& condition) {
     for (int spins = 0; !condition(); ++spins) {
@@ -105,9 +107,9 @@ struct ThreadTeam::Shared {
   std::atomic<int> failed_rank{-1};
   std::atomic<int> barrier_arrived{0};
   std::atomic<uint64_t> barrier_turn{0};
-  std::mutex mutex;  // guards growth of `exchanges`; a deque keeps its elements in place
+  std::mutex mutex;  // guards growth of `exchanges`; the deque does not move its elements
   std::deque<Exchange> exchanges;
-  std::vector<std::span<float>> published;  // small collectives: between two barriers
+  std::vector<std::span<float>> published;  // for small collectives: between two barriers
 };
 
 namespace {
@@ -154,7 +156,7 @@ class ThreadMember final : public Group {
 
   void all_reduce(std::span<float> values) override {
     if (shared_.size == 1) return;
-    // Each member sums its shard and gives it to all.
+    // Each member sums its shard and writes it to all members' values.
     const std::vector<std::span<float>>& all = publish(values);
     const auto [begin, end] = shard(values.size());
     for (size_t from = begin; from < end; from += kBlock) {
@@ -164,7 +166,8 @@ class ThreadMember final : public Group {
   }
 
   double sum_over_shards(double value) override {
-    // Two floats carry a double's leading 48 bits exactly enough to be summed in rank order by every member alike.
+    // Two floats hold a double's leading 48 bits. All members sum them in rank order, so all get the same
+    // bits.
     std::vector<float> rows(static_cast<size_t>(size()) * 2);
     const auto high = static_cast<float>(value);
     rows[static_cast<size_t>(rank_) * 2] = high;
@@ -214,7 +217,7 @@ class ThreadMember final : public Group {
   const std::vector<std::span<float>>& publish(std::span<float> mine) {
     shared_.published[static_cast<size_t>(rank_)] = mine;
     shared_.barrier();
-    return shared_.published;  // stable until everybody has passed the barrier that ends the collective
+    return shared_.published;  // valid until all members have passed the collective's last barrier
   }
 
   ThreadTeam::Shared& shared_;

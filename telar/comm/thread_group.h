@@ -7,8 +7,9 @@
 
 namespace telar {
 
-/// Makes the members of a group of threads of this process. They see each other's memory, so that nothing is copied: each
-/// member reads the others' buckets and writes the sum of its shard into its own. Each member is used by one thread.
+/// Makes the members of a group of threads in this process. They share memory, so nothing is copied: each
+/// member reads the others' buckets and writes the sum of its shard into its own. Each member is used by one
+/// thread.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int size);
@@ -17,9 +18,9 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   Group& member(int rank);
-  /// Frees every member that waits, now and later, with an Error saying that `rank` failed.
+  /// Ends all present and future waits of the members with an Error that reports that `rank` failed.
   void fail(int rank);
-  /// After all members have stopped: ready for new work.
+  /// Makes the team usable again. Call after all members have stopped.
   void reset();
 
   struct Shared;

@@ -5,7 +5,7 @@
 #include "telar/comm/processes.h"
 #include "telar/core/error.h"
 
-// In place of comm/mpi, where there is no MPI to build with.
+// Replaces comm/mpi in builds without MPI.
 namespace telar {
 
 bool can_join_processes() { return false; }

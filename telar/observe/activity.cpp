@@ -29,7 +29,7 @@ OthersActivity::OthersActivity(const std::filesystem::path& root)
     : stat_(root / "proc/stat"), start_(read()) {}
 
 OthersActivity::Reading OthersActivity::read() const {
-  // user nice system idle iowait irq softirq steal
+  // The fields are: user nice system idle iowait irq softirq steal
   std::array<double, 8> ticks{};
   std::ifstream stream(stat_);
   std::string cpu;

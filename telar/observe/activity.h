@@ -4,20 +4,20 @@
 
 namespace telar {
 
-/// How much of the machine's processors others use while something is measured.
+/// How much CPU time other processes use during a measurement.
 class OthersActivity {
  public:
-  /// Begins to watch. Reads `root`/proc/stat; what this process uses the system says.
+  /// Starts to watch. Reads `root`/proc/stat; the system reports what this process uses.
   explicit OthersActivity(const std::filesystem::path& root = "/");
 
-  /// Processors that others kept busy, on average, since the beginning: 0.5 is half of one. What a hypervisor took away counts. 0 when
-  /// the system does not say.
+  /// Mean number of CPUs that others have kept busy since the start: 0.5 is half of one CPU. Time taken away
+  /// by a hypervisor counts. 0 if the system does not report it.
   double processors() const;
 
  private:
   struct Reading {
-    double busy = 0;  ///< seconds of all processors, everybody
-    double mine = 0;  ///< seconds of this process and those of its children that have ended
+    double busy = 0;  ///< seconds of all CPUs, for all processes
+    double mine = 0;  ///< seconds of this process and its ended children
     double wall = 0;
   };
   Reading read() const;

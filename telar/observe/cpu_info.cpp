@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Instructions that change how fast a network trains, as Linux spells them.
+/// Instruction sets that affect the speed of training, as Linux spells them.
 constexpr std::array<std::string_view, 12> kFeatures = {"avx2",        "fma",         "avx512f",  "avx512bw",
                                                         "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16",
                                                         "amx_int8",    "asimd",       "sve",      "bf16"};
 
-/// "1024K" or "32M" in bytes.
+/// Converts "1024K" or "32M" to bytes.
 uint64_t parse_size(const std::string& text) {
   uint64_t amount = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
@@ -41,7 +41,7 @@ struct Thread {
   int number;
   int package;
   std::string siblings;  ///< hardware threads of the same core
-  int capacity;          ///< relative speed on hosts with cores of several kinds; -1 elsewhere
+  int capacity;          ///< relative speed, if cores are of different kinds; otherwise -1
   std::vector<CacheOfThread> caches;
 
   const CacheOfThread* last_cache() const {
@@ -58,7 +58,7 @@ std::vector<Thread> read_threads(const fs::path& root) {
     int number = 0;
     if (!name.starts_with("cpu")) continue;
     const auto [end, error] = std::from_chars(name.data() + 3, name.data() + name.size(), number);
-    // A processor that is switched off has no topology.
+    // A CPU that is offline has no topology.
     if (error != std::errc() || end != name.data() + name.size() || !fs::exists(folder / "topology"))
       continue;
     Thread thread{number,

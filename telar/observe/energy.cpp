@@ -30,8 +30,7 @@ EnergyMeter::EnergyMeter(const fs::path& root, const std::string& nvml) : nvml_(
     missing_.clear();
   } else if (missing_.empty()) {
     missing_ =
-        "this machine shows no energy counter (RAPL in /sys/class/powercap, amd_energy in /sys/class/hwmon, "
-        "NVML)";
+        "this machine has no energy counter (RAPL in /sys/class/powercap, amd_energy in /sys/class/hwmon, NVML)";
   }
 }
 
@@ -51,8 +50,8 @@ EnergyMeter::Names EnergyMeter::find_gpus() {
   return nvml_.names();
 }
 
-/// Packages, and the memory where it is a counter beside them. (The core and uncore within a package are part of it, "psys" is all of
-/// the machine with them, and "intel-rapl-mmio" counts packages a second time.)
+/// Adds packages, and memory if it has a separate counter. (Core and uncore are parts of a package, "psys" is
+/// the whole machine including the packages, and "intel-rapl-mmio" counts packages a second time.)
 EnergyMeter::Names EnergyMeter::find_rapl(const fs::path& powercap) {
   Names names;
   for (const fs::path& zone : list_folder(powercap)) {
@@ -83,7 +82,7 @@ EnergyMeter::Names EnergyMeter::find_hwmon(const fs::path& hwmon) {
 void EnergyMeter::add(const fs::path& file, uint64_t range, const std::string& name, Names& names) {
   const auto value = read_counter(file);
   if (!value) {
-    missing_ = fmt::format("{} is there, but this user may not read it", file.string());
+    missing_ = fmt::format("{} exists, but this user may not read it", file.string());
     return;
   }
   counters_.push_back({[file] { return read_counter(file); }, range, *value});
@@ -94,7 +93,7 @@ std::optional<double> EnergyMeter::joules() {
   if (counters_.empty()) return std::nullopt;
   for (Counter& counter : counters_) {
     const auto now = counter.microjoules();
-    if (!now) continue;  // its part comes with the next reading
+    if (!now) continue;  // the next reading will include its part
     uint64_t used = *now - counter.last;
     if (*now < counter.last && counter.range > 0) used = counter.range - counter.last + *now;
     microjoules_ += static_cast<double>(used);

@@ -11,28 +11,29 @@
 
 namespace telar {
 
-/// The energy that the machine's processors (and, where it is counted apart, their memory) and its NVIDIA GPUs have used, from counters of
-/// the hardware: RAPL through `root`/sys/class/powercap, else the kernel's driver for AMD's sockets through `root`/sys/class/hwmon; and
-/// NVML. Whoever computes on them.
+/// Measures the energy used by the machine's CPUs (and their memory, if it is counted separately) and its
+/// NVIDIA GPUs, from hardware counters: RAPL through `root`/sys/class/powercap, or otherwise the kernel's
+/// driver for AMD sockets through `root`/sys/class/hwmon; and NVML. The counters include all processes.
 class EnergyMeter {
  public:
   /// Finds the counters that this process may read, and starts counting.
   explicit EnergyMeter(const std::filesystem::path& root = "/",
                        const std::string& nvml = "libnvidia-ml.so.1");
 
-  /// "RAPL (package-0, dram)", "hwmon amd_energy (Esocket0), NVML (NVIDIA H200)"; empty when there is nothing to read.
+  /// "RAPL (package-0, dram)", "hwmon amd_energy (Esocket0), NVML (NVIDIA H200)"; empty if there is nothing
+  /// to read.
   const std::string& source() const { return source_; }
-  /// Why there is no source, in words; empty when there is one.
+  /// Why there is no source; empty if there is one.
   const std::string& missing() const { return missing_; }
 
-  /// Joules since the meter was made; none without a source. A counter that has wrapped around since the last call is counted right
-  /// when it did so once: at 200 W RAPL's wraps after some 20 minutes.
+  /// Joules since construction; none without a source. A counter may wrap around at most once between two
+  /// calls; at 200 W, RAPL's wraps after about 20 minutes.
   std::optional<double> joules();
 
  private:
   struct Counter {
     std::function<std::optional<uint64_t>()> microjoules;
-    uint64_t range;  ///< the largest value before it starts at 0 again; 0: 64 bits
+    uint64_t range;  ///< largest value before it wraps to 0; 0: 64 bits
     uint64_t last;
   };
   using Names = std::vector<std::string>;

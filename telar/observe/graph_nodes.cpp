@@ -11,7 +11,7 @@
 namespace telar {
 namespace {
 
-/// Only these characters may stand in a node's name; a dot separates layers and becomes a slash.
+/// Only these characters are allowed in a node's name; a dot separates layers and becomes a slash.
 std::string legal(const std::string& name) {
   std::string text = name;
   for (char& c : text) {
@@ -71,7 +71,7 @@ class Converter {
     nodes_.push_back(std::move(shown));
   }
 
-  /// The first of "NAME", "NAME_1", "NAME_2" … that is free.
+  /// Returns the first free name of "NAME", "NAME_1", "NAME_2", …
   std::string unique(const std::string& wanted) {
     std::string name = prefix_ + wanted;
     for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}{}_{}", prefix_, wanted, i);

@@ -16,13 +16,14 @@ struct GraphNode {
   std::vector<std::string> inputs;  ///< names of nodes; "NAME:1" for a second output
   std::string device;               ///< "/job:worker/replica:0/device:CPU:0"
   std::map<std::string, std::string> attributes;
-  std::vector<Shape> output_shapes;  ///< written on the edges; may be empty
+  std::vector<Shape> output_shapes;  ///< shown on the edges; may be empty
 };
 
-/// The nodes of `graph` for TensorBoard: each operation under its layer (scope "layer1.0.conv1" becomes the boxes
-/// "layer1/0/conv1"), inputs as placeholders, parameters and buffers as variables inside the layer that they are
-/// named after. `device` is where the graph runs, `device_of` where a variable lies (empty: there too); `prefix` ("worker0") puts all of it in a box of that name, so that
-/// the graphs of several workers can stand in one list.
+/// Converts `graph` to nodes for TensorBoard: each operation under its layer (scope "layer1.0.conv1" becomes
+/// the boxes "layer1/0/conv1"), inputs as placeholders, parameters and buffers as variables inside the layer
+/// that their name contains. `device` is where the graph runs. `device_of` is where a variable is stored;
+/// empty: on the same device. `prefix` ("worker0") puts everything in a box of that name, so that one list
+/// can contain the graphs of several workers.
 std::vector<GraphNode> graph_nodes(const Graph& graph, const std::string& device,
                                    const std::string& prefix = "",
                                    const std::map<std::string, std::string>& device_of = {});

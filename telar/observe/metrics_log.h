@@ -11,15 +11,15 @@
 
 namespace telar {
 
-/// A name and its value in a line of metrics. NaN and infinities, which JSON lacks, are written as null.
+/// Name and value of one metric in a line. NaN and infinities, which JSON lacks, are written as null.
 using MetricField = std::pair<std::string, std::variant<int64_t, double, std::string>>;
 
-/// `metrics.jsonl` of a run: one JSON object a line, each in the hands of the system when append() returns.
+/// The file `metrics.jsonl` of a run: one JSON object a line. When append() returns, the system has the line.
 ///
 ///     log.append({{"step", step}, {"epoch", epoch}, {"loss", loss}});
 class MetricsLog {
  public:
-  /// Starts a new log, or goes on at the end of the one that exists.
+  /// Creates a new log, or appends to an existing one.
   explicit MetricsLog(std::filesystem::path path) : file_(std::move(path), OutputFile::Mode::append) {}
 
   void append(const std::vector<MetricField>& fields);
@@ -30,9 +30,9 @@ class MetricsLog {
   OutputFile file_;
 };
 
-/// For a run that resumes after `step`: removes from the log the lines whose "step" is later, and lines that are
-/// no JSON object (a last one cut by a power loss). The log is replaced as a whole or left as it is. Without a log
-/// there is nothing to do.
+/// For a run that resumes after `step`: removes from the log all lines with a later "step" and all lines that
+/// are not JSON objects (a power loss may cut the last one). Replaces the log as a whole or leaves it
+/// unchanged. Does nothing without a log.
 void discard_metrics_after(const std::filesystem::path& path, int64_t step);
 
 }  // namespace telar

@@ -49,8 +49,9 @@ NvidiaSearch find_nvidia_gpus(const fs::path& root) {
     if (fs::exists(root / "dev" / node)) {
       search.gpus.push_back(std::move(gpu));
     } else {
-      search.not_found = fmt::format(
-          "the driver knows {}, but /dev/{} is missing: in a container, hand the device in", gpu.model, node);
+      search.not_found =
+          fmt::format("the driver knows {}, but /dev/{} is missing: in a container, pass the device through",
+                      gpu.model, node);
     }
   }
   std::sort(search.gpus.begin(), search.gpus.end(),

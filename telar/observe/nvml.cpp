@@ -11,7 +11,7 @@ Function* Nvml::find(const char* name) const {
   return reinterpret_cast<Function*>(::dlsym(library_, name));
 }
 
-// As nvml.h declares them: each returns 0 when it has worked, and a device is a pointer to something opaque.
+// Declarations as in nvml.h: functions return 0 on success, and a device is an opaque pointer.
 Nvml::Nvml(const std::string& library) : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) return;
   const auto init = find<int()>("nvmlInit_v2");

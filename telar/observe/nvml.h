@@ -7,8 +7,8 @@
 
 namespace telar {
 
-/// The energy that NVIDIA's driver counts for each GPU, through the library that comes with it (NVML). It is loaded when it is there;
-/// nothing of it is needed to build.
+/// The energy that NVIDIA's driver counts for each GPU, read through the driver's library (NVML). The library
+/// is loaded if present and is not needed for building.
 class Nvml {
  public:
   explicit Nvml(const std::string& library = "libnvidia-ml.so.1");
@@ -16,9 +16,9 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Names of the GPUs that count: "NVIDIA H200". (Those before Volta do not.)
+  /// Names of the GPUs with an energy counter: "NVIDIA H200". (GPUs before Volta have none.)
   const std::vector<std::string>& names() const { return names_; }
-  /// Of one of them, since its driver was loaded; none when it cannot be read now.
+  /// Energy used by a GPU since its driver was loaded; none if it cannot be read now.
   std::optional<uint64_t> millijoules(size_t gpu) const;
 
  private:

@@ -22,7 +22,7 @@ uint64_t peak_memory_bytes() {
 int available_threads() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  // The mask has room for 1,024 processors; beyond that the call fails and the host's number stands.
+  // The mask has room for 1,024 CPUs. With more, the call fails and the host's number is used.
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
   const int processors = known ? CPU_COUNT(&mask) : static_cast<int>(std::thread::hardware_concurrency());
   return std::min(processors, omp_get_thread_limit());
@@ -47,7 +47,7 @@ MemoryInfo read_memory(const std::filesystem::path& root) {
 }
 
 ContainerLimits read_container_limits(const std::filesystem::path& root) {
-  // Both files say "max" where there is no limit, which is not a number and so leaves the field empty.
+  // Both files contain "max" if there is no limit. That is not a number, so the field stays empty.
   ContainerLimits limits;
   std::ifstream cpu(root / "sys/fs/cgroup/cpu.max");
   double quota = 0;

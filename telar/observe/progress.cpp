@@ -104,7 +104,8 @@ void Progress::message(std::string_view text) {
   if (options_.style != ProgressStyle::quiet) print_line(std::string(text));
 }
 
-/// Samples a second since the run began, validation and checkpoints included: what the time left depends on.
+/// Samples per second since the start of the run, including validation and checkpoints; determines the
+/// remaining time.
 double Progress::rate(int64_t run_samples) const {
   const double seconds = options_.clock() - run_start_.value_or(0);
   return seconds > 0 ? static_cast<double>(run_samples) / seconds : 0;
@@ -130,7 +131,7 @@ std::vector<LinePart> Progress::parts(const ProgressState& state) const {
 }
 
 std::string Progress::bar_line(const ProgressState& state) const {
-  // The last column stays free: some terminals wrap as soon as it is written.
+  // The last column stays free because some terminals wrap as soon as it is written.
   const int width = options_.columns() - 1;
   std::string line = fit_line(parts(state), width);
   const int room = std::min(width - static_cast<int>(line.size()) - 2, kWidestBar);

@@ -15,30 +15,30 @@ namespace telar {
 /// How progress is shown.
 enum class ProgressStyle : uint8_t {
   bar,    ///< a terminal: one line, rewritten ten times a second, and a line for each finished epoch
-  lines,  ///< a file or pipe: a line for each finished epoch, and one every ten seconds between
+  lines,  ///< a file or pipe: a line for each finished epoch, and one every ten seconds
   quiet   ///< nothing
 };
 
 struct ProgressOptions {
   ProgressStyle style = ProgressStyle::lines;
   bool colour = false;
-  std::function<int()> columns = [] { return 80; };  ///< width of the terminal, asked at each drawing
+  std::function<int()> columns = [] { return 80; };  ///< width of the terminal, queried at each drawing
   std::string unit = "images";                       ///< what is counted: "12,345 images/s"
   std::function<double()> clock;                     ///< seconds; empty for the system's steady clock
 };
 
-/// What suits the open file `descriptor` (1, 2): a bar on a terminal, else lines; colour unless NO_COLOR is set or the
-/// terminal is "dumb".
+/// Options that suit the file `descriptor` (1 or 2): a bar on a terminal, otherwise lines. Colour unless
+/// NO_COLOR is set or the terminal is "dumb".
 ProgressOptions progress_options(int descriptor, bool quiet);
 
-/// Where an epoch stands. Loss and accuracy are means over the samples of the epoch so far.
+/// State of an epoch. Loss and accuracy are means over the epoch's samples so far.
 struct ProgressState {
   int64_t samples = 0;  ///< samples done in this epoch
   double loss = 0;
   std::optional<double> accuracy;
 };
 
-/// What an epoch came to.
+/// Results of an epoch.
 struct EpochSummary {
   double loss = 0;
   std::optional<double> accuracy;
@@ -46,12 +46,12 @@ struct EpochSummary {
   std::optional<double> validation_accuracy;
 };
 
-/// Progress of a training run on a stream. Leaves the terminal as it found it at any moment (nothing is hidden, no
-/// mode is set), so that a killed run does no harm; the destructor ends a line that is still open.
+/// Shows the progress of a training run on a stream. The terminal is unchanged at any moment (nothing is
+/// hidden, no mode is set), so a killed run does no harm. The destructor ends an open line.
 ///
 ///     Progress progress(std::cerr, progress_options(2, quiet));
 ///     progress.begin_epoch(1, epochs, samples);
-///     progress.update({done, loss, accuracy});  // at each step; costs a look at the clock
+///     progress.update({done, loss, accuracy});  // at each step; costs one clock reading
 ///     progress.end_epoch({loss, accuracy, validation_loss, validation_accuracy});
 class Progress {
  public:
@@ -60,12 +60,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `epoch` counts from 1. `samples_done` of the epoch's `samples` were done before a resumed run began; the
+  /// `epoch` counts from 1. A resumed run has already done `samples_done` of the epoch's `samples`; the
   /// samples of each update() include them.
   void begin_epoch(int64_t epoch, int64_t epochs, int64_t samples, int64_t samples_done = 0);
   void update(const ProgressState& state);
   void end_epoch(const EpochSummary& summary);
-  /// A line of its own among the others: "checkpoint written to …".
+  /// Prints a separate line: "checkpoint written to …".
   void message(std::string_view text);
 
  private:

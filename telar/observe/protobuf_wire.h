@@ -7,8 +7,8 @@
 
 namespace telar {
 
-/// A protocol buffer message under construction, field by field
-/// (https://protobuf.dev/programming-guides/encoding). Enough for TensorBoard's few fixed messages.
+/// A protocol buffer message that is built field by field (https://protobuf.dev/programming-guides/encoding).
+/// Sufficient for TensorBoard's few fixed messages.
 class Message {
  public:
   Message& integer(int field, int64_t value) {

@@ -7,7 +7,7 @@
 namespace telar {
 namespace {
 
-// A signal handler can reach nothing but what is static.
+// A signal handler can access only static objects.
 std::atomic<int> received{0};
 std::atomic<bool> listening{false};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler must not wait for a lock");
@@ -18,7 +18,7 @@ void note_signal(int number) { received.store(number, std::memory_order_relaxed)
 
 StopRequest::StopRequest() {
   if (listening.exchange(true))
-    throw run_error("signals are listened to already: there is one StopRequest a process");
+    throw run_error("signals are handled already: a process can have only one StopRequest");
   received = 0;
   struct sigaction action = {};
   action.sa_handler = note_signal;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kWriteAt = size_t{64} << 10;
 
-// Field numbers of tensorflow/core/util/event.proto and core/framework/{summary,graph,node_def,attr_value}.proto.
+// Field numbers from tensorflow/core/util/event.proto and
+// core/framework/{summary,graph,node_def,attr_value}.proto.
 namespace event {
 constexpr int kWallTime = 1;
 constexpr int kStep = 2;
@@ -41,7 +42,7 @@ Message attribute(const std::string& key, const Message& value) {
   return Message().text(1, key).message(2, value);
 }
 
-/// AttrValue{list{shape{dim{size}}}}: what TensorBoard writes on the edges.
+/// AttrValue{list{shape{dim{size}}}}: TensorBoard shows it on the edges.
 Message shapes_attribute(const std::vector<Shape>& shapes) {
   Message list;
   for (const Shape& shape : shapes) {
@@ -90,7 +91,7 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) : file
 TensorBoardWriter::~TensorBoardWriter() {
   try {
     flush();
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): said in the header
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): see the header
   }
 }
 
@@ -122,8 +123,8 @@ void TensorBoardWriter::sync() {
   file_.sync();
 }
 
-// TensorBoard takes the first start that it meets in a folder as the run's beginning, and at each further one drops
-// what it has read of that step and later ones. So every file has one that drops nothing.
+// TensorBoard takes the first start event in a folder as the beginning of the run. At each later one, it
+// drops that step and all later ones. So every file begins with a start event that drops nothing.
 void TensorBoardWriter::add_start(int64_t step) {
   constexpr int kStatus = 1;
   constexpr int64_t kStart = 1;

@@ -10,32 +10,32 @@
 
 namespace telar {
 
-/// Seconds since 1970, as TensorBoard's events carry them.
+/// Seconds since 1970, as in TensorBoard's events.
 double wall_time_now();
 
-/// Writes one TensorBoard event file, `FOLDER/events.out.tfevents.SECONDS.HOST`; a run has one for each time that it
-/// was started. Events are collected and written by flush(), or once 64 KiB have come together.
-/// Throws Error (run) when the file cannot be written.
+/// Writes one TensorBoard event file, `FOLDER/events.out.tfevents.SECONDS.HOST`. A run has one such file for
+/// each start. Events are written by flush() or when 64 KiB have accumulated. Throws Error (run) if the file
+/// cannot be written.
 class TensorBoardWriter {
  public:
-  /// `folder` exists.
+  /// `folder` must exist.
   explicit TensorBoardWriter(const std::filesystem::path& folder);
-  /// Writes what is left; a failure at this point is lost, so call flush() or sync() at the end of a run.
+  /// Writes the remaining events. Errors are ignored here, so call flush() or sync() at the end of a run.
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
-  /// `tag` groups curves by what stands before its "/": "train/loss".
+  /// The part of `tag` before its "/" groups the curves: "train/loss".
   void add_scalar(const std::string& tag, int64_t step, double value, double wall_time = wall_time_now());
-  /// The graph of the run, all workers in one list; see graph_nodes().
+  /// Adds the graph of the run, all workers in one list; see graph_nodes().
   void add_graph(const std::vector<GraphNode>& nodes);
 
-  /// Says that a resumed run goes on after `step`: TensorBoard drops what the folder's earlier files hold of later
-  /// steps. Before the first scalar.
+  /// Marks that a resumed run continues after `step`: TensorBoard drops later steps of the folder's earlier
+  /// files. Call before the first scalar.
   void add_resume(int64_t step);
 
   void flush();
-  /// flush(), and waits until the bytes are on the storage device.
+  /// Like flush(), but waits until the bytes are on the storage device.
   void sync();
 
   const std::filesystem::path& path() const { return file_.path(); }

@@ -9,8 +9,9 @@ namespace telar {
 /// CRC-32C (Castagnoli), as in RFC 3720, appendix B.4.
 uint32_t crc32c(std::string_view bytes);
 
-/// One record of a TFRecord file: length (8 bytes), masked CRC of the length (4), data, masked CRC of the data (4),
-/// all little-endian. A CRC is masked, rotated and shifted by a constant, so that data holding CRCs stays safe.
+/// Encodes one record of a TFRecord file: length (8 bytes), masked CRC of the length (4), data, masked CRC of
+/// the data (4), all little-endian. CRCs are masked (rotated, plus a constant), so that data that contains
+/// CRCs is safe.
 std::string tfrecord(std::string_view data);
 
 }  // namespace telar

@@ -8,15 +8,15 @@
 
 namespace telar {
 
-/// Of one sample of a batch.
+/// Bytes of one sample of a batch.
 struct SampleBytes {
   size_t x = 0;
   size_t label = 0;
 };
-/// As this graph takes them.
+/// The sizes that this graph expects.
 SampleBytes sample_bytes(const Graph& graph);
 
-/// Cuts a batch, without copying it, into contiguous parts in proportion to `shares`, as split_by_shares() does.
+/// Splits a batch into contiguous parts in proportion to `shares`, as split_by_shares() does. Copies nothing.
 std::vector<BatchView> split_batch(const BatchView& batch, const SampleBytes& bytes,
                                    const std::vector<double>& shares);
 

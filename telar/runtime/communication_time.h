@@ -6,21 +6,24 @@
 
 namespace telar {
 
-/// Seconds of a step that replicas spent on each other and on other processes, told apart by when.
+/// Seconds of a step that replicas spent on communication, by when they spent them.
 struct CommunicationTime {
-  /// Between the operations of the gradient graph: starting buckets, summing shards that are ready. Mean of the replicas.
+  /// Between the operations of the gradient graph: starting buckets and summing shards that are ready. Mean
+  /// over the replicas.
   double within_gradient = 0;
-  /// After it, when nothing was left to compute: of the replica that spent least, which has waited for nobody slower.
+  /// After the gradient graph, when nothing is left to compute. The value of the replica that spent least: it
+  /// waited for no slower replica.
   double exposed = 0;
-  /// What the replicas spent after it beyond that, waiting for the slowest one. Mean of the replicas.
+  /// Time after the gradient graph beyond `exposed`, spent waiting for the slowest replica. Mean over the
+  /// replicas.
   double waiting = 0;
 };
 
-/// Each process gives what its replicas have spent in the same steps. What is exposed becomes that of the replica that spent least
-/// among all processes; what this process spent beyond it was waiting. Waits for all.
+/// Compares the times of the same steps over all processes. `exposed` becomes the lowest of all processes;
+/// what this process spent beyond it is added to `waiting`. Waits for all.
 void compare_over(Processes& processes, std::span<CommunicationTime> steps);
 
-/// Parts of all these steps, which took `seconds`: 0.03 for 3 %. Zeros for no steps.
+/// The fractions of `seconds`, the duration of all these steps: 0.03 means 3 %. Zeros for no steps.
 CommunicationTime parts_of(std::span<const CommunicationTime> steps, double seconds);
 
 }  // namespace telar

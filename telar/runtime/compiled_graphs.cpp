@@ -19,12 +19,12 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
 Context& CompiledGraphs::context(Purpose purpose, int64_t batch) {
   Compiled& compiled = compiled_[{purpose, batch}];
   if (compiled.context) return *compiled.context;
-  device_.synchronise();  // it may have to wait in what follows, where nobody looks
+  device_.synchronise();  // the following calls may wait in the device, where no thread checks its peers
   if (!compiled.executable)
     compiled.executable = device_.compile(graphs_.at(purpose)->with_batch(batch), options_);
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {
-    for (auto& other : compiled_) other.second.context.reset();  // they used the smaller memory
+    for (auto& other : compiled_) other.second.context.reset();  // they were bound to the smaller memory
     activations_.reset();
     activations_ = allocate_activations(batch, bytes);
     bindings_.activations = {activations_->data(), activations_->size()};
@@ -37,12 +37,11 @@ std::unique_ptr<Memory> CompiledGraphs::allocate_activations(int64_t batch, size
   const std::optional<size_t> free = device_.free_memory();
   if (!free || bytes <= *free) return device_.allocate(bytes);
   constexpr double kMegabyte = 1 << 20;
-  // Activations grow with the batch; some of the memory is for what is not counted here.
+  // Activations grow with the batch; 10 % are reserved for what is not counted here.
   const auto fits = static_cast<int64_t>(0.9 * static_cast<double>(batch) * static_cast<double>(*free) /
                                          static_cast<double>(bytes));
   throw run_error(
-      "{} has not enough memory: what is computed of {} samples needs {:.1f} MiB beside {:.1f} MiB for "
-      "parameters, gradients and optimizer state, and {:.1f} MiB are free; {}",
+      "{} has not enough memory: the activations of {} samples need {:.1f} MiB beside {:.1f} MiB for parameters, gradients and optimizer state, but {:.1f} MiB are free; {}",
       device_.name(), batch, static_cast<double>(bytes) / kMegabyte,
       static_cast<double>(home_.arena.bytes * (2 + home_.states.size())) / kMegabyte,
       static_cast<double>(*free) / kMegabyte,

@@ -11,25 +11,26 @@
 
 namespace telar {
 
-/// The graphs of a replica, each compiled once for every batch size that it meets. One runs at a time, so they share the memory of their
-/// activations, which grows with the largest.
+/// The graphs of a replica, each compiled once for every batch size. Only one runs at a time, so they share
+/// memory for activations, sized for the largest.
 class CompiledGraphs {
  public:
   enum class Purpose : uint8_t { gradient, evaluation, prediction };
 
-  /// `home`: where the parameters lie that `bindings` names. `options`: but for the layouts of parameters, which are home's. The graphs and all
-  /// references must outlive it.
+  /// `home`: the memory of the parameters named by `bindings`. `options`: the layouts of the parameters in it
+  /// are replaced by home's. The graphs and all references must outlive this object.
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
                  std::map<Purpose, const Graph*> graphs);
 
-  /// Throws Error (run) when the device has not enough memory, with the batch that would fit; smaller batches can still be asked for.
+  /// Throws Error (run) if the device has not enough memory; the message names the batch that would fit.
+  /// Smaller batches can still be requested.
   Context& context(Purpose purpose, int64_t batch);
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
  private:
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::unique_ptr<Context> context;  ///< null until it is asked for in the memory that there is now
+    std::unique_ptr<Context> context;  ///< null until it is bound to the current activation memory
   };
 
   std::unique_ptr<Memory> allocate_activations(int64_t batch, size_t bytes) const;

@@ -9,15 +9,15 @@
 
 namespace telar {
 
-/// How gradients go between GPUs.
+/// How gradients are exchanged between GPUs.
 enum class GpuExchange : uint8_t {
-  automatic,  ///< NCCL where it is and each replica has a GPU of its own, else the host's memory
-  nccl,       ///< or an error that says why not
+  automatic,  ///< NCCL if it is available and each replica has its own GPU; otherwise through host memory
+  nccl,       ///< fails with the reason if NCCL cannot be used
   host
 };
 
-/// Why NCCL cannot sum the gradients of replicas on these devices, and on those of the other processes; empty when it can. Every
-/// process calls it.
+/// Returns why NCCL cannot sum the gradients of the replicas on these devices and on those of the other
+/// processes; empty if it can. Every process calls it.
 std::string why_not_nccl(const std::vector<std::unique_ptr<Device>>& devices, Processes* processes);
 
 }  // namespace telar

@@ -12,41 +12,45 @@
 
 namespace telar {
 
-/// Where a replica's gradients lie, and how the group sums them.
+/// Where a replica's gradients are stored, and how the group sums them.
 ///
-/// A group sums in memory of its own, into which its members look: a processor's gradients lie there at once, and a GPU's when the group
-/// sums on devices. Otherwise they pass through the host: the GPU copies each bucket into the group's memory as soon as it is
-/// computed, and takes back the sums that this replica updates with. A worker alone and the stages of a pipeline have nothing to sum.
+/// A group sums in its own memory, which its members can read. Gradients of a CPU are computed directly in
+/// that memory, and so are those of a GPU when the group sums on devices. Otherwise gradients pass through
+/// the host: the GPU copies each bucket into the group's memory as soon as it is computed, and copies back
+/// the sums with which this replica updates. A single worker and the stages of a pipeline have nothing to
+/// sum.
 class GradientExchange {
  public:
   using Ranges = std::vector<std::pair<size_t, size_t>>;
 
-  /// `group`: null for a worker alone. All of them must outlive it.
+  /// `group`: null for a single worker. All references must outlive this object.
   GradientExchange(const Device& device, Group* group, SharedState& state);
 
-  /// Where they lie, in the device's memory.
+  /// The gradients, in the device's memory.
   std::byte* arena() const { return arena_; }
-  /// Byte ranges of the arenas that this worker updates, and of whose gradients it holds the sum after finish().
+  /// Byte ranges of the arenas that this worker updates. It holds the sums of their gradients after finish().
   const Ranges& owned_ranges() const { return owned_; }
 
-  /// The device was told to compute this bucket: its sum starts when it lies where the group sums.
+  /// Call after queueing the computation of this bucket on the device. The sum starts when the bucket is in
+  /// the group's memory.
   void start(size_t bucket);
-  /// Makes progress without waiting. Nothing to do unless under_way().
+  /// Advances the sums without waiting. Does nothing unless under_way().
   void poll();
   bool under_way() const { return !handed_over_.empty() || complete_ < started_; }
-  /// Waits for all sums. (With a group that sums on devices, it is the device that waits.)
+  /// Waits for all sums. With a group that sums on devices, only the device waits.
   void finish();
 
-  /// Sums since count_anew(), and how many of them are known to be complete.
+  /// Sums started since count_anew(), and how many of them are known to be complete.
   size_t started() const { return started_; }
   size_t complete() const { return complete_; }
   void count_anew() { started_ = complete_ = 0; }
 
-  /// Once every member has updated its ranges: waits for all, and where there are several memories each gets what was updated in the others.
+  /// Call when this member has updated its ranges. Waits for all members; if there are several memories,
+  /// copies the ranges updated in the others to each.
   void share_parameters();
 
  private:
-  /// A bucket on its way to the group's memory.
+  /// A bucket being copied to the group's memory.
   struct HandedOver {
     size_t begin;
     size_t end;
@@ -61,7 +65,7 @@ class GradientExchange {
   Group* group_;
   SharedState& state_;
   const StateMemory& home_;
-  std::unique_ptr<Memory> own_;  ///< of a worker alone, or where gradients pass through the host
+  std::unique_ptr<Memory> own_;  ///< for a single worker, or if gradients pass through the host
   std::span<std::byte> summed_;  ///< the group's memory
   std::unique_ptr<PinnedHost> pinned_;
   std::byte* arena_ = nullptr;

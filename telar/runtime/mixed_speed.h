@@ -6,24 +6,24 @@
 
 namespace telar {
 
-/// Whether processors that train together with GPUs help them.
+/// Compares a step on CPUs and GPUs together with a step on the GPUs alone.
 struct MixedSpeed {
-  double together = 0;  ///< seconds of a step, exchange and update included
-  double gpus_alone =
-      0;  ///< seconds that the GPUs would take to compute all of the batch, by the speed at which they compute their part
+  double together = 0;    ///< seconds of a step, including exchange and update
+  double gpus_alone = 0;  ///< estimated seconds for the whole batch on the GPUs, at their measured speed
 };
 
-/// Measures it, step by step; the first ones, which compile, are left out.
+/// Measures MixedSpeed step by step; ignores the first steps, which compile kernels.
 class MixedSpeedMeter {
  public:
-  /// `on_gpu`: of each replica.
+  /// `on_gpu`: for each replica, whether it runs on a GPU.
   explicit MixedSpeedMeter(std::vector<bool> on_gpu);
 
-  /// Whether there are both.
+  /// Whether there are both CPUs and GPUs.
   bool mixed() const { return mixed_; }
-  /// After a step: the samples and the seconds of each replica's computation, and the seconds of the whole step.
+  /// Call after a step with each replica's samples and seconds of computation, and the seconds of the whole
+  /// step.
   void record(const std::vector<int64_t>& samples, const std::vector<double>& seconds, double step);
-  /// Medians; none before enough steps, or without both kinds.
+  /// Medians. None before enough steps, or if not mixed().
   std::optional<MixedSpeed> speed() const;
 
  private:

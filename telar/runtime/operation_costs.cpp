@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kSeed = 7;
 const std::string kReorder = " (reorder)";
 
-/// Samples of the step's types: noise, and 0 for what is an integer (a class, a token).
+/// Random samples of the step's types: noise, or 0 for integers (a class, a token).
 struct RandomBatch {
   RandomBatch(const Graph& gradient, int64_t size) : samples(static_cast<size_t>(size)) {
     std::iota(samples.begin(), samples.end(), 0);
@@ -31,7 +31,7 @@ struct RandomBatch {
   static std::vector<float> values_of(const Graph& graph, const std::string& input, int64_t size) {
     const TensorType& type = graph.value(graph.find(ValueKind::input, input)).type;
     std::vector<float> values(static_cast<size_t>(size * type.shape.elements_per_item()),
-                              0.0F);  // i32 0, too
+                              0.0F);  // also i32 0
     RandomSequence random(kSeed, 1);
     for (float& value : values) value = type.dtype == DType::f32 ? random.normal() : value;
     return values;
@@ -45,10 +45,10 @@ struct RandomBatch {
 /// Layer and operation.
 using Key = std::pair<std::string, std::string>;
 
-/// Seconds by layer and operation, the least of several runs; what reorders cost beside it under the operation's name
-/// with " (reorder)".
+/// Seconds by layer and operation, the minimum over several runs. Reorders are listed separately under the
+/// operation's name with " (reorder)".
 std::map<Key, double> profile(Session& session, const Graph& gradient, int64_t batch) {
-  constexpr int kRuns = 4;  // the first of which compiles
+  constexpr int kRuns = 4;  // the first run compiles
   const RandomBatch samples(gradient, batch);
   std::map<Key, double> least;
   for (int run = 0; run < kRuns; ++run) {
@@ -65,7 +65,8 @@ std::map<Key, double> profile(Session& session, const Graph& gradient, int64_t b
 
 bool is_reorder(const Key& key) { return key.second.ends_with(kReorder); }
 
-/// The entry of an operation, or of the operation for which a reorder is done; made when there is none.
+/// Returns the entry of an operation, or of the operation that a reorder belongs to; adds it if there is
+/// none.
 OperationCost& cost_of(std::map<Key, OperationCost>& costs, const Key& key) {
   const std::string op = key.second.substr(0, key.second.find(kReorder));
   return costs.emplace(Key{key.first, op}, OperationCost{key.first, op}).first->second;
@@ -78,11 +79,11 @@ std::vector<OperationCost> listed(const std::map<Key, OperationCost>& costs) {
 }
 
 struct Trial {
-  std::vector<OperationCost> costs;  ///< in the stages, whether for each micro-batch or once
-  double step = 0;                   ///< seconds, the least of several
+  std::vector<OperationCost> costs;  ///< in the stages, whether per micro-batch or once
+  double step = 0;                   ///< seconds, the minimum over several steps
 };
 
-/// Trains random samples with this pipeline for some steps.
+/// Trains this pipeline for some steps on random samples.
 Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& cluster) {
   constexpr int kSteps = 5;
   Session session(pipeline, cluster, {.seed = kSeed});
@@ -115,7 +116,7 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
   for (const auto& [key, seconds] : profile(session, step.gradient, batch))
     cost_of(costs, key).batch += seconds;
   for (const auto& [key, seconds] : profile(session, step.gradient, micro_batch)) {
-    // Weights are brought into another layout once in a step.
+    // Weights are reordered once per step.
     cost_of(costs, key).micro_batches +=
         is_reorder(key) ? seconds : seconds * static_cast<double>(micro_batches);
   }

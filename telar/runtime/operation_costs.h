@@ -6,14 +6,15 @@
 
 namespace telar {
 
-/// Times every operation of the training step on one device that has the machine for itself, with random samples: over the whole
-/// batch, and over one micro-batch. Takes some ten steps. Throws Error (user) for an unknown device.
+/// Times every operation of the training step on one otherwise idle device, with random samples: for the
+/// whole batch and for one micro-batch. Takes about ten steps. Throws Error (user) for an unknown device.
 std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceSpec& device,
                                          int64_t micro_batches);
 
-/// The pipeline over the cluster's devices, its stages balanced by measurement: by what each operation takes alone, then by what it
-/// takes in the stages, which share caches and memory. Of at most three balances, each tried out, the one with the shortest step.
-/// Throws as measure_costs and make_pipeline(options)->rewrite do. `options.costs` are not looked at.
+/// Returns a pipeline over the cluster's devices with stages balanced by measurement: first by each
+/// operation's time alone, then by its time in the stages, which share caches and memory. Tries at most three
+/// balances and returns the one with the shortest step. `options.costs` is ignored. Throws what measure_costs
+/// and make_pipeline(options)->rewrite throw.
 Program balanced_pipeline(const TrainingStep& step, const Cluster& cluster, StrategyOptions options);
 
 }  // namespace telar

@@ -41,7 +41,7 @@ void PendingPush::push(Action action, bool then_pull, const std::byte* gradients
     terms.samples = static_cast<float>(samples_);
     report = servers_.push_differences(terms, home_.parameters->data());
   } else {
-    // The mean of each batch counts as a gradient of its own, as if each had been pushed.
+    // The mean of each batch counts as a separate gradient, as if each had been pushed.
     terms.samples = static_cast<float>(samples_) / static_cast<float>(batches_);
     report = servers_.push_gradients(accrued_ != nullptr ? accrued_->data() : gradients, batches_, terms,
                                      home_.parameters->data());

@@ -10,19 +10,19 @@
 
 namespace telar {
 
-/// What a worker with parameter servers has computed since its last push, until it pushes it.
+/// What a worker with parameter servers has computed since its last push.
 class PendingPush {
  public:
-  /// `schedule`: the worker's. All references must outlive it.
+  /// `schedule`: the worker's. All references must outlive this object.
   PendingPush(const Program& program, const std::vector<ScheduledAction>& schedule, const StoreAccess& store,
               const Device& device, const StateMemory& home);
 
-  /// A step over so many samples has computed these gradients, an arena of the device's.
+  /// Adds the gradients of a step over `samples` samples, an arena in the device's memory.
   void add(const std::byte* gradients, int64_t samples);
   bool empty() const { return batches_ == 0; }
 
-  /// Pushes what was added, as the action says, and notes in `result` what became of it; takes the servers' parameters, too, with
-  /// `then_pull`. `gradients`: of the last step.
+  /// Pushes what was added, as `action` requires, and records the outcome in `result`. With `then_pull`, also
+  /// pulls the servers' parameters. `gradients`: of the last step.
   void push(Action action, bool then_pull, const std::byte* gradients, const StepInputs& inputs,
             StepResult& result);
   void pull() { servers_.pull(home_.parameters->data()); }

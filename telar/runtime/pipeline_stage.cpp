@@ -14,7 +14,7 @@ namespace telar {
 
 namespace {
 
-/// Names of the parameters to whose gradients a graph adds.
+/// Names of the parameters whose gradients a graph computes.
 std::vector<std::string> trained_by(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values()) {
@@ -34,7 +34,7 @@ size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
   return static_cast<size_t>(std::max<int64_t>(1, depth));
 }
 
-/// Adds up what equal operations of several micro-batches took.
+/// Sums the times of equal operations over several micro-batches.
 std::vector<OperationTime> summed(const std::vector<OperationTime>& times) {
   std::vector<OperationTime> sums;
   for (const OperationTime& time : times) {
@@ -63,7 +63,7 @@ PipelineStage::PipelineStage(const Program& program, size_t stage, std::unique_p
 std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) {
   const int64_t samples = (batch + program_.micro_batches - 1) / program_.micro_batches;
   std::map<std::string, TensorLayout> wanted;
-  // The forward kernels decide; the weight gradients' graph knows no kernel that reads its parameters.
+  // The forward kernels decide; the graph of the weight gradients has no kernels that read its parameters.
   for (const Graph* graph : {&gradient_, &weight_gradients_}) {
     if (graph->nodes().empty()) continue;
     const Graph sized = graph->with_batch(graph == &gradient_ ? samples : batch);
@@ -161,7 +161,7 @@ void PipelineStage::bind(Plan& plan) {
 
 PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
   if (std::exchange(resets_, exchange_.resets()) != exchange_.resets()) plans_.clear();
-  const bool known = plans_.contains(batch);  // the same for every stage: all have had the same batches
+  const bool known = plans_.contains(batch);  // the same in all stages, because all have had the same batches
   Plan& plan = plans_[batch];
   if (!known) {
     in_order([&] { make_plan(plan, batch); });
@@ -173,7 +173,7 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 }
 
 void PipelineStage::clear_sums() {
-  // Micro-batches add; what is left for the end is overwritten.
+  // Gradients computed per micro-batch are added up; those computed at the end are overwritten.
   for (const std::string& name : trained_by(gradient_)) {
     const ArenaLayout::Entry& entry = home_->arena.find(name);
     std::memset(gradients_->arena() + entry.offset, 0, align_up(entry.layout.bytes));
@@ -235,7 +235,7 @@ void PipelineStage::act(Action action, const Run& run) {
   std::vector<MicroBatch>& micro_batches = plan_->micro_batches;
   if (action == Action::forward) {
     const size_t i = next_forward_++;
-    if (i >= micro_batches.size()) return;  // without samples
+    if (i >= micro_batches.size()) return;  // no samples
     if (stage_ > 0) wait_for(exchange_.forward[stage_ - 1], begin_ + static_cast<int64_t>(i) + 1);
     run_micro_batch(micro_batches[i], Phase::before_pause, run);
     exchange_.forward[stage_].advance();
@@ -270,7 +270,7 @@ std::string PipelineStage::find_non_finite(const BatchView& batch, const StepInp
     std::string& found = phase == Phase::before_pause ? mine.forward : mine.backward;
     if (place && found.empty()) found = *place;
   });
-  // In the order of the whole step: forward through the stages, then back.
+  // In the order of the step: forward through the stages, then back.
   std::string first;
   for (const auto& stage : exchange_.non_finite) first = first.empty() ? stage.forward : first;
   for (size_t s = stages(); s-- > 0;) first = first.empty() ? exchange_.non_finite[s].backward : first;

@@ -9,18 +9,18 @@
 
 namespace telar {
 
-/// A stage of a pipeline on its device. It trains its layers with the whole batch, micro-batch by micro-batch; it evaluates and
-/// predicts as a replica does: the whole model, for its part of the batch.
+/// A pipeline stage on its device. It trains its layers with the whole batch, one micro-batch after another.
+/// For evaluation and prediction it works like a replica: the whole model on its part of the batch.
 ///
-/// Every micro-batch has a context of its own; as many micro-batches are between forward and backward as the schedule lets be
-/// in flight, and so many contexts have memory of their own for what lies between the two.
+/// Every micro-batch has its own context. The schedule limits how many micro-batches are in flight, that is,
+/// between forward and backward. There is activation memory for this number of contexts.
 class PipelineStage final : public Replica {
  public:
-  /// `stage`: which worker of the program this is.
+  /// `stage`: index of the worker in the program.
   PipelineStage(const Program& program, size_t stage, std::unique_ptr<Device> device, Group& group,
                 StageExchange& exchange, uint64_t seed);
 
-  /// Of the parameters that this stage trains.
+  /// For the parameters that this stage trains.
   std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) override;
   std::string find_non_finite(const BatchView& batch, const StepInputs& inputs) override;
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) override;
@@ -29,16 +29,16 @@ class PipelineStage final : public Replica {
  protected:
   void begin_step(const BatchView& batch, const StepInputs& inputs) override;
   void compute(Action action) override;
-  /// Parameter by parameter in the order in which they lie, so that the sum does not depend on the cuts.
+  /// Sums parameter by parameter in arena order, so the result does not depend on the cuts.
   double exchange_norm() override;
   size_t intervals() const override;
 
  private:
-  /// The graph of a micro-batch of one size, compiled.
+  /// The compiled graph for micro-batches of one size.
   struct MicroBatchGraph {
     std::unique_ptr<Executable> executable;
     Buffer prepared;
-    int64_t prepared_forward = -1;  ///< the step for which the parameters are prepared
+    int64_t prepared_forward = -1;  ///< the step for which the parameters were prepared
     int64_t prepared_backward = -1;
   };
   struct MicroBatch {
@@ -47,9 +47,9 @@ class PipelineStage final : public Replica {
     MicroBatchGraph* graph = nullptr;
     std::unique_ptr<Context> context;
   };
-  /// What a batch of one size needs.
+  /// What the stage needs for one batch size.
   struct Plan {
-    std::vector<MicroBatch> micro_batches;  ///< those with samples
+    std::vector<MicroBatch> micro_batches;  ///< those that have samples
     std::unique_ptr<Executable> weight_gradients;
     std::unique_ptr<Context> weight_gradients_context;
     uint64_t generation = 0;  ///< of the memory to which the contexts are bound
@@ -57,7 +57,7 @@ class PipelineStage final : public Replica {
   using Run = std::function<void(Context&, Phase)>;
 
   size_t stages() const { return exchange_.forward.size(); }
-  /// Calls work(stage) on one stage after the other, in their order, while the others wait.
+  /// Calls work() on one stage after the other, in order; the other stages wait.
   void in_order(const std::function<void()>& work);
   Plan& plan_for(int64_t batch);
   void make_plan(Plan& plan, int64_t batch);
@@ -68,7 +68,7 @@ class PipelineStage final : public Replica {
   void act(Action action, const Run& run);
   void run_micro_batch(MicroBatch& micro_batch, Phase phase, const Run& run);
   void wait_for(const Progress& progress, int64_t count);
-  /// Everything that one step computes, without update.
+  /// Runs all computations of one step, without the update.
   void run_all(const BatchView& batch, const StepInputs& inputs, const Run& run);
 
   size_t stage_;
@@ -81,9 +81,9 @@ class PipelineStage final : public Replica {
   size_t in_flight_;
   int64_t steps_ = 0;
   uint64_t resets_ = 0;
-  // Of the step that runs.
+  // State of the current step.
   Plan* plan_ = nullptr;
-  int64_t begin_ = 0;  ///< micro-batches done before
+  int64_t begin_ = 0;  ///< micro-batches done in earlier steps
   size_t next_forward_ = 0;
   size_t next_backward_ = 0;
 };

@@ -119,7 +119,7 @@ void Replica::finish() {
 }
 
 void Replica::communicate_without_samples() {
-  // A part without samples contributes zeros and takes part in every exchange.
+  // A part without samples contributes zeros and joins every exchange.
   device_->zero(gradients_->arena(), home_->arena.bytes);
   did(StepPhase::backward, "clears gradients");
   for (const Node& node : gradient_.nodes()) {
@@ -151,7 +151,7 @@ void Replica::begin_step(const BatchView& part, const StepInputs& inputs) {
 
 void Replica::compute(Action action) {
   if (action != Action::compute_gradient) {
-    throw run_error("a replica cannot do '{}', which is for a stage of a pipeline", name_of(action));
+    throw run_error("a replica cannot perform '{}', which is an action of a pipeline stage", name_of(action));
   }
   compute_gradient();
 }
@@ -186,7 +186,7 @@ void Replica::wait_until_computed() {
   const auto copied = metrics_->start_copy();
   while (!copied->done()) {
     poll();
-    std::this_thread::yield();  // to replicas on processors
+    std::this_thread::yield();  // to replicas on CPUs
   }
   metrics_->arrived();
 }
@@ -233,7 +233,7 @@ bool Replica::result_is_due(bool early) const {
 }
 
 StepResult Replica::finished() {
-  if (!ahead_) throw run_error("no step was begun whose result is wanted");
+  if (!ahead_) throw run_error("there is no result, because no step was begun");
   return ahead_->finished();
 }
 
@@ -279,7 +279,7 @@ Replica::Step Replica::train(const BatchView& part, const StepInputs& inputs, in
         summed = true;
         break;
       case Action::update_shard:
-        // Every member sees the same summed loss, so all of them update or none does.
+        // Every member sees the same summed loss, so either all of them update or none.
         step.result.finite = std::isfinite(metrics_->values()[0]);
         if (!step.result.finite) break;
         if (updater_->clips() && !summed) sum_of_squares = exchange_norm();

@@ -17,26 +17,24 @@ int gpus_among(const std::vector<std::unique_ptr<Device>>& devices) {
       std::ranges::count_if(devices, [](const auto& device) { return !device->in_host_memory(); }));
 }
 
-/// Throws Error (user) in every process: where devices differ, so do the layouts and the ways of what they exchange.
+/// Throws Error (user) in every process: with different devices, layouts and ways of exchange would differ,
+/// too.
 void require_alike(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,
                    Processes& processes) {
   std::string kinds;
   for (const auto& device : devices)
-    kinds +=
-        fmt::format("{}{}", kinds.empty() ? "" : " and ", device->in_host_memory() ? "a processor" : "a GPU");
+    kinds += fmt::format("{}{}", kinds.empty() ? "" : " and ", device->in_host_memory() ? "a CPU" : "a GPU");
   const std::vector<std::string> all = processes.gather(kinds);
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     throw user_error(
-        "processors and GPUs together train in one process (strategy.devices: [cuda:0, cpu]), or each "
-        "process on the "
-        "same kinds of them: rank {} has {}, rank 0 {}",
+        "CPUs and GPUs can train together only within one process (strategy.devices: [cuda:0, cpu]), and all processes must have the same kinds of devices: rank {} has {}, rank 0 {}",
         rank, all[rank], all[0]);
   }
   processes.require_same(std::to_string(static_cast<int>(wanted)), "strategy.gpu_exchange");
 }
 
-/// `makes_group`: the name of a group is made, too.
+/// `makes_group`: also creates the name of a group.
 std::string why_no_nccl(bool makes_group, std::string& name) {
   try {
     require_nccl();
@@ -73,7 +71,7 @@ ReplicaGroups::~ReplicaGroups() {
 
 void ReplicaGroups::reset() {
   on_gpus_at_once([](const std::unique_ptr<Group>& member) {
-    if (member != nullptr) member->abandon();  // null: the failure was that of joining
+    if (member != nullptr) member->abandon();  // null: joining failed
   });
   team_.reset();
 }
@@ -90,8 +88,7 @@ std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>&
   if (!reason.empty()) {
     if (wanted == GpuExchange::nccl)
       throw user_error(
-          "strategy.gpu_exchange is nccl, and NCCL cannot sum these gradients: {}; host sums them through "
-          "the host's memory",
+          "strategy.gpu_exchange is nccl, but NCCL cannot sum these gradients: {}; host sums them through the host's memory",
           reason);
     return gpus_among(devices) * (processes_ == nullptr ? 1 : processes_->size()) > 1 ? reason : "";
   }

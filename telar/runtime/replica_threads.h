@@ -9,8 +9,8 @@
 
 namespace telar {
 
-/// One thread for each replica, kept for the whole session: a thread's OpenMP team and affinity stay with it. With one
-/// replica the caller's thread does the work.
+/// One thread for each replica, kept for the whole session, because a thread keeps its OpenMP team and
+/// affinity. A single replica uses the caller's thread.
 class ReplicaThreads {
  public:
   explicit ReplicaThreads(int count);
@@ -18,8 +18,8 @@ class ReplicaThreads {
   ReplicaThreads(const ReplicaThreads&) = delete;
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
-  /// Calls work(rank) on every thread and waits for all. `on_failure(rank)` is called on the thread whose work threw, so
-  /// that it can free the others; the first exception is thrown again.
+  /// Calls work(rank) on every thread and waits for all. If the work throws, on_failure(rank) is called on
+  /// the same thread, so that it can end the waits of the others. Then the first exception is thrown again.
   void run(const std::function<void(int)>& work, const std::function<void(int)>& on_failure);
 
  private:

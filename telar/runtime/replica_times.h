@@ -11,19 +11,19 @@
 
 namespace telar {
 
-/// What the replicas of one process spent on a step, put together. They stand still meanwhile.
+/// Combines the times that the replicas of one process spent on a step. The replicas must be idle.
 using Replicas = std::span<const std::unique_ptr<Replica>>;
 
 CommunicationTime communication_of(std::span<const Replica::Step> steps);
 
-/// For replicas that write down what they do: a step begins, whose batch they have waited for until `start`.
+/// For replicas that record a timeline: begins a step. The replicas waited for its batch until `start`.
 void begin_phases(Replicas replicas, std::chrono::steady_clock::time_point waited_since,
                   std::chrono::steady_clock::time_point start);
-/// The step has ended: the mean of what it went into. What a replica spent in the group beyond the one that spent least was waiting for
-/// slower ones. None when nothing was written down.
+/// Ends the step and returns its mean phase times. Time in the group beyond that of the replica that spent
+/// least counts as waiting for slower replicas. None if nothing was recorded.
 std::optional<PhaseTimes> end_phases(Replicas replicas, const CommunicationTime& communication);
 
-/// Rows of a trace, by microseconds since `zero`. `what` they are: "replica", "stage".
+/// Rows of a trace, in microseconds since `zero`. `what`: kind of the replicas, "replica" or "stage".
 std::vector<TraceRow> trace_of(Replicas replicas, const std::string& what,
                                std::chrono::steady_clock::time_point zero);
 

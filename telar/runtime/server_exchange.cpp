@@ -13,7 +13,7 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
                                const Device& device)
     : servers_(servers), device_(device) {
   if (servers.size() != program.servers.size())
-    throw run_error("the program is for {} parameter servers; there are {}", program.servers.size(),
+    throw run_error("the program needs {} parameter servers, but there are {}", program.servers.size(),
                     servers.size());
   size_t largest = 0;
   for (const ParameterInfo& parameter : parameters) {
@@ -25,7 +25,7 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
     const std::vector<Piece>& pieces = program.servers[s].pieces;
     const StoreLayout layout = stored_layout(pieces);
     if (servers[s]->attach() != layout)
-      throw run_error("parameter server {} holds other variables than the job has", s);
+      throw run_error("parameter server {} holds other variables than the job", s);
     for (size_t p = 0; p < pieces.size(); ++p) {
       const auto variable = std::find_if(
           variables_.begin(), variables_.end(),
@@ -50,8 +50,8 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
         {range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
     range.begin = end;
   };
-  // Pieces lie in the servers' arenas in the order of the variables, so what is ready is one range. It is sent in whole blocks, the
-  // unit of a server's locks and rounds, while the rest is prepared.
+  // The servers' arenas contain the pieces in the order of the variables, so the ready floats are one range.
+  // It is sent in whole blocks, the unit of a server's locks and rounds, while the rest is prepared.
   for (const Variable& variable : variables_) {
     if (terms.push) {
       size_t floats = 0;
@@ -112,7 +112,8 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
   const auto fill = [&](const Variable& variable, const Part&, std::span<const float> values,
                         std::span<float> out) {
     std::copy(values.begin(), values.end(), out.begin());
-    // The servers divide by the samples of one batch: for gradients the sum of the batches' means is wanted, for statistics their mean.
+    // The servers divide by the samples of one batch. Gradients need the sum of the batches' means;
+    // statistics need the mean of these means.
     if (!variable.trainable && batches > 1) {
       for (float& value : out) value *= share;
     }

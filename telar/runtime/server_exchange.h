@@ -12,22 +12,24 @@
 
 namespace telar {
 
-/// How a worker reaches its parameter servers.
+/// A worker's access to its parameter servers.
 struct StoreAccess {
   std::vector<StoreClient*> servers;  ///< attached, in the order of the program's servers
-  /// Asked before each push of a program with rounds; none: this worker's contribution is not wanted.
+  /// Called before each push of a program with rounds. None: this worker's contribution is not wanted.
   std::function<std::optional<StoreRound>()> next_round;
 };
 
-/// A worker's end of its parameter servers: moves variables between the device's layouts and the canonical pieces that servers hold.
+/// The worker's side of the parameter servers: converts variables between the device's layouts and the
+/// canonical pieces on the servers.
 class ServerExchange {
  public:
-  /// All references must outlive it. Throws Error (run) when a server holds other pieces than the program says.
+  /// All references must outlive this object. Throws Error (run) if a server holds other pieces than the
+  /// program expects.
   ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
                  const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                  const Device& device);
 
-  /// What is common to the transfers of one exchange.
+  /// Settings that all transfers of one exchange share.
   struct Terms {
     bool push = false;
     bool pull = false;
@@ -36,12 +38,13 @@ class ServerExchange {
     std::optional<StoreRound> round;
   };
 
-  /// Pushes gradient sums (an arena in the device's layout). `batches`: over which they accrued; running statistics are divided by it.
+  /// Pushes gradient sums (an arena in the device's layout). `batches`: number of accumulated batches;
+  /// running statistics are divided by it.
   StoreReport push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
                              std::byte* parameters);
-  /// Pushes samples × (parameters as pulled last − parameters).
+  /// Pushes samples × (parameters as last pulled − parameters).
   StoreReport push_differences(const Terms& terms, std::byte* parameters);
-  /// Brings the servers' parameters.
+  /// Pulls the servers' parameters.
   StoreReport pull(std::byte* parameters);
 
  private:

@@ -40,7 +40,7 @@ std::vector<double> starting_shares(const SessionOptions& options, const Cluster
   double gpus = 0;
   for (const DeviceSpec& device : cluster.devices)
     (cuda_number(device.kind) ? gpus : threads) += device.threads;
-  // Until speeds are measured processors beside GPUs have a sixteenth of the batch.
+  // Until speeds are measured, CPUs beside GPUs get a sixteenth of the batch.
   std::vector<double> shares;
   for (const DeviceSpec& device : cluster.devices) {
     const bool is_gpu = cuda_number(device.kind).has_value();
@@ -62,7 +62,7 @@ std::vector<bool> on_gpus(const Program& program, const Cluster& cluster) {
   return on_gpu;
 }
 
-/// Tells each text once, and one at a time.
+/// Passes on each text once, and only one at a time.
 std::function<void(const std::string&)> warn_once(std::function<void(const std::string&)> tell) {
   if (!tell) return {};
   struct Warned {
@@ -81,7 +81,7 @@ const BatchView& part(const std::vector<BatchView>& parts, int rank) {
 
 }  // namespace
 
-/// What a session is made of, and how its replicas work together.
+/// The parts of a session, and how its replicas work together.
 class Session::Impl {
  public:
   Impl(Program program, const Cluster& cluster, SessionOptions options)
@@ -99,7 +99,7 @@ class Session::Impl {
     for (const WorkerProgram& worker : program_.workers) {
       devices.push_back(make_device(cluster.devices[static_cast<size_t>(worker.device)]));
       if (staged() && !devices.back()->in_host_memory())
-        throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs",
+        throw user_error("a pipeline's stages run on CPUs, not on {}; mirrored trains on GPUs",
                          devices.back()->name());
     }
     on_each([&](int rank) { devices[static_cast<size_t>(rank)]->enter(); });
@@ -114,7 +114,7 @@ class Session::Impl {
   StateTensors tensors() const { return {program_, state_, replicas_}; }
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
 
-  /// What fails ends what it would have been waited for.
+  /// If `body` throws, resets the groups and the exchange between stages.
   template <typename Body>
   auto guarded(const Body& body) {
     try {
@@ -135,7 +135,7 @@ class Session::Impl {
     });
   }
 
-  /// What the work gives for each replica.
+  /// Returns the results of work(rank) for all replicas.
   template <typename Work>
   auto from_each(const Work& work) {
     std::vector<decltype(work(0))> results(replicas_.size());
@@ -149,7 +149,7 @@ class Session::Impl {
     });
   }
 
-  /// What each worker has of a training batch: a replica its part, a stage all of it.
+  /// The samples of a training batch for each worker: a replica's part, or the whole batch for a stage.
   std::vector<BatchView> training_parts(const BatchView& batch) const {
     if (staged()) return std::vector<BatchView>(replicas_.size(), batch);
     return split(batch);
@@ -182,14 +182,15 @@ class Session::Impl {
   StageExchange exchange_;  ///< of a pipeline's stages
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
-  std::deque<StepResult> done_;  ///< of steps that were made when they were begun
+  std::deque<StepResult> done_;  ///< of steps that begin() has completed
 
  private:
   void join_gpus(const std::vector<std::unique_ptr<Device>>& devices) {
     const std::string why_not =
         groups_.join_gpus(devices, options_.gpu_exchange, [this](const auto& work) { on_each(work); });
     if (!why_not.empty() && options_.say)
-      options_.say(fmt::format("gradients go between GPUs through the host's memory: {}", why_not));
+      options_.say(
+          fmt::format("gradients are exchanged between GPUs through the host's memory: {}", why_not));
   }
 
   void make_replicas(std::vector<std::unique_ptr<Device>> devices) {
@@ -206,10 +207,10 @@ class Session::Impl {
     }
   }
 
-  /// The layouts of the parameters by name, chosen by the first replica's device, whose choice all take; or by each stage for
-  /// its own.
+  /// The layouts of the parameters by name. The first replica's device chooses them for all replicas; each
+  /// stage chooses its own.
   std::map<std::string, TensorLayout> wanted_layouts() {
-    // A stage's gradient graph is of a micro-batch.
+    // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
     const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / processes();
     const int64_t batch = std::max<int64_t>(1, step);
@@ -233,7 +234,7 @@ class Session::Impl {
     state_.allocate(program_, devices, wanted_layouts());
     if (options_.processes == nullptr) return;
     options_.processes->require_same(
-        state_.layout_text(), "the layout of the parameters; hosts of one run need processors of one kind");
+        state_.layout_text(), "the layout of the parameters; all hosts of a run need the same kind of CPU");
   }
 };
 
@@ -275,7 +276,8 @@ std::optional<StepResult> Session::finished(bool wait) {
     impl_->done_.pop_front();
     return result;
   }
-  // When a step is done is seen at different times in different processes, which must agree on how many they begin.
+  // Different processes see a step's end at different times, but they must agree on how many steps they
+  // begin.
   const bool alone = impl_->options_.processes == nullptr;
   if (!wait && !impl_->guarded([&] { return impl_->replica(0).result_is_due(alone); })) return std::nullopt;
   auto results = impl_->from_each([&](int rank) { return impl_->replica(rank).finished(); });
@@ -311,7 +313,7 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
   for (const ParameterInfo& parameter : impl_->program_.parameters) {
     const auto values = impl_->tensors().read(parameter.name);
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
-      return fmt::format("parameter '{}' (an earlier update made it so)", parameter.name);
+      return fmt::format("parameter '{}' (from an earlier update)", parameter.name);
     }
   }
   const auto parts = impl_->training_parts(batch);

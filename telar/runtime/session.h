@@ -22,64 +22,66 @@
 
 namespace telar {
 
-/// Some samples: contiguous canonical memory, read during the call.
+/// A view of samples in contiguous canonical memory, which is read during the call.
 struct BatchView {
   int64_t size = 0;                 ///< samples; may be 0
   const void* x = nullptr;          ///< [size, …] in the model's input type
   const void* label = nullptr;      ///< i32 [size], or f32 targets; may be null for predict
   const int32_t* sample = nullptr;  ///< global sample ids [size]; may be null for evaluate and predict
-  /// They are those of the step before: a device with memory of its own has them. For measuring without the way to it.
+  /// These are the samples of the previous step, which a device with its own memory still has. For
+  /// measurements without the copy to the device.
   bool again = false;
 };
 
-/// What changes from step to step.
+/// Values that change from step to step.
 struct StepInputs {
   float learning_rate = 0;
   int64_t step = 1;     ///< 1 for the first update of the job
   uint32_t epoch = 0;   ///< for random numbers
-  int64_t samples = 0;  ///< of the step over all processes; 0: those of the batch
-  /// Since when the batch was waited for: the step's phases begin then. Without it they begin with the call.
+  int64_t samples = 0;  ///< of the step over all processes; 0: those of this batch
+  /// When the wait for the batch began; the step's phases begin then. Default: at the call.
   std::optional<std::chrono::steady_clock::time_point> waited_since = std::nullopt;
 };
 
 struct StepResult {
   std::vector<double> metrics;       ///< sums over the batch's samples, in the order of metric_names
   CommunicationTime communication;   ///< of this process's replicas
-  std::optional<PhaseTimes> phases;  ///< mean of this process's replicas; with Session::record_phases
-  /// False: the loss was NaN or infinite, and nothing was updated; or a gradient was, which a ReLU hid from the loss, and
-  /// the parameters are non-finite.
+  std::optional<PhaseTimes> phases;  ///< mean over this process's replicas; with Session::record_phases
+  /// False in two cases. Either the loss was NaN or infinite, and nothing was updated. Or a gradient was,
+  /// although the loss was finite (a ReLU can hide it), and the parameters are non-finite.
   bool finite = true;
-  /// What became of the gradient, or, of parameter averaging, of the step: it counts; it will be pushed with a later step;
-  /// or the round was complete without it.
+  /// What happened to the step's gradient (with parameter averaging, to the step): used; pending, to be
+  /// pushed with a later step; or dropped, because the round was complete without it.
   enum class Fate : uint8_t { used, pending, dropped };
   Fate fate = Fate::used;
   double staleness = 0;      ///< updates by others since these parameters were pulled; 0 without servers
-  int64_t lost_updates = 0;  ///< that a parameter server had forgotten when it was restarted
+  int64_t lost_updates = 0;  ///< that a restarted parameter server has lost
 };
 
 struct SessionOptions {
   uint64_t seed = 0;
-  bool measured_shares = false;  ///< split the batch by each replica's measured speed, re-measured as it runs
-  std::vector<double> shares;    ///< fixed relative shares of the replicas; empty: equal, or by threads
-  Processes* processes = nullptr;      ///< that train together, of which this is one; null: it is alone
-  const StoreAccess* store = nullptr;  ///< of a worker with parameter servers; must outlive the session
+  bool measured_shares = false;        ///< split the batch by each replica's speed, measured during the run
+  std::vector<double> shares;          ///< fixed relative shares of the replicas; empty: equal, or by threads
+  Processes* processes = nullptr;      ///< that train together, including this one; null: it is alone
+  const StoreAccess* store = nullptr;  ///< for a worker with parameter servers; must outlive the session
   GpuExchange gpu_exchange = GpuExchange::automatic;
   bool tf32 = false;          ///< see CompileOptions
-  int64_t typical_batch = 0;  ///< samples of most steps, for which layouts are chosen; 0: the program's batch
-  /// Told, once and by any thread, what a user wants to know of how this computes, and what makes it slower than it could be. May be empty.
+  int64_t typical_batch = 0;  ///< samples of most steps, for choosing layouts; 0: the program's batch
+  /// Called at most once per text, from any thread: `say` for information on how the session computes, `warn`
+  /// for what slows it down. May be empty.
   std::function<void(const std::string&)> say;
   std::function<void(const std::string&)> warn;
 };
 
-/// Memory of one session, for the report and the summary.
+/// Memory of a session, for the report and the summary.
 struct SessionMemory {
   size_t parameter_bytes = 0;   ///< parameters, gradients of all replicas, optimizer state
   size_t activation_bytes = 0;  ///< of all replicas
 };
 
-/// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Nothing above it knows
-/// devices or strategies. Not for several threads at once. With several processes each has a session, and all call the same
-/// functions in the same order; metrics are sums over all of them.
+/// Runs a program: owns the state (parameters, optimizer state) and a thread team for each replica. Higher
+/// floors know neither devices nor strategies. Not thread-safe. With several processes, each has a session,
+/// and all call the same functions in the same order; metrics are sums over all of them.
 class Session {
  public:
   Session(Program program, const Cluster& cluster, SessionOptions options);
@@ -87,67 +89,72 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Sets every parameter by its initializer from (seed, name) and optimizer state to zero. Done by the constructor.
+  /// Sets every parameter by its initializer from (seed, name), and the optimizer state to zero. The
+  /// constructor calls it.
   void initialise();
 
-  /// One training step over the batch, in this process's part of it. 0 samples are allowed where others have some.
+  /// Runs one training step on this process's part of the batch. The part may have 0 samples if other
+  /// processes have some.
   StepResult train(const BatchView& batch, const StepInputs& inputs);
-  /// The same in two parts. begin() returns when the batch has been taken: a processor has made the step then; a GPU that trains alone
-  /// computes while the host goes on.
+  /// Starts a step; finished() returns its result. begin() returns when the batch has been read. On a CPU the
+  /// step is then complete; a GPU that trains alone computes while the host continues.
   void begin(const BatchView& batch, const StepInputs& inputs);
-  /// The result of the oldest step that was begun and whose result was not given yet. Waits for it when `wait`, or when kStepsAhead have
-  /// begun; else there may be none, and among several processes there is none: all make the same steps. Once a step was not finite nothing is updated by those that were begun after it.
+  /// Returns the result of the oldest step whose result was not returned yet. Waits for it if `wait` is true
+  /// or kStepsAhead steps have begun. Otherwise returns none if it is not ready, and always none with several
+  /// processes, because all must begin the same steps. After a step that was not finite, the steps begun
+  /// after it update nothing.
   std::optional<StepResult> finished(bool wait);
   static constexpr size_t kStepsAhead = 4;
-  /// With parameter servers: takes their parameters.
+  /// With parameter servers: pulls their parameters.
   void pull();
-  /// With parameter servers: pushes what is pending, and takes their parameters.
+  /// With parameter servers: pushes what is pending and pulls their parameters.
   StepResult flush(const StepInputs& inputs);
-  /// Metric sums over the batch in evaluation mode; changes nothing.
+  /// Returns metric sums over the batch in evaluation mode. Changes nothing.
   std::vector<double> evaluate(const BatchView& batch);
-  /// The model's output [size, …] in evaluation mode.
+  /// Returns the model's output [size, …] in evaluation mode.
   std::vector<float> predict(const BatchView& batch);
-  /// Extents of one sample's prediction.
+  /// Dimensions of one sample's prediction.
   Shape prediction_shape() const;
   const std::vector<std::string>& metric_names() const;
 
-  /// Names of all state in canonical form: parameters ("conv1.weight") and optimizer state ("momentum/conv1.weight").
+  /// Names of all state tensors: parameters ("conv1.weight") and optimizer state ("momentum/conv1.weight").
   std::vector<std::string> state_names() const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
   Shape state_shape(const std::string& name) const;
   std::vector<float> read_state(const std::string& name) const;
-  /// Throws Error (user) when the size does not fit.
+  /// Throws Error (user) if the number of values does not match.
   void write_state(const std::string& name, std::span<const float> values);
-  /// The gradient sums of the last step, canonical (for tests and diagnosis).
+  /// The gradient sums of the last step in canonical form, for tests and diagnosis.
   std::vector<float> read_gradient(const std::string& parameter) const;
 
-  /// After a step that was not finite: where a NaN or infinity is first seen for this batch, in words:
-  /// "layer 'conv2' (conv2d)".
+  /// After a step that was not finite: where this batch first produces a NaN or infinity, for example "layer
+  /// 'conv2' (conv2d)".
   std::string find_non_finite(const BatchView& batch, const StepInputs& inputs);
 
-  /// Seconds of each operation of one training step on replica 0, or on all stages, in order; changes nothing but gradients.
-  /// For benchmarks.
+  /// Returns the seconds of each operation of one training step on replica 0, or on all stages in order.
+  /// Changes only gradients. For benchmarks.
   std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs);
 
-  /// From now on train() says what its time went into, and the operations of the first `steps` steps are kept for trace(). Not with
-  /// parameter servers.
+  /// Makes train() report the phases of each step, and keeps the operations of the first `steps` steps for
+  /// trace(). Not with parameter servers.
   void record_phases(int64_t steps);
-  /// Rows of the steps kept, by microseconds since `zero`: each replica or stage, and its communication. Empty without record_phases.
+  /// Rows of the kept steps, in microseconds since `zero`: each replica or stage, and its communication.
+  /// Empty without record_phases.
   std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const;
 
-  /// Of all processes. The stages of a pipeline are one.
+  /// The number of replicas in all processes. The stages of a pipeline are one replica.
   int replicas() const;
   std::string strategy() const;
   const Program& program() const;
   std::vector<std::string> device_names() const;
-  /// Whether gradients go from GPU to GPU; otherwise through the host's memory.
+  /// Whether gradients pass directly between GPUs; otherwise they pass through host memory.
   bool exchanges_by_nccl() const;
   SessionMemory memory() const;
-  /// Of processors and GPUs that train together in this process; none otherwise, or before enough steps.
+  /// For CPUs and GPUs that train together in this process; none otherwise, or before enough steps.
   std::optional<MixedSpeed> mixed_speed() const;
-  /// Relative shares of the replicas now.
+  /// Current relative shares of the replicas.
   std::vector<double> shares() const;
-  /// Of a pipeline, over all steps but the first; none before.
+  /// For a pipeline, over all steps but the first ones; none before.
   std::optional<Bubble> bubble() const;
 
  private:

@@ -13,9 +13,9 @@
 
 namespace telar {
 
-/// The state as it lies in one memory, the host's or a GPU's, for all replicas that compute there.
+/// The state in one memory, the host's or a GPU's, for all replicas that compute there.
 struct StateMemory {
-  const Device* device = nullptr;  ///< one that computes in it
+  const Device* device = nullptr;  ///< a device that computes in it
   ArenaLayout arena;               ///< offsets and sizes are the same in all memories
   std::unique_ptr<Memory> parameters;
   std::vector<std::unique_ptr<Memory>> states;  ///< one arena for each slot of optimizer state
@@ -23,35 +23,36 @@ struct StateMemory {
   bool in_host_memory() const { return device->in_host_memory(); }
 };
 
-/// What all replicas of a process share. Each updates its shard of the state in its own memory. Where there are several memories,
-/// parameters are the same in all of them after each step, and optimizer state is right where it is updated.
+/// What all replicas of a process share. Each updates its shard of the state in its own memory. With several
+/// memories, parameters are equal in all of them after each step, but optimizer state is valid only where it
+/// is updated.
 struct SharedState {
   std::vector<std::string> slots;  ///< of optimizer state
   std::vector<std::unique_ptr<StateMemory>> memories;
-  Buffer gradients;  ///< of a pipeline: each stage fills its own part; replicas have their own
-  /// Byte ranges of the program's buckets in the arenas; when it has none, one range of everything.
+  Buffer gradients;  ///< for a pipeline: each stage fills its own part; replicas have their own
+  /// Byte ranges of the program's buckets in the arenas; without buckets, one range for everything.
   std::vector<std::pair<size_t, size_t>> buckets;
 
-  /// Makes room for everything, in the memory of each of these devices, with the parameters in these layouts; in several memories
-  /// with all of them plain.
+  /// Allocates everything in the memory of each of these devices, with these layouts of the parameters. With
+  /// several memories, all layouts are plain.
   void allocate(const Program& program, const std::vector<const Device*>& devices,
                 const std::map<std::string, TensorLayout>& layouts);
   StateMemory& memory_of(const Device& device) const;
-  /// Of every memory alike, but for what a device knows of its layouts.
+  /// The same in every memory, except device-specific information about layouts.
   const ArenaLayout& arena() const { return memories.front()->arena; }
-  /// The staging buffer, an arena in the host's memory through which parameters go from one memory to the others; null where there is
-  /// one memory.
+  /// The staging buffer, an arena in host memory through which parameters pass from one memory to the others.
+  /// Null if there is only one memory.
   std::byte* staging();
-  /// How it lies in memory, in words: equal for processes whose sums fit together.
+  /// Describes the memory layout. Processes can sum together only if their texts are equal.
   std::string layout_text() const;
 
  private:
-  Buffer staging_;  // where no processor computes
+  Buffer staging_;  // if no CPU replica computes in host memory
 };
 
-/// Where a tensor lies, by a name as Session::state_names has them: which arena it is of, and where in it.
+/// The location of a tensor, given a name from Session::state_names: its arena and its parameter.
 struct StatePlace {
-  std::optional<size_t> state;  ///< of optimizer state: which slot; none: the parameters
+  std::optional<size_t> state;  ///< index of the optimizer state slot; none: the parameters
   std::string parameter;
 };
 /// Throws Error (run) for an unknown optimizer state.

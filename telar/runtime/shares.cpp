@@ -27,8 +27,8 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
 void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vector<double>& seconds) {
   constexpr double kSmoothing = 0.2;
   constexpr int64_t kWarmUp = 3;       // first steps compile kernels
-  constexpr int64_t kInterval = 10;    // steps between looks
-  constexpr double kWorthwhile = 1.1;  // times the time of a step whose parts are in proportion
+  constexpr int64_t kInterval = 10;    // steps between evaluations
+  constexpr double kWorthwhile = 1.1;  // relative to the time of a step with proportional parts
   ++steps_;
   if (steps_ <= kWarmUp) return;
   for (size_t i = 0; i < speed_.size(); ++i) {
@@ -41,7 +41,7 @@ void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vect
   const auto batch = static_cast<double>(std::accumulate(samples.begin(), samples.end(), int64_t{0}));
   const auto unmeasured = static_cast<double>(std::ranges::count(speed_, 0.0));
   if (unmeasured >= batch) return;
-  if (unmeasured > 0) {  // a sample each, to be measured by
+  if (unmeasured > 0) {  // give them one sample each, to measure their speed
     for (size_t i = 0; i < speed_.size(); ++i)
       shares_[i] = speed_[i] == 0 ? 1 : (batch - unmeasured) * speed_[i] / total;
     return;
@@ -51,7 +51,8 @@ void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vect
   for (size_t i = 0; i < speed_.size(); ++i)
     slowest = std::max(slowest, (shares_[i] / shared) / (speed_[i] / total));
   if (slowest < kWorthwhile) return;
-  // Rounded: speeds that differ a little give the same parts, whose graphs are compiled already. What is slower than half a part has none.
+  // Rounded, so that slightly different speeds give the same parts, whose graphs are compiled already. A
+  // replica whose share rounds to zero gets nothing.
   for (size_t i = 0; i < speed_.size(); ++i) shares_[i] = std::round(256 * speed_[i] / total);
 }
 

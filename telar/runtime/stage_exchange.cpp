@@ -13,7 +13,7 @@ void pause_thread() {
 }  // namespace
 
 void Progress::advance() {
-  // Once stopped it stays so.
+  // Once stopped, it stays stopped.
   int64_t done = done_.load(std::memory_order_relaxed);
   while (done != kStopped && !done_.compare_exchange_weak(done, done + 1, std::memory_order_acq_rel)) {
   }
@@ -21,7 +21,7 @@ void Progress::advance() {
 }
 
 bool Progress::wait_for(int64_t count) const {
-  constexpr int kSpins = 20000;  // some 0.2 ms: as long as a sleeping thread may take to wake up
+  constexpr int kSpins = 20000;  // about 0.2 ms: as long as a sleeping thread may take to wake up
   for (int spins = 0; spins < kSpins; ++spins) {
     const int64_t done = this->count();
     if (done == kStopped) return false;

@@ -11,14 +11,16 @@
 
 namespace telar {
 
-/// How far a stage has come: micro-batches that it has finished, counted on from step to step. Written by one thread.
+/// The progress of a stage: the number of micro-batches it has finished, counted across steps. Written by one
+/// thread.
 class Progress {
  public:
   int64_t count() const { return done_.load(std::memory_order_acquire); }
   void advance();
-  /// Waits until `count` micro-batches are done: spins while that is near, then sleeps. False when the stages were stopped.
+  /// Waits until `count` micro-batches are done. Spins first, then sleeps. Returns false if the stages were
+  /// stopped.
   bool wait_for(int64_t count) const;
-  /// Ends every waiting, now and later.
+  /// Ends all present and future waits.
   void stop();
   void reset() { done_ = 0; }
 
@@ -27,7 +29,8 @@ class Progress {
   std::atomic<int64_t> done_{0};
 };
 
-/// What the stages of a pipeline share beside the state: the values that go from one to the other, and how far each has come.
+/// What the stages of a pipeline share in addition to the state: the values that pass from stage to stage,
+/// and each stage's progress.
 class StageExchange {
  public:
   /// `x`, `label`: bytes of one sample.
@@ -41,34 +44,37 @@ class StageExchange {
 
   const size_t x_bytes;
   const size_t label_bytes;
-  /// Sum of the squares of each parameter's gradient, written by the stage that updates its beginning.
+  /// Sum of the squares of each parameter's gradient, written by the stage that updates the parameter's
+  /// beginning.
   std::vector<double> squares;
 
-  /// Where a stage first met a NaN or infinity in its forward and in its backward part.
+  /// Where a stage first found a NaN or infinity in its forward and in its backward part.
   struct NonFinite {
     std::string forward;
     std::string backward;
   };
   std::vector<NonFinite> non_finite;
 
-  /// By name, in the layout on which the first stage that meets the value has decided. Written while the others wait.
+  /// By name, in the layout chosen by the first stage that uses the value. Written while the other stages
+  /// wait.
   std::map<std::string, TensorLayout> layouts;
-  /// One step's progress of each stage.
+  /// Each stage's progress, forward and backward.
   std::vector<Progress> forward;
   std::vector<Progress> backward;
 
-  /// Makes room for `samples` of every value in `layouts`. True when the values have moved.
+  /// Allocates memory for `samples` samples of every value in `layouts`. Returns true if the values have
+  /// moved.
   bool reserve(int64_t samples);
-  /// Where the values' samples from `first` on lie.
+  /// Addresses of the values' samples from `first` on.
   std::map<std::string, std::byte*> addresses(int64_t first);
   /// Changes whenever the values have moved.
   uint64_t generation() const { return generation_; }
   size_t bytes() const { return memory_.size(); }
 
-  /// Frees every stage that waits for another.
+  /// Ends the waits of all stages.
   void stop();
   void reset();
-  /// How often they were: what a stage was about to plan then is not to be trusted.
+  /// Number of calls of reset(). After a reset, a stage must discard its plans, which may be incomplete.
   uint64_t resets() const { return resets_; }
 
  private:
@@ -79,7 +85,7 @@ class StageExchange {
   std::map<std::string, size_t> offsets_;
 };
 
-/// Bytes of one sample of a value whose layout has the batch outermost.
+/// Bytes of one sample of a value whose outermost dimension is the batch.
 inline size_t sample_bytes(const TensorLayout& layout) {
   return layout.bytes / static_cast<size_t>(layout.shape[0]);
 }

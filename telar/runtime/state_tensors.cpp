@@ -10,7 +10,7 @@ std::byte* StateTensors::arena_of(const StateMemory& memory, const StatePlace& p
 
 std::vector<float> StateTensors::read(const std::string& name) const {
   const StatePlace place = state_place(state_, name);
-  // Optimizer state is right where it is updated; parameters everywhere.
+  // Optimizer state is valid only where it is updated; parameters are valid everywhere.
   if (place.state && state_.memories.size() > 1) {
     return together(place.parameter, [&](const Replica& replica) { return arena_of(replica.home(), place); });
   }

@@ -12,10 +12,10 @@
 
 namespace telar {
 
-/// The tensors of a session in canonical form, row-major f32, by the names that Session::state_names has.
+/// The tensors of a session in canonical form, row-major f32, by the names of Session::state_names.
 class StateTensors {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   StateTensors(const Program& program, const SharedState& state,
                const std::vector<std::unique_ptr<Replica>>& replicas)
       : program_(program), state_(state), replicas_(replicas) {}
@@ -23,14 +23,14 @@ class StateTensors {
   /// Throws Error (run) for an unknown name.
   Shape shape(const std::string& name) const { return state_shape(program_, name); }
   std::vector<float> read(const std::string& name) const;
-  /// Into every memory. As many values as the tensor has elements.
+  /// Writes to every memory. The number of values must be the tensor's number of elements.
   void write(const std::string& name, std::span<const float> values) const;
   /// The gradient sums of the last step.
   std::vector<float> read_gradient(const std::string& parameter) const;
 
  private:
   static std::byte* arena_of(const StateMemory& memory, const StatePlace& place);
-  /// A tensor of which each replica has a part: what it updates alone, in an arena of its own.
+  /// Assembles a tensor from the replicas' parts: each has, in its own arena, the part that it updates.
   std::vector<float> together(const std::string& parameter,
                               const std::function<const std::byte*(const Replica&)>& arena) const;
 

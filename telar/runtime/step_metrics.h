@@ -8,26 +8,27 @@
 
 namespace telar {
 
-/// The metrics of a step, summed in the device's memory, and behind them a flag there: whether the state is non-finite (UpdateBindings).
+/// The metrics of a step, summed in the device's memory, followed by a flag: whether the state is non-finite
+/// (UpdateBindings).
 class StepMetrics {
  public:
-  /// `device` must outlive it.
+  /// `device` must outlive this object.
   StepMetrics(const Device& device, size_t count);
 
   size_t count() const { return values_.size(); }
   float* on_device() const { return reinterpret_cast<float*>(memory_->data()); }
   float* non_finite() const { return on_device() + count(); }
 
-  /// At the beginning of a step.
+  /// Clears the metrics. Call at the start of a step.
   void clear();
-  /// The flag, too.
+  /// Clears the flag, too.
   void clear_all();
-  /// Their way to the host, after what the device was told before. Once it is done arrived() is to be called.
+  /// Starts a copy to the host, after the work queued on the device. When the copy is done, call arrived().
   std::unique_ptr<PendingCopy> start_copy();
   void arrived() { here_ = true; }
-  /// In the host's memory: waits for them unless they have arrived since clear().
+  /// The metrics in host memory. Waits for them unless they have arrived since clear().
   std::span<float> values();
-  /// The metrics and the flag, on their way to `host`.
+  /// Starts a copy of the metrics and the flag to `host`.
   std::unique_ptr<PendingCopy> start_copy_of_all(std::span<float> host) const;
 
  private:

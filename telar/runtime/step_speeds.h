@@ -12,15 +12,16 @@
 
 namespace telar {
 
-/// What a session learns from the time that its steps take: which share of a batch each replica should have, whether processors help GPUs, and
-/// how long a pipeline's stages have nothing to do.
+/// What a session learns from the duration of its steps: the best share of a batch for each replica, whether
+/// CPUs help GPUs, and how long a pipeline's stages are idle.
 class StepSpeeds {
  public:
-  /// `shares`: of the replicas, to begin with, and for good unless `measured`. `on_gpu`: of each replica. `micro_batches`: 0 without a pipeline.
+  /// `shares`: initial shares of the replicas, fixed unless `measured`. `on_gpu`: for each replica, whether
+  /// it runs on a GPU. `micro_batches`: 0 without a pipeline.
   StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
              int64_t micro_batches);
 
-  /// After a step from `start` to `end`: what the replicas had of its batch, and what they did.
+  /// Records a step from `start` to `end`: the replicas' parts of the batch and their times.
   void record(std::span<const BatchView> parts, std::span<const Replica::Step> steps,
               std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
 

@@ -18,14 +18,14 @@ void StepsAhead::begun() {
 }
 
 StepResult StepsAhead::finished() {
-  if (steps_.empty()) throw run_error("no step was begun whose result is wanted");
+  if (steps_.empty()) throw run_error("there is no result, because no step was begun");
   const auto& [copy, values] = steps_.front();
   copy->wait();
   StepResult result;
   result.metrics.assign(values.begin(), values.end() - 1);
   result.finite = std::isfinite(values.front()) && values.back() == 0;
   steps_.pop_front();
-  // Those that were begun after it have updated nothing; the next one may.
+  // The steps begun after it have updated nothing; the next one may update again.
   if (!result.finite && steps_.empty()) metrics_.clear_all();
   return result;
 }

@@ -10,21 +10,21 @@
 
 namespace telar {
 
-/// Steps that a device beside the host was told to make and whose results are still to come, Session::kStepsAhead at most. They come in the
-/// order in which the steps were begun.
+/// Steps queued on a device beside the host whose results are still to come, at most Session::kStepsAhead.
+/// Results arrive in the order in which the steps began.
 class StepsAhead {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   StepsAhead(const Device& device, StepMetrics& metrics);
 
-  /// The device was told to make a step: its metrics are now on their way.
+  /// Call after queueing a step on the device. Starts the copy of its metrics.
   void begun();
-  /// Whether the next finished() must come before the next begun().
+  /// Whether finished() must be called before the next begun().
   bool full() const { return steps_.size() == Session::kStepsAhead; }
-  /// Whether the next finished() need not wait.
+  /// Whether finished() would return without waiting.
   bool oldest_is_done() const { return !steps_.empty() && steps_.front().copy->done(); }
-  /// Waits for the oldest step. Once one was not finite, nothing is updated by those that were begun after it. Throws Error (run) when there
-  /// is none.
+  /// Waits for the oldest step. After a step that was not finite, the steps begun after it update nothing.
+  /// Throws Error (run) if there is no step.
   StepResult finished();
 
  private:
@@ -34,7 +34,7 @@ class StepsAhead {
   };
 
   StepMetrics& metrics_;
-  std::vector<float> returned_;  ///< a ring: the values of each step
+  std::vector<float> returned_;  ///< a ring buffer: the values of each step
   std::unique_ptr<PinnedHost> pinned_;
   std::deque<Returning> steps_;
   size_t begun_ = 0;

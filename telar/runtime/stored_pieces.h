@@ -7,7 +7,7 @@
 
 namespace telar {
 
-/// How a parameter server stores these pieces of its program.
+/// The layout in which a parameter server stores these pieces of its program.
 StoreLayout stored_layout(const std::vector<Piece>& pieces);
 
 }  // namespace telar

@@ -10,43 +10,46 @@
 
 namespace telar {
 
-/// What one replica does in its training steps: intervals without gap and without overlap, because each begins where the one before
-/// it ended. So at each boundary the clock is read once, and the phases of a step add up to the step.
+/// What one replica does in its training steps, as intervals without gaps or overlaps: each begins where the
+/// previous one ended. The clock is read once at each boundary, so the phases of a step add up to the step.
 ///
-/// Its memory is reserved when it is made; recording neither allocates nor locks. Used by one thread at a time.
+/// The constructor reserves all memory; recording neither allocates nor locks. Used by one thread at a time.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  /// Keeps the single intervals of the first `steps` steps, so long as they are no more than `intervals`; of all steps the sums.
+  /// Keeps the intervals of the first `steps` steps, at most `intervals` of them, and the sums over all
+  /// steps.
   Timeline(int64_t steps, size_t intervals);
 
-  /// Between begin() and end(): nothing else is recorded.
+  /// True between begin() and end(); nothing is recorded otherwise.
   bool in_step() const { return in_step_; }
   void begin(Time start);
-  /// From the last boundary until now, or until then, the replica did this. Names must live as long as the timeline.
+  /// The replica did this from the last boundary until now or `until`. Names must outlive the timeline.
   void did(StepPhase phase, const char* what) { add(Clock::now(), phase, nullptr, what); }
   void did(StepPhase phase, const char* what, Time until) { add(until, phase, nullptr, what); }
   void did(const OperationName& operation) {
     add(Clock::now(), operation.backward ? StepPhase::backward : StepPhase::forward, &operation, "");
   }
-  /// What the replica spent on this step. The time since its last boundary it waited for others.
+  /// Ends the step and returns its phase times. The time since the last boundary counts as waiting for
+  /// others.
   PhaseTimes end(Time until);
 
-  /// A sum over the group began. Sums are made one after the other, in the order in which they began.
+  /// A sum over the group has begun. Sums run one after the other, in the order in which they began.
   void sum_began(Time start);
-  /// So many of those begun since the last sums_finished() are complete.
+  /// `count` of the sums begun since the last sums_finished() are complete.
   void sums_complete(size_t count, Time now);
   void sums_finished();
-  /// A call of the group that the replica waits in.
+  /// A call of the group in which the replica waits.
   void called_group(const char* what, Time start, Time end);
 
-  /// Seconds of each operation that was kept, in order.
+  /// Seconds of each kept operation, in order.
   std::vector<OperationTime> operations() const;
-  /// What was kept, by microseconds since `zero`: the replica, and its communication where it has some.
+  /// What was kept, in microseconds since `zero`: a row for the replica, and one for its communication if
+  /// there was any.
   std::vector<TraceRow> rows(const std::string& name, Time zero) const;
-  /// Steps that were kept whole.
+  /// Number of steps that were kept completely.
   int64_t kept_steps() const { return kept_steps_; }
 
  private:
@@ -71,13 +74,13 @@ class Timeline {
   int64_t steps_ = 0;
   int64_t kept_steps_ = 0;
   bool in_step_ = false;
-  bool complete_ = true;  ///< nothing of this step was left out
+  bool complete_ = true;  ///< nothing of this step was omitted
   Time step_start_;
   Time last_;
   PhaseTimes times_;
   std::vector<Interval> intervals_;
   std::vector<Communication> communication_;
-  std::vector<Time> sums_;  ///< when those since the last sums_finished() began
+  std::vector<Time> sums_;  ///< start times of the sums since the last sums_finished()
   size_t sums_complete_ = 0;
   Time last_sum_;
 };

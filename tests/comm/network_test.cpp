@@ -36,7 +36,7 @@ TEST(Address, IsAHostAndAPort) {
   EXPECT_EQ(Address::parse("node:0").text(), "node:0");
   for (const char* wrong : {"", "node", "node:", ":7000", "node:70000", "node:-1", "node:7x", "::1:7000",
                             "[::1:7", "[node]:7000", "unix:/tmp/x:1", "no de:1", "-x:1"})
-    expect_error([&] { Address::parse(wrong); }, {"is no network address", "HOST:PORT"});
+    expect_error([&] { Address::parse(wrong); }, {"is not a network address", "HOST:PORT"});
 }
 
 TEST(Address, TheLoopbackIsKnownByItsAddresses) {

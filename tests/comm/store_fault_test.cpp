@@ -55,7 +55,7 @@ TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
     EXPECT_EQ(client.incoming()[kFaultFloats - 1], 4);
     EXPECT_EQ(client.traffic().shared_memory, shared);
     EXPECT_TRUE(sentences.hears("was lost")) << sentences.all();
-    EXPECT_TRUE(sentences.hears("is there again")) << sentences.all();
+    EXPECT_TRUE(sentences.hears("is reachable again")) << sentences.all();
     std::vector<float> steps(kFaultFloats);
     client.read("steps", steps);
     EXPECT_EQ(steps, std::vector<float>(kFaultFloats, 4));
@@ -119,7 +119,7 @@ TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
       FAIL() << "taken up with " << shorter << " bytes";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::user);
-      EXPECT_NE(std::string(error.what()).find("no whole snapshot"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("not a complete snapshot"), std::string::npos) << error.what();
     }
   }
 }

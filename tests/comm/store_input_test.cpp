@@ -32,15 +32,15 @@ TEST(StoreInput, EachWrongFrameIsASentence) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"other_ranges_in_a_round", "must start the same ranges"},
       {"round_of_others", "member 1 is not in round 1"},
-      {"member_twice", "a member stands twice"},
+      {"member_twice", "a member is listed twice"},
       {"too_many_members", "its round has 4294967295 members"},
       {"beyond_the_arena", "the arenas have 64"},
-      {"no_range", "are no range"},
-      {"huge_range", "do not lie in one block"},
-      {"no_such_arena", "arena 7 was asked for, but there are 2"},
+      {"no_range", "are not a range"},
+      {"huge_range", "are not within one block"},
+      {"no_such_arena", "arena 7 was requested, but there are 2"},
       {"an_answer", "is not for a server"},
       {"a_welcome", "is not for a server"},
-      {"not_a_number", "is no finite number"},
+      {"not_a_number", "is not a finite number"},
       {"cut", "bytes instead of"}};
   for (const auto& [name, sentence] : wrong)
     EXPECT_NE(refusal(name).find(sentence), std::string::npos) << name << ": " << refusal(name);

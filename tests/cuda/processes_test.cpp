@@ -76,7 +76,7 @@ TEST(GpuProcesses, ThatComputeOnDifferentKindsOfDevicesAreRefused) {
               session_of(process, device, device == "cpu" ? GpuExchange::automatic : exchange);
             });
           },
-          {"processors and GPUs together train in one process", "rank 1 has a"});
+          {"CPUs and GPUs can train together only within one process", "rank 1 has a"});
     }
   }
   test::expect_error(

@@ -151,8 +151,8 @@ class Play:
         self.end(moved, signal.SIGKILL)
         self.pods.hosts.alias(self.pods.dns(moved.name))
         self.pods.start(moved, "elsewhere")
-        self.await_text(lambda: self.pods.text(moved), "Goes on from the snapshot")
-        self.await_text(lambda: self.pods.text(self.workers[1]), "is there again")
+        self.await_text(lambda: self.pods.text(moved), "Continues from the snapshot")
+        self.await_text(lambda: self.pods.text(self.workers[1]), "is reachable again")
         checkpoints = self.pods.folder / f"volume-{self.coordinator.name}-runs" / "fashion_mnist" / "checkpoints"
         end = time.monotonic() + 300
         while not list(checkpoints.glob("step-*")):

@@ -120,7 +120,7 @@ TEST_F(Mpi, ABucketOutsideTheMemoryOfTheGroupIsRefused) {
   member->allocate(1024);
   std::vector<float> elsewhere(16);
   member->start_reduce_scatter(elsewhere);
-  expect_error([&] { member->finish(); }, {"a shard of 16 floats does not lie in the memory of its group"},
+  expect_error([&] { member->finish(); }, {"a shard of 16 floats is not in the memory of its group"},
                Error::Kind::run);
 }
 

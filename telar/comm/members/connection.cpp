@@ -20,7 +20,7 @@ void Connection::ended(Event event, bool ok) {
     case Event::written:
       writing_ = false;
       to_send_.pop_front();
-      // Nobody is there any more: the pending read says so too.
+      // The peer is gone; the pending read reports it, too.
       if (!ok) to_send_.clear();
       break;
     case Event::finished: finished_ = true; break;

@@ -11,8 +11,8 @@
 
 namespace telar {
 
-/// One stream from a member to the coordinator, with at most one read and one write in flight, all on one completion queue. Its
-/// functions are called by the thread that holds the coordinator's lock; none of them waits.
+/// One stream from a member to the coordinator, on one completion queue, with at most one read and one write
+/// in flight. The functions are called by the thread that holds the coordinator's lock; none of them waits.
 class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -22,32 +22,32 @@ class Connection {
     Event event = Event::arrived;
   };
 
-  /// Waits for the next one who comes.
+  /// Accepts the next member that connects.
   Connection(members::Members::AsyncService& service, grpc::ServerCompletionQueue& queue);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Notes that an operation has ended, and goes on with what was to follow. False: it did not succeed.
+  /// Records the end of an operation and starts the next one. `ok` is false if the operation failed.
   void ended(Event event, bool ok);
   void read();
   void send(members::Reply reply);
-  /// The last thing that the other side gets, after all replies.
+  /// Sends the final status, after all replies.
   void finish(const grpc::Status& status, Time now);
-  /// When the other side does not take it.
+  /// For a peer that does not take the final status.
   void cancel() { context_.TryCancel(); }
-  /// Starts no more operations: the queue is about to be shut down.
+  /// Starts no more operations, because the queue is about to be shut down.
   void freeze() { frozen_ = true; }
 
   const members::Request& request() const { return request_; }
   grpc::ServerContext& context() { return context_; }
-  bool connected() const { return connected_; }  ///< somebody came
+  bool connected() const { return connected_; }  ///< a member has connected
   bool idle() const { return in_flight_ == 0; }  ///< may be destroyed, when over() or frozen
   bool over() const { return finished_; }
   std::optional<Time> finishing_since() const { return finishing_since_; }
   size_t unsent() const { return to_send_.size(); }
-  /// How long nothing came, apart from the time in which this process was stopped itself.
+  /// When the last message arrived, moved forward by the time for which this process itself was stopped.
   Time heard = {};
-  uint32_t member = 0;  ///< 0: has not said who it is, or is no member any more
+  uint32_t member = 0;  ///< 0: has not sent its hello, or is no longer a member
 
  private:
   void go_on();

@@ -20,11 +20,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr size_t kMaxConnections = 4096;  // at once
-constexpr size_t kMaxUnsent = 10'000;     // messages that wait for one who does not listen
+constexpr size_t kMaxConnections = 4096;  // at the same time
+constexpr size_t kMaxUnsent = 10'000;     // messages queued for a peer that does not read
 constexpr size_t kLongestName = 200;
 
-/// For the log: no line ends, no control characters, not endless.
+/// Makes a text safe for the log: no line ends, no control characters, limited length.
 std::string printable(std::string text) {
   if (text.size() > kLongestName) text.resize(kLongestName);
   std::ranges::replace_if(
@@ -32,7 +32,8 @@ std::string printable(std::string text) {
   return text;
 }
 
-/// "10.0.0.7" of "ipv4:10.0.0.7:40112", "fd00::7" of "ipv6:[fd00::7]:40112" (the brackets as %5B, %5D); of this host itself: empty.
+/// The host of a gRPC peer: "10.0.0.7" for "ipv4:10.0.0.7:40112", "fd00::7" for "ipv6:[fd00::7]:40112" (with
+/// brackets as %5B, %5D). Empty for this host.
 std::string other_host(const std::string& peer) {
   const size_t scheme = peer.find(':');
   const size_t port = peer.rfind(':');
@@ -67,7 +68,8 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
 
 }  // namespace
 
-/// One thread of its own takes all events of the network from one queue, under the lock, and asks the registry what follows.
+/// A separate thread takes all network events from one queue, under the lock, and asks the registry for the
+/// consequences.
 class Coordinator::Impl {
  public:
   explicit Impl(CoordinatorOptions options);
@@ -78,14 +80,14 @@ class Coordinator::Impl {
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
   void drain();
   std::vector<StepDone> wait(double seconds);
-  /// Also told of all steps.
+  /// Also requires that wait() has returned all steps.
   bool epoch_finished() const;
   int64_t steps_done() const;
   std::vector<MemberInfo> members() const;
 
  private:
   void run();
-  /// Wakes the thread, to send what the registry answers.
+  /// Wakes the thread to send the registry's answers.
   void poke();
   void accept_next();
   void handle(const Connection::Tag& tag, bool ok);
@@ -93,7 +95,7 @@ class Coordinator::Impl {
   void heard(Connection& connection);
   void hello(Connection& connection, const members::Hello& hello);
   void handle_request(Connection& connection, const members::Request& request);
-  /// The member is gone, or will be: `how` is "left" or "is lost: …".
+  /// Removes a member that has left or is lost: `how` is "left" or "is lost: …".
   void gone(Connection& connection, const std::string& how, const grpc::Status& status);
   void refuse(Connection& connection, const grpc::Status& status);
   void tick();
@@ -199,7 +201,7 @@ void Coordinator::Impl::handle(const Connection::Tag& tag, bool ok) {
       heard(connection);
     } else if (connection.member == 0 && !connection.finishing_since() && !over_) {
       refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT,
-                          fmt::format("it ended before it said who it is, or said more than {} MB at once",
+                          fmt::format("it ended before its hello, or sent more than {} MB at once",
                                       kMaxMemberMessageBytes >> 20)});
     } else {
       gone(connection, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
@@ -215,7 +217,7 @@ void Coordinator::Impl::arrived(Connection& connection) {
   accept_next();
   connection.heard = Clock::now();
   if (connections_.size() > kMaxConnections)
-    return refuse(connection, {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many are connected"});
+    return refuse(connection, {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many connections"});
   if (over_) return refuse(connection, {grpc::StatusCode::UNAVAILABLE, "the training is over"});
   const grpc::Status status = check_caller(connection.context(), options_.security);
   if (!status.ok()) return refuse(connection, status);
@@ -225,7 +227,7 @@ void Coordinator::Impl::arrived(Connection& connection) {
 void Coordinator::Impl::refuse(Connection& connection, const grpc::Status& status) {
   const Clock::time_point now = Clock::now();
   connection.finish(status, now);
-  // One who tries again and again must not fill the log.
+  // A peer that retries again and again must not fill the log.
   if (refused_ && now - *refused_ < Seconds(1)) return;
   refused_ = now;
   news_.push_back(
@@ -238,7 +240,7 @@ void Coordinator::Impl::heard(Connection& connection) {
   try {
     if (connection.member == 0) {
       if (!connection.request().has_hello())
-        return refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT, "it did not say who it is"});
+        return refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT, "its first message was not a hello"});
       hello(connection, connection.request().hello());
     } else {
       handle_request(connection, connection.request());
@@ -271,7 +273,7 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
 void Coordinator::Impl::handle_request(Connection& connection, const members::Request& request) {
   if (carry_out(registry_, connection.member, connection.heard, request)) return;
   if (request.has_leave()) return gone(connection, "left", grpc::Status::OK);
-  if (request.has_hello()) throw user_error("it said twice who it is");
+  if (request.has_hello()) throw user_error("it sent a second hello");
   if (request.what_case() == members::Request::kFailure) {
     if (!failure_) failure_ = fmt::format("{}: {}", registry_.name(connection.member), request.failure());
     return changed_.notify_all();
@@ -280,7 +282,8 @@ void Coordinator::Impl::handle_request(Connection& connection, const members::Re
   alive.mutable_alive();
   connection.send(std::move(alive));
   if (connection.unsent() > kMaxUnsent)
-    gone(connection, "is lost: it does not listen", {grpc::StatusCode::ABORTED, "it does not listen"});
+    gone(connection, "is lost: it does not read its messages",
+         {grpc::StatusCode::ABORTED, "it does not read its messages"});
 }
 
 void Coordinator::Impl::gone(Connection& connection, const std::string& how, const grpc::Status& status) {
@@ -297,14 +300,15 @@ void Coordinator::Impl::tick() {
   last_tick_ = now;
   for (Connection& connection : connections_) {
     if (!connection.connected()) continue;
-    // Who was stopped itself (SIGSTOP, a suspended machine) has heard nobody, and blames nobody.
+    // A coordinator that was stopped itself (SIGSTOP, a suspended machine) received nothing; this is not the
+    // members' fault.
     if (since > kMemberStopped) connection.heard += since;
     if (connection.finishing_since()) {
       if (now - *connection.finishing_since() > kMemberGoodbye) connection.cancel();
     } else if (Seconds(now - connection.heard).count() > options_.patience_seconds) {
       const std::string silent = fmt::format("silent for {:.3g} seconds", options_.patience_seconds);
       if (connection.member == 0) {
-        refuse(connection, {grpc::StatusCode::DEADLINE_EXCEEDED, "it said nothing"});
+        refuse(connection, {grpc::StatusCode::DEADLINE_EXCEEDED, "it sent nothing"});
       } else {
         gone(connection, "is lost: " + silent, {grpc::StatusCode::ABORTED, silent});
       }

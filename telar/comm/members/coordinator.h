@@ -12,42 +12,40 @@ namespace telar {
 
 /// How members work together.
 enum class Rhythm : uint8_t {
-  free,   ///< each at its own pace
-  rounds  ///< they contribute together: StoreRound
+  free,   ///< each member at its own pace
+  rounds  ///< contributions are summed in a StoreRound
 };
 
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   Security security;
   std::string job;                   ///< id of the run
-  std::string description;           ///< for the members: what the job is (opaque to comm)
-  std::vector<std::string> servers;  ///< addresses of the parameter servers, in the order of the placement
-  int64_t workers = 1;               ///< contributions of a round; in `free`, members that work at once
-  int64_t backups =
-      0;  ///< members beyond that which work too; the first `workers` that are ready make a round
+  std::string description;           ///< of the job, for the members (opaque to comm)
+  std::vector<std::string> servers;  ///< addresses of the parameter servers, in placement order
+  int64_t workers = 1;               ///< contributions in a round; in `free`: members that work at once
+  int64_t backups = 0;  ///< further members that work, too; a round takes the first `workers` that are ready
   Rhythm rhythm = Rhythm::free;
   int64_t parts = 1;        ///< of each global batch
-  int64_t lease_steps = 8;  ///< batches given at once
-  /// `free`: a member waits before it is more than so many batches ahead of the slowest (Ho et al., 2013, stale synchronous parallel);
-  /// -1: never.
+  int64_t lease_steps = 8;  ///< batches in one lease
+  /// For `free`: a member waits before it is more than this many batches ahead of the slowest (Ho et al.,
+  /// 2013, stale synchronous parallel). -1: no limit.
   int64_t staleness_bound = -1;
-  double patience_seconds = 5;  ///< a member that is silent for longer is lost
-  /// `rounds`: how long the first epoch waits for `workers` members after the first of them has asked for work.
+  double patience_seconds = 5;  ///< a member that is silent for longer counts as lost
+  /// For `rounds`: how long the first epoch waits for `workers` members, from the first request for work.
   double gather_seconds = 10;
-  int64_t rounds_before =
-      0;  ///< the first round has the number after this one (a resumed run, whose servers know earlier ones)
-  std::function<void(const std::string&)>
-      say;  ///< told who joins, leaves, is lost or refused, from any thread; may be empty
+  int64_t rounds_before = 0;  ///< number of the last round that the servers already know (of a resumed run)
+  /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty
+  std::function<void(const std::string&)> say;
 };
 
-/// A batch of an epoch all of whose parts are done.
+/// A batch of an epoch, all parts of which are done.
 struct StepDone {
   uint32_t epoch = 0;
   int64_t step = 0;
   int64_t samples = 0;
   std::vector<double> metrics;  ///< sums over the samples
   double staleness = 0;         ///< mean over the parts
-  double seconds = 0;           ///< longest part: computing and exchanging
+  double seconds = 0;           ///< of the longest part: computation and exchange
 };
 
 struct MemberInfo {
@@ -55,38 +53,40 @@ struct MemberInfo {
   std::string name;      ///< "host:pid"
   bool working = false;  ///< false: a spare
   int64_t samples = 0;
-  double staleness = 0;  ///< mean over its pushes
+  double staleness = 0;  ///< mean over its contributions
 };
 
-/// The one that knows who works on what. It listens, gives members their work, forms rounds, and notices who is lost. Members come and
-/// go at any time; those beyond workers + backups are spares that step in. One thread calls it.
+/// Assigns the work of a run. It listens, gives members their work, forms rounds, and detects lost members.
+/// Members come and go at any time; those beyond workers + backups are spares that take free seats. All calls
+/// are made by one thread.
 ///
 ///     coordinator.begin_epoch(0, 0, steps);
 ///     while (!coordinator.epoch_finished())
 ///       for (const StepDone& step : coordinator.wait(0.1)) report(step);
 class Coordinator {
  public:
-  /// Listens. Throws Error (user): an address that cannot be used, listening that is not safe.
+  /// Starts to listen. Throws Error (user) if the address is invalid or listening there is not safe.
   explicit Coordinator(CoordinatorOptions options);
-  /// Tells the members that the training is over, and waits a little for their goodbye.
+  /// Tells the members that the training is over and briefly waits for them to leave.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
   std::string address() const;
 
-  /// Gives out steps [first, steps) of an epoch from now on.
+  /// Starts to give out the steps [first, steps) of an epoch.
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
-  /// Begins no further batch; all parts of those that were begun, also what lost members leave behind, are still done.
-  /// epoch_finished() is then true when that is done: steps_done() tells where the epoch can go on.
+  /// Stops giving out new batches. All parts of batches already begun are still done, including those that
+  /// lost members leave behind. Then epoch_finished() becomes true, and steps_done() returns where the epoch
+  /// can continue.
   void drain();
-  /// Every part of the epoch is done, and wait() has told all.
+  /// Every part of the epoch is done, and wait() has returned all steps.
   bool epoch_finished() const;
-  /// All steps before this one of the epoch are done.
+  /// All steps of the epoch before this one are done.
   int64_t steps_done() const;
 
-  /// Steps that were completed since the last call; waits up to `seconds` for the first. In the order in which they were completed.
-  /// Throws Error (run) when a member has reported a failure that is the job's (fail_all).
+  /// Returns the steps completed since the last call, in order of completion. Waits up to `seconds` for the
+  /// first one. Throws Error (run) if a member has reported a failure of the whole job (fail_all).
   std::vector<StepDone> wait(double seconds);
   std::vector<MemberInfo> members() const;
 

@@ -16,7 +16,7 @@ void check_figures(const PartDone& part) {
   const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
   if (part.samples < 0 || part.samples > kMostSamples || part.metrics.size() > kMostMetrics ||
       !sound(part.staleness) || !sound(part.seconds))
-    throw user_error("a report of {} samples, {} metrics, staleness {} and {} seconds cannot be",
+    throw user_error("a report of {} samples, {} metrics, staleness {} and {} seconds is not possible",
                      part.samples, part.metrics.size(), part.staleness, part.seconds);
 }
 
@@ -25,7 +25,7 @@ void check_figures(const PartDone& part) {
 MemberRegistry::MemberRegistry(const CoordinatorOptions& options)
     : options_(options), last_round_(options.rounds_before) {
   if (options.workers < 1 || options.backups < 0 || options.parts < 1 || options.lease_steps < 1)
-    throw user_error("There cannot be {} workers, {} backups, {} parts and {} batches in a lease.",
+    throw user_error("{} workers, {} backups, {} parts and {} batches in a lease are not possible",
                      options.workers, options.backups, options.parts, options.lease_steps);
 }
 
@@ -52,7 +52,7 @@ void MemberRegistry::remove(uint32_t id) {
   settle();
 }
 
-/// Ids grow, so the first without a seat is the one that waits longest.
+/// Ids increase, so the first member without a seat has waited longest.
 void MemberRegistry::assign_seats() {
   std::set<int64_t> taken;
   for (const auto& [id, member] : members_)
@@ -203,7 +203,7 @@ void MemberRegistry::done(uint32_t id, const PartDone& part) {
   if (!which) return;
   auto& reports = reports_[part.step];
   if (!reports.empty() && reports.begin()->second.metrics.size() != part.metrics.size())
-    throw user_error("a report of {} metrics does not go with others of {}", part.metrics.size(),
+    throw user_error("a report of {} metrics does not match others of {}", part.metrics.size(),
                      reports.begin()->second.metrics.size());
   book_->done(id, part.lease, part.step);
   reports[*which] = part;
@@ -216,7 +216,7 @@ void MemberRegistry::done(uint32_t id, const PartDone& part) {
   settle();
 }
 
-/// Sums go in the order of the parts, never of arrival.
+/// Sums are taken in the order of the parts, never of arrival.
 void MemberRegistry::complete(int64_t step) {
   const auto reports = reports_.extract(step);
   StepDone all{.epoch = book_->epoch(), .step = step};

@@ -16,29 +16,34 @@
 
 namespace telar {
 
-/// What the coordinator knows of its members and decides, apart from network, threads and clock. Questions of members are answered
-/// when they can be: take_answers() after each call. Not for several threads at once.
+/// The state of the coordinator's members and all decisions about them, without network, threads or clock. A
+/// member's question is answered as soon as possible: call take_answers() after each call. Not thread-safe.
 ///
-/// **Seats.** Members get the lowest free one of workers + backups seats; others are spares that wait, and the one that waits
-/// longest steps in. A seat prefers part = seat (mod parts) of every batch.
+/// **Seats.** There are workers + backups seats. A new member gets the lowest free seat. The others are
+/// spares; when a seat becomes free, the spare that has waited longest takes it. A seat prefers part = seat
+/// (mod parts) of every batch.
 ///
-/// **Who counts.** A member *has work* when it works in a seat, has asked for work once (it may have been compiling before), and holds
-/// a lease, is ready for a round, or could take a lease at once. Others are waited for only while they have work. So neither a
-/// lost member, nor a spare, nor one that finds nothing to do at the end of an epoch holds anybody up; and one that is between two
-/// leases is not forgotten.
+/// **Members with work.** A member *has work* if it has a seat, has asked for work at least once (before that
+/// it may still be compiling), and holds a lease, is ready for a round, or could take a lease at once. Other
+/// members are waited for only while they have work. A lost member, a spare, or a member without work at the
+/// end of an epoch therefore delays nobody, and a member between two leases still counts.
 ///
-/// **Rounds.** As soon as as many members are ready as a round has places (workers), or all that have work if these are fewer, they
-/// make a round, listed in the order of their seats. So each event after which fewer have work (loss, end of an epoch, leases taken
-/// by others) may form one, and a member with work that is alone forms its own. No wait is for ever as long as each member with work
-/// becomes ready or is lost: ready ones are only ever waiting for such. With backups, a member for which a round has been
-/// formed since it last heard of one computed with parameters of before: it gets none, and its part goes to somebody else.
+/// **Rounds.** A round has `workers` places, or as many as there are members with work if these are fewer. As
+/// soon as that many members are ready, they form a round, listed in seat order. So every event that reduces
+/// the number of members with work (a loss, the end of an epoch, leases taken by others) may form a round,
+/// and a single member with work forms its own. No wait is endless as long as each member with work becomes
+/// ready or is lost, because ready members wait only for such members. With backups, a member may find that a
+/// round was formed since it last heard of one. It has computed with old parameters, so it gets no round and
+/// its part goes to another member.
 ///
-/// In rounds a part that is claimed (preferred by a member at work) is left to that member, but for what was given back. And nobody
-/// gets work of the first epoch before `workers` members have asked, or gather_seconds have passed since the first did.
-/// Hence, without failures, the parts of batch t are what round t sums: the run equals that of one process.
+/// With rounds, a claimed part (one that a working member prefers) is reserved for that member, unless it was
+/// given back. In the first epoch, no work is given out before `workers` members have asked for it, or
+/// gather_seconds have passed since the first request. Without failures, round t therefore sums exactly the
+/// parts of batch t, and the run equals that of one process.
 ///
-/// **Free.** Each goes on as it likes, unless a staleness bound says: a member whose clock (parts done in this epoch) is more than the
-/// bound ahead of the slowest that has work waits. The slowest never waits. Who comes to work later starts at the slowest's clock.
+/// **Free.** Each member proceeds at its own pace, within the staleness bound if there is one: a member waits
+/// when its clock (parts done in this epoch) is more than the bound ahead of the slowest member with work.
+/// The slowest never waits. A member that starts to work later starts at the slowest member's clock.
 class MemberRegistry {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -51,19 +56,20 @@ class MemberRegistry {
     AnswerValue value;
   };
 
-  /// Throws Error (user) for numbers that make no sense.
+  /// Throws Error (user) for impossible numbers.
   explicit MemberRegistry(const CoordinatorOptions& options);
 
   uint32_t join(const std::string& name);
-  /// The member left, or is lost.
+  /// The member has left or is lost.
   void remove(uint32_t id);
 
-  // What members ask and say. They are members: join() gave the id, and remove() has not been called.
+  // Questions and reports of members. `id` must come from join() and not have been removed.
   void ask_work(uint32_t id, Time now);
   void ask_lease(uint32_t id);
   void ask_round(uint32_t id);
   void ask_pace(uint32_t id);
-  /// Reports about leases that the member does not have are ignored. Throws Error (user) for figures that cannot be.
+  /// Reports about a lease that the member does not hold are ignored. Throws Error (user) for impossible
+  /// figures.
   void done(uint32_t id, const PartDone& part);
   void give_back(uint32_t id, uint64_t lease, int64_t step);
 
@@ -71,7 +77,7 @@ class MemberRegistry {
   void drain();
   bool epoch_finished() const { return !book_ || book_->finished(); }
   int64_t steps_done() const { return book_ ? book_->done_before() : 0; }
-  /// For what depends on the clock alone.
+  /// Handles what depends on the clock alone.
   void tick(Time now);
 
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
@@ -87,13 +93,13 @@ class MemberRegistry {
     bool has_asked = false;
     bool wants_work = false;
     bool wants_pace = false;
-    std::optional<uint64_t> ready;  ///< since when, in order of all that became ready
+    std::optional<uint64_t> ready;  ///< since when, as a running number
     int64_t heard_of_round = 0;
     bool reported_late = false;
     int64_t clock = 0;
     int64_t samples = 0;
     int64_t parts = 0;
-    double staleness = 0;  ///< sum over parts
+    double staleness = 0;  ///< sum over its parts
   };
   using Entry = std::pair<const uint32_t, Member>;
 
@@ -102,7 +108,7 @@ class MemberRegistry {
   bool finds_work(const Member& member, const LeaseBook::Claims& claims) const;
   bool has_work(const Entry& entry, const LeaseBook::Claims& claims) const;
   LeaseBook::Claims claims() const;
-  /// The clock of the slowest member with work but for this one.
+  /// The clock of the slowest member with work, without this one.
   std::optional<int64_t> slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const;
 
   void assign_seats();

@@ -43,8 +43,8 @@ StoreRound round_of(const members::Round& round) {
 
 }  // namespace
 
-/// The stream's events are taken from a queue by a thread of its own, which also tells that the member lives. What the member says
-/// is sent by whoever says it, when nothing is being sent, without waiting.
+/// A separate thread takes the stream's events from a queue and tells the coordinator that the member is
+/// alive. A calling thread sends its message itself, without waiting, unless another message is being sent.
 class Membership::Impl {
  public:
   explicit Impl(MembershipOptions options);
@@ -71,7 +71,7 @@ class Membership::Impl {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  /// Until it has joined, with as many attempts as the patience allows.
+  /// Retries until it has joined or the patience is over.
   void join();
   void connect();
   void run();
@@ -80,11 +80,12 @@ class Membership::Impl {
   void tick();
   void send(members::Request request);
   void send_next();
-  /// Asks, and waits for the reply. None when the membership has ended first. Throws Error (run) when told to stop.
+  /// Sends a question and waits for the reply. None if the membership ended first. Throws Error (run) when
+  /// asked to stop.
   template <typename T>
   std::optional<T> ask(members::Request request, std::optional<T>& reply, const char* what);
   bool ended() const { return over_ || finished_; }
-  /// Nothing of a stream is left.
+  /// No operation of a stream is pending.
   bool idle() const { return finished_ && !writing_; }
 
   const MembershipOptions options_;
@@ -107,7 +108,7 @@ class Membership::Impl {
   bool open_ = false;  ///< may write
   bool writing_ = false;
   bool finished_ = true;  ///< there is no stream
-  bool over_ = false;     ///< the training
+  bool over_ = false;     ///< the training is over
   bool joined_ = false;
   bool leaving_ = false;
   Clock::time_point heard_ = Clock::now();
@@ -169,10 +170,10 @@ void Membership::Impl::join() {
       context_->TryCancel();
       changed_.wait(lock, [this] { return idle(); });
     }
-    if (options_.stop.stop_requested()) throw run_error("Joining {} was stopped.", options_.coordinator);
+    if (options_.stop.stop_requested()) throw run_error("Joining {} was stopped", options_.coordinator);
     if (is_refusal(status_)) throw error_of(status_, who_);
     if (Clock::now() - start >= Seconds(options_.patience_seconds))
-      throw run_error("{} cannot be reached for {:.3g} seconds: {}.", who_, options_.patience_seconds,
+      throw run_error("{} cannot be reached for {:.3g} seconds: {}", who_, options_.patience_seconds,
                       status_.error_message());
     if (!std::exchange(reported_away, true) && options_.say)
       options_.say(fmt::format("{} cannot be reached yet: {}", who_, status_.error_message()));
@@ -189,7 +190,7 @@ void Membership::Impl::connect() {
   hello.mutable_hello()->set_name(options_.name.empty() ? own_name() : options_.name);
   hello.mutable_hello()->set_job(options_.job);
   to_send_.push_back(std::move(hello));
-  stream_.reset();  // lies in memory of its context
+  stream_.reset();  // uses memory of its context
   context_ = std::make_unique<grpc::ClientContext>();
   introduce(*context_, options_.security);
   stream_ = stub_->PrepareAsyncWork(context_.get(), &queue_);
@@ -297,7 +298,7 @@ std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T
   send(std::move(request));
   changed_.wait(lock, options_.stop, [&] { return reply || ended(); });
   if (reply) return std::exchange(reply, std::nullopt);
-  if (!ended()) throw run_error("Waiting for {} was stopped.", what);
+  if (!ended()) throw run_error("Waiting for {} was stopped", what);
   return std::nullopt;
 }
 

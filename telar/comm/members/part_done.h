@@ -5,7 +5,7 @@
 
 namespace telar {
 
-/// What a member did with one part of a batch.
+/// A member's report about one part of a batch.
 struct PartDone {
   uint64_t lease = 0;
   int64_t step = 0;

@@ -4,13 +4,13 @@
 
 namespace telar {
 
-/// Of one message between a coordinator and a member; the job's description is the largest.
+/// Limit for one message between a coordinator and a member; the job's description is the largest.
 inline constexpr int kMaxMemberMessageBytes = 4 << 20;
-/// Between two looks at what has timed out, on both sides.
+/// Interval between two checks for timeouts, on both sides.
 inline constexpr std::chrono::milliseconds kMemberTick{100};
-/// Without a tick for longer than this, the process itself did not run, and its peers' silence says nothing.
+/// After a longer time without a tick, the process itself was stopped, and its peers' silence means nothing.
 inline constexpr std::chrono::seconds kMemberStopped{1};
-/// How long a side that ends waits for its last messages to be taken.
+/// How long a side that ends waits until its last messages are taken.
 inline constexpr std::chrono::seconds kMemberGoodbye{1};
 
 }  // namespace telar

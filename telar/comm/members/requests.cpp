@@ -34,7 +34,7 @@ bool carry_out(MemberRegistry& registry, uint32_t member, MemberRegistry::Time h
     case members::Request::kLeave: return false;
     case members::Request::WHAT_NOT_SET: break;
   }
-  throw user_error("it said what makes no sense here");
+  throw user_error("its message makes no sense here");
 }
 
 }  // namespace telar

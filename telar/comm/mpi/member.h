@@ -11,15 +11,16 @@
 
 namespace telar::mpi {
 
-/// A replica as a member of all replicas of all processes, in two levels. A bucket is first summed between the replicas of this
-/// process, each its shard (shared memory, nothing copied); the shard is then summed with those of the same replica of the
-/// other processes, in place. So after an exchange the replicas of every process hold the whole sum, each its shard, and every
-/// process updates all of its parameters, to the same bits. Replica i talks to replicas i only, from its own thread; sums make
-/// progress whenever poll() is called, between the operations of the backward pass.
+/// A replica as a member of the group of all replicas of all processes, in two levels. First the replicas of
+/// this process sum a bucket, each its own shard (shared memory, no copies). Each shard is then summed, in
+/// place, with those of the same replica of the other processes. After the exchange the replicas of every
+/// process together hold the whole sum, and every process updates all of its parameters to the same bits.
+/// Replica i talks only to the replicas i of other processes, from its own thread. Sums advance whenever
+/// poll() is called, between the operations of the backward pass.
 class Member final : public Group {
  public:
-  /// `comm`: of all processes. With `share_memory` they are on one host and sum in each other's memory, where buckets lie in
-  /// allocate()'s; else MPI sums.
+  /// `comm` spans all processes. With `share_memory`, all are on one host and sum in each other's memory, in
+  /// which allocate() places the buckets; otherwise MPI sums.
   Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory);
   ~Member() override;
   Member(const Member&) = delete;
@@ -42,12 +43,13 @@ class Member final : public Group {
   }
 
  private:
-  /// Gives the first `summed` shards to the sums over processes. How many of them are complete.
+  /// Hands the first `summed` shards to the sums over processes. Returns how many of these are complete.
   size_t advance(size_t summed);
 
   Group& local_;
-  // This replica's own. When a bucket is ready depends on the other replicas of the process, so that a sum may be started before
-  // a small collective here and after it there: MPI allows that in different communicators only.
+  // Two communicators of this replica's own. When a bucket is ready depends on the other replicas of the
+  // process, so a sum may start before a small collective in one process and after it in another. MPI allows
+  // this only in different communicators.
   MPI_Comm buckets_;
   MPI_Comm small_;
   const Watch& watch_;
@@ -57,7 +59,7 @@ class Member final : public Group {
   std::unique_ptr<SharedRegions> regions_;
   std::unique_ptr<Sums> sums_;
   std::vector<std::span<float>> shards_;  ///< of the buckets started since the last finish()
-  size_t given_ = 0;                      ///< how many of them went to the sums
+  size_t given_ = 0;                      ///< how many of them were handed to the sums
 };
 
 }  // namespace telar::mpi

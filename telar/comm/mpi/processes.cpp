@@ -20,7 +20,7 @@ namespace telar {
 
 namespace {
 
-/// Starting MPI takes a while, so a process that was started alone does not.
+/// Starting MPI takes a while, so a process that runs alone does not start it.
 bool started_by_mpi() {
   return std::ranges::any_of(
       std::vector<const char*>{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE"}, [](const char* name) {
@@ -34,7 +34,7 @@ void require_alone(const std::string& why) {
   throw user_error("srun has started {} processes, but {}; try srun --mpi=pmix", tasks, why);
 }
 
-/// Calls `late` when it lives longer than the start of all processes may take.
+/// Calls `late` if it exists for longer than the start of all processes may take.
 class StartGuard {
  public:
   explicit StartGuard(std::function<void(const Error&)> late)
@@ -44,11 +44,9 @@ class StartGuard {
           std::condition_variable_any never;
           never.wait_for(lock, stop, kPatience, [] { return false; });
           if (stop.stop_requested() || !late) return;
-          late(
-              run_error("the processes of this run have not found each other for {} s: one of them was not "
-                        "started, was "
-                        "stopped, or its host cannot be reached",
-                        kPatience.count()));
+          late(run_error(
+              "the processes of this run have not found each other for {} s: one of them was not started, was stopped, or its host cannot be reached",
+              kPatience.count()));
         }) {}
 
  private:
@@ -153,7 +151,7 @@ bool can_join_processes() { return true; }
 
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
   if (!started_by_mpi()) {
-    require_alone("told them nothing of each other");
+    require_alone("did not tell them about each other");
     return nullptr;
   }
   const StartGuard guard(std::move(late));

@@ -13,7 +13,7 @@ namespace telar::mpi {
 
 namespace {
 
-constexpr size_t kHead = 4096;  // a page, so that the memory begins at one
+constexpr size_t kHead = 4096;  // a page, so the memory begins at a page boundary
 
 struct Head {
   std::array<uint64_t, 2> token;
@@ -22,8 +22,8 @@ struct Head {
 static_assert(sizeof(Head) <= kHead);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-/// Where a process has its memory open, and how to know it again: in another process namespace the same number may be that
-/// of somebody else.
+/// How to open a process's memory, and a token to verify it: in another PID namespace, the same number may
+/// belong to another process.
 struct Address {
   std::array<uint64_t, 2> token{};
   int64_t process = 0;
@@ -57,7 +57,8 @@ std::unique_ptr<SharedRegions> SharedRegions::make(MPI_Comm comm, const Watch& w
   std::unique_ptr<SharedRegions> regions(new SharedRegions(rank, static_cast<size_t>(size), bytes));
   const int file = memfd_create("telar gradients", MFD_CLOEXEC);
   const bool opened = regions->open(comm, watch, file);
-  const bool all = true_for_all(comm, watch, opened);  // all have opened what they need: the file may go
+  // all have opened what they need; the descriptor may be closed
+  const bool all = true_for_all(comm, watch, opened);
   if (file >= 0) close(file);
   return all ? std::move(regions) : nullptr;
 }

@@ -12,18 +12,19 @@
 
 namespace telar::mpi {
 
-/// Memory that each process of one host gives, of equal size, and all of them see. It has no name in any file system, so that
-/// nothing is left behind when a process is killed.
+/// Memory of equal size from each process of one host, visible to all of them. It has no name in any file
+/// system, so a killed process leaves nothing behind.
 class SharedRegions {
  public:
-  /// At the head of each region; written by its own process only.
+  /// At the head of each region; written only by the region's process.
   struct Counts {
     alignas(64) std::atomic<uint64_t> arrived{0};
     alignas(64) std::atomic<uint64_t> delivered{0};
   };
 
-  /// Zeroed. Null, for all processes, where one cannot open the memory of another (in containers of their own) or there is none
-  /// left. All processes of `comm` call it, and must be on one host. Waits.
+  /// Allocates zeroed memory. Returns null in all processes if one cannot open the memory of another
+  /// (separate containers) or memory is short. All processes of `comm` must call it and be on one host.
+  /// Waits.
   static std::unique_ptr<SharedRegions> make(MPI_Comm comm, const Watch& watch, size_t bytes);
   ~SharedRegions();
   SharedRegions(const SharedRegions&) = delete;
@@ -41,7 +42,7 @@ class SharedRegions {
 
   int rank_;
   size_t bytes_;
-  std::vector<std::byte*> maps_;  ///< by process: head, then the memory
+  std::vector<std::byte*> maps_;  ///< by process: the head, then the memory
 };
 
 }  // namespace telar::mpi

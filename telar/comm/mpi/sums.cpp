@@ -40,9 +40,10 @@ class MpiSums final : public Sums {
   size_t complete_ = 0;
 };
 
-/// Counts grow from step to step, so that nothing has to be set back: `arrived` shards of a process are ready to be read by all,
-/// in `delivered` ones it has given its part of the sum to all. A step writes its gradients again only when all have delivered, so
-/// that nobody reads or writes there any more.
+/// Counts grow from step to step and are never reset. `arrived` is the number of a process's shards that all
+/// may read. `delivered` is the number of shards for which the process has written its part of the sum to
+/// all. A step overwrites its gradients only when all have delivered, so no process still reads or writes
+/// there.
 class SharedSums final : public Sums {
  public:
   explicit SharedSums(SharedRegions& regions) : regions_(regions) {}
@@ -51,7 +52,7 @@ class SharedSums final : public Sums {
     const std::span<std::byte> own = regions_.own();
     const std::span<std::byte> bytes = std::as_writable_bytes(shard);
     if (bytes.data() < own.data() || bytes.data() + bytes.size() > own.data() + own.size()) {
-      throw run_error("a shard of {} floats does not lie in the memory of its group", shard.size());
+      throw run_error("a shard of {} floats is not in the memory of its group", shard.size());
     }
     shards_.push_back({static_cast<size_t>(bytes.data() - own.data()) / sizeof(float), shard.size()});
     regions_.counts(regions_.rank()).arrived.store(before_ + shards_.size(), std::memory_order_release);
@@ -80,7 +81,7 @@ class SharedSums final : public Sums {
 
  private:
   struct Shard {
-    size_t begin;  ///< in floats, from where the regions begin
+    size_t begin;  ///< in floats, from the start of the region
     size_t size;
   };
 
@@ -97,7 +98,7 @@ class SharedSums final : public Sums {
   }
 
   void deliver(const Shard& shard) const {
-    constexpr size_t kBlock = 2048;  // floats: a block of two processes stays in the first-level cache
+    constexpr size_t kBlock = 2048;  // floats: blocks of two processes fit the first-level cache
     const auto [begin, end] = shard_of(shard.size, regions_.rank(), regions_.size());
     for (size_t from = begin; from < end; from += kBlock) {
       const size_t at = shard.begin + from;
@@ -108,7 +109,7 @@ class SharedSums final : public Sums {
 #pragma omp simd
         for (size_t i = 0; i < count; ++i) first[i] += other[i];
       }
-      // The last one is read and written in one pass.
+      // The last process's block is read and written in one pass.
       float* last = floats(regions_.size() - 1, at);
 #pragma omp simd
       for (size_t i = 0; i < count; ++i) first[i] = last[i] = first[i] + last[i];
@@ -129,8 +130,7 @@ class SharedSums final : public Sums {
 
 int count_of(size_t values) {
   if (values > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw user_error("a bucket of {} values is more than MPI can send at once; lower strategy.bucket_mb",
-                     values);
+    throw user_error("a bucket of {} values is too large for one MPI call; lower strategy.bucket_mb", values);
   }
   return static_cast<int>(values);
 }

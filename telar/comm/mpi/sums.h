@@ -10,30 +10,32 @@
 
 namespace telar::mpi {
 
-/// As MPI counts. Throws Error (user) for more values than one call can take.
+/// A number of values as MPI's int. Throws Error (user) if it is too large for one call.
 int count_of(size_t values);
 
-/// Sums of one replica's shards with those of the same replica of the other processes, in place and in the background. All
-/// processes add the same shards in the same order.
+/// Sums a replica's shards with those of the same replica in the other processes, in place and in the
+/// background. All processes add the same shards in the same order.
 class Sums {
  public:
   virtual ~Sums() = default;
-  /// The next shard is ready in this process.
+  /// Adds the next shard, which is ready in this process.
   virtual void add(std::span<float> shard) = 0;
-  /// Makes progress, without waiting. How many of the shards added since clear() hold the sum, in their order.
+  /// Advances the sums without waiting. Returns how many of the shards added since clear() hold the sum, in
+  /// order.
   virtual size_t complete() = 0;
-  /// All that was added is complete: begins again.
+  /// Starts over. All added shards must be complete.
   virtual void clear() = 0;
 };
 
-/// By MPI_Iallreduce: wherever the processes are. `comm` is used by nobody else meanwhile.
+/// Sums with MPI_Iallreduce; the processes may be anywhere. Nothing else may use `comm` at the same time.
 std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
 
-/// Between processes of one host, in memory that all of them see; shards lie in regions' own().
+/// Sums between processes of one host, in memory that all of them see. Shards are in regions' own().
 ///
-/// Each process sums its part of a shard, [begin, end) by shard_of(): it reads that part in the memory of every process, in the order
-/// of ranks, and writes the sum to all of them. Nothing is sent, and nothing is read or written twice: of n bytes each process
-/// reads n and writes n. (MPI copies through buffers of its own; a sum of 64 MiB between two processes took it several times as long.)
+/// Each process sums its part of a shard, [begin, end) by shard_of(). It reads that part in the memory of
+/// every process, in rank order, and writes the sum to all of them. Nothing is sent, and nothing is read or
+/// written twice: of n bytes, each process reads n and writes n. (MPI copies through its own buffers and took
+/// several times as long for a sum of 64 MiB between two processes.)
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions);
 
 }  // namespace telar::mpi

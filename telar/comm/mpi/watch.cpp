@@ -15,7 +15,7 @@ Watch::Watch(MPI_Comm comm) : comm_(comm) {
     for (auto next = Clock::now(); !stop.stop_requested(); std::this_thread::sleep_for(kNap)) {
       const auto now = Clock::now();
       if (now < next) continue;
-      // A process that was stopped itself, and goes on, has no right to call the others silent.
+      // A process that was stopped and resumed must not consider the others silent.
       if (now - next > kAbsence) heard_.assign(heard_.size(), now);
       next = now + kEvery;
       listen();
@@ -25,8 +25,8 @@ Watch::Watch(MPI_Comm comm) : comm_(comm) {
   });
 }
 
-/// All processes come here at their end. Rank 0 may still be writing: until it comes, the others go on watching it. Then what was
-/// said must be heard before MPI ends.
+/// All processes come here at the end. Rank 0 may still be writing; the others keep watching it until it
+/// comes. All sent messages must be received before MPI ends.
 Watch::~Watch() {
   MPI_Request all_here = MPI_REQUEST_NULL;
   MPI_Ibarrier(comm_, &all_here);
@@ -51,9 +51,7 @@ void Watch::check() const {
 
 Error Watch::lost(int rank) {
   return run_error(
-      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be "
-      "reached. The last "
-      "checkpoint is whole; go on from it with --resume, with any number of processes",
+      "the process of rank {} has not answered for {} s: it died, was stopped, or its host cannot be reached; the last checkpoint is whole; continue from it with --resume, with any number of processes",
       rank, kPatience.count());
 }
 

@@ -13,15 +13,16 @@
 
 namespace telar::mpi {
 
-/// The same processes, apart from what is said in `comm`. All of them call it.
+/// A communicator of the same processes, with messages separate from those in `comm`. All processes call it.
 inline MPI_Comm copy_of(MPI_Comm comm) {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(comm, &copy);
   return copy;
 }
 
-/// A thread that tells the other processes once a second that this one is there, and notes when each was last heard of. It does
-/// not depend on what the process computes, so a long step is no failure; a stopped or lost process is.
+/// A thread that tells the other processes once a second that this one is alive, and records when each was
+/// last heard of. It is independent of the computation, so a long step does not count as a failure; a stopped
+/// or lost process does.
 class Watch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -29,18 +30,19 @@ class Watch {
   static constexpr std::chrono::seconds kPatience{20};
   static constexpr std::chrono::seconds kLastResort{6};
 
-  /// `comm`: its own communicator.
+  /// `comm`: a communicator that nothing else uses.
   explicit Watch(MPI_Comm comm);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Throws Error (run) when a process has not been heard of for kPatience.
+  /// Throws Error (run) if a process has not been heard of for kPatience.
   void check() const;
-  /// Called on the thread when kLastResort have passed since then: this process computes, or waits where check() is not called.
+  /// `last_resort` is called on the thread when kLastResort has passed after kPatience, because this process
+  /// computes or waits without calling check().
   void when_lost(std::function<void(const Error&)> last_resort);
 
-  /// Calls `done` until it says true, or until check() throws.
+  /// Calls `done` until it returns true or check() throws.
   template <typename Done>
   void wait_until(const Done& done) const {
     for (int turns = 0; !done(); ++turns) {
@@ -50,7 +52,7 @@ class Watch {
     }
   }
 
-  /// Until the request is complete.
+  /// Waits until the request is complete.
   void wait(MPI_Request& request) const {
     wait_until([&request] {
       int done = 0;

@@ -5,10 +5,11 @@
 
 namespace telar {
 
-/// Bytes that a server holds beside its arenas: sums that are not complete, and frames on their way. Any thread may call it.
+/// Accounts for the bytes that a server holds beside its arenas: incomplete sums and frames in transit.
+/// Thread-safe.
 class StoreAccount {
  public:
-  /// Bytes that are held as long as this object is there.
+  /// Counts `bytes` for the lifetime of this object.
   class Entry {
    public:
     Entry(StoreAccount& account, size_t bytes) : account_(&account), bytes_(bytes) { account.add(bytes); }
@@ -21,7 +22,7 @@ class StoreAccount {
     size_t bytes_;
   };
 
-  /// Bytes that are never given back.
+  /// Counts bytes that are never freed.
   void add(size_t bytes) {
     const size_t now = now_ += bytes;
     size_t most = most_;

@@ -10,9 +10,9 @@ namespace telar {
 namespace {
 
 using namespace std::chrono_literals;
-/// How often who waits looks for reasons to stop that wake nobody.
+/// Interval at which a waiting thread checks for reasons to stop that do not wake it.
 constexpr auto kTick = 50ms;
-/// The same for who waits until other blocks' sums are complete.
+/// The same for a thread that waits until other blocks' sums are complete.
 constexpr auto kFullTick = 1ms;
 
 bool same_range(const StoreSum& sum, size_t begin, size_t end) {
@@ -28,7 +28,7 @@ struct StoreBlocks::Block {
   std::vector<StoreSegment> segments;
   std::vector<std::shared_ptr<StoreSum>> sums;
 
-  /// Cuts segments so that one begins at `at`.
+  /// Splits a segment so that one begins at `at`.
   void cut(size_t at) {
     for (size_t i = 0; i < segments.size(); ++i) {
       if (segments[i].begin >= at || at >= segments[i].end) continue;
@@ -121,9 +121,7 @@ std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& p
     if (sum->round.number != round.number || !overlaps(*sum, push.begin, push.end)) continue;
     if (same_range(*sum, push.begin, push.end) && sum->round.members == round.members) return sum;
     throw user_error(
-        "member {} pushes floats {} to {} in round {}, another one {} to {}, or with other members in the "
-        "round; "
-        "the members of a round must start the same ranges",
+        "member {} pushes floats {} to {} in round {}, but another member pushes {} to {}, or lists other members of the round; the members of a round must start the same ranges",
         push.member, push.begin, push.end, round.number, sum->begin, sum->end);
   }
   auto sum = std::make_shared<StoreSum>();
@@ -164,7 +162,7 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     throw user_error("member {} is not in round {}, to which it pushes", push.member, round.number);
   const auto own = static_cast<size_t>(place - round.members.begin());
 
-  // Rounds before the first that this server hears of were closed, or lost, before it was started.
+  // Rounds before the first one that this server sees were closed, or lost, before the server started.
   int64_t unknown = -1;
   first_round_.compare_exchange_strong(unknown, round.number);
 
@@ -184,7 +182,7 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     }
     const int64_t earlier = std::max(last + 1, first_round_.load());
     if (round.number > earlier) {
-      // An earlier round may still be on its way. If it never comes, no other range waits for it.
+      // An earlier round may still arrive. If it never does, no other range waits for it.
       if (StoreClock::now() - arrived >= members_.patience()) first_round_ = round.number;
       block.changed.wait_for(lock, kTick);
       continue;
@@ -196,7 +194,8 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     }
     bool turn = true;
     for (size_t i = 0; i < own; ++i) turn &= sum->in[i] || sum->given_up[i];
-    // The first contribution needs memory: a member that runs ahead of the others waits until they have caught up.
+    // The first contribution needs memory. A member that is ahead of the others waits here until they catch
+    // up.
     if (turn && (sum->floats.size() > 0 || acquire_sum(*sum))) {
       result.sum = sum;
       break;
@@ -321,7 +320,7 @@ bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std:
 void StoreBlocks::keep() {
   std::unique_lock lock(keeper_mutex_);
   while (!stopped_) {
-    // Nobody can be given up before the patience is over, but whose stream broke is given up at once.
+    // A member is given up when the patience is over, or at once when its stream breaks.
     keeper_wakes_.wait_for(lock, kTick);
     if (open_sums_ == 0) continue;
     for (const auto& block : blocks_) {

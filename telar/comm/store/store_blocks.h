@@ -18,21 +18,21 @@
 
 namespace telar {
 
-/// Floats of a block that are always pushed together, so that they have had the same updates.
+/// Floats of a block that are always pushed together and so have had the same updates.
 struct StoreSegment {
   size_t begin = 0;
   size_t end = 0;
   int64_t version = 0;  ///< updates applied
-  int64_t round = 0;    ///< the last one that was closed
+  int64_t round = 0;    ///< last closed round
 };
 
-/// One sum of contributions that is not complete, or just was.
+/// A sum of contributions, not yet complete or just completed.
 struct StoreSum {
   size_t begin = 0;
   size_t end = 0;
   StoreRound round;
-  std::vector<bool> in;        ///< which members' contributions are in the sum,
-  std::vector<bool> given_up;  ///< and whose are not waited for
+  std::vector<bool> in;        ///< members whose contributions are in the sum
+  std::vector<bool> given_up;  ///< members that are not waited for
   StoreClock::time_point since = StoreClock::now();
   float learning_rate = 0;
   float samples = 0;
@@ -41,7 +41,7 @@ struct StoreSum {
   bool finite = true;
 };
 
-/// A push as a server's transports hand it over: a range within one block.
+/// A push as the transports deliver it: a range within one block.
 struct StorePush {
   uint32_t member = 0;
   size_t begin = 0;
@@ -52,12 +52,14 @@ struct StorePush {
   const FramePayload* gradient = nullptr;
 };
 
-/// The arenas of a server in blocks of kBlockFloats, each with a lock, so that transports of several members work side by side.
-/// Functions that wait end with `stopped` true when cancelled() says so (asked every 50 ms), or after stop().
+/// A server's arenas in blocks of kBlockFloats. Each block has a lock, so transports of several members work
+/// in parallel. A function that waits ends with `stopped` true when cancelled() returns true (called every 50
+/// ms) or after stop().
 ///
-/// A round's contributions to a range are added in the order of its members: who is early waits for those before it. Whoever is not to be
-/// waited for (StoreMembers) is given up for the range; what it sends later is dropped. When nobody is missing the update is applied.
-/// Rounds of a range are closed in the order of their numbers. At most `open_bytes` of sums are open.
+/// The contributions of a round to a range are added in the order of the round's members; an early one waits
+/// for those before it. A member that is not to be waited for (StoreMembers) is given up for the range, and
+/// its later contribution is dropped. When no contribution is missing, the update is applied. Rounds of a
+/// range are closed in the order of their numbers. At most `open_bytes` of sums are open.
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
@@ -75,7 +77,7 @@ class StoreBlocks {
     bool finite = true;
     double staleness = 0;  ///< updates since pulled_version
   };
-  /// Applies a push as it comes. `scratch` has kBlockFloats.
+  /// Applies a push at once. `scratch` has kBlockFloats.
   Applied apply(const StorePush& push, std::span<float> scratch);
 
   struct Contributed {
@@ -84,16 +86,17 @@ class StoreBlocks {
     bool stopped = false;
     double staleness = 0;
   };
-  /// Adds a push to its round's sum; waits for its turn. Throws Error (user) for a range that does not fit the others' ranges.
+  /// Adds a push to its round's sum, after waiting for its turn. Throws Error (user) if the range does not
+  /// match the other members' ranges.
   Contributed contribute(const StorePush& push, const StoreRound& round, std::span<float> scratch,
                          const Cancelled& cancelled);
-  /// The open sum that this push has gone into; null when that round is closed.
+  /// Returns the open sum that contains this push; null if the round is closed.
   std::shared_ptr<StoreSum> find(size_t begin, size_t end, int64_t round);
-  /// Waits until the sum is complete and applied. False: stopped.
+  /// Waits until the sum is complete and applied. Returns false if stopped.
   bool wait(const StoreSum& sum, const Cancelled& cancelled);
   bool closed(const StoreSum& sum);
 
-  /// Copies floats of `arena` (0: parameters); returns their version. The range lies in one block.
+  /// Copies floats of `arena` (0: parameters) and returns their version. The range is within one block.
   int64_t read(size_t arena, size_t begin, std::span<float> out);
   int64_t version(size_t begin, size_t end);
   void write(size_t arena, size_t begin, const FramePayload& values, size_t count);
@@ -103,19 +106,20 @@ class StoreBlocks {
   size_t floats_of(size_t block) const;
   std::vector<StoreSegment> segments(size_t block);
 
-  /// A block as it is at one moment. `memory` has kBlockFloats for each arena.
+  /// A consistent copy of a block. `memory` has kBlockFloats for each arena.
   struct Copied {
     std::vector<StoreSegment> segments;
-    std::span<const float> floats;  ///< of each arena, one behind the other, in `memory`
+    std::span<const float> floats;  ///< of each arena, one after the other, in `memory`
   };
   Copied copy(size_t block, std::span<float> memory);
-  /// The opposite, before anybody else knows these blocks. False when the segments do not make up the block.
+  /// Writes a copy back, before the blocks are in use. Returns false if the segments do not make up the
+  /// block.
   bool restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats);
   uint64_t updates() const { return updates_; }
-  /// What these blocks and the sessions on them hold beside the arenas.
+  /// Memory that these blocks and their sessions hold beside the arenas.
   StoreAccount& account() { return account_; }
 
-  /// Ends all waiting, now and later.
+  /// Ends all present and future waits.
   void stop();
 
  private:
@@ -141,13 +145,13 @@ class StoreBlocks {
   std::atomic<uint64_t> updates_{0};
   std::atomic<int64_t> first_round_{-1};  ///< rounds before this one are not waited for
   std::mutex sums_mutex_;
-  size_t free_sums_;  ///< that may still be opened
+  size_t free_sums_;  ///< number of sums that may still be opened
   std::vector<Buffer> unused_;
   std::atomic<int> open_sums_{0};
   std::atomic<bool> stopped_{false};
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
-  std::thread keeper_;  ///< notices who is to be given up
+  std::thread keeper_;  ///< gives up members that are not to be waited for
 };
 
 }  // namespace telar

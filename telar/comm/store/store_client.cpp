@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Layouts have one entry for each variable: far below this.
+/// A layout has one entry for each variable and stays far below this.
 constexpr int kLargestMessage = 64 << 20;
 constexpr auto kCallDeadline = 30s;
 
@@ -67,16 +67,16 @@ class StoreClient::Impl {
   std::span<const float> incoming() const { return incoming_; }
 
   void start(const StoreExchange& exchange) {
-    if (!keeper_) throw run_error("{} was given work before attach().", who_);
+    if (!keeper_) throw run_error("{} was given work before attach()", who_);
     if (exchange.begin >= exchange.end || exchange.end > layout_->floats ||
         exchange.begin % kRangeFloats != 0 || exchange.end % kRangeFloats != 0)
       throw run_error(
-          "{} holds {} floats; {} to {} is no range of them that begins and ends at multiples of {}.", who_,
+          "{} holds {} floats; {} to {} is not a range of them that begins and ends at multiples of {}", who_,
           layout_->floats, exchange.begin, exchange.end, kRangeFloats);
     if (!exchange.push && !exchange.pull) return;
     if (exchange.round &&
         (exchange.round->members.empty() || exchange.round->members.size() > kMostRoundMembers))
-      throw run_error("A round has 1 to {} members, not {}.", kMostRoundMembers,
+      throw run_error("A round has 1 to {} members, not {}", kMostRoundMembers,
                       exchange.round->members.size());
     std::vector<StoreRequest> requests;
     for_each_block(exchange.begin, exchange.end, [&](size_t begin, size_t end) {
@@ -125,11 +125,11 @@ class StoreClient::Impl {
       incoming_ = arenas->as<float>().subspan(floats);
       keeper_ = arenas;
     }
-    link_.reset();  // one from before attach() knows nothing of the memory
+    link_.reset();  // a link from before attach() does not know the memory
     link();
   }
 
-  /// Calls until the server answers, the patience is over, or the run is stopped.
+  /// Retries until the server answers, the patience is over, or the run is stopped.
   template <typename Call>
   void call(const Call& once) {
     const auto patience = std::chrono::duration<double>(options_.patience_seconds);
@@ -145,7 +145,7 @@ class StoreClient::Impl {
       }
       if (status.ok()) return;
       if (options_.stop.stop_requested())
-        throw run_error("{} was not waited for: the run is being stopped.", who_);
+        throw run_error("{} was not waited for: the run is being stopped", who_);
       if (is_refusal(status)) throw error_of(status, who_);
       if (StoreClock::now() - begin > patience) throw error_of(status, who_);
       std::this_thread::sleep_for(100ms);
@@ -158,7 +158,7 @@ class StoreClient::Impl {
     while (!layout_) {
       store::DescribeReply reply;
       call([&](grpc::ClientContext& context) { return stub_->Describe(&context, request, &reply); });
-      if (!reply.created()) continue;  // the server has waited a little
+      if (!reply.created()) continue;  // the server has already waited briefly
       std::vector<StoredPiece> pieces;
       for (const store::Piece& piece : reply.pieces())
         pieces.push_back({.name = piece.name(), .floats = piece.floats()});
@@ -167,16 +167,16 @@ class StoreClient::Impl {
     }
   }
 
-  /// The whole of an arena.
+  /// Transfers a whole arena.
   template <typename Memory>
   void transfer(FrameKind kind, const std::string& name, size_t count, const Memory& memory) {
     describe();
     if (count != layout_->floats)
-      throw run_error("{} has arenas of {} floats, not {}.", who_, layout_->floats, count);
+      throw run_error("{} has arenas of {} floats, not {}", who_, layout_->floats, count);
     uint16_t arena = 0;
     if (!name.empty()) {
       const auto found = std::ranges::find(slots_, name);
-      if (found == slots_.end()) throw run_error("{} has no arena '{}'.", who_, name);
+      if (found == slots_.end()) throw run_error("{} has no arena '{}'", who_, name);
       arena = static_cast<uint16_t>(found - slots_.begin() + 1);
     }
     std::vector<StoreRequest> requests;
@@ -200,7 +200,7 @@ class StoreClient::Impl {
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
   std::shared_ptr<StoreMemory> memory_;  ///< null: the arenas are not shared
-  std::shared_ptr<const void> keeper_;   ///< of the arenas
+  std::shared_ptr<const void> keeper_;   ///< owner of the arenas
   std::span<float> outgoing_;
   std::span<float> incoming_;
   std::unique_ptr<StoreLink> link_;

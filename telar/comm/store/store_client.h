@@ -17,43 +17,42 @@ namespace telar {
 
 /// One transfer to and from a server.
 struct StoreExchange {
-  size_t begin =
-      0;  ///< floats of the arena: the range that is pushed from outgoing() and pulled into incoming()
+  size_t begin = 0;  ///< the range of the arena: pushed from outgoing(), pulled into incoming()
   size_t end = 0;
   bool push = true;
   bool pull = true;
   float learning_rate = 0;
-  float samples = 0;  ///< over which the pushed sums go
-  /// Without: the push is applied as it comes (the pull then sees it). With: it is summed with those of the other members, the sum
-  /// applied once, and the pull brings the result.
+  float samples = 0;  ///< number of samples in the pushed sums
+  /// Without a round, the push is applied at once, and the pull sees its effect. With a round, the push is
+  /// summed with those of the other members, the sum is applied once, and the pull returns the result.
   std::optional<StoreRound> round;
 };
 
-/// What came of the exchanges since the last finish().
+/// Result of the exchanges since the last finish().
 struct StoreReport {
-  bool finite = true;  ///< false: a NaN or infinity was pushed, and parameters are non-finite
-  bool late = false;   ///< the round had been closed without this member's contribution
-  double staleness =
-      0;  ///< mean over the pushed floats: updates by others between this member's pull and its push
-  int64_t lost_updates = 0;  ///< updates that a restarted server had forgotten
+  bool finite = true;        ///< false: a NaN or infinity was pushed, and parameters are non-finite
+  bool late = false;         ///< the round was closed without this member's contribution
+  double staleness = 0;      ///< mean over the pushed floats of the updates by others between pull and push
+  int64_t lost_updates = 0;  ///< updates that a restarted server had lost
 };
 
 struct StoreClientOptions {
   std::string address;
   Security security;
-  std::string job;                ///< id of the run; a server refuses another than that it was created for
-  uint32_t member = 0;            ///< given by the coordinator, whose own is 0
+  std::string job;                ///< id of the run; a server refuses any other id than its own
+  uint32_t member = 0;            ///< given by the coordinator, whose own id is 0
   bool shared_memory = true;      ///< where server and client are on one host
-  double keepalive_seconds = 10;  ///< a server that is silent for twice so long is taken for lost
-  double patience_seconds = 60;   ///< how long a server may be away (it is restarted) before that is an error
+  double keepalive_seconds = 10;  ///< a server that is silent for twice this time counts as lost
+  double patience_seconds = 60;   ///< how long a server may be unreachable (it restarts) before an error
   std::function<void(const std::string&)>
-      say;               ///< told of connections lost and found, from any thread; may be empty
-  std::stop_token stop;  ///< ends all waiting with an Error (run)
+      say;               ///< gets messages about lost and restored connections, from any thread; may be empty
+  std::stop_token stop;  ///< ends all waits with an Error (run)
 };
 
-/// A member's connection to one parameter server. One thread calls it. What was started when a connection broke is sent again over the
-/// next one. All functions throw Error (run) that names the server when it is away for longer than the patience, and
-/// Error (user) when it refuses (another token, job or version of the protocol).
+/// A member's connection to one parameter server, used by one thread. When the connection breaks, unanswered
+/// requests are sent again over the next one. All functions throw Error (run) that names the server if it is
+/// unreachable for longer than the patience, and Error (user) if it refuses (wrong token, job or protocol
+/// version).
 class StoreClient {
  public:
   explicit StoreClient(StoreClientOptions options);
@@ -61,28 +60,30 @@ class StoreClient {
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
-  /// Makes the server's arenas for the job, all zero, unless it has these already (a snapshot). For the coordinator.
-  /// `description` is what the server's StoreUpdateFactory reads. Returns false when it had them.
+  /// For the coordinator: creates the server's arenas for the job, all zero. If the server already has them
+  /// (from a snapshot), returns false and changes nothing. `description` is the input of the server's
+  /// StoreUpdateFactory.
   bool create(const StoreLayout& layout, const std::string& description);
-  /// The server's layout; waits until somebody has created it. Makes outgoing() and incoming().
+  /// Waits until the server's arenas exist, allocates outgoing() and incoming(), and returns the layout.
   const StoreLayout& attach();
 
-  /// Copies an arena: `arena` is "" for the parameters, or a name of StoreUpdate::slots(). Each update is whole or not in it.
+  /// Copies an arena. `arena` is "" for the parameters, or one of StoreUpdate::slots(). Each update is either
+  /// entirely in the copy or not at all.
   void read(const std::string& arena, std::span<float> values);
   void write(const std::string& arena, std::span<const float> values);
   std::vector<std::string> slots();
 
-  /// One arena each, 64-byte aligned: what is pushed, and what was pulled last.
+  /// One arena each, 64-byte aligned: the values to push, and the values pulled last.
   std::span<float> outgoing();
   std::span<const float> incoming() const;
 
-  /// Starts a transfer and returns at once; outgoing() of that range must stay as it is until finish(). Members of a round start their
-  /// ranges in the same order.
+  /// Starts a transfer and returns at once. This range of outgoing() must not change until finish(). The
+  /// members of a round start their ranges in the same order.
   void start(const StoreExchange& exchange);
-  /// Waits for all that was started.
+  /// Waits for all started transfers.
   StoreReport finish();
 
-  /// Bytes sent and received over this connection so far; of which over shared memory.
+  /// Bytes sent and received over this connection so far, and whether they go through shared memory.
   struct Traffic {
     uint64_t sent = 0;
     uint64_t received = 0;

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are little-endian");
 
-/// Takes bytes from the front of several places.
+/// Takes bytes from the front of several pieces.
 class Taker {
  public:
   explicit Taker(std::span<const std::span<const std::byte>> parts) : parts_(parts.begin(), parts.end()) {}
@@ -40,7 +40,7 @@ class Taker {
   size_t next_ = 0;
 };
 
-Error damaged(const std::string& why) { return user_error("a frame that is damaged: {}", why); }
+Error damaged(const std::string& why) { return user_error("a damaged frame: {}", why); }
 
 uint8_t flags_allowed(FrameKind kind) {
   switch (kind) {
@@ -61,11 +61,11 @@ bool carries_floats(const FrameHeader& header) {
 
 void check_range(const FrameHeader& header) {
   if (header.begin >= header.end || header.begin % kRangeFloats != 0 || header.end % kRangeFloats != 0)
-    throw damaged(fmt::format("floats {} to {} are no range; it must begin and end at multiples of {}",
+    throw damaged(fmt::format("floats {} to {} are not a range; it must begin and end at multiples of {}",
                               header.begin, header.end, kRangeFloats));
   if (header.begin / kBlockFloats != (header.end - 1) / kBlockFloats)
-    throw damaged(
-        fmt::format("floats {} to {} do not lie in one block of {}", header.begin, header.end, kBlockFloats));
+    throw damaged(fmt::format("floats {} to {} are not within one block of {}", header.begin, header.end,
+                              kBlockFloats));
 }
 
 void check(const FrameHeader& header) {
@@ -82,7 +82,7 @@ void check(const FrameHeader& header) {
   if (round != (header.members > 0) || header.members > kMostRoundMembers)
     throw damaged(fmt::format("its round has {} members", header.members));
   if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
-    throw damaged("its learning rate or number of samples is no finite number");
+    throw damaged("its learning rate or number of samples is not a finite number");
 }
 
 }  // namespace
@@ -113,7 +113,8 @@ void check_frame(const FrameHeader& header, std::span<const uint32_t> members) {
   check(header);
   std::vector<uint32_t> sorted(members.begin(), members.end());
   std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw damaged("a member stands twice in its round");
+  if (std::ranges::adjacent_find(sorted) != sorted.end())
+    throw damaged("a member is listed twice in its round");
 }
 
 Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
@@ -123,7 +124,7 @@ Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
   check(frame.header);
   frame.members.resize(frame.header.members);
   if (!taker.take(std::as_writable_bytes(std::span(frame.members))))
-    throw damaged("it ends within its members");
+    throw damaged("it ends within its list of members");
   check_frame(frame.header, frame.members);
 
   frame.payload = FramePayload(std::move(taker).rest());

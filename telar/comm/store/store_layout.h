@@ -6,16 +6,16 @@
 
 namespace telar {
 
-/// A variable, or some rows of one, as a parameter server holds it: canonical order, f32.
+/// A variable, or some of its rows, as stored on a parameter server: canonical order, f32.
 struct StoredPiece {
   std::string name;  ///< "conv1.weight", or "fc.weight[0:512]" for rows 0 … 511
   size_t floats = 0;
   bool operator==(const StoredPiece&) const = default;
 };
 
-/// Where the pieces of one server lie in its arenas (parameters, and each kind of optimizer state): one behind the other, each at a
-/// multiple of 16 floats (64 bytes). Workers keep the same order in what they push and pull, so that a range of floats means
-/// the same everywhere.
+/// Where the pieces of one server are in its arenas (parameters, and each kind of optimizer state): one after
+/// the other, each at a multiple of 16 floats (64 bytes). Workers use the same order for what they push and
+/// pull, so a range of floats means the same everywhere.
 struct StoreLayout {
   std::vector<StoredPiece> pieces;
   std::vector<size_t> offsets;  ///< of each piece, in floats

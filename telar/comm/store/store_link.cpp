@@ -9,13 +9,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Requests up to this size are sent without waking the other thread.
+/// Requests up to this size are sent by the caller, without waking the sending thread.
 constexpr size_t kSmallRequest = size_t{64} << 10;
 
-/// Payload that is sent from where it lies.
+/// A slice of the payload in place, without a copy.
 grpc::Slice view_of(const StoreRequest& request) {
   using Keeper = std::shared_ptr<const void>;
-  // gRPC gives it back when the last reference to the bytes is gone.
+  // gRPC releases it with the last reference to the bytes.
   auto keeper = std::make_unique<Keeper>(request.keeper);
   return {const_cast<float*>(request.from.data()), request.from.size_bytes(),
           [](void* held) { std::unique_ptr<Keeper>(static_cast<Keeper*>(held)).reset(); }, keeper.release()};
@@ -100,16 +100,16 @@ StoreReport StoreLink::finish() {
   const auto patience = std::chrono::duration<double>(options_.patience_seconds);
   while (unanswered_ > 0) {
     std::optional<Error> failed = refused_;
-    if (!failed && stopped_) failed = run_error("{} was not waited for: the run is being stopped.", who_);
+    if (!failed && stopped_) failed = run_error("{} was not waited for: the run is being stopped", who_);
     if (!failed && stream_ == nullptr && StoreClock::now() - away_since_ > patience)
-      failed = run_error("{} has been away for {:.0f} s: {}.", who_, options_.patience_seconds,
+      failed = run_error("{} cannot be reached for {:.0f} s: {}", who_, options_.patience_seconds,
                          last_status_.error_message());
     if (failed) {
       abandon(lock);
       throw Error(*failed);
     }
     put_requests();
-    if (unanswered_ == 0) break;  // the answers were there
+    if (unanswered_ == 0) break;  // the answers were there already
     if (in_memory_ == 0 || !shared_) {
       changed_.wait_for(lock, 100ms);
       continue;
@@ -131,7 +131,7 @@ StoreReport StoreLink::finish() {
   return report;
 }
 
-/// The caller's memory is not touched any more.
+/// After this call, the caller's memory is not touched any more.
 void StoreLink::abandon(std::unique_lock<std::mutex>& lock) {
   next_ = window_.size();
   for (Sent& sent : window_) {
@@ -191,7 +191,7 @@ int64_t StoreLink::pulled_version(size_t begin) const {
   return found == versions_.begin() ? -1 : std::prev(found)->second;
 }
 
-/// Sends window_[next_] with the lock released.
+/// Sends window_[next_]; releases the lock meanwhile.
 void StoreLink::send_next(std::unique_lock<std::mutex>& lock) {
   StoreRequest& request = window_[next_++].request;
   request.header.version = pulled_version(request.header.begin);
@@ -205,7 +205,7 @@ void StoreLink::send_next(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   sending_ = false;
   if (!written && stream_ == stream) {
-    stream_ = nullptr;  // the receiver finds out why
+    stream_ = nullptr;  // the receiving thread finds out why
     if (context_ != nullptr) context_->TryCancel();
   }
   if (stream_ == nullptr) changed_.notify_all();

@@ -19,30 +19,32 @@
 
 namespace telar {
 
-/// A request on its way: one frame, or its answer.
+/// A request in transit: one frame, and where its answer goes.
 struct StoreRequest {
   FrameHeader header;
   std::vector<uint32_t> members;
-  std::span<const float> from;         ///< what is sent with it; may be empty
-  std::shared_ptr<const void> keeper;  ///< of `from`, as long as gRPC may look at it; null: it is copied
+  std::span<const float> from;         ///< payload to send; may be empty
+  std::shared_ptr<const void> keeper;  ///< owner of `from` while gRPC may read it; null: copy the payload
   std::span<float> into;               ///< where the floats of the answer go
 };
 
-/// The client's end of the stream, made again when it breaks: one thread opens it and receives answers, another sends requests (small
-/// ones are sent by the caller's). Requests that have no answer are sent again over the next stream; those of a round also when they have one,
-/// if the server was started again meanwhile, since the sum may have to be made again.
+/// The client's end of the stream, restored when it breaks. One thread opens it and receives answers; another
+/// sends requests (the caller's thread sends small ones itself). Unanswered requests are sent again over the
+/// next stream. If the server has restarted meanwhile, answered requests of a round are sent again, too,
+/// because the sum may have to be computed again.
 class StoreLink {
  public:
-  /// `memory`: to share with the server if it can see it; may be null.
+  /// `memory`: offered to the server for sharing, if the server can open it; may be null.
   StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
             std::shared_ptr<StoreMemory> memory);
   ~StoreLink();
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
 
-  /// Queues requests of one call.
+  /// Queues the requests of one call.
   void start(std::vector<StoreRequest> requests);
-  /// Waits for the answers to all requests. Throws Error (run): away for too long, or stopped; Error (user): refused.
+  /// Waits for the answers to all requests. Throws Error (run) if the server is unreachable for too long or
+  /// the run is stopped, and Error (user) if the server refuses.
   StoreReport finish();
   StoreClient::Traffic traffic() const;
 
@@ -78,7 +80,7 @@ class StoreLink {
   std::shared_ptr<StoreMemory> memory_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  ///< something was answered, connected or broke
+  std::condition_variable changed_;  ///< an answer arrived, or the connection was made or broke
   std::condition_variable sendable_;
   bool ending_ = false;
   bool stopped_ = false;
@@ -87,19 +89,19 @@ class StoreLink {
   std::optional<Error> refused_;
   grpc::Status last_status_;
   StoreClock::time_point away_since_ = StoreClock::now();
-  grpc::ClientContext* context_ = nullptr;  ///< of the stream that is being opened or used
-  Stream* stream_ = nullptr;                ///< when requests can be sent
+  grpc::ClientContext* context_ = nullptr;  ///< of the stream being opened or used
+  Stream* stream_ = nullptr;                ///< null: requests cannot be sent
   bool was_connected_ = false;
 
-  std::deque<Sent> window_;  ///< since the last finish()
+  std::deque<Sent> window_;  ///< requests since the last finish()
   uint64_t first_sequence_ = 1;
-  size_t next_ = 0;  ///< of the window, to be sent
+  size_t next_ = 0;  ///< index in the window of the next request to send
   size_t unanswered_ = 0;
-  uint32_t in_memory_ = 0;  ///< requests put into memory_ whose answers were not taken
-  bool shared_ = false;     ///< the server of this connection sees memory_
+  uint32_t in_memory_ = 0;  ///< requests in memory_ whose answers were not taken yet
+  bool shared_ = false;     ///< the server of this connection has opened memory_
   int64_t finished_round_ = 0;
   uint64_t server_start_ = 0;
-  std::map<size_t, int64_t> versions_;  ///< as pulled last, by first float of the range
+  std::map<size_t, int64_t> versions_;  ///< last pulled versions, by first float of the range
   StoreReport report_;
   double staleness_floats_ = 0;
   double pushed_floats_ = 0;

@@ -4,7 +4,7 @@
 #include "telar/comm/store/store.pb.h"
 #include "telar/comm/store/store_link.h"
 
-// The thread of a StoreLink that opens its stream and receives what comes.
+// The thread of a StoreLink that opens the stream and receives frames.
 
 namespace telar {
 namespace {
@@ -50,7 +50,7 @@ void StoreLink::connect_for_ever() {
     try {
       receive(*stream);
     } catch (const Error& error) {
-      damaged = user_error("{} sent {}.", who_, error.what());
+      damaged = user_error("{} sent {}", who_, error.what());
     }
     lock.lock();
     if (stream_ != nullptr) away_since_ = StoreClock::now();
@@ -73,7 +73,7 @@ void StoreLink::connect_for_ever() {
     }
     if (std::exchange(was_connected_, false)) {
       lock.unlock();
-      say(fmt::format("{} was lost: {}. Trying again.", who_,
+      say(fmt::format("{} was lost: {}; trying again", who_,
                       status.error_message().empty() ? "it ended the connection" : status.error_message()));
       lock.lock();
     }
@@ -91,12 +91,12 @@ void StoreLink::receive(Stream& stream) {
       const std::lock_guard lock(mutex_);
       stream_ = &stream;
       was_connected_ = true;
-      changed_.notify_all();  // it may share memory
+      changed_.notify_all();  // a caller may wait to use shared memory
       sendable_.notify_all();
     } else if (header.kind == FrameKind::answer) {
       accept(received.frame);
     } else {
-      throw user_error("a request, which only clients may");
+      throw user_error("a request, which only clients may send");
     }
     {
       const std::lock_guard lock(mutex_);
@@ -111,7 +111,7 @@ void StoreLink::welcome(const Frame& frame) {
   frame.payload.copy_to(std::as_writable_bytes(std::span(bytes)));
   store::Welcome message;
   if (!message.ParseFromString(bytes) || message.begins_size() != message.versions_size())
-    throw user_error("a welcome that is damaged");
+    throw user_error("a damaged welcome");
   int64_t lost = 0;
   bool again = false;
   {
@@ -127,7 +127,7 @@ void StoreLink::welcome(const Frame& frame) {
         version = std::min(version, had);
       }
       report_.lost_updates += lost;
-      // A round's sum may have to be made again.
+      // The sum of a round may have to be computed again.
       next_ = 0;
     } else {
       next_ = 0;
@@ -138,8 +138,8 @@ void StoreLink::welcome(const Frame& frame) {
     if (shared_) memory_->begin();
   }
   if (again)
-    say(lost > 0 ? fmt::format("{} is there again; it has forgotten {} updates.", who_, lost)
-                 : fmt::format("{} is there again.", who_));
+    say(lost > 0 ? fmt::format("{} is reachable again; it has lost {} updates", who_, lost)
+                 : fmt::format("{} is reachable again", who_));
 }
 
 void StoreLink::accept(const Frame& frame) {
@@ -147,15 +147,14 @@ void StoreLink::accept(const Frame& frame) {
   std::span<float> into;
   {
     const std::lock_guard lock(mutex_);
-    if (header.sequence < first_sequence_) return;  // it was sent twice
-    if (header.sequence - first_sequence_ >= window_.size())
-      throw user_error("an answer to nothing that was asked");
+    if (header.sequence < first_sequence_) return;  // the request was sent twice
+    if (header.sequence - first_sequence_ >= window_.size()) throw user_error("an answer without a request");
     const StoreRequest& request = window_[header.sequence - first_sequence_].request;
     if (request.header.begin != header.begin || request.header.end != header.end)
-      throw user_error("an answer for another range than was asked for");
+      throw user_error("an answer for another range than requested");
     into = request.into;
     if ((header.flags & kPull) != 0 && into.size() != header.end - header.begin)
-      throw user_error("floats that nobody asked for");
+      throw user_error("floats that were not requested");
     copying_ = true;
   }
   if ((header.flags & kPull) != 0) frame.payload.copy_to(std::as_writable_bytes(into));
@@ -164,7 +163,7 @@ void StoreLink::accept(const Frame& frame) {
   note(header);
 }
 
-/// An answer has come, and its floats are where they go.
+/// Records an answer whose floats have been copied.
 void StoreLink::note(const FrameHeader& header) {
   Sent& sent = window_[header.sequence - first_sequence_];
   const bool exchange = sent.request.header.kind == FrameKind::exchange;

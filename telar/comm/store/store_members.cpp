@@ -37,12 +37,12 @@ bool StoreMembers::given_up(uint32_t member, int64_t round, StoreClock::time_poi
   const std::lock_guard lock(mutex_);
   const auto now = StoreClock::now();
   const auto found = members_.find(member);
-  // It may be on its way: at the start, or after the server's restart.
+  // The member may still be connecting: at the start, or after the server's restart.
   if (found == members_.end()) return now - since >= patience_;
   Member& one = found->second;
   if (one.streams == 0 || one.silent || round < one.first_round) return true;
-  // Who is kept waiting by the server is not silent. But if members wait for each other in a circle (they must not: all start their
-  // ranges in the same order), that has an end, too.
+  // A member that the server keeps waiting is not silent. If members wait for each other in a circle, that
+  // must end, too. (They must not: all start their ranges in the same order.)
   const auto allowed = one.busy > 0 ? 3 * patience_ : patience_;
   if (now - std::max(since, one.heard) < allowed) return false;
   one.silent = true;

@@ -9,20 +9,21 @@ namespace telar {
 
 using StoreClock = std::chrono::steady_clock;
 
-/// What a server knows of the members that speak to it: who may still be waited for in a round. Any thread may call it.
+/// The server's view of its connected members: who may still be waited for in a round. Thread-safe.
 class StoreMembers {
  public:
   /// A member that sends nothing for `patience` while others wait is given up.
   explicit StoreMembers(StoreClock::duration patience) : patience_(patience) {}
 
-  /// A stream of the member begins; it contributes to no round before `first_round`.
+  /// A stream of the member begins. The member contributes to no round before `first_round`.
   void arrived(uint32_t member, int64_t first_round);
   void left(uint32_t member);
-  /// A frame of the member is being handled: meanwhile it is the server that keeps it waiting.
+  /// A frame of the member is being handled; until idle(), the server itself keeps the member waiting.
   void busy(uint32_t member);
   void idle(uint32_t member);
 
-  /// Is the member's contribution to this round not to be waited for (any longer), when others have waited since then?
+  /// Returns true if the member's contribution to this round is not to be waited for (any longer). `since`:
+  /// when the others began to wait.
   bool given_up(uint32_t member, int64_t round, StoreClock::time_point since);
   StoreClock::duration patience() const { return patience_; }
 
@@ -30,7 +31,7 @@ class StoreMembers {
   struct Member {
     int streams = 0;
     int busy = 0;
-    bool silent = false;  ///< was waited for in vain, and has sent nothing since
+    bool silent = false;  ///< was waited for in vain and has sent nothing since
     int64_t first_round = 0;
     StoreClock::time_point heard;
   };

@@ -22,10 +22,10 @@ namespace telar {
 namespace {
 
 constexpr uint32_t kRing = StoreMemory::kMostRequests;
-/// Looks before sleeping: some microseconds, since the other side may need this core.
+/// Polls before sleeping: only some microseconds, because the other side may need this core.
 constexpr int kLooks = 200;
 
-/// How many entries were written to a ring, and who sleeps until there are more; read by the other side.
+/// The number of entries written to a ring, and whether the reader sleeps until there are more.
 struct alignas(64) Written {
   std::atomic<uint32_t> count;
   std::atomic<uint32_t> sleeping;
@@ -96,7 +96,7 @@ std::shared_ptr<StoreMemory> StoreMemory::make(size_t floats) {
   const int descriptor = memfd_create("telar-store", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return nullptr;
   void* mapped = MAP_FAILED;
-  // Memory that is not there would be told by SIGBUS later.
+  // Allocates the pages now; otherwise a lack of memory would become a SIGBUS later.
   if (posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) == 0 &&
       fcntl(descriptor, F_ADD_SEALS, kSeals) == 0)
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -117,14 +117,14 @@ std::shared_ptr<StoreMemory> StoreMemory::open(const std::string& where, size_t 
   if (colon == std::string::npos || !number(std::string_view(where).substr(0, colon), process) ||
       !number(std::string_view(where).substr(colon + 1), theirs))
     return nullptr;
-  // O_NONBLOCK: whatever else this is, opening it does not wait.
+  // O_NONBLOCK: whatever this file is, opening it must not wait.
   const int descriptor = ::open(fmt::format("/proc/{}/fd/{}", process, theirs).c_str(),
                                 O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return nullptr;
   const size_t bytes = align_up(sizeof(Control)) + 2 * floats * sizeof(float);
   struct stat status {};
   void* mapped = MAP_FAILED;
-  // Only a memfd has seals. Sealed, it cannot become smaller while we use it.
+  // Only a memfd has seals. A sealed one cannot shrink while it is in use.
   if (fcntl(descriptor, F_GET_SEALS) == kSeals && fstat(descriptor, &status) == 0 &&
       status.st_size == static_cast<off_t>(bytes))
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -169,8 +169,7 @@ std::optional<StoreMemory::Request> StoreMemory::take_request() {
   if (control_->requests_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
   const RequestEntry& entry = control_->requests[next % kRing];
   Request request{.header = entry.header};
-  if (request.header.members > kMostRoundMembers)
-    throw user_error("a request that is damaged: too many members");
+  if (request.header.members > kMostRoundMembers) throw user_error("a damaged request: too many members");
   request.members.assign(entry.members.begin(), entry.members.begin() + request.header.members);
   control_->requests_read.count.store(next + 1, std::memory_order_release);
   return request;

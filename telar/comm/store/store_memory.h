@@ -12,19 +12,21 @@
 
 namespace telar {
 
-/// Memory that a member shares with the server of its host: the arenas outgoing() and incoming(), a ring of requests and one of answers.
-/// Requests and answers are frames without their payload, which lies in the arenas.
+/// Memory that a member shares with a server on the same host: the arenas outgoing() and incoming(), a ring
+/// of requests and a ring of answers. Requests and answers are frames without their payload, which is in the
+/// arenas.
 ///
-/// The member makes it (a memfd, without a name in any folder, that cannot be made smaller) and says its process and descriptor over
-/// the gRPC stream, which stays open: it tells each side when the other is gone. The server opens it through /proc, and shows by the random
-/// number in it that it sees the same memory. That works for processes of one user on one host; otherwise frames go over the stream.
+/// The member creates it: a memfd, which has no name in any folder and cannot shrink. It sends its process id
+/// and descriptor over the gRPC stream. The stream stays open, so each side notices when the other is gone.
+/// The server opens the memory through /proc and proves by its random number that it sees the same memory.
+/// This works for processes of one user on one host; otherwise frames go over the stream.
 class StoreMemory {
  public:
-  /// The member's: null when the system has no such memory.
+  /// For the member. Returns null if the system has no such memory.
   static std::shared_ptr<StoreMemory> make(size_t floats);
-  /// The server's: null when `where` is no such memory with arenas of `floats`.
+  /// For the server. Returns null if `where` is not such memory with arenas of `floats`.
   static std::shared_ptr<StoreMemory> open(const std::string& where, size_t floats);
-  /// For make() and open().
+  /// Restricts construction to make() and open().
   class Key {
     friend class StoreMemory;
     Key() = default;
@@ -39,16 +41,16 @@ class StoreMemory {
   std::span<float> outgoing() const;
   std::span<float> incoming() const;
 
-  // The member. It has at most kMostRequests on their way.
+  // For the member, which may have at most kMostRequests in transit.
   static constexpr uint32_t kMostRequests = 256;
-  /// Empties the rings and lets the server begin; no server looks at them at this moment.
+  /// Empties the rings and lets the server begin. No server may be reading them at this moment.
   void begin();
   void put_request(const FrameHeader& header, std::span<const uint32_t> members);
   std::optional<FrameHeader> take_answer();
   void wait_for_answer(std::chrono::milliseconds longest);
 
-  // The server; take_request throws Error (user) when the member has corrupted the rings.
-  /// Before the member is told that its memory was found: it has not begun.
+  // For the server. take_request throws Error (user) if the member has corrupted the rings.
+  /// Call before telling the member that its memory was found: it has not begun.
   void prepare();
   bool begun() const;
   struct Request {

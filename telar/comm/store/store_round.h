@@ -5,10 +5,11 @@
 
 namespace telar {
 
-/// Who contributes to a synchronous update, in the order in which contributions are summed. Given by the coordinator.
+/// The contributors to a synchronous update, in the order in which their contributions are summed. Given by
+/// the coordinator.
 struct StoreRound {
-  int64_t number = 0;             ///< grows by 1 from round to round of a run
-  std::vector<uint32_t> members;  ///< ids of the members that contribute; never empty
+  int64_t number = 0;             ///< increases by 1 from round to round of a run
+  std::vector<uint32_t> members;  ///< ids of the contributing members; never empty
 };
 
 }  // namespace telar

@@ -23,7 +23,8 @@ std::chrono::nanoseconds seconds(double count) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(count));
 }
 
-/// Of a message. More than any frame has, so that one that is too large is mostly refused with a sentence, not by gRPC without a word.
+/// Limit for a message. It exceeds the largest frame, so most oversized messages are refused with an
+/// explanation instead of by gRPC without one.
 constexpr int kMostBytes = 4 * static_cast<int>(kLargestFrame);
 
 std::string text_of(const grpc::ServerContext& context, const char* key) {
@@ -32,14 +33,14 @@ std::string text_of(const grpc::ServerContext& context, const char* key) {
   return {found->second.data(), found->second.size()};
 }
 
-/// Throws Error (user) when the client did not say this number.
+/// Throws Error (user) if the client did not send this number.
 template <typename Number>
 Number number_of(const grpc::ServerContext& context, const char* key) {
   const std::string text = text_of(context, key);
   Number number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || stop != text.data() + text.size() || text.empty())
-    throw user_error("the stream was opened without a good {}", key);
+    throw user_error("the stream was opened without a valid {}", key);
   return number;
 }
 
@@ -48,12 +49,12 @@ struct Leave {
   ~Leave() { leave(); }
 };
 
-/// One StoreClient, over all its connections.
+/// One StoreClient, across all its connections.
 struct Peer {
   StorePeer memory;
   std::mutex serving;  ///< one stream at a time
   std::mutex mutex;
-  grpc::ServerContext* stream = nullptr;  ///< the one that is served; guarded by mutex
+  grpc::ServerContext* stream = nullptr;  ///< the stream being served; guarded by mutex
 };
 
 }  // namespace
@@ -103,9 +104,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (options_.say) options_.say(sentence);
   }
 
-  /// A call that is refused is told here, too.
+  /// Refusals are also logged here.
   grpc::Status refuse(const std::string& peer, grpc::StatusCode code, const std::string& sentence) const {
-    say(fmt::format("{} was refused: {}.", peer, sentence));
+    say(fmt::format("{} was refused: {}", peer, sentence));
     return {code, sentence};
   }
   grpc::Status refuse(const grpc::ServerContext& context, grpc::StatusCode code,
@@ -138,8 +139,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(mutex_);
       if (blocks_) {
         if (!(identity == identity_))
-          return refuse(*context, grpc::StatusCode::ALREADY_EXISTS,
-                        "this server holds other parameters, or with another optimizer, for this job");
+          return refuse(
+              *context, grpc::StatusCode::ALREADY_EXISTS,
+              "this server holds other parameters for this job, or parameters for another optimizer");
         reply->set_had(true);
         return grpc::Status::OK;
       }
@@ -148,7 +150,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
     changed_.notify_all();
-    say(fmt::format("Holds {} of job {}: {:.1f} MB in {} pieces.", address(), request->job(),
+    say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(), request->job(),
                     static_cast<double>(identity_.layout.floats) * 4e-6, identity_.layout.pieces.size()));
     return grpc::Status::OK;
   }
@@ -179,7 +181,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(mutex_);
       if (!blocks_) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
     }
-    const std::string peer = context.peer();  // unknown once the stream was cancelled
+    const std::string peer = context.peer();  // unknown after the stream is cancelled
     try {
       serve(context, stream);
       return grpc::Status::OK;
@@ -195,7 +197,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     const auto first_round = number_of<int64_t>(context, kRoundKey);
     const std::shared_ptr<Peer> peer = peer_of(number_of<uint64_t>(context, kClientKey));
     {
-      // The connection that broke may not have been noticed yet.
+      // The broken connection may not have been noticed yet.
       const std::lock_guard lock(peer->mutex);
       if (peer->stream != nullptr) peer->stream->TryCancel();
     }
@@ -206,12 +208,12 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
     if (member != 0) save_first();
     members_.arrived(member, first_round);
-    say(fmt::format("Member {} is connected from {}.", member, context.peer()));
+    say(fmt::format("Member {} is connected from {}", member, context.peer()));
     const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
       peer->stream = nullptr;
       members_.left(member);
-      say(fmt::format("The connection of member {} has ended.", member));
+      say(fmt::format("The connection of member {} has ended", member));
     }};
     std::shared_ptr<StoreMemory> memory;
     if (const std::string where = text_of(context, kMemoryKey); options_.shared_memory && !where.empty())
@@ -266,7 +268,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return frame.message();
   }
 
-  /// Under mutex_, or before anybody else knows this.
+  /// Call with mutex_ locked, or before other threads know this object.
   void make(StoreIdentity identity) {
     auto update = options_.make_update(identity.description, identity.layout);
     blocks_ = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
@@ -283,11 +285,11 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
     saved_ = blocks_->updates();
     begun_ = true;
-    say(fmt::format("Goes on from the snapshot in {}: job {}.", options_.snapshots, identity_.job));
+    say(fmt::format("Continues from the snapshot in {}: job {}", options_.snapshots, identity_.job));
   }
 
-  /// A worker comes, so the coordinator has written all that is there at the start. From now on a server that dies has a snapshot to go
-  /// on from; an earlier one could be of half a start.
+  /// When a worker connects, the coordinator has written the whole initial state. From now on, a server that
+  /// dies has a snapshot to continue from; an earlier snapshot could contain half of the initial state.
   void save_first() {
     const std::lock_guard lock(saving_);
     if (!std::exchange(begun_, true)) save_now();
@@ -305,7 +307,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       save_snapshot(options_.snapshots, identity_, *blocks_);
       saved_ = updates;
     } catch (const std::exception& error) {
-      say(fmt::format("The snapshot could not be saved; the training goes on. {}", error.what()));
+      say(fmt::format("The snapshot could not be saved ({}); the training continues", error.what()));
     }
   }
 
@@ -331,9 +333,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   bool ending_ = false;
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
   StoreIdentity identity_;
-  std::unique_ptr<StoreBlocks> blocks_;  ///< never changes once it is there
+  std::unique_ptr<StoreBlocks> blocks_;  ///< never changes once it is set
   std::vector<StoreSegment> at_start_;
-  std::mutex saving_;  ///< guards what follows
+  std::mutex saving_;  ///< guards the members below
   bool begun_ = false;
   uint64_t saved_ = 0;
   std::thread saver_;

@@ -11,42 +11,42 @@
 namespace telar {
 
 struct StoreServerOptions {
-  std::string listen = "127.0.0.1:0";  ///< port 0: any that is free
+  std::string listen = "127.0.0.1:0";  ///< port 0: any free port
   Security security;
-  std::string
-      snapshots;  ///< folder in which the state is saved and from which it is taken up again; empty: none
-  double snapshot_seconds = 10;  ///< between two snapshots; what a crash can lose
-  double round_seconds =
-      5;  ///< a member that sends nothing for so long while others of its round wait is given up
-  double keepalive_seconds = 10;  ///< a member whose host is silent for twice so long has left
+  std::string snapshots;          ///< folder for snapshots of the state, also read at the start; empty: none
+  double snapshot_seconds = 10;   ///< between two snapshots: the most that a crash can lose
+  double round_seconds = 5;       ///< silence after which a member is given up while others of its round wait
+  double keepalive_seconds = 10;  ///< a member whose host is silent for twice this time has left
   bool shared_memory = true;      ///< offered to workers of this host
   StoreUpdateFactory make_update;
-  std::function<void(const std::string&)> say;  ///< told what happens, from any thread; may be empty
+  std::function<void(const std::string&)> say;  ///< gets log messages, from any thread; may be empty
 };
 
-/// A parameter server: holds pieces of one job's variables and their optimizer state, and serves workers on threads of its own. The
-/// first StoreClient::create decides for which job; others are refused. Started again on the same folder of snapshots it goes on
-/// from the last one.
+/// A parameter server: holds pieces of one job's variables and their optimizer state, and serves workers on
+/// its own threads. The first StoreClient::create determines the job; other jobs are refused. A server that
+/// is restarted on the same snapshot folder continues from the last snapshot.
 ///
-/// Its memory: parameters, optimizer state, at most kOpenBytes for sums that are not complete, and for each member 1 MB each of a
-/// push that was received, of an answer, and to gather floats in; beside it gRPC receives up to 4 MB for each member.
+/// Its memory consists of the parameters, the optimizer state, at most kOpenBytes for incomplete sums, and
+/// three buffers of 1 MB for each member: a received push, an answer, and scratch memory to gather floats. In
+/// addition, gRPC receives up to 4 MB for each member.
 class StoreServer {
  public:
   static constexpr size_t kOpenBytes = size_t{8} << 20;
 
-  /// Listens. Throws Error (user): an address that cannot be used, listening that is not safe (check_listening), a damaged snapshot.
+  /// Starts to listen. Throws Error (user) if the address is invalid, listening there is not safe
+  /// (check_listening), or a snapshot is damaged.
   explicit StoreServer(StoreServerOptions options);
-  /// Ends all connections, and saves a last snapshot.
+  /// Ends all connections and saves a last snapshot.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  /// With the port that it got: "127.0.0.1:40123".
+  /// The address with the actual port: "127.0.0.1:40123".
   std::string address() const;
 
   struct Memory {
-    size_t arenas = 0;       ///< bytes of the parameters and the optimizer's state
-    size_t most_beside = 0;  ///< the most bytes so far of sums that were not complete and frames in hand
+    size_t arenas = 0;       ///< bytes of the parameters and the optimizer state
+    size_t most_beside = 0;  ///< peak bytes of incomplete sums and of frames in hand
   };
   Memory memory() const;
 

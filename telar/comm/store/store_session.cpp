@@ -17,10 +17,10 @@ StoreSession::StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer
 StoreSession::Answer StoreSession::handle(const Frame& request) {
   const FrameHeader& header = request.header;
   if (header.end > blocks_.layout().floats)
-    throw user_error("floats {} to {} were asked for, but the arenas have {}", header.begin, header.end,
+    throw user_error("floats {} to {} were requested, but the arenas have {}", header.begin, header.end,
                      blocks_.layout().floats);
   if (header.arena > blocks_.slots().size())
-    throw user_error("arena {} was asked for, but there are {}", header.arena, blocks_.slots().size() + 1);
+    throw user_error("arena {} was requested, but there are {}", header.arena, blocks_.slots().size() + 1);
 
   Answer answer;
   answer.header.kind = FrameKind::answer;
@@ -47,7 +47,7 @@ void StoreSession::push(const Frame& request, Answer& answer) {
   const FrameHeader& header = request.header;
   const bool in_round = (header.flags & kRound) != 0;
   if (header.sequence <= peer_.handled) {
-    // It was sent again, because the connection broke before it was answered.
+    // A repeated request: the connection broke before it was answered.
     if (in_round) answer.sum = blocks_.find(header.begin, header.end, header.round);
     return;
   }
@@ -114,7 +114,7 @@ void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks:
     Frame frame{.header = request->header, .members = std::move(request->members)};
     check_frame(frame.header, frame.members);
     if (frame.header.kind != FrameKind::exchange || frame.header.end > memory.outgoing().size())
-      throw user_error("a request over shared memory that is no exchange of a range of the arenas");
+      throw user_error("a request over shared memory that is not an exchange of a range of the arenas");
     const size_t count = frame.header.end - frame.header.begin;
     if ((frame.header.flags & kPush) != 0)
       frame.payload = FramePayload({std::as_bytes(memory.outgoing().subspan(frame.header.begin, count))});

@@ -9,33 +9,36 @@
 
 namespace telar {
 
-/// What a server remembers of one StoreClient beyond its connections, so that what is sent again is not applied again.
+/// What a server remembers of one StoreClient across connections, so that repeated requests are not applied
+/// again.
 struct StorePeer {
   std::atomic<uint64_t> handled{
-      0};  ///< sequence of the last request whose push was applied, added, or dropped
+      0};  ///< sequence of the last request whose push was applied, added or dropped
 };
 
-/// The server's side of one member, whatever carries its frames: turns requests into answers. handle() is called by one thread in the
-/// order in which requests come, complete() by one in the order of answers; they may be two.
+/// The server's side of one member, independent of the transport: turns requests into answers. One thread
+/// calls handle(), in the order of requests, and one calls complete(), in the order of answers; they may be
+/// different threads.
 class StoreSession {
  public:
-  /// `cancelled`: the connection is gone, end all waiting.
+  /// `cancelled` returns true when the connection is gone and all waits must end.
   StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer& peer, uint32_t member,
                StoreBlocks::Cancelled cancelled);
 
   struct Answer {
     FrameHeader header;             ///< with kPull: the floats of the range follow
-    std::shared_ptr<StoreSum> sum;  ///< whose update is waited for; may be null
+    std::shared_ptr<StoreSum> sum;  ///< the update to wait for; may be null
     size_t arena = 0;
     bool stopped = false;
   };
-  /// Throws Error (user) for a request that makes no sense here.
+  /// Throws Error (user) for a request that is not valid here.
   Answer handle(const Frame& request);
-  /// Could complete() be called without waiting?
+  /// Whether complete() would return without waiting.
   bool ready(const Answer& answer);
-  /// Waits for what the answer tells of, and copies the floats to `out` (as many as the range has) when it has some. False: stopped.
+  /// Waits until the answer's update is done. If the answer has floats, copies them to `out`, which has the
+  /// size of the range. Returns false if stopped.
   bool complete(Answer& answer, std::span<float> out);
-  /// Where who carries the frames enters what it holds of them.
+  /// Where the transports account for the frames that they hold.
   StoreAccount& account() { return blocks_.account(); }
 
  private:
@@ -50,7 +53,8 @@ class StoreSession {
   StoreAccount::Entry scratch_entry_;
 };
 
-/// Serves the requests of a member that shares memory, one after the other, until cancelled() (asked every 50 ms).
+/// Serves the requests of a member that shares memory, one after the other, until cancelled() returns true
+/// (called every 50 ms).
 void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks::Cancelled& cancelled);
 
 }  // namespace telar

@@ -60,7 +60,7 @@ StoreSnapshot::StoreSnapshot(const std::filesystem::path& path)
     : path_(path), file_(path, std::ios::binary), left_(std::filesystem::file_size(path)) {
   std::string magic(kMagic.size(), ' ');
   read(magic.data(), magic.size());
-  if (magic != kMagic) throw damaged("it does not begin as one");
+  if (magic != kMagic) throw damaged("its header is wrong");
   uint64_t length = 0;
   read(&length, sizeof(length));
   if (length > std::min(left_, kLongestText)) throw damaged("it is too short");
@@ -78,7 +78,7 @@ StoreSnapshot::StoreSnapshot(const std::filesystem::path& path)
   } catch (const nlohmann::json::exception& error) {
     throw damaged(error.what());
   }
-  // Before memory is taken for what it says.
+  // Check before allocating memory for it.
   if (identity_.layout.floats > left_ / sizeof(float) / (slots_.size() + 1)) throw damaged("it is too short");
 }
 
@@ -90,12 +90,12 @@ void StoreSnapshot::read(void* out, size_t bytes) {
 
 Error StoreSnapshot::damaged(const std::string& why) const {
   return user_error(
-      "{} is no whole snapshot of a parameter server: {}. Remove it, and the server begins without it.",
+      "{} is not a complete snapshot of a parameter server: {}; remove it to start the server without it",
       path_.string(), why);
 }
 
 void StoreSnapshot::read_into(StoreBlocks& blocks) {
-  if (blocks.slots() != slots_) throw damaged("the optimizer keeps other state than it has");
+  if (blocks.slots() != slots_) throw damaged("its optimizer state does not match the job's optimizer");
   Buffer copy(blocks.arenas() * kBlockFloats * sizeof(float));
   for (size_t block = 0; block < blocks.blocks(); ++block) {
     uint64_t count = 0;
@@ -110,7 +110,7 @@ void StoreSnapshot::read_into(StoreBlocks& blocks) {
   }
   std::string end(kEnd.size(), ' ');
   read(end.data(), end.size());
-  if (end != kEnd || left_ != 0) throw damaged("it does not end as one");
+  if (end != kEnd || left_ != 0) throw damaged("its end is wrong");
 }
 
 }  // namespace telar

@@ -10,7 +10,7 @@
 
 namespace telar {
 
-/// Whose parameters a server holds.
+/// Identifies what a server holds.
 struct StoreIdentity {
   std::string job;
   std::string description;
@@ -18,23 +18,24 @@ struct StoreIdentity {
   bool operator==(const StoreIdentity&) const = default;
 };
 
-/// Writes FOLDER/store.snapshot whole or not at all, while others go on with their updates: block by block, each as it was at one
-/// moment. Throws Error (run) when it cannot be written.
+/// Writes FOLDER/store.snapshot entirely or not at all, while updates continue. It copies block by block,
+/// each block in a consistent state. Throws Error (run) if the file cannot be written.
 ///
-/// The file: "TELARSTORE 1\n"; the length of a JSON text (8 bytes) and the text: job, description, pieces, slots; for each block the
-/// number of its segments (8 bytes), the segments (begin, end, version, round: 8 bytes each), and its floats of each arena; "END\n".
-/// It is no safetensors, whose header comes first: versions are known when the block is written.
+/// File format: "TELARSTORE 1\n"; the length of a JSON text (8 bytes) and the text: job, description, pieces,
+/// slots; for each block the number of its segments (8 bytes), the segments (begin, end, version, round: 8
+/// bytes each), and its floats of each arena; "END\n". It is not safetensors, whose header comes first: here,
+/// versions are only known when the block is written.
 void save_snapshot(const std::string& folder, const StoreIdentity& identity, StoreBlocks& blocks);
 
-/// Reads what save_snapshot wrote.
+/// Reads a file written by save_snapshot.
 class StoreSnapshot {
  public:
-  /// Null when the folder has none. Throws Error (user) when it is damaged.
+  /// Returns null if the folder has no snapshot. Throws Error (user) if it is damaged.
   static std::unique_ptr<StoreSnapshot> open(const std::string& folder);
   explicit StoreSnapshot(const std::filesystem::path& path);
 
   const StoreIdentity& identity() const { return identity_; }
-  /// Once. Throws Error (user) when the snapshot is damaged or does not fit.
+  /// Call once. Throws Error (user) if the snapshot is damaged or does not match the blocks.
   void read_into(StoreBlocks& blocks);
 
  private:
@@ -43,7 +44,7 @@ class StoreSnapshot {
 
   std::filesystem::path path_;
   std::ifstream file_;
-  uint64_t left_ = 0;  ///< bytes of the file that were not read
+  uint64_t left_ = 0;  ///< bytes of the file not yet read
   StoreIdentity identity_;
   std::vector<std::string> slots_;
 };

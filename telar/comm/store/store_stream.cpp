@@ -7,9 +7,9 @@
 namespace telar {
 namespace {
 
-/// Answers up to this size are written without waking the other thread.
+/// Answers up to this size are written without waking the writing thread.
 constexpr size_t kSmallAnswer = size_t{64} << 10;
-/// A client that asks for more without reading answers waits.
+/// Limit of queued answers; a client that sends more requests without reading answers waits.
 constexpr size_t kMostAnswers = 1024;
 
 class AnswerWriter {
@@ -28,7 +28,7 @@ class AnswerWriter {
   AnswerWriter(const AnswerWriter&) = delete;
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
-  /// False: the stream is broken.
+  /// Returns false if the stream is broken.
   bool add(StoreSession::Answer answer) {
     {
       std::unique_lock lock(mutex_);
@@ -104,7 +104,7 @@ StoreTransfers::StoreTransfers(Serve serve) {
         return serve(*context, *stream);
       },
       this);
-  // gRPC takes both over.
+  // gRPC takes ownership of both.
   AddMethod(std::make_unique<grpc::internal::RpcServiceMethod>(
                 kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING, handler.release())
                 .release());
@@ -119,7 +119,7 @@ ReceivedFrame::ReceivedFrame(const grpc::ByteBuffer& message) : bytes(message.Le
 
 OwnedFrame::OwnedFrame(const FrameHeader& header, std::span<const uint32_t> members, size_t payload_bytes)
     : slice(sizeof(FrameHeader) + members.size_bytes() + payload_bytes) {
-  // The slice is new and nobody else's yet, though gRPC shows its bytes as const.
+  // The slice is new and not shared yet, so writing to it is safe although gRPC declares its bytes const.
   auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(slice.begin()));
   std::memcpy(bytes, &header, sizeof(FrameHeader));
   if (!members.empty()) std::memcpy(bytes + sizeof(FrameHeader), members.data(), members.size_bytes());

@@ -15,33 +15,34 @@
 
 #include "telar/comm/store/store_session.h"
 
-// Frames on a gRPC stream. For sources of telar/comm/store alone.
+// Frames on a gRPC stream. Only for sources in telar/comm/store.
 
 namespace telar {
 
-/// The method of the stream. Its messages are frames, raw: a protobuf would copy every float once more on each side.
+/// The method of the stream. Its messages are raw frames; protobuf would copy every float once more on each
+/// side.
 inline constexpr char kExchangeMethod[] = "/telar.store.Transfers/Exchange";
 
-/// What a client says when it opens the stream, beside token and version: metadata.
+/// Metadata that a client sends when it opens the stream, in addition to token and version.
 inline constexpr char kJobKey[] = "telar-job";
 inline constexpr char kMemberKey[] = "telar-member";
-inline constexpr char kClientKey[] = "telar-client";  ///< a random number of the StoreClient's own
+inline constexpr char kClientKey[] = "telar-client";  ///< a random number of this StoreClient
 inline constexpr char kMemoryKey[] = "telar-memory";  ///< StoreMemory::where(); optional
-inline constexpr char kRoundKey[] = "telar-round";    ///< the first to which it will contribute
+inline constexpr char kRoundKey[] = "telar-round";    ///< first round to which it will contribute
 
 using StoreServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// The service with that one method.
+/// The service that consists of this method.
 class StoreTransfers : public grpc::Service {
  public:
   using Serve = std::function<grpc::Status(grpc::ServerContext&, StoreServerStream&)>;
   explicit StoreTransfers(Serve serve);
 };
 
-/// A message that was received, as frame: the frame views the message.
+/// A received message, parsed as a frame. The frame contains views of the message.
 class ReceivedFrame {
  public:
-  /// Throws Error (user) for a damaged one.
+  /// Throws Error (user) if the frame is damaged.
   explicit ReceivedFrame(const grpc::ByteBuffer& message);
   Frame frame;
   size_t bytes = 0;
@@ -51,7 +52,7 @@ class ReceivedFrame {
   std::vector<std::span<const std::byte>> parts_;
 };
 
-/// A frame in memory of its own, and where its payload lies in it.
+/// A frame in newly allocated memory, and the place of its payload in it.
 struct OwnedFrame {
   grpc::Slice slice;
   std::span<std::byte> payload;
@@ -60,8 +61,9 @@ struct OwnedFrame {
   grpc::ByteBuffer message() const { return {&slice, 1}; }
 };
 
-/// Serves one stream until it ends, is cancelled, or sends something that is no request (Error). Answers are written by a thread of
-/// their own while the next requests come in; small ones that are ready at once, by the caller's.
+/// Serves one stream until it ends or is cancelled. Throws Error if the client sends something other than a
+/// request. A separate thread writes the answers while further requests arrive; small answers that are ready
+/// at once are written by the caller's thread.
 void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session);
 
 }  // namespace telar

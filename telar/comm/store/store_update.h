@@ -10,34 +10,36 @@
 
 namespace telar {
 
-/// What changes from push to push.
+/// Values that change from push to push.
 struct StoreScalars {
   float learning_rate = 0;
-  float samples = 0;  ///< over which the pushed sum goes
+  float samples = 0;  ///< number of samples in the pushed sum
   float step = 1;     ///< 1 for the first update of these floats
 };
 
-/// What a server does with a pushed gradient; handed in from above, where optimizers are known.
+/// Applies pushed gradients on a server. Implemented by a higher floor, which knows the optimizers.
 class StoreUpdate {
  public:
   virtual ~StoreUpdate() = default;
 
-  /// The arenas that it works on.
+  /// The arenas that an update works on.
   struct Memory {
     float* parameters = nullptr;
     std::vector<float*> states;  ///< in the order of slots()
   };
 
-  /// Names of the optimizer state that it needs beside the parameters ("momentum"), one arena each, zero at first.
+  /// Names of the optimizer state that the update needs beside the parameters ("momentum"). Each has one
+  /// arena, initially zero.
   virtual const std::vector<std::string>& slots() const = 0;
-  /// Updates floats [begin, end) of the arenas. `gradient`: end - begin sums over scalars.samples samples. Several threads may update
-  /// ranges that do not overlap at once. False when a gradient was NaN or infinite: the parameters are then non-finite.
+  /// Updates floats [begin, end) of the arenas. `gradient`: end - begin sums over scalars.samples samples.
+  /// Several threads may update disjoint ranges at once. Returns false if a gradient was NaN or infinite; the
+  /// parameters are then non-finite.
   virtual bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
                      const StoreScalars& scalars) const = 0;
 };
 
-/// Makes the update of a server from the description that the job's creator gave (opaque to comm), for the pieces that it holds.
-/// Throws Error (user) for a description that it does not understand.
+/// Makes a server's update for the pieces that it holds, from the description given by the job's creator
+/// (opaque to comm). Throws Error (user) if the description is not understood.
 using StoreUpdateFactory =
     std::function<std::unique_ptr<StoreUpdate>(const std::string& description, const StoreLayout& layout)>;
 
