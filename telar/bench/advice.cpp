@@ -48,15 +48,13 @@ std::string accuracies(const std::vector<Entry>& all, const std::vector<Entry>& 
   const std::string kind = judges.validation ? "validation samples" : "training samples";
   if (worse.empty()) {
     return fmt::format(
-        " The accuracies at the end, {:.4f} to {:.4f}, differ by no more than chance may do on {:.0f} {} "
-        "({:.4f}).",
+        " The accuracies at the end, {:.4f} to {:.4f}, differ by no more than chance may do on {:.0f} {} ({:.4f}).",
         least->accuracy, most->accuracy, judges.samples, kind, noise);
   }
   std::vector<std::string> names;
   for (const Entry& entry : worse) names.push_back(fmt::format("{} at {:.4f}", entry.name, entry.accuracy));
   return fmt::format(
-      " At the end {} had the highest accuracy, {:.4f}; by more than chance may do on {:.0f} {} "
-      "({:.4f}) below it ended {}.",
+      " At the end {} had the highest accuracy, {:.4f}; by more than chance may do on {:.0f} {} ({:.4f}) below it ended {}.",
       most->name, most->accuracy, judges.samples, kind, noise, fmt::format("{}", fmt::join(names, ", ")));
 }
 
@@ -103,8 +101,7 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   alike.erase(alike.begin());
 
   std::string text = fmt::format(
-      "Choose {}: it had an accuracy of {:.2f}, which all reach, after {} of training ({:.0f} "
-      "images/s)",
+      "Choose {}: it had an accuracy of {:.2f}, which all reach, after {} of training ({:.0f} images/s)",
       chosen.name, common, time_text(chosen), chosen.rate);
   if (!alike.empty()) {
     text += fmt::format(". None is faster by more than the spread: {}; of these {} is the simplest",

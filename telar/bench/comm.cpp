@@ -304,9 +304,7 @@ Times add_steps(Result& result, const CommOptions& options) {
 std::string comparison(const Sum& library, const Sum& ours, const InProcessSums& sums, int processes) {
   const double median = library.times.median();
   return fmt::format(
-      "MPI_Allreduce between {} processes takes {:.1f} times as long as our all-reduce between {}, {:.1f} "
-      "times "
-      "as our reduce-scatter, and {:.2f} times as our all-reduce between {} processes.",
+      "MPI_Allreduce between {} processes takes {:.1f} times as long as our all-reduce between {}, {:.1f} times as our reduce-scatter, and {:.2f} times as our all-reduce between {} processes.",
       processes, median / sums.all_reduce.times.median(), sums.all_reduce.by,
       median / sums.reduce_scatter.times.median(), median / ours.times.median(), processes);
 }

@@ -176,11 +176,9 @@ class Comparison {
     for (const Contender& contender : contenders_) result.rows.push_back(row(contender, common));
     result.remarks.push_back(advice(whole, judges_of(job_, whole)));
     if (common > 0) {
-      result.remarks.push_back(
-          fmt::format("\"{}\": seconds of training until the end of the first epoch with that accuracy, "
-                      "which all that were "
-                      "measured to their end reached; min and max by the spread of {}.",
-                      time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
+      result.remarks.push_back(fmt::format(
+          "\"{}\": seconds of training until the end of the first epoch with that accuracy, which all that were measured to their end reached; min and max by the spread of {}.",
+          time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
     }
     add_remarks(result);
     std::vector<std::pair<std::string, TrainingCurve>> curves;
@@ -247,8 +245,7 @@ class Comparison {
                       most, cores));
     }
     result.remarks.push_back(
-        "Times begin with the end of the first step: compiling and the start of workers and servers are not "
-        "in them.");
+        "Times begin with the end of the first step: compiling and the start of workers and servers are not in them.");
     for (const Contender& one : contenders_)
       if (one.stopped) result.remarks.push_back(fmt::format("{} was stopped before its end.", one.name()));
   }

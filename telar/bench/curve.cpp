@@ -78,8 +78,7 @@ TrainingCurve read_curve(const std::filesystem::path& folder) {
       if (kind == "epoch") curve.epochs.push_back(epoch_point(record));
     } catch (const Line::exception&) {
       throw user_error(
-          "{}, line {}: this is not as telar train writes it: an object with kind, epoch, samples and "
-          "seconds",
+          "{}, line {}: this is not as telar train writes it: an object with kind, epoch, samples and seconds",
           path.string(), number);
     }
   }

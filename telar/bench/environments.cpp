@@ -91,8 +91,7 @@ TrainingEnvironment environment_of(const std::string& name) {
   if (kind == "gpu" && count > 0) return with_gpus(name, count);
   if (count == 0 || (kind != "cpu" && kind != "replicas" && kind != "mpi" && kind != "pipeline")) {
     throw user_error(
-        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N "
-        "(processes), pipeline:N (stages), gpu, gpu:N (so many) or hybrid",
+        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), pipeline:N (stages), gpu, gpu:N (so many) or hybrid",
         name);
   }
   TrainingEnvironment environment{.name = name, .threads = count};

@@ -166,8 +166,7 @@ Limits known_limits(int threads, const std::function<bool()>& quiet) {
 std::string busy_text(const Limits& limits) {
   if (limits.others <= kQuiet) return {};
   return fmt::format(
-      "The limits of {} thread{} were measured while others kept {:.1f} processors busy: this machine can do "
-      "more. They are measured again when it is found quiet, or by telar bench limits.",
+      "The limits of {} thread{} were measured while others kept {:.1f} processors busy: this machine can do more. They are measured again when it is found quiet, or by telar bench limits.",
       limits.threads, limits.threads == 1 ? "" : "s", limits.others);
 }
 

@@ -127,8 +127,7 @@ void add_pipeline_rows(Result& result, const PipelineOptions& options) {
       row_of(fmt::format("batch {}", micro_batch), threads, times.micro_batch, micro_batch, single_rate));
   result.rows.push_back(last);
   result.remarks.push_back(fmt::format(
-      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms "
-      "over the micro-batches; the pipeline's limit is the former shared out over its stages.",
+      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms over the micro-batches; the pipeline's limit is the former shared out over its stages.",
       batch_ms, threads, micro_batches_ms));
   result.remarks.push_back(fmt::format("Stages begin at {}.", cut_text(pipeline.program())));
 }

@@ -115,9 +115,7 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
     const Json json = Json::parse(read_text(source), nullptr, false);
     if (!report::is_result(json)) {
       throw user_error(
-          "{}: this is no result of an experiment; give files that telar bench or telar compare has written "
-          "with "
-          "--json, and run folders",
+          "{}: this is no result of an experiment; give files that telar bench or telar compare has written with --json, and run folders",
           source.string());
     }
     sections.push_back(report::section_of_result(json));

@@ -163,8 +163,7 @@ std::string csv_text(const Result& result) {
   std::string text;
   for (const std::string& setting : result.settings) text += csv_field(setting) + ",";
   text +=
-      "median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,"
-      "of_limit,suspect,joules,";
+      "median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,";
   for (const Figure& column : columns)
     text +=
         csv_field(column.unit.empty() ? column.name : fmt::format("{} [{}]", column.name, column.unit)) + ",";

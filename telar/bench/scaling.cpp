@@ -255,20 +255,12 @@ class Scaling {
       result.remarks.push_back(
           fmt::format("Not reached in {} epochs (the best accuracy in brackets): {}.", epochs_, missed));
     result.remarks.push_back(
-        "Compute time: workers × time. Times begin with the end of the first step: the start of the "
-        "processes is not in "
-        "them. The accuracy is that of the validation samples, looked at after each epoch, so a time is at "
-        "most an epoch "
-        "too long. Through a server: the variables of the fullest one, as often as they are pushed and "
-        "pulled, by the "
-        "strategy's schedule.");
+        "Compute time: workers × time. Times begin with the end of the first step: the start of the processes is not in them. The accuracy is that of the validation samples, looked at after each epoch, so a time is at most an epoch too long. Through a server: the variables of the fullest one, as often as they are pushed and pulled, by the strategy's schedule.");
     const int most = *std::max_element(options_.workers.begin(), options_.workers.end());
     if (most > available_threads()) {
-      result.remarks.push_back(
-          fmt::format("Up to {} workers, each with one thread, and the servers share {} cores: above that "
-                      "number more workers "
-                      "show what waiting and staleness cost, not what more hosts would bring.",
-                      most, available_threads()));
+      result.remarks.push_back(fmt::format(
+          "Up to {} workers, each with one thread, and the servers share {} cores: above that number more workers show what waiting and staleness cost, not what more hosts would bring.",
+          most, available_threads()));
     }
   }
 

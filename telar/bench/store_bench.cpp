@@ -286,11 +286,9 @@ void add_exchanges(Result& result, const std::string& address) {
   // The gradient is read, the parameters are read and written, and the worker's copy of them is written.
   add(kLarge, true, known_limits(available_threads()).milliseconds(DType::f32, 0, 4.0 * kLarge));
   add(kSmall, true, 0);
-  result.remarks.push_back(
-      fmt::format("One TCP connection over the loopback carries {:.2f} GB/s both ways, and 4 KiB there and "
-                  "back in {:.1f} "
-                  "µs: gRPC's limits.",
-                  1e-9 * loopback.bytes_per_second, 1e3 * loopback.round_trip_ms));
+  result.remarks.push_back(fmt::format(
+      "One TCP connection over the loopback carries {:.2f} GB/s both ways, and 4 KiB there and back in {:.1f} µs: gRPC's limits.",
+      1e-9 * loopback.bytes_per_second, 1e3 * loopback.round_trip_ms));
 }
 
 constexpr const char* kDownpourJob = R"(model: convnet

@@ -172,13 +172,9 @@ class TrainSweep {
     if (stopping())
       result.remarks.emplace_back("Stopped before its end: the rows that were measured until then.");
     result.remarks.emplace_back(
-        "Phases are means of a step, of all replicas, and add up to its mean; the first three steps are left "
-        "out. "
-        "exposed: communication that nothing hides. wait: for slower replicas or stages.");
+        "Phases are means of a step, of all replicas, and add up to its mean; the first three steps are left out. exposed: communication that nothing hides. wait: for slower replicas or stages.");
     result.remarks.emplace_back(
-        "Speed-up is against the first row that was measured; efficiency against the first of the same "
-        "precision, for each "
-        "thread. The limit counts a step's products and convolutions alone, at the fastest product's rate.");
+        "Speed-up is against the first row that was measured; efficiency against the first of the same precision, for each thread. The limit counts a step's products and convolutions alone, at the fastest product's rate.");
     for (std::string& remark : limits_.remarks()) result.remarks.push_back(std::move(remark));
     machine_.finish(result);
     result.environment.entries.emplace_back("seed", std::to_string(training_.seed));

@@ -65,8 +65,7 @@ void check_training(const Job& job, const Where& where) {
   }
   if (job.schedule.scale != "none" && job.training.batch_per != "worker") {
     throw user_error(
-        "{}: schedule.scale is {}, and the batch does not grow with the number of workers; set "
-        "training.batch_per to worker, or leave the rate as it is",
+        "{}: schedule.scale is {}, and the batch does not grow with the number of workers; set training.batch_per to worker, or leave the rate as it is",
         where("schedule.scale"), job.schedule.scale);
   }
   if (job.training.convolution == "winograd" && job.training.precision != "f32") {
@@ -90,9 +89,7 @@ void check_servers(const Job& job, const Where& where) {
   const StrategyJob& strategy = job.strategy;
   if (job.training.clip_norm > 0) {
     throw user_error(
-        "{}: training.clip_norm needs the norm over all parameters, which lie on servers with strategy {}; "
-        "leave it "
-        "out, or choose mirrored",
+        "{}: training.clip_norm needs the norm over all parameters, which lie on servers with strategy {}; leave it out, or choose mirrored",
         where("training.clip_norm"), strategy.name);
   }
   if (strategy.outer_nesterov && strategy.outer_momentum == 0) {
@@ -117,8 +114,7 @@ void check_devices(const Job& job, const Where& where) {
   }
   if (has_gpu(strategy) && job.training.convolution == "winograd") {
     throw user_error(
-        "{}: training.convolution is winograd, which is for processors, and there is a GPU among "
-        "strategy.devices",
+        "{}: training.convolution is winograd, which is for processors, and there is a GPU among strategy.devices",
         where("training.convolution"));
   }
   if (job.training.precision == "tf32" && has_processor(strategy)) {

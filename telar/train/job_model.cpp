@@ -58,8 +58,7 @@ ModelJob read_model_job(const JobNode& section) {
     if (std::find(kModelKeys.begin(), kModelKeys.end(), entry.key) != kModelKeys.end()) continue;
     const std::string near = nearest(entry.key, kModelKeys);
     throw user_error(
-        "{}: unknown key 'model.{}'{}; a model has {}, and what a model of the zoo may be told stands "
-        "under 'options'",
+        "{}: unknown key 'model.{}'{}; a model has {}, and what a model of the zoo may be told stands under 'options'",
         entry.where, entry.key, near.empty() ? "" : fmt::format(", did you mean 'model.{}'?", near),
         one_of(kModelKeys));
   }

@@ -81,9 +81,7 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path) {
   if (begins_with(file, kNpyMagic)) return from_npy(std::move(file), path);
   if (trained.job.data.source == "csv") return from_csv(file, trained.job.data, path);
   throw user_error(
-      "{} is neither a JPEG or PNG picture nor IDX images nor a .npy array; for a model trained on CSV it "
-      "may "
-      "be a table",
+      "{} is neither a JPEG or PNG picture nor IDX images nor a .npy array; for a model trained on CSV it may be a table",
       path);
 }
 

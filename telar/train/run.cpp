@@ -100,8 +100,7 @@ class Run {
     }
     if (job_.strategy.server_addresses.empty()) {
       throw user_error(
-          "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its "
-          "HOST:PORT",
+          "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
           options_.coordinate);
     }
   }
@@ -127,9 +126,7 @@ class Run {
   void check_profile() const {
     if (!options_.profile || !uses_servers(job_)) return;
     throw user_error(
-        "with strategy '{}' the steps are made by workers, processes of their own, whose phases are not "
-        "gathered; "
-        "profile the job with strategy 'single', 'mirrored' or 'pipeline'",
+        "with strategy '{}' the steps are made by workers, processes of their own, whose phases are not gathered; profile the job with strategy 'single', 'mirrored' or 'pipeline'",
         job_.strategy.name);
   }
 
@@ -252,8 +249,7 @@ class Run {
     const auto free = free_disk_bytes(folder);
     if (!free || *free >= needed) return;
     throw user_error(
-        "the disk of {} has {} free; this run needs {} for its checkpoints and logs. Make room, or choose "
-        "another folder (--output)",
+        "the disk of {} has {} free; this run needs {} for its checkpoints and logs. Make room, or choose another folder (--output)",
         folder.string(), bytes_text(*free), bytes_text(needed));
   }
 
@@ -309,8 +305,7 @@ class Run {
     const std::vector<std::string> differences = job_differences(read_job(folder.job()), job_);
     if (differences.empty()) return;
     throw user_error(
-        "{} is a run of another job: {}. Start a new run (without --resume, another --output), or take "
-        "the job of that run: telar train {} --resume",
+        "{} is a run of another job: {}. Start a new run (without --resume, another --output), or take the job of that run: telar train {} --resume",
         folder.path().string(), fmt::join(differences, "; "), folder.path().string());
   }
 

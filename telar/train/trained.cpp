@@ -44,8 +44,7 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
       overrides.emplace_back("strategy.devices=cpu");
       if (warn) {
         warn(fmt::format(
-            "this was trained on {}; {}. It is computed on the processor (--set device=NAME chooses another "
-            "device)",
+            "this was trained on {}; {}. It is computed on the processor (--set device=NAME chooses another device)",
             fmt::join(as_run.strategy.devices, ", "), missing));
       }
     }

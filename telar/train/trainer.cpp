@@ -141,8 +141,7 @@ Error Trainer::not_finite(Epoch& epoch) {
   epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
   const std::string place = session_.find_non_finite(view_of(*epoch.loader.next()), inputs);
   return run_error(
-      "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than {}, "
-      "clipping (training.clip_norm) or a look at the data may help",
+      "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than {}, clipping (training.clip_norm) or a look at the data may help",
       inputs.step, state_.epoch + 1, place, inputs.learning_rate);
 }
 

@@ -160,9 +160,7 @@ class Worker {
 
   [[noreturn]] void fail(const Batch& batch, const StepInputs& inputs) {
     const std::string sentence = fmt::format(
-        "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than "
-        "{} or a look "
-        "at the data may help",
+        "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than {} or a look at the data may help",
         inputs.step, batch.epoch + 1,
         session_->find_non_finite({batch.size, batch.features, batch.labels, batch.samples}, inputs),
         inputs.learning_rate);
