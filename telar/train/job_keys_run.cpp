@@ -7,7 +7,8 @@ namespace {
 
 const std::string kStrategy = "strategy.name";
 
-/// YAML takes "cuda:" for a group of keys: the name that was meant, so that what is wrong with it is said.
+/// YAML parses "cuda:" as a map with the key "cuda". Converts it back to that name, so that the message is
+/// about the name.
 JobNode with_names(JobNode node) {
   for (JobNode& item : node.items) item = with_names(std::move(item));
   if (node.kind != JobNode::Kind::map || node.entries.size() != 1) return node;
