@@ -77,7 +77,7 @@ nlohmann::ordered_json json_of(const Axis& axis) {
   return json;
 }
 
-/// A field of RFC 4180: quoted when it must be.
+/// A field as in RFC 4180, quoted if necessary.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -85,7 +85,7 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-/// A number, or nothing when it says nothing.
+/// A number; empty if it is not positive.
 std::string csv_number(double number) { return number > 0 ? fmt::format("{}", number) : ""; }
 
 }  // namespace

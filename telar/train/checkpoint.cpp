@@ -45,7 +45,7 @@ int64_t step_of(const fs::path& path) {
   return code == std::errc() && stop == end ? step : -1;
 }
 
-/// The differences between the tensors of a file and those of the session, as texts; at most kShown.
+/// The differences between the tensors of a file and those of the session, as texts.
 std::vector<std::string> mismatches(const SafetensorsFile& file, const Session& session, bool parameters) {
   std::vector<std::string> found;
   std::vector<std::string> wanted;

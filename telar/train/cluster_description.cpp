@@ -38,7 +38,7 @@ class JobStoreUpdate final : public StoreUpdate {
 
   bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
              const StoreScalars& scalars) const override {
-    device_->enter();  // the thread is the one that serves the worker
+    device_->enter();  // on the thread that serves the worker
     UpdateBindings bindings{reinterpret_cast<std::byte*>(memory.parameters),
                             reinterpret_cast<const std::byte*>(gradient),
                             {},
