@@ -140,8 +140,7 @@ JobNode& item_of(JobNode& list, const std::string& number, const std::string& wh
 JobNode& child_of(JobNode& parent, const std::string& key, const std::string& where) {
   if (parent.kind == JobNode::Kind::list) return item_of(parent, key, where);
   if (parent.kind == JobNode::Kind::scalar) {
-    throw user_error("{}: the value at {} is {}, which has no key '{}'", where, parent.described(),
-                     parent.where, key);
+    throw user_error("{}: {} at {} has no key '{}'", where, parent.described(), parent.where, key);
   }
   parent.kind = JobNode::Kind::map;
   if (JobNode* known = parent.find(key)) return *known;
