@@ -10,13 +10,13 @@ namespace telar::bench {
 
 namespace {
 
-/// Of the fastest's time: so much is given up for what is simpler, where the spread does not tell them apart.
+/// A simpler way may take this multiple of the fastest time if the spread does not distinguish the two.
 constexpr double kNear = 1.1;
 
-/// One of those that are compared, with what is compared.
+/// A contender, with the values that are compared.
 struct Entry {
   std::string name;
-  Spread seconds;  ///< to the common accuracy
+  Spread seconds;  ///< until the common accuracy
   double accuracy = 0;
   double rate = 0;  ///< samples per second
 };
@@ -40,7 +40,7 @@ Entry fastest_of(const std::vector<Entry>& entries) {
   });
 }
 
-/// What the accuracies at the end say.
+/// Compares the final accuracies, as text.
 std::string accuracies(const std::vector<Entry>& all, const std::vector<Entry>& worse, double noise,
                        const Judges& judges) {
   const auto [least, most] = std::minmax_element(
@@ -48,15 +48,13 @@ std::string accuracies(const std::vector<Entry>& all, const std::vector<Entry>& 
   const std::string kind = judges.validation ? "validation samples" : "training samples";
   if (worse.empty()) {
     return fmt::format(
-        " The accuracies at the end, {:.4f} to {:.4f}, differ by no more than chance may do on {:.0f} {} "
-        "({:.4f}).",
+        " The final accuracies, {:.4f} to {:.4f}, differ by no more than chance allows on {:.0f} {} ({:.4f}).",
         least->accuracy, most->accuracy, judges.samples, kind, noise);
   }
   std::vector<std::string> names;
   for (const Entry& entry : worse) names.push_back(fmt::format("{} at {:.4f}", entry.name, entry.accuracy));
   return fmt::format(
-      " At the end {} had the highest accuracy, {:.4f}; by more than chance may do on {:.0f} {} "
-      "({:.4f}) below it ended {}.",
+      " {} had the highest final accuracy, {:.4f}; these were lower by more than chance allows on {:.0f} {} ({:.4f}): {}.",
       most->name, most->accuracy, judges.samples, kind, noise, fmt::format("{}", fmt::join(names, ", ")));
 }
 
@@ -69,9 +67,9 @@ double common_accuracy(const std::vector<Learned>& contenders) {
 }
 
 std::string advice(const std::vector<Learned>& contenders, const Judges& judges) {
-  if (contenders.empty()) return "Nothing was measured to its end, so there is nothing to choose from.";
+  if (contenders.empty()) return "Nothing was measured completely, so there is nothing to choose from.";
   if (contenders.size() == 1)
-    return fmt::format("Only {} was measured to its end, so there is nothing to choose from.",
+    return fmt::format("Only {} was measured completely, so there is nothing to choose from.",
                        contenders[0].name);
   const double common = common_accuracy(contenders);
   std::vector<Entry> all;
@@ -80,7 +78,7 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
     const auto accuracy = final_accuracy(one);
     const auto rate = samples_per_second(one);
     if (!seconds || !accuracy || !rate)
-      return "Accuracies were not measured after every training, so the curves of the loss must decide.";
+      return "Not every training measured an accuracy, so compare the loss curves instead.";
     all.push_back({one.name, *seconds, *accuracy, rate->median});
   }
   double best = 0;
@@ -92,7 +90,7 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   for (const Entry& entry : all) (entry.accuracy >= best - noise ? good : worse).push_back(entry);
   const Entry fastest = fastest_of(good);
   std::vector<Entry> alike;   // as fast
-  std::vector<Entry> unsure;  // slower by more than a little, and yet within the spread
+  std::vector<Entry> unsure;  // more than slightly slower, but within the spread
   std::vector<Entry> slower;
   for (const Entry& entry : good) {
     const bool overlaps = entry.seconds.overlaps(fastest.seconds);
@@ -103,16 +101,16 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   alike.erase(alike.begin());
 
   std::string text = fmt::format(
-      "Choose {}: it had an accuracy of {:.2f}, which all reach, after {} of training ({:.0f} "
-      "images/s)",
+      "Choose {}: it reached an accuracy of {:.2f}, which all reached, after {} of training ({:.0f} images/s)",
       chosen.name, common, time_text(chosen), chosen.rate);
   if (!alike.empty()) {
-    text += fmt::format(". None is faster by more than the spread: {}; of these {} is the simplest",
+    text += fmt::format(". These differ from it by no more than the spread: {}; {} is the simplest",
                         names_of(alike), chosen.name);
   }
   if (!unsure.empty()) {
-    text += fmt::format(". The spread is too wide to exclude that as fast: {} (more --rounds may tell)",
-                        names_of(unsure));
+    text += fmt::format(
+        ". The spread is too wide to rule out that these are as fast: {} (more --rounds may decide)",
+        names_of(unsure));
   }
   if (!slower.empty()) {
     const Entry next = fastest_of(slower);
@@ -122,12 +120,13 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   text += "." + accuracies(all, worse, noise, judges);
   for (const Entry& entry : worse) {
     if (entry.seconds.most < chosen.seconds.least)
-      text += fmt::format(" {} was faster to {:.2f}: {}.", entry.name, common, time_text(entry));
+      text += fmt::format(" {} reached {:.2f} faster: {}.", entry.name, common, time_text(entry));
   }
   const bool once = std::all_of(contenders.begin(), contenders.end(),
                                 [](const Learned& one) { return one.rounds.size() == 1; });
   if (once)
-    text += " Each was trained once; the spread is that of its epochs (--rounds 3 trains three times).";
+    text +=
+        " Each was trained once, so the spread is that of its epochs (--rounds 3 trains each three times).";
   return text;
 }
 

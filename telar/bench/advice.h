@@ -7,12 +7,14 @@
 
 namespace telar::bench {
 
-/// An accuracy that every one of them reached, as a round number (two digits): what their times are compared at. 0 when one never had any.
+/// The highest accuracy that every contender reached, rounded down to two decimals. Their times are compared
+/// at it. 0 if one of them has no accuracy.
 double common_accuracy(const std::vector<Learned>& contenders);
 
-/// Which of several ways of training one job to choose and why, as sentences: the one that reached the common accuracy first, of those whose
-/// accuracy at the end is as good as the best one's but for chance. Of several that overlap in time, and take
-/// no more than 1.1 times as long, it is the first in the order given, so the simplest should stand first. What is within the spread is said to be so.
+/// Recommends one of several ways to train a job, with reasons, as sentences. The recommended one reached the
+/// common accuracy first, among those whose final accuracy equals the best except for chance. If several
+/// overlap in time and take at most 1.1 times as long, it is the first of them in the given order, so list
+/// the simplest first. The text names differences that are within the spread.
 std::string advice(const std::vector<Learned>& contenders, const Judges& judges);
 
 }  // namespace telar::bench

@@ -42,7 +42,7 @@ std::string sentence_in(const std::filesystem::path& log, const std::string& end
     if (sentence.empty() && line.starts_with(mark)) {
       sentence = line.substr(mark.size());
     } else if (!sentence.empty() && sentence.ends_with(':') && !line.empty()) {
-      sentence += " " + line;  // what it announces
+      sentence += " " + line;  // the lines that the message announces
     }
   }
   if (sentence.empty()) {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kBucketFloats = (size_t{4} << 20) / sizeof(float);  // the default of strategy.bucket_mb
 
-/// One replica's gradients, filled anew before each time: sums in place would grow without end.
+/// The gradients of one replica. They are filled again before each repetition, because in-place sums would
+/// grow without limit.
 class Gradients {
  public:
   Gradients(Group& group, size_t bytes) : memory_(group.allocate(bytes)) {}
@@ -36,23 +37,23 @@ class Gradients {
   std::span<std::byte> memory_;
 };
 
-/// A sum of gradients that is timed.
+/// A timed sum of gradients.
 struct Sum {
   std::string what;
   std::string by;
-  double moved_bytes = 0;  ///< that it must at least read and write, all threads together; 0: not known
+  double moved_bytes = 0;  ///< the minimum to read and write, over all threads; 0: unknown
   Times times = {};
-  double limit_ms = 0;  ///< 0: it is the measurement of a limit itself, or none is known
+  double limit_ms = 0;  ///< 0: the sum itself measures a limit, or none is known
 
   ResultRow row() const {
     return {{what, by}, Measured{times, 0, moved_bytes, limit_ms, false, std::nullopt}, "", {}};
   }
 };
 
-/// What the replicas of a process came to.
+/// The results for the replicas of one process.
 struct InProcessSums {
-  Sum add;           ///< each thread adds a row to one of its own, with no word to the others
-  Sum add_for_both;  ///< and writes the sum to both
+  Sum add;           ///< each thread adds one of its rows to another one, without synchronisation
+  Sum add_for_both;  ///< the same, and it writes the sum to both rows
   Sum reduce_scatter;
   Sum all_reduce;
 };
@@ -79,19 +80,19 @@ void check(const CommOptions& options) {
   }
 }
 
-/// The sum's bytes at the pace of `memory`, with the same number of threads.
+/// Sets the limit of `sum`: its bytes at the rate of `memory`, with the same number of threads.
 void set_limit(Sum& sum, const Sum& memory) {
   sum.limit_ms = memory.times.median() * sum.moved_bytes / memory.moved_bytes;
 }
 
-/// What the replicas of one process do.
+/// Measures the replicas of one process.
 class InProcess {
  public:
   explicit InProcess(const CommOptions& options) : options_(options), crew_(options.replicas) {
     for (int r = 0; r < options.replicas; ++r) gradients_.emplace_back(crew_.member(r), options.bytes);
   }
 
-  /// In rounds: the pace of a machine may change, and is to change for all.
+  /// Measures in rounds, so that a change in the machine's speed affects all sums.
   InProcessSums measure() {
     check_sums();
     const std::string by = fmt::format("{} threads", options_.replicas);
@@ -113,10 +114,10 @@ class InProcess {
  private:
   static constexpr int kRounds = 3;
 
-  // Rows of the same size and in the same hands as the gradients; each thread looks at its own alone.
+  // The rows have the size and location of the gradients. Each thread accesses only its own.
 
   void add(const Group& group) const {
-    const auto both = halves(group);  // clang takes no structured bindings into a simd region
+    const auto both = halves(group);  // clang does not accept structured bindings in a simd region
     const std::span<float> a = both.first;
     const std::span<float> b = both.second;
 #pragma omp simd
@@ -124,7 +125,7 @@ class InProcess {
   }
 
   void add_for_both(const Group& group) const {
-    const auto both = halves(group);  // clang takes no structured bindings into a simd region
+    const auto both = halves(group);  // clang does not accept structured bindings in a simd region
     const std::span<float> a = both.first;
     const std::span<float> b = both.second;
 #pragma omp simd
@@ -166,7 +167,7 @@ class InProcess {
   std::vector<Gradients> gradients_;
 };
 
-/// Each time is that of the process that was slowest in it.
+/// The maximum of each time over the processes.
 Times slowest(Processes& processes, const Times& mine) {
   std::vector<float> negated;
   for (const double time : mine.milliseconds) negated.push_back(-static_cast<float>(time));
@@ -176,7 +177,7 @@ Times slowest(Processes& processes, const Times& mine) {
   return times;
 }
 
-/// What one replica in each process does: all call everything.
+/// Measures one replica in each process. All processes call every function.
 class BetweenProcesses {
  public:
   BetweenProcesses(const CommOptions& options, Processes& processes)
@@ -202,7 +203,7 @@ class BetweenProcesses {
     begin();
     work();
     require_sum(gradients_.all(), processes_.size());
-    // Rank 0 says how often, so that all do the same.
+    // Rank 0 determines the number of calls, so that it is the same for all.
     int calls = std::max(10, static_cast<int>(1e3 * options_.seconds / time_calls(4, begin, work).median()));
     processes_.broadcast(std::as_writable_bytes(std::span(&calls, 1)));
     return {name, fmt::format("{} processes", processes_.size()), 0,
@@ -216,7 +217,8 @@ class BetweenProcesses {
   Gradients gradients_;
 };
 
-/// Training steps of the workload: `replicas` of one thread in each process, with the workload's batch for each.
+/// Training steps of the workload: `replicas` with one thread in each process, each with the workload's
+/// batch.
 class Steps {
  public:
   Steps(const std::string& name, int replicas, Processes* processes)
@@ -227,7 +229,7 @@ class Steps {
     samples_.emplace(workload_, batch);
   }
 
-  /// So many steps as take `seconds`, after a warm-up; at least 4. All processes do as many.
+  /// Repeats the step for `seconds` after a warm-up, at least 4 times, and equally often in all processes.
   void measure(double seconds) {
     std::vector<CommunicationTime> parts;
     const auto step = [&] {
@@ -250,7 +252,7 @@ class Steps {
 
   const Times& times() const { return times_; }
 
-  /// `single`: those of one replica alone; null when these are them.
+  /// `single`: the times of one replica alone; null if this is that replica.
   ResultRow row(const std::string& by, const Times* single) const {
     const double scale = static_cast<double>(workload_.options.batch) / static_cast<double>(each_);
     ResultRow row{
@@ -272,7 +274,7 @@ class Steps {
  private:
   Processes* processes_;
   Workload workload_;
-  int64_t each_;  ///< samples of a replica
+  int64_t each_;  ///< samples per replica
   std::unique_ptr<Session> session_;
   std::optional<Samples> samples_;
   int64_t number_ = 0;
@@ -280,7 +282,7 @@ class Steps {
   std::vector<CommunicationTime> parts_;
 };
 
-/// One thread, the replicas of this process, and a pipeline of as many stages.
+/// Measures one thread, the replicas of this process, and a pipeline with the same number of stages.
 Times add_steps(Result& result, const CommOptions& options) {
   constexpr int kRounds = 3;
   Steps single(options.workload, 1, nullptr);
@@ -304,9 +306,7 @@ Times add_steps(Result& result, const CommOptions& options) {
 std::string comparison(const Sum& library, const Sum& ours, const InProcessSums& sums, int processes) {
   const double median = library.times.median();
   return fmt::format(
-      "MPI_Allreduce between {} processes takes {:.1f} times as long as our all-reduce between {}, {:.1f} "
-      "times "
-      "as our reduce-scatter, and {:.2f} times as our all-reduce between {} processes.",
+      "MPI_Allreduce between {} processes takes {:.1f} times as long as our all-reduce between {}, {:.1f} times as long as our reduce-scatter, and {:.2f} times as long as our all-reduce between {} processes.",
       processes, median / sums.all_reduce.times.median(), sums.all_reduce.by,
       median / sums.reduce_scatter.times.median(), median / ours.times.median(), processes);
 }

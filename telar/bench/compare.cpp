@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kMpi = "mpi";
 
-/// A strategy that is tried.
+/// One of the strategies to compare.
 struct Contender {
   std::string strategy;
   int workers = 1;
@@ -35,7 +35,7 @@ struct Contender {
   }
 };
 
-/// "mirrored:4".
+/// Parses "mirrored:4".
 Contender parse(const std::string& text, int workers) {
   const size_t colon = text.find(':');
   Contender contender{text.substr(0, colon), workers, {}, {}};
@@ -46,7 +46,8 @@ Contender parse(const std::string& text, int workers) {
     const char* end = text.data() + text.size();
     const auto [stop, code] = std::from_chars(text.data() + colon + 1, end, contender.workers);
     if (code != std::errc() || stop != end || contender.workers < 1 || contender.workers > 1024)
-      throw user_error("'{}': behind the colon stands how many workers, from 1 to 1024: mirrored:4", text);
+      throw user_error("'{}': after the colon, give the number of workers from 1 to 1024, as in mirrored:4",
+                       text);
   }
   if (contender.strategy == "single") contender.workers = 1;
   return contender;
@@ -61,7 +62,7 @@ std::vector<std::string> strategy_settings(const Contender& contender) {
   return {"strategy.name=" + strategy, workers(key), "strategy.threads=0"};
 }
 
-/// The contender's settings, and of the caller's those that mean something with its strategy.
+/// The contender's settings, and those of the caller's settings that are valid for its strategy.
 std::vector<std::string> all_settings(const Contender& contender, const CompareOptions& options) {
   std::vector<std::string> settings = strategy_settings(contender);
   const Job job = read_job(options.job, settings);
@@ -76,7 +77,8 @@ std::vector<std::string> all_settings(const Contender& contender, const CompareO
   return settings;
 }
 
-/// What its accuracy is counted on. An epoch goes over what is left when validation was set apart.
+/// The samples that the accuracy is computed on. An epoch covers the samples that are left after validation
+/// samples are set aside.
 Judges judges_of(const Job& job, const std::vector<Learned>& measured) {
   double training = 0;
   for (const Learned& learned : measured)
@@ -92,7 +94,7 @@ class Comparison {
     if (options.rounds < 1) throw user_error("{} rounds; give at least 1", options.rounds);
     if (options.workers < 1) throw user_error("{} workers; give at least 1", options.workers);
     Contender plain = parse("single", 1);
-    job_ = read_job(options.job, all_settings(plain, options));  // a job that is wrong is so for all
+    job_ = read_job(options.job, all_settings(plain, options));  // throws if the job is always invalid
     std::vector<std::string> names = options.strategies;
     if (names.empty()) names = comparable_strategies();
     for (const std::string& name : names) {
@@ -146,14 +148,14 @@ class Comparison {
       contender.impossible = run.failure;
     } else if (run.end == TrainingRun::End::stopped) {
       contender.stopped = true;
-      // Whole rounds say more than a part of one.
+      // Complete rounds are more informative than a partial one.
       if (contender.learned.rounds.empty()) contender.learned.rounds.push_back(std::move(run));
     } else {
       contender.learned.rounds.push_back(std::move(run));
     }
   }
 
-  /// Measured to the end at least once.
+  /// The strategies that were measured completely at least once.
   std::vector<Learned> measured() const {
     std::vector<Learned> all;
     for (const Contender& one : contenders_) {
@@ -176,11 +178,9 @@ class Comparison {
     for (const Contender& contender : contenders_) result.rows.push_back(row(contender, common));
     result.remarks.push_back(advice(whole, judges_of(job_, whole)));
     if (common > 0) {
-      result.remarks.push_back(
-          fmt::format("\"{}\": seconds of training until the end of the first epoch with that accuracy, "
-                      "which all that were "
-                      "measured to their end reached; min and max by the spread of {}.",
-                      time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
+      result.remarks.push_back(fmt::format(
+          "\"{}\": seconds of training until the end of the first epoch with that accuracy, which all completely measured strategies reached; min and max: the spread of {}.",
+          time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
     }
     add_remarks(result);
     std::vector<std::pair<std::string, TrainingCurve>> curves;
@@ -210,7 +210,7 @@ class Comparison {
     ResultRow row{{contender.strategy, std::to_string(contender.workers)}, {}, contender.impossible};
     if (!contender.impossible.empty()) return row;
     if (contender.learned.rounds.empty()) {
-      row.impossible = "the comparison was stopped before";
+      row.impossible = "the comparison was stopped before this strategy";
       return row;
     }
     const Learned& learned = contender.learned;
@@ -242,13 +242,12 @@ class Comparison {
     int most = 0;
     for (const Contender& one : contenders_) most = std::max(most, one.workers);
     if (most > cores) {
-      result.remarks.push_back(
-          fmt::format("{} workers share the {} cores of this machine: on cores of their own they are faster.",
-                      most, cores));
+      result.remarks.push_back(fmt::format(
+          "{} workers share the {} cores of this machine; with separate cores they would be faster.", most,
+          cores));
     }
     result.remarks.push_back(
-        "Times begin with the end of the first step: compiling and the start of workers and servers are not "
-        "in them.");
+        "Times start at the end of the first step, so they exclude compilation and the start of workers and servers.");
     for (const Contender& one : contenders_)
       if (one.stopped) result.remarks.push_back(fmt::format("{} was stopped before its end.", one.name()));
   }

@@ -14,7 +14,7 @@ void stay_on_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<size_t>(core), &set);
-  sched_setaffinity(0, sizeof(set), &set);  // a hint: a container may forbid it
+  sched_setaffinity(0, sizeof(set), &set);  // best effort: a container may forbid it
 }
 
 }  // namespace

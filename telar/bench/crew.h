@@ -8,8 +8,9 @@
 
 namespace telar::bench {
 
-/// Threads that measure together, a group of their own. With two or more each stays on a core of its own, one of the first cores
-/// of the host whatever core mpirun has bound the process to; a crew of one is the calling thread, wherever that is.
+/// Threads that measure together and form a group. With two or more threads, each is pinned to one of the
+/// first cores of the host, whatever core mpirun has bound the process to. A crew of one is the calling
+/// thread, which is not pinned.
 class Crew {
  public:
   using Work = std::function<void(Group&)>;
@@ -17,11 +18,11 @@ class Crew {
   explicit Crew(int size);
   Group& member(int rank) { return team_.member(rank); }
 
-  /// Calls the work on every thread, with the thread's member of the group, and waits for all. The first exception is thrown
-  /// again.
+  /// Calls `work` on every thread with the thread's member of the group, and waits for all. Rethrows the
+  /// first exception.
   void run(const Work& work);
-  /// Times `work`, from when all begin until all are done: at least 10 times and `seconds`, after a warm-up. `prepare` is called
-  /// on every thread before each time, and is not counted.
+  /// Times `work` from the common start until all threads are done, at least 10 times and for `seconds`,
+  /// after a warm-up. `prepare` is called on every thread before each repetition and is not timed.
   Times time(double seconds, const Work& prepare, const Work& work);
 
  private:

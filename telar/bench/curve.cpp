@@ -33,7 +33,7 @@ CurvePoint epoch_point(const Line& record) {
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// At most some hundreds: the mean of each stretch.
+/// Reduces the points to at most kMost, each the mean of consecutive points.
 Points thinned(const Points& points) {
   constexpr size_t kMost = 400;
   if (points.size() <= kMost) return points;
@@ -70,7 +70,7 @@ TrainingCurve read_curve(const std::filesystem::path& folder) {
   for (std::string line; std::getline(file, line);) {
     ++number;
     const Line record = Line::parse(line, nullptr, false);
-    // A run that was killed may have left half a line at the end.
+    // A run that was killed may leave an incomplete line at the end.
     if (!record.is_object() && file.peek() == std::ifstream::traits_type::eof()) break;
     try {
       const std::string kind = record.at("kind").get<std::string>();
@@ -78,8 +78,7 @@ TrainingCurve read_curve(const std::filesystem::path& folder) {
       if (kind == "epoch") curve.epochs.push_back(epoch_point(record));
     } catch (const Line::exception&) {
       throw user_error(
-          "{}, line {}: this is not as telar train writes it: an object with kind, epoch, samples and "
-          "seconds",
+          "{}, line {}: this is not a line that telar train writes; it must be an object with kind, epoch, samples and seconds",
           path.string(), number);
     }
   }

@@ -11,7 +11,7 @@
 
 namespace telar::bench {
 
-/// A point of a training's curve.
+/// A point of a learning curve.
 struct CurvePoint {
   int64_t epoch = 0;   ///< from 1
   double samples = 0;  ///< trained on so far
@@ -20,23 +20,24 @@ struct CurvePoint {
   std::optional<double> accuracy;
 };
 
-/// What a run's metrics.jsonl tells.
+/// The contents of a run's metrics.jsonl.
 struct TrainingCurve {
-  std::vector<CurvePoint> steps;  ///< of each step's own samples
+  std::vector<CurvePoint> steps;  ///< computed on each step's own samples
   std::vector<CurvePoint>
-      epochs;  ///< after each epoch: of the validation samples, or where there are none of the training samples
+      epochs;  ///< after each epoch: on the validation samples; without them, on the training samples
 };
 
-/// Reads `folder`/metrics.jsonl; a last line that was cut is passed over, and without a file the curve is empty. Throws Error (user) for
-/// a line that is not as `telar train` writes it, with its number.
+/// Reads `folder`/metrics.jsonl. An incomplete last line is skipped; without the file the curve is empty.
+/// Throws Error (user) with the line number if a line does not have the format that `telar train` writes.
 TrainingCurve read_curve(const std::filesystem::path& folder);
 
-/// The training loss, and the accuracy after each epoch, each against samples and against seconds: a line for each of the curves, in each
-/// chart of which any has something. Of long runs a line has some hundreds of points, the means of stretches.
+/// Charts of the training loss, and of the accuracy after each epoch, over samples and over seconds. A chart
+/// has one line per curve; charts without data are left out. Lines of long runs are reduced to a few hundred
+/// points by averaging.
 std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named);
 
-/// The curve of a run that goes on: what was added since the last time, of steps only the newest, so that looking takes no time from the
-/// training.
+/// Follows the curve of a run in progress. It reads only what was added since the last call, and of the steps
+/// only the newest, so that it does not slow down the training.
 class CurveWatch {
  public:
   explicit CurveWatch(const std::filesystem::path& folder) : file_(folder / "metrics.jsonl") {}
@@ -48,7 +49,7 @@ class CurveWatch {
 
  private:
   std::filesystem::path file_;
-  std::uintmax_t read_ = 0;  ///< bytes, up to the end of a line
+  std::uintmax_t read_ = 0;  ///< bytes read, up to the end of a line
 };
 
 }  // namespace telar::bench

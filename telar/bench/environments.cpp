@@ -54,7 +54,7 @@ std::vector<std::string> mpirun_words(int processes) {
 
 namespace {
 
-/// "gpu", "gpu:N": so many GPUs; "hybrid": the first one and the cores that do not feed it.
+/// The environments "gpu", "gpu:N" (N GPUs) and "hybrid" (the first GPU, and the cores that do not feed it).
 TrainingEnvironment with_gpus(const std::string& name, int gpus) {
   TrainingEnvironment environment{.name = name, .threads = 0, .on_gpus = true};
   const CudaGpus found = find_cuda_gpus();
@@ -91,8 +91,7 @@ TrainingEnvironment environment_of(const std::string& name) {
   if (kind == "gpu" && count > 0) return with_gpus(name, count);
   if (count == 0 || (kind != "cpu" && kind != "replicas" && kind != "mpi" && kind != "pipeline")) {
     throw user_error(
-        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N "
-        "(processes), pipeline:N (stages), gpu, gpu:N (so many) or hybrid",
+        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (N processes), pipeline:N (N stages), gpu, gpu:N (N GPUs) or hybrid",
         name);
   }
   TrainingEnvironment environment{.name = name, .threads = count};

@@ -6,24 +6,25 @@
 
 namespace telar::bench {
 
-/// A way of training a job on this machine.
+/// A way to train a job on this machine.
 struct TrainingEnvironment {
   std::string name;                        ///< "replicas:2"
-  std::vector<std::string> settings = {};  ///< "strategy.name=mirrored": of the job
-  int processes = 1;                       ///< above 1: started by mpirun
-  int threads = 1;                         ///< of processors that compute, of all processes together
-  bool on_gpus = false;                    ///< then processors' limits say nothing
-  std::optional<int> gpu = {};             ///< the number of the one that alone computes
-  std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty when it can
+  std::vector<std::string> settings = {};  ///< settings of the job: "strategy.name=mirrored"
+  int processes = 1;                       ///< if above 1, started by mpirun
+  int threads = 1;                         ///< CPU threads that compute, over all processes
+  bool on_gpus = false;                    ///< true: the limits of the CPU do not apply
+  std::optional<int> gpu = {};             ///< the number of the GPU, if a single GPU does all computation
+  std::string impossible = {};  ///< why it cannot be measured here, without a full stop; empty if it can
 };
 
-/// cpu:N and cpu:all (one device with so many threads), replicas:N (in one process, the threads divided), mpi:N (so many processes),
-/// pipeline:N (so many stages), gpu and gpu:N (so many GPUs), hybrid (a GPU and processors together). Throws Error (user) for another name.
+/// cpu:N and cpu:all (one device with N or all threads), replicas:N (in one process, the threads divided),
+/// mpi:N (N processes), pipeline:N (N stages), gpu and gpu:N (N GPUs), hybrid (a GPU and the CPU together).
+/// Throws Error (user) for any other name.
 TrainingEnvironment environment_of(const std::string& name);
 
-/// Why no processes can be started by mpirun here, without a full stop; empty when they can.
+/// Why mpirun cannot start processes here, without a full stop; empty if it can.
 std::string without_mpi();
-/// The words of a command before those of the program that it starts in so many processes.
+/// The words that start a program in `processes` processes; the program's own words follow.
 std::vector<std::string> mpirun_words(int processes);
 
 }  // namespace telar::bench

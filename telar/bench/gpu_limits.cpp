@@ -18,13 +18,13 @@ namespace {
 
 constexpr double kSecondsASize = 0.25;  // of each size
 
-/// Whether a GPU has room for so many bytes, and as much again for what is in its way.
+/// True if the GPU has memory for twice as many bytes, to leave room for workspace.
 bool has_room(const Device& device, double bytes) {
   const std::optional<size_t> free = device.free_memory();
   return !free || 2 * bytes <= static_cast<double>(*free);
 }
 
-/// The fastest of sides that double until the memory, or the patience with a slow GPU, ends.
+/// The best rate over sides that double until the memory is used up or the GPU takes too long.
 double product_rate(int number, RowPrecision precision) {
   constexpr int64_t kSmallest = 64;
   constexpr int64_t kLargest = 8192;
@@ -44,7 +44,7 @@ double product_rate(int number, RowPrecision precision) {
   return best;
 }
 
-/// Sums of arrays, one after the other, so that the start of a run does not count.
+/// The number of consecutive sums in a graph, so that the start of a run is negligible.
 constexpr int kSums = 8;
 
 Graph sums_graph(int64_t floats) {
@@ -57,7 +57,8 @@ Graph sums_graph(int64_t floats) {
   return builder.build();
 }
 
-/// Of the largest arrays that the memory, or the patience with a slow GPU, allows: smaller ones are in its cache.
+/// The rate for the largest arrays that fit in memory and do not take too long. Smaller ones would fit in the
+/// GPU's cache.
 double memory_rate(int number) {
   constexpr int64_t kFewest = int64_t{1} << 20;
   constexpr int64_t kMost = int64_t{1} << 26;
@@ -76,7 +77,7 @@ double memory_rate(int number) {
   return rate;
 }
 
-/// Of copies from pinned memory.
+/// The rate of copies from pinned memory.
 double host_rate(int number) {
   constexpr size_t kBytes = size_t{64} << 20;
   const auto device = make_cuda_device(number);
@@ -90,7 +91,7 @@ double host_rate(int number) {
   return 1e3 * static_cast<double>(kBytes) / ms;
 }
 
-/// The GPU of this number, and the driver. Throws Error (user) when there is none.
+/// The GPU with this number, and the driver. Throws Error (user) if there is none.
 std::pair<CudaGpu, std::string> find_gpu(int number) {
   CudaGpus found = find_cuda_gpus();
   if (!found.not_found.empty()) throw user_error("{}", found.not_found);
@@ -98,7 +99,7 @@ std::pair<CudaGpu, std::string> find_gpu(int number) {
   return {std::move(found.gpus[static_cast<size_t>(number)]), std::move(found.driver)};
 }
 
-/// What the limits depend on: GPUs of one name have the same.
+/// Identifies stored limits: GPUs with the same name and driver share them.
 std::string gpu_key(int number) {
   const auto [gpu, driver] = find_gpu(number);
   return fmt::format("{}, driver for CUDA {}", gpu.name, driver);

@@ -12,7 +12,7 @@ namespace {
 class NoHost final : public HostOperations {
  public:
   void communicate(const Node& node, std::span<float> /*memory*/) override {
-    throw run_error("a graph that runs alone communicates: {}", node.op->name());
+    throw run_error("a graph that runs alone cannot communicate: {}", node.op->name());
   }
 };
 

@@ -9,13 +9,14 @@
 
 namespace telar::bench {
 
-/// A graph without parameters on a device of its own, its inputs filled with normal numbers. Belongs to the thread that makes it.
+/// Runs a graph without parameters on its own device. Its inputs contain normally distributed numbers. Use it
+/// only in the thread that creates it.
 class GraphRun {
  public:
   GraphRun(const Graph& graph, int threads) : GraphRun(graph, make_cpu_device(threads, {})) {}
   /// `tf32`: see CompileOptions.
   GraphRun(const Graph& graph, std::unique_ptr<Device> device, bool tf32 = false);
-  /// Returns when the results are there, so that a clock may be read.
+  /// Returns when the results are complete, so that the call can be timed.
   void run();
   /// The value of an output after run().
   std::vector<float> output(const std::string& name) { return context_->output(name); }

@@ -11,7 +11,7 @@ namespace telar::bench {
 
 namespace {
 
-/// Empty when there is nothing that can be read.
+/// The contents of limits_file(); empty if it does not exist or cannot be parsed.
 nlohmann::json read_kept() {
   std::ifstream file(limits_file());
   nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
@@ -40,7 +40,8 @@ void keep_figures(const std::string& of, const Figures& figures) {
   std::error_code refused;
   std::filesystem::create_directories(limits_file().parent_path(), refused);
   if (refused)
-    throw run_error("{} cannot be made ({})", limits_file().parent_path().string(), refused.message());
+    throw run_error("the folder {} cannot be created: {}", limits_file().parent_path().string(),
+                    refused.message());
   write_file(limits_file(), kept.dump(2) + "\n");
 }
 

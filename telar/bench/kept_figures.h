@@ -6,19 +6,20 @@
 
 namespace telar::bench {
 
-/// Of one thing that was measured, by name: "memory_bytes".
+/// Stored measurements of one subject, by name: "memory_bytes".
 struct Figures {
   std::map<std::string, double> by_name;
-  /// 0 when there is none of that name.
+  /// 0 if there is none with that name.
   double of(const std::string& name) const;
 };
 
-/// What was kept of a thing; nothing when nothing was, or nothing that can be read.
+/// The stored figures of a subject; empty if there are none, or none that can be read.
 Figures kept_figures(const std::string& of);
-/// Keeps these in place of what was kept of that thing. Throws Error (run) where the file cannot be written.
+/// Stores the figures of a subject and replaces earlier ones. Throws Error (run) if the file cannot be
+/// written.
 void keep_figures(const std::string& of, const Figures& figures);
 
-/// Where limits are kept: limits.json in cache_folder().
+/// The file with the stored limits: limits.json in cache_folder().
 std::filesystem::path limits_file();
 
 }  // namespace telar::bench

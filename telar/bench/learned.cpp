@@ -6,12 +6,13 @@ namespace telar::bench {
 
 namespace {
 
-/// Samples per second in each epoch of a curve; without the first, in which processes start and caches fill, where there are more.
+/// Samples per second in each epoch of a curve. With three epochs or more, the first is left out, because
+/// processes start and caches fill in it.
 std::vector<double> epoch_rates(const TrainingCurve& curve) {
   std::vector<double> rates;
   CurvePoint before;
   if (!curve.steps.empty() && curve.steps.front().seconds == 0)
-    before = curve.steps.front();  // the clock starts here
+    before = curve.steps.front();  // time counts from here
   for (const CurvePoint& epoch : curve.epochs) {
     if (epoch.seconds > before.seconds)
       rates.push_back((epoch.samples - before.samples) / (epoch.seconds - before.seconds));

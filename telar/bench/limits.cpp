@@ -31,7 +31,8 @@ namespace {
 
 constexpr double kSecondsAFigure = 0.5;  // of each figure
 
-/// The fastest of several sizes: neither so small that starting counts, nor so large that memory does.
+/// The best rate over several sizes, which are large enough to hide the start-up and small enough not to be
+/// limited by memory.
 double product_rate(DType dtype, int threads) {
   constexpr std::array<int64_t, 4> kSides{768, 1024, 1536, 2048};
   double best = 0;
@@ -50,7 +51,8 @@ size_t last_level_bytes() {
   return bytes;
 }
 
-/// Of a copy between two pieces of memory, four times as large as the last-level caches together (and 64 MiB at least).
+/// The rate of a copy between two blocks of memory. Each is four times as large as all last-level caches
+/// together, within 64 MiB and 1 GiB.
 double copy_rate() {
   const size_t cached = last_level_bytes();
   const auto floats =
@@ -66,7 +68,7 @@ double copy_rate() {
   return 2e3 * static_cast<double>(memory.size()) / 2 / ms;
 }
 
-/// Bytes of gradients that each of so many threads gets summed in a second.
+/// Bytes of gradients per second that each thread gets summed.
 double all_reduce_rate(int threads) {
   if (threads < 2) return 0;
   constexpr size_t kBytes = size_t{64} << 20;
@@ -83,7 +85,7 @@ double all_reduce_rate(int threads) {
   return 1e3 * static_cast<double>(kBytes) / times.min();
 }
 
-/// What the limits depend on.
+/// Identifies stored limits by everything that they depend on.
 std::string cpu_key(int threads) {
   const dnnl_version_t* onednn = dnnl_version();
   return fmt::format("{}, {} threads, oneDNN {}.{}.{}", read_cpu().model, threads, onednn->major,
@@ -166,8 +168,7 @@ Limits known_limits(int threads, const std::function<bool()>& quiet) {
 std::string busy_text(const Limits& limits) {
   if (limits.others <= kQuiet) return {};
   return fmt::format(
-      "The limits of {} thread{} were measured while others kept {:.1f} processors busy: this machine can do "
-      "more. They are measured again when it is found quiet, or by telar bench limits.",
+      "The limits of {} thread{} were measured while other processes used {:.1f} processors, so this machine can do more. They are measured again when the machine is quiet, or by telar bench limits.",
       limits.threads, limits.threads == 1 ? "" : "s", limits.others);
 }
 

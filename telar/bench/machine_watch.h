@@ -6,11 +6,12 @@
 
 namespace telar::bench {
 
-/// Watches the machine from the moment it is made: what a result says about the machine beside its rows.
+/// Observes the machine from its construction on, for the parts of a result that describe the machine.
 class MachineWatch {
  public:
   EnergyMeter& energy() { return energy_; }
-  /// Tells `result` how busy others were, where its energy was read (or why not, as a remark), and the environment.
+  /// Adds to `result` the load by other processes, the source of energy readings (or a remark why there is
+  /// none), and the environment.
   void finish(Result& result) const;
 
  private:

@@ -32,7 +32,7 @@ std::string cut_text(const Program& program) {
   return text;
 }
 
-/// Processor milliseconds of a call, over all threads.
+/// CPU time of a call in milliseconds, over all threads.
 template <typename Body>
 double processor_ms(const Body& body) {
   constexpr int kCalls = 10;
@@ -52,10 +52,10 @@ void check(const PipelineOptions& options) {
   within("the number of rounds", options.rounds, 1, 1000);
 }
 
-/// Of each round a median.
+/// Each value is the median of a round.
 struct PipelineTimes {
   Times single;
-  Times micro_batch;  ///< of the single device, a step over as many samples as one micro-batch
+  Times micro_batch;  ///< the single device, in a step over as many samples as one micro-batch
   Times pipeline;
 };
 
@@ -127,8 +127,7 @@ void add_pipeline_rows(Result& result, const PipelineOptions& options) {
       row_of(fmt::format("batch {}", micro_batch), threads, times.micro_batch, micro_batch, single_rate));
   result.rows.push_back(last);
   result.remarks.push_back(fmt::format(
-      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms "
-      "over the micro-batches; the pipeline's limit is the former shared out over its stages.",
+      "The gradient's operations alone take {:.1f} ms over the whole batch with {}, and {:.1f} ms over the micro-batches. The limit of the pipeline is the former divided by the number of stages.",
       batch_ms, threads, micro_batches_ms));
   result.remarks.push_back(fmt::format("Stages begin at {}.", cut_text(pipeline.program())));
 }

@@ -18,7 +18,7 @@ Place place_of(const std::string& device) {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), threads);
   if (number.empty() || error != std::errc() || end != number.data() + number.size() || threads < 1)
     throw user_error(
-        "there is no device '{}'; a device is cpu (all threads), cpu:N (N threads), cuda (cuda:0) or cuda:N",
+        "there is no device '{}'; it must be cpu (all threads), cpu:N (N threads), cuda (cuda:0) or cuda:N",
         device);
   if (threads > available_threads())
     return {0, std::nullopt,

@@ -21,7 +21,7 @@ constexpr int64_t kChannels = 3;
 constexpr int64_t kFilters = 32;
 constexpr int64_t kFilter = 8;
 
-/// A sweep's graph of one size, and what it costs.
+/// A sweep's graph for one size, and its cost.
 struct Work {
   Graph graph;
   double operations;
@@ -39,12 +39,13 @@ Work conv_work(int64_t images, DType dtype) {
   const double outputs = count * kFilters * side * side;
   const double inputs = count * kChannels * kImage * kImage;
   const double multiply_adds = outputs * kChannels * kFilter * kFilter;
-  // The result is written once, and read once for the sum.
+  // The result is written once, then read once for the sum.
   return {conv_graph(images, dtype), 2 * multiply_adds + outputs,
           (inputs + 2 * outputs) * static_cast<double>(size_of(dtype))};
 }
 
-/// After a first call, which compiles kernels, and a warm-up of a tenth of a second: at least so many calls, and a second.
+/// Times the calls after a first one, which compiles kernels, and a warm-up of a tenth of a second: at least
+/// `repetitions`, and for one second.
 Times time_repetitions(int repetitions, GraphRun& run) {
   constexpr double kWarmUp = 0.1;
   constexpr double kSeconds = 1;
@@ -78,7 +79,8 @@ class Sweep {
       for (const int64_t size : options_.sizes) {
         for (const std::string& device : options_.devices) {
           if (options_.stop_requested && options_.stop_requested()) {
-            result.remarks.push_back("Stopped before its end: the rows that were measured until then.");
+            result.remarks.push_back(
+                "The experiment was stopped before its end; only the rows measured until then are shown.");
             finish(result);
             return;
           }
@@ -104,7 +106,7 @@ class Sweep {
     if (!place.impossible.empty()) {
       row.impossible = place.impossible;
     } else if (!place.gpu && precision.tf32) {
-      row.impossible = "processors do not compute in TF32";
+      row.impossible = "CPUs do not support TF32";
     } else if (!place.gpu) {
       const Work work = work_(size, precision.dtype);
       GraphRun run(work.graph, place.threads);
@@ -131,7 +133,8 @@ class Sweep {
     return measured;
   }
 
-  /// What is in the way, from the missing module to too little memory, is the row's reason: the other rows are measured all the same.
+  /// Any error, from a missing module to insufficient memory, becomes the row's reason; the other rows are
+  /// still measured.
   void measure_on_gpu(const Place& place, int64_t size, RowPrecision precision, ResultRow& row) {
     try {
       const Work work = work_(size, precision.dtype);

@@ -23,7 +23,7 @@ using report::number_of;
 
 std::string read_text(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw user_error("{}: this file cannot be read", path.string());
+  if (!stream) throw user_error("{} cannot be read", path.string());
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
@@ -86,7 +86,7 @@ std::string page_of(const std::string& title, const Json& sections) {
   const Json data = {
       {"title", title}, {"telar", entry("telar")}, {"date", entry("date")}, {"sections", sections}};
   std::string text;
-  // Within a script element nothing may look like its end.
+  // Within a script element the text must not contain anything that ends it.
   for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
     if (c == '<') {
       text += "\\u003c";
@@ -108,16 +108,15 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
   const auto add = [&](const fs::path& source) {
     if (fs::is_directory(source)) {
       if (!fs::exists(source / "job.yaml") || !fs::exists(source / "metrics.jsonl"))
-        throw user_error("{}: this is no run folder: it has no job.yaml and metrics.jsonl", source.string());
+        throw user_error("{} is not a run folder; it must contain job.yaml and metrics.jsonl",
+                         source.string());
       runs.push_back(read_run(source));
       return;
     }
     const Json json = Json::parse(read_text(source), nullptr, false);
     if (!report::is_result(json)) {
       throw user_error(
-          "{}: this is no result of an experiment; give files that telar bench or telar compare has written "
-          "with "
-          "--json, and run folders",
+          "{} is not the result of an experiment; give run folders, and files that telar bench or telar compare has written with --json",
           source.string());
     }
     sections.push_back(report::section_of_result(json));
@@ -126,7 +125,7 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
     try {
       add(source);
     } catch (const Json::exception& error) {
-      throw user_error("{}: something in it is not as telar writes it ({})", source.string(), error.what());
+      throw user_error("{} does not have the format that telar writes: {}", source.string(), error.what());
     }
   }
   if (!runs.empty()) sections.insert(sections.begin(), section_of_runs(runs));

@@ -5,12 +5,12 @@
 
 #include "telar/bench/result.h"
 
-/// Parts of the data that the page of a report draws (report.html says how).
+/// Parts of the data from which report.html draws the page of a report.
 namespace telar::bench::report {
 
 using Json = nlohmann::ordered_json;
 
-/// A column of a table; a `number` stands at the right.
+/// A column of a table; a `number` is right-aligned.
 inline Json column(const std::string& name, const std::string& unit, bool number) {
   return {{"name", name}, {"unit", unit}, {"number", number}};
 }
@@ -21,11 +21,12 @@ inline Json number_of(const Json& object, const std::string& name) {
   return found != object.end() && found->is_number() ? *found : Json();
 }
 
-/// A chart as the page draws it.
+/// The data from which the page draws a chart.
 Json json_of(const Chart& chart);
-/// True for what `telar bench … --json` writes.
+/// True if `telar bench … --json` has written it.
 bool is_result(const Json& json);
-/// The section of a result: a table, a bar chart of its rates or of the figure that it says is to be drawn, its own charts.
+/// The section of a result: a table, a bar chart of its rates or of the figure that it selects, and its own
+/// charts.
 Json section_of_result(const Json& result);
 
 }  // namespace telar::bench::report

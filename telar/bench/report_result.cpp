@@ -10,7 +10,7 @@ namespace telar::bench::report {
 
 namespace {
 
-/// A column of figures, and what a row holds there.
+/// A column of figures, and how to get its value from a row.
 struct Column {
   std::string name;
   std::string unit;
@@ -23,7 +23,7 @@ Json figure_of(const Json& row, const std::string& name) {
   return number_of((*figures)[name], "value");
 }
 
-/// The further figures of all rows, each once, with its unit.
+/// The additional figures of all rows, each once, with its unit.
 std::vector<std::pair<std::string, std::string>> figures_of(const Json& result) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const Json& row : result["rows"]) {
@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, std::string>> figures_of(const Json& result) 
   return found;
 }
 
-/// The columns in which any row holds a number.
+/// The columns that have a number in at least one row.
 std::vector<Column> columns_of(const Json& result) {
   std::vector<Column> columns;
   const auto add = [&](const char* name, const char* unit, const char* key) {
@@ -81,7 +81,7 @@ Json table_of(const Json& result, const std::vector<std::string>& settings) {
   return table;
 }
 
-/// What the bars of a result show: a height for a row, or null, and perhaps the lowest and highest.
+/// The bars of a result: for each row a height, optionally with the lowest and highest value, or null.
 struct Bars {
   std::string title;
   std::string label;
@@ -102,7 +102,7 @@ Bars bars_of(const Json& result) {
   const bool operations = std::any_of(result["rows"].begin(), result["rows"].end(),
                                       [](const Json& row) { return row.contains("operations"); });
   const char* work = operations ? "operations" : "bytes";
-  return {"Rate; the bars end at the slowest and the fastest repetition", "rate",
+  return {"Rate; the error bars show the slowest and the fastest repetition", "rate",
           operations ? "GFLOP/s" : "GB/s", [work](const Json& row) -> Json {
             if (number_of(row, work).is_null() || number_of(row, "median_ms").is_null()) return {};
             const auto rate = [&](const char* time) {
@@ -112,7 +112,7 @@ Bars bars_of(const Json& result) {
           }};
 }
 
-/// Bars by the first setting; a series for each choice of the others.
+/// Bars grouped by the first setting; one series per combination of the others.
 Json bar_chart(const Json& result, const std::vector<std::string>& settings) {
   const Bars bars = bars_of(result);
   std::vector<std::string> categories;
@@ -165,10 +165,10 @@ Json section_of_result(const Json& result) {
                   {"environment", result["environment"]}};
   if (result.contains("energy_source") && result["energy_source"].is_string())
     section["remarks"].push_back("Energy was read from " + result["energy_source"].get<std::string>() +
-                                 ", whoever used it.");
+                                 "; it includes what other processes used.");
   if (result.value("busy", false)) {
     section["warnings"].push_back(fmt::format(
-        "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt.",
+        "This machine was busy: other processes used {:.1f} processors on average, so these figures are unreliable.",
         result.value("processors_kept_busy_by_others", 0.0)));
   }
   if (settings.empty() || result["rows"].empty()) return section;

@@ -77,7 +77,7 @@ nlohmann::ordered_json json_of(const Axis& axis) {
   return json;
 }
 
-/// A field of RFC 4180: quoted when it must be.
+/// A field as in RFC 4180, quoted if necessary.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -85,7 +85,7 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-/// A number, or nothing when it says nothing.
+/// A number; empty if it is not positive.
 std::string csv_number(double number) { return number > 0 ? fmt::format("{}", number) : ""; }
 
 }  // namespace
@@ -163,8 +163,7 @@ std::string csv_text(const Result& result) {
   std::string text;
   for (const std::string& setting : result.settings) text += csv_field(setting) + ",";
   text +=
-      "median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,"
-      "of_limit,suspect,joules,";
+      "median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,";
   for (const Figure& column : columns)
     text +=
         csv_field(column.unit.empty() ? column.name : fmt::format("{} [{}]", column.name, column.unit)) + ",";

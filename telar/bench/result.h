@@ -10,34 +10,36 @@
 
 namespace telar::bench {
 
-/// Something that was timed, how much work it is, and what it cannot go below.
+/// A timed operation, with its amount of work and its lower time limit.
 struct Measured {
   Times times;
   double operations = 0;  ///< floating-point operations of one repetition; a multiply-add is two
-  double bytes = 0;       ///< that it must at least read and write
-  double limit_ms = 0;    ///< 0: none known
-  /// Faster than its limit by more than 3 %, and again when both were measured a second time: one of the two is wrong.
+  double bytes = 0;       ///< the minimum that it must read and write
+  double limit_ms = 0;    ///< 0: unknown
+  /// Faster than its limit by more than 3 %, even after both were measured again: one of the two is wrong.
   bool suspect = false;
-  std::optional<double> joules;  ///< of the whole machine, for one repetition; none where nothing can be read
+  std::optional<double>
+      joules;  ///< used by the whole machine for one repetition; empty if no meter can be read
 
   double operations_per_second() const { return 1e3 * operations / times.median(); }
   double bytes_per_second() const { return 1e3 * bytes / times.median(); }
   double of_limit() const { return limit_ms / times.median(); }
 };
 
-/// A further figure of a row, in a column of its own.
+/// An additional figure of a row, in its own column.
 struct Figure {
   std::string name;             ///< "load", "images per second"
   std::string unit;             ///< "ms"; empty for a plain number
-  std::optional<double> value;  ///< none: not measured
+  std::optional<double> value;  ///< empty: not measured
 };
 
-/// A row of a sweep: measured (one thing timed again and again, further figures, or both), or impossible here.
+/// A row of a sweep. It contains a timed operation, further figures, or both; or the reason why it is
+/// impossible here.
 struct ResultRow {
   std::vector<std::string> setting;  ///< "2000", "f32", "cpu:1"
   std::optional<Measured> measured;
-  std::string impossible;            ///< why, when nothing was measured
-  std::vector<Figure> figures = {};  ///< no two of one name; rows may have different ones
+  std::string impossible;            ///< the reason, if nothing was measured
+  std::vector<Figure> figures = {};  ///< with unique names; rows may have different ones
 };
 
 /// A line of a chart.
@@ -58,42 +60,43 @@ struct Chart {
   std::vector<Curve> curves;
 };
 
-/// What the figures of a result depend on beside the program.
+/// What the figures of a result depend on besides the program.
 struct Environment {
   std::vector<std::pair<std::string, std::string>> entries;  ///< "processor" and "AMD EPYC", …
 };
 
-/// Of this machine, this build and this moment.
+/// The environment of this machine, this build and this moment.
 Environment read_environment();
 
-/// What an experiment found.
+/// The result of an experiment.
 struct Result {
   std::string experiment;             ///< "matmul"
-  std::string title;                  ///< a line for people
+  std::string title;                  ///< one line for the reader
   std::vector<std::string> settings;  ///< names of the settings: "side", "precision", "device"
   std::vector<ResultRow> rows;
   std::string energy_source;         ///< empty: not measured
-  double others = 0;                 ///< processors that others kept busy meanwhile, on average
+  double others = 0;                 ///< mean number of processors that other processes used meanwhile
   std::vector<std::string> remarks;  ///< sentences
   Environment environment;
-  std::string drawn = {};  ///< the figure that is drawn as bars; empty: the rate, or its part of the limit
+  std::string drawn = {};  ///< the figure to draw as bars; empty: the rate, or its fraction of the limit
   std::vector<Chart> charts = {};
 };
 
-/// Processors that others may keep busy on a machine that counts as quiet: what a system does in the background.
+/// The number of processors that other processes may use on a quiet machine, for background work of the
+/// system.
 inline constexpr double kQuiet = 0.1;
 
-/// True when others kept so much of the machine busy that the figures are in doubt.
+/// True if other processes used so much of the machine that the figures are unreliable.
 bool was_busy(const Result& result);
 
-/// The further figures of these rows, each once, in the order in which they appear; without values.
+/// The further figures of these rows without values, each once, in order of appearance.
 std::vector<Figure> figure_columns(std::span<const ResultRow> rows);
-/// A row's figure of that name; null when it has none.
+/// A row's figure with that name; null if it has none.
 const Figure* find_figure(const ResultRow& row, const std::string& name);
 
-/// As one JSON object, with every figure and its unit in the name.
+/// As one JSON object. The name of each figure includes its unit.
 std::string json_text(const Result& result);
-/// As CSV (RFC 4180): a line of names, then one for each row.
+/// As CSV (RFC 4180): a header line, then one line per row.
 std::string csv_text(const Result& result);
 
 }  // namespace telar::bench

@@ -13,20 +13,22 @@
 
 namespace telar::bench {
 
-/// The limits of an experiment's rows, looked up, or measured, when the first row needs them.
+/// The limits for an experiment's rows. They are looked up or measured when the first row needs them.
 class RowLimits {
  public:
-  /// Puts the limit beside what was measured. When that is faster by more than 3 %, the limit is measured anew, and what was measured, too,
-  /// by `again`, where it is given; is it faster still, one of the two is wrong, and it is marked.
+  /// Sets the limit of `measured`. If it is faster than the limit by more than 3 %, the limit is measured
+  /// again, and so is the row, by `again` if given. If it is still faster, one of the two is wrong, and the
+  /// row is marked.
   void set(Measured& measured, const Place& place, RowPrecision precision,
            const std::function<Measured()>& again = {});
-  /// What is to be said of the limits below the rows: sentences.
+  /// Remarks on the limits, as sentences to print below the rows.
   std::vector<std::string> remarks() const;
 
  private:
   double milliseconds(const Place& place, RowPrecision precision, const Measured& measured);
   void renew(const Place& place);
-  /// Puts what `find` measures under this number; nothing, with a remark, where it cannot be measured or kept.
+  /// Stores the result of `find` under this number; stores nothing, and adds a remark, if it cannot be
+  /// measured or kept.
   template <typename Known>
   void look_up(std::map<int, std::optional<Known>>& known, int number, const std::string& rows,
                const std::function<Known()>& find);

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is trained when no job is given: ends within minutes on two cores.
+/// The job if none is given. It takes minutes on two cores.
 constexpr const char* kJob =
     "name: scaling\n"
     "model: {name: mlp, options: {hidden: [128]}}\n"
@@ -35,7 +35,7 @@ std::string counted(int number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-/// One combination.
+/// One combination of settings.
 struct Setting {
   std::string mixing;
   int workers;
@@ -43,8 +43,8 @@ struct Setting {
   int batch;
   std::vector<std::string> settings = {};
   std::string impossible = {};
-  double server_bytes = 0;  ///< of the variables on the fullest server
-  double exchanges = 0;     ///< of all its variables with that server, pushes and pulls, in one step
+  double server_bytes = 0;  ///< of the variables on the server with the most
+  double exchanges = 0;     ///< pushes and pulls of all its variables per step, with that server
   Learned learned = {};
 
   std::string name() const {
@@ -56,7 +56,8 @@ struct Setting {
   }
 };
 
-/// Pushes and pulls in a step of the whole run: of rounds every worker's, otherwise those of the one worker whose step it is.
+/// Pushes and pulls per step of the whole run: with rounds those of every worker, otherwise those of the
+/// worker that makes the step.
 double exchanges_of(const StrategyJob& strategy) {
   const auto often = [](int64_t every) { return 1 / static_cast<double>(every); };
   if (strategy.name == "async_sgd") return 2;
@@ -112,10 +113,10 @@ class Scaling {
     if (std::find(known.begin(), known.end(), options_.strategy) == known.end())
       throw user_error("strategy '{}' has no parameter servers; choose {}", options_.strategy, one_of(known));
     if (!(options_.target > 0 && options_.target < 1))
-      throw user_error("a target of {}; an accuracy lies between 0 and 1", options_.target);
+      throw user_error("the target is {}; it must be an accuracy between 0 and 1", options_.target);
     for (const auto* numbers : {&options_.workers, &options_.servers, &options_.batches})
       if (numbers->empty() || *std::min_element(numbers->begin(), numbers->end()) < 1)
-        throw user_error("workers, servers and batches are lists of numbers, each at least 1");
+        throw user_error("workers, servers and batches must be lists of numbers, each at least 1");
     job_ = options_.job;
     if (job_.empty()) {
       job_ = options_.folder / "job.yaml";
@@ -135,7 +136,7 @@ class Scaling {
     setting.learned.name = setting.name();
     Job job = read_job(job_, setting.settings);
     if (job.data.validation == 0)
-      throw user_error("the target is an accuracy on validation samples, and data.validation is 0 in {}",
+      throw user_error("the target is an accuracy on validation samples, but data.validation is 0 in {}",
                        job_.string());
     name_ = job.name;
     epochs_ = job.training.epochs;
@@ -200,7 +201,7 @@ class Scaling {
 
   std::string time_name() const { return fmt::format("to {}", options_.target); }
 
-  /// Until the target, or all. A training that is told to stop has often begun another epoch.
+  /// Epochs up to the target, or all. A training often begins another epoch before it stops.
   double epochs_to(const TrainingCurve& curve) const {
     const auto first = std::find_if(curve.epochs.begin(), curve.epochs.end(), [&](const CurvePoint& epoch) {
       return epoch.accuracy.value_or(0) >= options_.target;
@@ -215,7 +216,7 @@ class Scaling {
                   setting.impossible};
     if (!setting.impossible.empty()) return row;
     if (setting.learned.rounds.empty()) {
-      row.impossible = "the sweep was stopped before";
+      row.impossible = "the sweep was stopped before this setting";
       return row;
     }
     const TrainingRun& run = setting.learned.rounds.front();
@@ -253,26 +254,18 @@ class Scaling {
     }
     if (!missed.empty())
       result.remarks.push_back(
-          fmt::format("Not reached in {} epochs (the best accuracy in brackets): {}.", epochs_, missed));
+          fmt::format("Not reached in {} epochs (best accuracy in brackets): {}.", epochs_, missed));
     result.remarks.push_back(
-        "Compute time: workers × time. Times begin with the end of the first step: the start of the "
-        "processes is not in "
-        "them. The accuracy is that of the validation samples, looked at after each epoch, so a time is at "
-        "most an epoch "
-        "too long. Through a server: the variables of the fullest one, as often as they are pushed and "
-        "pulled, by the "
-        "strategy's schedule.");
+        "Compute time: workers × time. Times start at the end of the first step, so they exclude the start of the processes. The accuracy is measured on the validation samples after each epoch, so a time is at most one epoch too long. Through a server: the variables of the server with the most, times their pushes and pulls in the strategy's schedule.");
     const int most = *std::max_element(options_.workers.begin(), options_.workers.end());
     if (most > available_threads()) {
-      result.remarks.push_back(
-          fmt::format("Up to {} workers, each with one thread, and the servers share {} cores: above that "
-                      "number more workers "
-                      "show what waiting and staleness cost, not what more hosts would bring.",
-                      most, available_threads()));
+      result.remarks.push_back(fmt::format(
+          "Up to {} workers, each with one thread, and the servers share {} cores. Beyond that number, more workers show the cost of waiting and staleness, not the gain from more hosts.",
+          most, available_threads()));
     }
   }
 
-  /// What badly mixed data cost, where both were measured.
+  /// The effect of badly mixed data, for the settings where both kinds of data were measured.
   std::string mixing_text() const {
     std::vector<double> ratios;
     int both = 0;
@@ -291,7 +284,7 @@ class Scaling {
     }
     if (both == 0) return "";
     std::string text =
-        fmt::format("Of {} that reached {} with shuffled data, {} did not with badly mixed data",
+        fmt::format("Of {} that reached {} with shuffled data, {} did not reach it with badly mixed data",
                     counted(both, "setting"), options_.target, missed);
     if (!ratios.empty()) {
       const Spread spread = Spread::of(ratios);
@@ -301,7 +294,8 @@ class Scaling {
     return text + ".";
   }
 
-  /// Against the number of workers, a line for each of the other settings. `which`: the time, the compute time, the rate.
+  /// A chart over the number of workers, with a line for each combination of the other settings. `which`: 0
+  /// time, 1 compute time, 2 rate.
   Chart chart(const std::string& title, int which) const {
     Chart chart{which == 2 ? title + " against workers"
                            : fmt::format("{} to {} against workers", title, options_.target),
@@ -370,7 +364,7 @@ std::string sweet_spot_text(const std::vector<Scaled>& all, double target) {
   const Scaled& fastest = of_least([](const Scaled& one) { return one.seconds.median; });
   const Scaled& cheapest = of_least([](const Scaled& one) { return one.compute_seconds(); });
   std::string text =
-      fmt::format("The sweet spot is {}: {:.3g} s, {:.3g} s of compute time, the least product of the two",
+      fmt::format("The sweet spot is {}: {:.3g} s, {:.3g} s of compute time, the smallest product of the two",
                   sweet.name, sweet.seconds.median, sweet.compute_seconds());
   if (&fastest == &sweet && &cheapest == &sweet) {
     text += "; nothing is faster, and nothing is cheaper.";
@@ -392,7 +386,7 @@ std::string sweet_spot_text(const std::vector<Scaled>& all, double target) {
     if (++alike <= 3) names += (names.empty() ? "" : "; ") + other.name;
   }
   if (alike > 0) {
-    text += fmt::format(" Within the spread of the epochs' rates as good: {}{}.", names,
+    text += fmt::format(" These are as good, within the spread of the epochs' rates: {}{}.", names,
                         alike > 3 ? fmt::format(" and {} more", alike - 3) : "");
   }
   return text;

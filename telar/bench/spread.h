@@ -7,18 +7,18 @@
 
 namespace telar::bench {
 
-/// What several measurements of one thing came to.
+/// Summary of several measurements of the same thing.
 struct Spread {
   double median = 0;
   double least = 0;
   double most = 0;
 
-  /// Of at least one value.
+  /// `values` must not be empty.
   static Spread of(const std::vector<double>& values) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
     return {median_of(values), *least, *most};
   }
-  /// Two things whose measurements overlap are not to be told apart.
+  /// True if the ranges overlap, so that the measurements do not distinguish the two.
   bool overlaps(const Spread& other) const { return least <= other.most && other.least <= most; }
 };
 

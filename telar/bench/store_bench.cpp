@@ -31,11 +31,11 @@ namespace telar::bench {
 
 namespace {
 
-constexpr double kSecondsAnExchange = 1;  // of each figure
+constexpr double kSecondsAnExchange = 1;  // for each figure
 constexpr size_t kLarge = size_t{40} << 20;
 constexpr size_t kSmall = 4096;
 
-/// Plain SGD; with slots, each keeps a sum, so that its memory is in use.
+/// Plain SGD. If there are slots, it keeps a sum in each, so that their memory is used.
 class SumUpdate : public StoreUpdate {
  public:
   explicit SumUpdate(size_t slots) {
@@ -56,15 +56,15 @@ class SumUpdate : public StoreUpdate {
   std::vector<std::string> slots_;
 };
 
-/// A child process, ended with this object.
+/// A child process that is killed when this object is destroyed.
 class ForkedChild {
  public:
-  /// `work` tells its parent a line through the descriptor, and returns when the child is to wait for its end.
+  /// `work` writes one line for the parent to the descriptor. It returns only when the child may end.
   explicit ForkedChild(const std::function<void(int)>& work) {
     int ends[2];
-    if (pipe(ends) != 0) throw run_error("No pipe is to be had: {}.", std::strerror(errno));
+    if (pipe(ends) != 0) throw run_error("cannot create a pipe: {}", std::strerror(errno));
     id_ = fork();
-    if (id_ < 0) throw run_error("No process is to be had: {}.", std::strerror(errno));
+    if (id_ < 0) throw run_error("cannot create a process: {}", std::strerror(errno));
     if (id_ == 0) {
       close(ends[0]);
       work(ends[1]);
@@ -82,13 +82,13 @@ class ForkedChild {
   ForkedChild(const ForkedChild&) = delete;
   ForkedChild& operator=(const ForkedChild&) = delete;
   const std::string& line() const { return line_; }
-  /// Bytes: the largest size in memory so far.
+  /// The peak memory of the process so far, in bytes.
   double largest_size() const {
     std::ifstream status(fmt::format("/proc/{}/status", id_));
     const std::string key = "VmHWM:";
     for (std::string line; std::getline(status, line);)
       if (line.starts_with(key)) return std::stod(line.substr(key.size())) * 1024;
-    throw run_error("/proc does not tell the size of process {}.", id_);
+    throw run_error("/proc does not contain the size of process {}", id_);
   }
 
  private:
@@ -96,14 +96,14 @@ class ForkedChild {
   std::string line_;
 };
 
-/// More often than anybody would, so that every push meets one.
+/// Far more often than in practice, so that every push coincides with one.
 constexpr double kSecondsBetweenSnapshots = 0.05;
 
 void tell(int descriptor, const std::string& line) {
   if (write(descriptor, (line + "\n").c_str(), line.size() + 1) < 0) _exit(1);
 }
 
-/// `snapshots`: a folder in which the state is saved again and again; empty: none.
+/// `snapshots`: the folder in which the state is saved repeatedly; empty: no snapshots.
 void serve(int descriptor, size_t slots, const std::string& snapshots = "") {
   StoreServerOptions options;
   options.snapshots = snapshots;
@@ -127,7 +127,7 @@ Times measure_exchange(const std::string& address, size_t bytes, bool shared_mem
     client.finish();
   });
   if (client.traffic().shared_memory != shared_memory)
-    throw run_error("The parameter server of the measurement does not see this process's memory.");
+    throw run_error("the parameter server of the measurement does not share memory with this process");
   return times;
 }
 
@@ -152,13 +152,13 @@ bool receive_all(int descriptor, char* bytes, size_t count) {
 
 constexpr size_t kEcho = size_t{1} << 20;
 
-/// What one TCP connection over the loopback does.
+/// The speed of one TCP connection over the loopback.
 struct Loopback {
-  double round_trip_ms = 0;     ///< of 4 KiB
-  double bytes_per_second = 0;  ///< both ways at once
+  double round_trip_ms = 0;     ///< for 4 KiB
+  double bytes_per_second = 0;  ///< in both directions at once
 };
 
-/// Sends back what it gets.
+/// Sends back everything that it receives.
 void echo(int descriptor) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -186,7 +186,7 @@ Loopback measure_loopback() {
   address.sin_port = htons(static_cast<uint16_t>(std::stoi("0" + child.line())));
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
-    throw run_error("The loopback cannot be measured: {}.", std::strerror(errno));
+    throw run_error("the loopback cannot be measured: {}", std::strerror(errno));
   const int one = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   std::vector<char> out(kEcho);
@@ -212,7 +212,7 @@ Loopback measure_loopback() {
 
 constexpr size_t kTinyBytes = 64;
 
-/// A server of a little and one of much, with the same optimizer.
+/// A server with few parameters and one with many, with the same optimizer.
 struct MemoryServers {
   MemoryServers(size_t count, bool save)
       : slots(count),
@@ -248,7 +248,8 @@ void push_from_four(const std::string& address, size_t bytes) {
     });
 }
 
-/// Of the largest size of the server's process beyond what it is to hold, and beyond that of a server of 64 bytes.
+/// The peak memory of the server's process minus its parameters and state, and minus the peak of a server of
+/// 64 bytes.
 ResultRow memory_row(const MemoryServers& servers) {
   push_from_four(servers.tiny.line(), kTinyBytes);
   push_from_four(servers.large.line(), kLarge);
@@ -286,11 +287,9 @@ void add_exchanges(Result& result, const std::string& address) {
   // The gradient is read, the parameters are read and written, and the worker's copy of them is written.
   add(kLarge, true, known_limits(available_threads()).milliseconds(DType::f32, 0, 4.0 * kLarge));
   add(kSmall, true, 0);
-  result.remarks.push_back(
-      fmt::format("One TCP connection over the loopback carries {:.2f} GB/s both ways, and 4 KiB there and "
-                  "back in {:.1f} "
-                  "µs: gRPC's limits.",
-                  1e-9 * loopback.bytes_per_second, 1e3 * loopback.round_trip_ms));
+  result.remarks.push_back(fmt::format(
+      "One TCP connection over the loopback transfers {:.2f} GB/s in both directions, and 4 KiB there and back in {:.1f} µs; these are the limits for gRPC.",
+      1e-9 * loopback.bytes_per_second, 1e3 * loopback.round_trip_ms));
 }
 
 constexpr const char* kDownpourJob = R"(model: convnet
@@ -308,7 +307,7 @@ TrainingRun run_downpour(const std::string& program, const TemporaryFolder& fold
                       {});
 }
 
-/// Of two rounds in turn, the means.
+/// Adds the means over two rounds, in which the numbers of workers alternate.
 void add_downpour(Result& result, const std::string& program) {
   constexpr int kRounds = 2;
   const TemporaryFolder folder("telar-bench");
@@ -336,15 +335,16 @@ void add_downpour(Result& result, const std::string& program) {
 }  // namespace
 
 Result measure_parameter_servers(const StoreBenchOptions& options) {
-  // Before anything else has threads.
+  // Before this process starts any threads.
   const ForkedChild server([](int descriptor) { serve(descriptor, 0); });
   const MemoryServers sgd(0, false);
   const MemoryServers adam(2, false);
   const MemoryServers saving_sgd(0, true);
   const MemoryServers saving_adam(2, true);
-  if (server.line().empty()) throw run_error("The parameter server of the measurement did not come up.");
+  if (server.line().empty()) throw run_error("the parameter server of the measurement did not start");
   const MachineWatch watch;
-  Result result{"ps", "A parameter server and workers, each a process", {"what", "by"}, {}, "", 0, {}, {}};
+  Result result{
+      "ps", "A parameter server and workers, each in its own process", {"what", "by"}, {}, "", 0, {}, {}};
   add_exchanges(result, server.line());
   for (const MemoryServers* servers : {&sgd, &adam, &saving_sgd, &saving_adam})
     result.rows.push_back(memory_row(*servers));

@@ -7,16 +7,19 @@
 namespace telar::bench {
 
 struct StoreBenchOptions {
-  std::string program;  ///< the command line `telar`, which trains with Downpour; empty: that is left out
+  std::string program;  ///< the command line `telar`, which trains with Downpour; empty: skip that part
 };
 
-/// What a parameter server costs, and what workers gain by it:
-/// - push and pull of 40 MiB and 4 KiB between two processes, over gRPC and over shared memory, each at least 10 times and 1 s. The limit
-///   of gRPC is one TCP connection over the loopback, measured in the same run; that of shared memory its bytes over the memory's pace;
-/// - the memory that a server of 40 MiB of parameters holds beside them and the optimizer's state, when four members push over gRPC as
-///   updates come and in rounds, with and without snapshots meanwhile;
-/// - images per second of Downpour with one and two workers of one thread, with the demo's network on images made up.
-/// Call it before this process has threads: it forks. Throws Error (run) when a server or a training does not come up.
+/// Measures the cost of a parameter server, and what workers gain from it:
+/// - Push and pull of 40 MiB and 4 KiB between two processes, over gRPC and over shared memory, each at least
+///   10 times and for 1 s. The limit for gRPC is one TCP connection over the loopback, measured in this run;
+///   the limit for shared memory is the number of bytes divided by the memory rate.
+/// - The memory that a server with 40 MiB of parameters uses in addition to the parameters and the optimizer
+///   state, while four members push over gRPC, asynchronously and in rounds, with and without snapshots.
+/// - Images per second of Downpour with one and two workers of one thread, on synthetic images with the
+///   demo's network.
+/// Call it before this process starts threads, because it forks. Throws Error (run) if a server or a training
+/// does not start.
 Result measure_parameter_servers(const StoreBenchOptions& options);
 
 }  // namespace telar::bench

@@ -8,19 +8,19 @@
 
 namespace telar::bench {
 
-/// Who is told how an experiment that trains goes on; each may be empty.
+/// Callbacks for the progress of an experiment that trains; each may be empty.
 struct SweepWatch {
   std::function<bool()> stop_requested;
-  std::function<void(size_t trainings)>
-      planned;  ///< so many; before the first, when nothing can be refused any more
+  std::function<void(size_t trainings)> planned;  ///< their number; called before the first, after all checks
   std::function<void(const std::string& what)> began;      ///< a training: "mirrored 2, round 1"
-  std::function<void(const CurvePoint& newest)> progress;  ///< of that training
-  std::function<void(const std::string& how)> ended;       ///< what became of it, in words
+  std::function<void(const CurvePoint& newest)> progress;  ///< of the current training
+  std::function<void(const std::string& how)> ended;       ///< the outcome of the training, in words
   std::function<void(const Result& result)> measured;      ///< the result so far, after each training
 };
 
-/// Trains once, and tells `watch` how it goes. `enough` as in TrainingWatch. The curve's seconds begin with the end of the first step that was
-/// logged, so that the start of workers and servers and the compiling of graphs are not in them.
+/// Trains once and reports to `watch`. `enough` as in TrainingWatch. The seconds of the curve count from the
+/// end of the first logged step, so they do not include the start of workers and servers and the compilation
+/// of graphs.
 TrainingRun train_and_tell(const TrainingStart& start, const std::string& what, const SweepWatch& watch,
                            const std::function<bool(const CurvePoint& epoch)>& enough = {});
 

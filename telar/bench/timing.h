@@ -8,7 +8,7 @@
 
 namespace telar::bench {
 
-/// Of calls of one kind, one after the other.
+/// The durations of repeated calls.
 struct Times {
   std::vector<double> milliseconds;
   double median() const { return median_of(milliseconds); }
@@ -16,7 +16,7 @@ struct Times {
   double max() const { return *std::max_element(milliseconds.begin(), milliseconds.end()); }
 };
 
-/// So many calls. `prepare` is called before each, and is not counted.
+/// Times `calls` calls. `prepare` is called before each and is not timed.
 template <typename Prepare, typename Body>
 Times time_calls(int calls, const Prepare& prepare, const Body& body) {
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ Times time_calls(int calls, const Prepare& prepare, const Body& body) {
   return times;
 }
 
-/// At least so many calls, and `seconds`.
+/// Times at least `calls` calls, until they add up to `seconds`.
 template <typename Prepare, typename Body>
 Times time_calls(int calls, double seconds, const Prepare& prepare, const Body& body) {
   Times times;
@@ -42,7 +42,7 @@ Times time_calls(int calls, double seconds, const Prepare& prepare, const Body& 
   return times;
 }
 
-/// After a warm-up, at least 10 calls and `seconds`.
+/// The same after a warm-up, with at least 10 calls.
 template <typename Prepare, typename Body>
 Times time_calls(double seconds, const Prepare& prepare, const Body& body) {
   time_calls(3, seconds / 4, prepare, body);

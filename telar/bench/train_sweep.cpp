@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kWarmUp = 3;
 
-/// Milliseconds of each step but the first, which compile and warm up.
+/// Milliseconds of all steps except the first few, which compile and warm up.
 std::vector<double> step_times(const TrainingCurve& curve) {
   std::vector<double> times;
   for (size_t s = std::min(kWarmUp, curve.steps.size()); s < curve.steps.size(); ++s) {
@@ -46,7 +46,8 @@ double operations_of(const Job& job, const SampleSpec& spec) {
   return operations;
 }
 
-/// The accuracy of the training samples over time: of each twentieth of the steps, so that single batches do not hide it.
+/// The accuracy on the training samples over time: the mean over each twentieth of the steps, to smooth
+/// single batches.
 Curve accuracy_curve(const std::string& name, const TrainingCurve& curve) {
   constexpr size_t kPoints = 20;
   const size_t window = std::max<size_t>(1, curve.steps.size() / kPoints);
@@ -85,7 +86,7 @@ class TrainSweep {
       for (const TrainingEnvironment& environment : environments_) {
         if (stopping()) break;
         ResultRow row = measure(precision, environment);
-        if (stopping()) break;  // it was not trained to its end
+        if (stopping()) break;  // its training is not complete
         result.rows.push_back(std::move(row));
         threads.push_back(environment.on_gpus ? 0 : environment.threads);
       }
@@ -113,17 +114,17 @@ class TrainSweep {
     const std::vector<std::string> setting = {precision, environment.name};
     if (!environment.impossible.empty()) return {setting, std::nullopt, environment.impossible};
     if (precision == "tf32" && environment.threads > 0)
-      return {setting, std::nullopt, "processors do not compute in TF32"};
+      return {setting, std::nullopt, "CPUs do not support TF32"};
     const std::string name = precision + " " + environment.name;
     say("measuring " + name);
-    std::optional<TemporaryFolder> temporary;  // a run of a large model leaves hundreds of megabytes
+    std::optional<TemporaryFolder> temporary;  // the run of a large model takes hundreds of megabytes
     const fs::path base = options_.folder.empty() ? temporary.emplace("telar-bench").path() : options_.folder;
     const std::string file = fmt::format("{}-{}", precision, environment.name);
     fs::create_directories(base);
     write_file(base / "job.yaml", job_);
     TrainingStart start{options_.program, base / "job.yaml",     options_.settings,
                         base / file,      environment.processes, {}};
-    // A GPU that is asked for the time of each operation waits after each: phases are those of processors.
+    // A GPU that measures each operation waits after each of them, so phases are measured on CPUs only.
     if (!environment.on_gpus) start.options.emplace_back("--profile");
     start.settings.push_back("training.precision=" + precision);
     start.settings.insert(start.settings.end(), environment.settings.begin(), environment.settings.end());
@@ -131,7 +132,7 @@ class TrainSweep {
     if (run.end == TrainingRun::End::failed) return {setting, std::nullopt, run.failure};
     curves_.emplace_back(name, run.curve);
     ResultRow row = training_row(setting, run, training_.batch);
-    // Of several GPUs, or of one beside processors, nobody knows one.
+    // The limit is unknown for several GPUs, and for a GPU together with the CPU.
     if (row.measured && !by_winograd_ && (!environment.on_gpus || environment.gpu)) {
       row.measured->operations = operations_;
       limits_.set(*row.measured, {environment.threads, environment.gpu, {}},
@@ -140,7 +141,7 @@ class TrainSweep {
     return row;
   }
 
-  /// Says once how long a row will take, when that is long.
+  /// Reports once how long a row will take, if that is long.
   TrainingWatch watch(const std::string& name) const {
     TrainingWatch watch;
     watch.stop_requested = options_.stop_requested;
@@ -150,7 +151,7 @@ class TrainSweep {
       if (reported || newest.seconds < kEarly || newest.samples <= 0) return;
       reported = true;
       const double all = samples_ * newest.seconds / newest.samples;
-      if (all > kLong) say(fmt::format("{} will train for some {:.0f} s", name, all));
+      if (all > kLong) say(fmt::format("{} will train for about {:.0f} s", name, all));
     };
     return watch;
   }
@@ -170,15 +171,12 @@ class TrainSweep {
 
   void finish(Result& result) const {
     if (stopping())
-      result.remarks.emplace_back("Stopped before its end: the rows that were measured until then.");
+      result.remarks.emplace_back(
+          "The experiment was stopped before its end; only the rows measured until then are shown.");
     result.remarks.emplace_back(
-        "Phases are means of a step, of all replicas, and add up to its mean; the first three steps are left "
-        "out. "
-        "exposed: communication that nothing hides. wait: for slower replicas or stages.");
+        "Phases are means over all steps and replicas, without the first three steps, and add up to the mean step. exposed: communication that computation does not hide. wait: for slower replicas or stages.");
     result.remarks.emplace_back(
-        "Speed-up is against the first row that was measured; efficiency against the first of the same "
-        "precision, for each "
-        "thread. The limit counts a step's products and convolutions alone, at the fastest product's rate.");
+        "Speed-up is relative to the first measured row; efficiency is per thread, relative to the first row with the same precision. The limit counts only the products and convolutions of a step, at the rate of the fastest product.");
     for (std::string& remark : limits_.remarks()) result.remarks.push_back(std::move(remark));
     machine_.finish(result);
     result.environment.entries.emplace_back("seed", std::to_string(training_.seed));
@@ -188,9 +186,9 @@ class TrainSweep {
   MachineWatch machine_;
   std::string job_;
   TrainingJob training_;
-  double samples_ = 0;        ///< that a row trains on
-  double operations_ = 0;     ///< of a step
-  bool by_winograd_ = false;  ///< then fewer operations are computed, and they say nothing about a limit
+  double samples_ = 0;        ///< samples that a row trains on
+  double operations_ = 0;     ///< per step
+  bool by_winograd_ = false;  ///< Winograd computes fewer operations, so the limit does not apply
   std::vector<TrainingEnvironment> environments_;
   std::vector<std::pair<std::string, TrainingCurve>> curves_;
   RowLimits limits_;
@@ -259,10 +257,10 @@ void compare_rows(std::vector<ResultRow>& rows, const std::vector<int>& threads)
     if (!rows[r].measured) continue;
     if (!first) first = r;
     const size_t alike = first_of.emplace(rows[r].setting[0], r).first->second;
-    std::optional<double> efficiency;  // of threads: a GPU has none
+    std::optional<double> efficiency;  // per thread, so a GPU has none
     if (threads[r] > 0 && threads[alike] > 0)
       efficiency = step(alike) / step(r) * static_cast<double>(threads[alike]) / threads[r];
-    const auto place = rows[r].figures.begin() + 1;  // beside the images of a second
+    const auto place = rows[r].figures.begin() + 1;  // after the images per second
     rows[r].figures.insert(place, {{"speed-up", "", step(*first) / step(r)}, {"efficiency", "", efficiency}});
   }
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLook = 200ms;  // rarely enough not to slow down what is measured
+constexpr auto kLook = 200ms;  // long enough not to slow down what is measured
 constexpr auto kPatience = 60s;
 
 fs::path log_of(const TrainingStart& start) { return start.folder.string() + ".log"; }
@@ -37,7 +37,7 @@ ChildStart child_of(const TrainingStart& start) {
   return {"the training", words, start.environment, log_of(start)};
 }
 
-/// The numbers of a JSON object by their names, those within objects as "outer/inner".
+/// The numbers of a JSON object by name; those of nested objects as "outer/inner".
 std::map<std::string, double> numbers_in(const fs::path& summary) {
   std::map<std::string, double> numbers;
   std::ifstream file(summary);
@@ -49,13 +49,13 @@ std::map<std::string, double> numbers_in(const fs::path& summary) {
   return numbers;
 }
 
-/// Looks after a child until it has ended.
+/// Waits for a child, with the callbacks of a TrainingWatch.
 class Wait {
  public:
   Wait(const TrainingStart& start, const TrainingWatch& watch)
       : watch_(watch), processes_(start.processes), child_(child_of(start)), curve_(start.folder) {}
 
-  /// Null when it had to be killed.
+  /// The status of the child; empty if it had to be killed.
   std::optional<int> wait() {
     Clock::time_point next_look = Clock::now() + kLook;
     while (true) {
@@ -114,7 +114,7 @@ TrainingRun run_training(const TrainingStart& start, const TrainingWatch& watch)
     run.curve = read_curve(start.folder);
     if (!status) {
       run.end = TrainingRun::End::failed;
-      run.failure = fmt::format("the training did not end within {} s after it was told to stop",
+      run.failure = fmt::format("the training did not end within {} s after a request to stop",
                                 std::chrono::seconds(kPatience).count());
     } else if (run.end == TrainingRun::End::finished && *status != 0) {
       run.end = TrainingRun::End::failed;

@@ -7,28 +7,29 @@
 
 namespace telar::bench {
 
-/// A training that an experiment starts: `telar train JOB --set … --output FOLDER`, a process of its own, so that each begins alike, has its
-/// own peak memory, and takes nothing with it when it fails.
+/// A training for an experiment: `telar train JOB --set … --output FOLDER`. It runs in its own process, so
+/// that each training starts in the same state, has its own peak memory, and can fail without affecting the
+/// others.
 struct TrainingStart {
   std::string program;                ///< the command line `telar`
   std::filesystem::path job;          ///< a job file
-  std::vector<std::string> settings;  ///< "training.epochs=3", each as --set
+  std::vector<std::string> settings;  ///< "training.epochs=3", each passed by --set
   std::filesystem::path
-      folder;         ///< of the run, which must not be there yet; what is printed goes to FOLDER.log
-  int processes = 1;  ///< above 1: as many, started by mpirun
-  std::vector<std::string> options = {};                ///< further ones of `telar train`
-  std::map<std::string, std::string> environment = {};  ///< beside this process's own
+      folder;         ///< the run folder, which must not exist yet; the output is written to FOLDER.log
+  int processes = 1;  ///< if above 1, started by mpirun
+  std::vector<std::string> options = {};                ///< further options of `telar train`
+  std::map<std::string, std::string> environment = {};  ///< in addition to this process's environment
 };
 
-/// Who looks on; each may be empty. All are called by the thread that waits, a few times a second.
+/// Callbacks during a training; each may be empty. The waiting thread calls them a few times per second.
 struct TrainingWatch {
   std::function<bool()> stop_requested;                    ///< true: the run saves a checkpoint and ends
-  std::function<void(const CurvePoint& newest)> progress;  ///< told where it stands
-  /// Asked after each epoch; true: what is wanted was reached, and the run ends as if it had been stopped.
+  std::function<void(const CurvePoint& newest)> progress;  ///< receives the newest point
+  /// Called after each epoch; true: the goal is reached, and the run ends as if it were stopped.
   std::function<bool(const CurvePoint& epoch)> enough;
 };
 
-/// What became of it.
+/// The outcome of a training.
 struct TrainingRun {
   enum class End : uint8_t {
     finished,
@@ -37,17 +38,17 @@ struct TrainingRun {
     failed
   };
   End end = End::finished;
-  std::string failure;  ///< why it failed: the run's own sentence, without a full stop; else empty
-  TrainingCurve curve;  ///< as far as it came
+  std::string failure;  ///< the run's own error message, without a full stop; empty if it did not fail
+  TrainingCurve curve;  ///< up to the end, or to the failure
   std::map<std::string, double>
-      figures;  ///< numbers of summary.json: "test_accuracy", "communication/exposed"; empty when it failed
+      figures;  ///< numbers of summary.json: "test_accuracy", "communication/exposed"; empty if it failed
 
-  /// One of the figures, where the summary has it.
+  /// A figure by its name, if the summary contains it.
   std::optional<double> figure(const std::string& name) const;
 };
 
-/// Starts it and waits for its end. A training that fails, cannot be started, or does not end within a minute after it was told to, is
-/// a `failure`; nothing is thrown for it.
+/// Runs a training and waits for its end. It does not throw: if a training fails, cannot be started, or does
+/// not end within a minute after a request to stop, the result is a `failure`.
 TrainingRun run_training(const TrainingStart& start, const TrainingWatch& watch);
 
 }  // namespace telar::bench

@@ -9,15 +9,16 @@
 
 namespace telar::bench {
 
-/// One of the measured training steps: a model with its optimizer, and one batch in memory.
+/// A training step to measure: a model with its optimizer, and one batch in memory.
 struct Workload {
   Model model;
   StepOptions options;
   int64_t classes = 10;
 };
 
-/// mlp32, mlp128, convnet; resnet34_7x7 and resnet34_3x3 (the stem) on 32 images of 32×32, resnet34_128 (7×7) on 8 of 128×128, each also
-/// as …_bf16; and for GPUs resnet34_224_bf16 (7×7) on 256 of 224×224 and resnet34_3x3_b128_bf16 on 128 of 32×32. Throws Error (user) for another name.
+/// mlp32, mlp128, convnet; resnet34_7x7 and resnet34_3x3 (the size of the stem) on 32 images of 32×32,
+/// resnet34_128 (7×7) on 8 of 128×128, each also as …_bf16; and for GPUs resnet34_224_bf16 (7×7) on 256 of
+/// 224×224 and resnet34_3x3_b128_bf16 on 128 of 32×32. Throws Error (user) for any other name.
 Workload make_workload(const std::string& name);
 std::vector<std::string> workload_names();
 
@@ -32,8 +33,9 @@ struct Samples {
   std::vector<int32_t> ids;
 };
 
-/// A session of the workload: one replica with `threads`, or `replicas` of them mirrored, in each of `processes` where it is
-/// not null; `batch` is that of all. `device`: "cpu", or "cuda:0".
+/// A session for the workload: one replica with `threads`, or `replicas` mirrored ones, in each of
+/// `processes` if it is not null. The workload's batch is the total over all of them. `device`: "cpu", or
+/// "cuda:0".
 std::unique_ptr<Session> make_session(const Workload& workload, int replicas, int threads,
                                       Processes* processes = nullptr, const std::string& device = "cpu");
 

@@ -45,7 +45,7 @@ int64_t step_of(const fs::path& path) {
   return code == std::errc() && stop == end ? step : -1;
 }
 
-/// What differs between the tensors of a file and the session's, as far as a reader wants to know.
+/// The differences between the tensors of a file and those of the session, as texts.
 std::vector<std::string> mismatches(const SafetensorsFile& file, const Session& session, bool parameters) {
   std::vector<std::string> found;
   std::vector<std::string> wanted;
@@ -54,7 +54,7 @@ std::vector<std::string> mismatches(const SafetensorsFile& file, const Session& 
     wanted.push_back(name);
     const Shape shape = session.state_shape(name);
     if (!file.has(name)) {
-      found.push_back(fmt::format("'{}' {} is missing in the file", name, shape.str()));
+      found.push_back(fmt::format("'{}' {} is missing from the file", name, shape.str()));
     } else if (file.entry(name).shape != shape) {
       found.push_back(fmt::format("'{}' is {} in the file and {} in the model", name,
                                   file.entry(name).shape.str(), shape.str()));
@@ -144,10 +144,10 @@ TrainingState verify_checkpoint(const fs::path& path) {
       require_digest(file, {digest.at("bytes").get<uint64_t>(), digest.at("crc32").get<uint32_t>()});
     }
     for (const std::string& name : {kModel, kOptimizer}) {
-      if (!json.at("files").contains(name)) throw user_error("{}: does not list {}", source, name);
+      if (!json.at("files").contains(name)) throw user_error("{} does not list {}", source, name);
     }
   } catch (const nlohmann::json::exception& error) {
-    throw user_error("{}: is no checkpoint's state: {}", source, error.what());
+    throw user_error("{} is not the state of a checkpoint: {}", source, error.what());
   }
   return state;
 }
@@ -162,7 +162,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder) {
       return found;
     } catch (const Error& error) {
       found.warnings.push_back(
-          fmt::format("the checkpoint {} is damaged and passed over: {}", path.string(), error.what()));
+          fmt::format("the checkpoint {} is damaged and was skipped: {}", path.string(), error.what()));
     }
   }
   if (candidates.empty()) return std::nullopt;
@@ -186,7 +186,7 @@ void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t best) 
   std::vector<fs::path> checkpoints = list_checkpoints(folder);
   for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i) {
     if (step_of(checkpoints[i]) == best) continue;
-    // Under a temporary name first: a run killed while it removes leaves no half checkpoint.
+    // Renamed before it is removed: if the process is killed meanwhile, no incomplete checkpoint is left.
     const fs::path doomed = checkpoints[i].string() + ".tmp-0";
     std::error_code error;
     fs::rename(checkpoints[i], doomed, error);

@@ -11,28 +11,28 @@
 
 namespace telar {
 
-/// A checkpoint is a folder "step-00001234" that appears whole or not at all:
-///   model.safetensors      parameters by their own names, canonical layout: PyTorch and torchvision can read them
+/// A checkpoint is a folder "step-00001234". It appears as a whole or not at all. It contains
+///   model.safetensors      parameters by their own names, canonical layout; PyTorch can read them
 ///   optimizer.safetensors  optimizer state, "momentum/conv1.weight"
-///   state.json             the training state, and length and CRC-32 of every other file
-/// and further small files that its writer wants with it (the job, what a sample looks like).
+///   state.json             the training state, and the length and CRC-32 of every other file
+/// and the small files that its writer adds: the job, and the description of a sample.
 using ExtraFiles = std::map<std::string, std::string>;
 
 /// "FOLDER/step-00001234".
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
 
-/// Throws Error (run) when it cannot be written (a full disk); nothing is then left of it.
+/// Throws Error (run) if it cannot be written, for example on a full disk; then it leaves nothing behind.
 void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
                       const ExtraFiles& extra = {});
 
-/// The complete checkpoints in a folder, newest first. They may be damaged all the same.
+/// The complete checkpoints in a folder, newest first. Their contents are not verified.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
-/// Reads every byte. Throws Error (user) naming the file that is missing, shortened or changed.
+/// Reads every byte. Throws Error (user) that names a missing, truncated or changed file.
 TrainingState verify_checkpoint(const std::filesystem::path& path);
 
-/// The newest checkpoint that is whole, and for each newer one a sentence why it was passed over. No checkpoint at all:
-/// empty. Throws Error (user) when there are some and all are damaged.
+/// The newest undamaged checkpoint, and a warning for each newer one that was skipped. Empty if there is no
+/// checkpoint. Throws Error (user) if there are checkpoints and all are damaged.
 struct FoundCheckpoint {
   std::filesystem::path path;
   TrainingState state;
@@ -40,16 +40,16 @@ struct FoundCheckpoint {
 };
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder);
 
-/// Puts a checkpoint's parameters into the session. Throws Error (user) when it is another model's, naming the first tensors that
-/// differ; the session is then unchanged.
+/// Loads a checkpoint's parameters into the session. Throws Error (user) that names the first differing
+/// tensors if the checkpoint belongs to another model; the session is then unchanged.
 void load_parameters(const std::filesystem::path& path, Session& session);
-/// The same with the optimizer state.
+/// Loads the parameters and the optimizer state.
 void load_all(const std::filesystem::path& path, Session& session);
 
-/// Removes all checkpoints but the `keep` newest and the one of step `best`.
+/// Removes all checkpoints except the `keep` newest and the one of step `best`.
 void remove_old_checkpoints(const std::filesystem::path& folder, int64_t keep, int64_t best);
 
-/// The whole of a text file of a checkpoint. Throws Error (user) for one that is missing.
+/// The complete contents of a text file in a checkpoint. Throws Error (user) if the file is missing.
 std::string read_checkpoint_text(const std::filesystem::path& path);
 
 }  // namespace telar

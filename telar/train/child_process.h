@@ -7,22 +7,22 @@
 
 namespace telar {
 
-/// What a process of this machine is started with.
+/// How to start a process on this machine.
 struct ChildStart {
   std::string name;                                ///< "worker 1", for messages
-  std::vector<std::string> words;                  ///< program and arguments
-  std::map<std::string, std::string> environment;  ///< beside this process's own
-  std::filesystem::path log;                       ///< gets what it prints, after what is there
+  std::vector<std::string> words;                  ///< the program and its arguments
+  std::map<std::string, std::string> environment;  ///< in addition to this process's environment
+  std::filesystem::path log;                       ///< its output is appended here
 };
 
-/// Starts it, without input, in a process group of its own, so that Ctrl-C reaches the one that started it alone. Returns its id. Throws
-/// Error (run) when it cannot be started.
+/// Starts a process without standard input, in its own process group, so that Ctrl-C reaches only its parent.
+/// Returns its process id. Throws Error (run) if it cannot be started.
 int start_child(const ChildStart& what);
 
-/// "has ended with exit code 2", "was killed by signal 9": of the status that waitpid() gives.
+/// Describes a status from waitpid(): "has ended with exit code 2", "was killed by signal 9".
 std::string ending_text(int status);
 
-/// The last lines of a log, at most so many.
+/// The last lines of a log, at most `most`.
 std::string last_lines(const std::filesystem::path& log, size_t most);
 
 }  // namespace telar

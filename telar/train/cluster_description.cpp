@@ -13,7 +13,7 @@ namespace telar {
 
 namespace {
 
-/// The server's pieces as an arena of the device: the same offsets, in bytes.
+/// The variables of a parameter server as an arena of its device: the same offsets, in bytes.
 ArenaLayout arena_of(const ServerProgram& program, const StoreLayout& layout) {
   ArenaLayout arena;
   for (size_t p = 0; p < program.pieces.size(); ++p) {
@@ -38,7 +38,7 @@ class JobStoreUpdate final : public StoreUpdate {
 
   bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
              const StoreScalars& scalars) const override {
-    device_->enter();  // of the thread that serves the worker
+    device_->enter();  // on the thread that serves the worker
     UpdateBindings bindings{reinterpret_cast<std::byte*>(memory.parameters),
                             reinterpret_cast<const std::byte*>(gradient),
                             {},
@@ -64,7 +64,7 @@ std::unique_ptr<StoreUpdate> make_update(const std::string& text, const StoreLay
   const ServerProgram& own = program.servers->servers[server];
   if (stored_layout(own.pieces) != layout) {
     throw user_error(
-        "the coordinator's variables are not those of its job; are all processes of one version?");
+        "the coordinator's variables do not match its job; do all processes have the same version?");
   }
   return std::make_unique<JobStoreUpdate>(own, layout);
 }
@@ -85,7 +85,7 @@ ClusterDescription cluster_description_from_json(const std::string& text, const 
             sample_spec_from_json(json.at("samples").get<std::string>(), "the samples of " + source),
             json.at("server").get<int>()};
   } catch (const nlohmann::json::exception& mistake) {
-    throw user_error("{} sent a description of the job that cannot be read: {}", source, mistake.what());
+    throw user_error("{} sent a job description that cannot be parsed: {}", source, mistake.what());
   }
 }
 

@@ -8,19 +8,20 @@
 
 namespace telar {
 
-/// What the coordinator tells workers and parameter servers of a run, as JSON: the job with all defaults, and what a sample looks
-/// like. Any process of the run builds the same program from it.
+/// What the coordinator sends to the workers and parameter servers of a run, as JSON: the job with all
+/// defaults, and the description of a sample. Every process of the run builds the same program from it.
 struct ClusterDescription {
   Job job;
   SampleSpec spec;
-  int server = -1;  ///< for a parameter server: which one it is
+  int server = -1;  ///< the index of the parameter server that receives it
 };
 
 std::string to_json(const ClusterDescription& description);
-/// Throws Error (user), `source` being who sent it.
+/// `source` is the sender, for messages. Throws Error (user).
 ClusterDescription cluster_description_from_json(const std::string& text, const std::string& source);
 
-/// Makes a parameter server's update from its ClusterDescription: the server's update graph, compiled for one thread.
+/// Creates a parameter server's update from its ClusterDescription: the server's update graph, compiled for
+/// one thread.
 StoreUpdateFactory job_store_updates();
 
 }  // namespace telar

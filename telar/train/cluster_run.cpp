@@ -30,13 +30,13 @@ constexpr auto kDrainPatience = 20s;
 constexpr double kServerStart = 20;  // seconds
 
 std::string random_text() {
-  std::random_device device;  // of the operating system
+  std::random_device device;  // the operating system's source of randomness
   std::string text;
   for (int word = 0; word < 4; ++word) text += fmt::format("{:08x}", device());
   return text;
 }
 
-/// The id of a run stays with its folder, so that servers know a resumed run again.
+/// The id of a run. It is stored in the run folder, so that servers recognise a resumed run.
 std::string id_of(const fs::path& folder) {
   const fs::path file = folder / "run_id";
   std::ifstream existing(file);
@@ -47,7 +47,7 @@ std::string id_of(const fs::path& folder) {
   return id;
 }
 
-/// A DNS name with several addresses stands for as many servers.
+/// A DNS name with several addresses stands for several servers.
 std::vector<std::string> resolved(const std::string& text) {
   const Address address = Address::parse(text);
   addrinfo hints{};
@@ -76,20 +76,22 @@ std::vector<std::string> given_addresses(const StrategyJob& strategy) {
   if (addresses.size() == 1 && strategy.servers > 1) addresses = resolved(addresses[0]);
   if (static_cast<int64_t>(addresses.size()) != strategy.servers) {
     throw user_error(
-        "strategy.servers is {}, and strategy.server_addresses has {}; give one address for each",
+        "strategy.servers is {}, but strategy.server_addresses has {}; give one address for each",
         strategy.servers, addresses.size());
   }
   return addresses;
 }
 
-/// More than the rounds of any earlier part of this run, of which servers may still know.
+/// Used as the first round: higher than all rounds that servers may still know from earlier parts of this
+/// run.
 int64_t milliseconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-/// "momentum/conv1.weight"; of the parameters themselves "conv1.weight".
+/// The name of a variable's state: "momentum/conv1.weight". For the parameter itself the slot is empty:
+/// "conv1.weight".
 std::string state_name(const std::string& slot, const std::string& variable) {
   return slot.empty() ? variable : slot + "/" + variable;
 }
@@ -113,7 +115,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions op
   }
 }
 
-/// The workers hear that it is over; then the processes are ended.
+/// Tells the workers that the run is over, then ends the local processes.
 ClusterRun::~ClusterRun() {
   if (processes_) processes_->let_end();
   coordinator_.reset();
@@ -121,9 +123,7 @@ ClusterRun::~ClusterRun() {
   processes_.reset();
   try {
     tell();
-  } catch (
-      const std::
-          exception&) {  // NOLINT(bugprone-empty-catch): what was told before stands; a destructor cannot throw
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a destructor cannot throw
   }
 }
 
@@ -134,7 +134,7 @@ std::function<void(const std::string&)> ClusterRun::note() {
   };
 }
 
-/// Passes on what happened, to the caller and to logs/events.log.
+/// Forwards the messages to the caller and to logs/events.log.
 void ClusterRun::tell() {
   std::vector<std::string> notes;
   {
@@ -197,7 +197,8 @@ void ClusterRun::start(const Session& session) {
   }
 }
 
-/// Batches that a worker is given at once. Where they are whole batches, which go to who asks first, each gets four leases of a short epoch.
+/// The number of batches in a lease. If workers process whole batches, assigned on request, the number is
+/// small enough for each worker to get four leases even in a short epoch.
 int64_t ClusterRun::lease_steps() const {
   constexpr int64_t kMost = 8;
   if (job_.strategy.backups > 0) return 1;
@@ -226,7 +227,7 @@ void ClusterRun::start_servers() {
     while (!(std::ifstream(file) >> address)) {
       processes_->check();
       if (Clock::now() > end) {
-        throw run_error("parameter server {} has not begun to listen within {} s; see {}", s, kServerStart,
+        throw run_error("parameter server {} did not start to listen within {} s; see {}", s, kServerStart,
                         (options_.folder / "logs").string());
       }
       std::this_thread::sleep_for(10ms);
@@ -257,7 +258,7 @@ void ClusterRun::start_workers() {
         strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(w)];
     const std::string& device = device_of(strategy, static_cast<size_t>(w));
     int64_t threads = given > 0 ? given : std::max<int64_t>(1, available_threads() / workers);
-    if (!device_named(device).cores.empty()) threads = 0;  // one for each core
+    if (!device_named(device).cores.empty()) threads = 0;  // one per core
     processes_->start(
         {fmt::format("worker {}", w),
          {options_.program, "work", "--join", coordinator_->address(), "--set",
@@ -287,7 +288,7 @@ std::vector<StepDone> ClusterRun::wait() {
 bool ClusterRun::epoch_finished() {
   if (coordinator_->epoch_finished()) return true;
   if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
-  if (options_.say) options_.say("the workers do not finish what they have begun; stopping without them");
+  if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
   return true;
 }
 

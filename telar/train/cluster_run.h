@@ -16,22 +16,23 @@
 namespace telar {
 
 struct ClusterOptions {
-  /// Where workers of other hosts join: HOST:PORT. Empty: servers (unless the job has addresses) and workers are started here.
+  /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine, and
+  /// servers too, unless the job has their addresses.
   std::string coordinate;
   Security security;
-  std::string program;           ///< that is started as `PROGRAM serve …` and `PROGRAM work …`
-  std::filesystem::path folder;  ///< the run's: logs/, servers/ and the run's id are kept there
-  std::function<void(const std::string&)> say;  ///< told what happens; called by the thread that trains
-  int64_t epoch_steps = 0;                      ///< batches of an epoch
+  std::string program;                          ///< started as `PROGRAM serve …` and `PROGRAM work …`
+  std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id
+  std::function<void(const std::string&)> say;  ///< receives progress messages; called by the training thread
+  int64_t epoch_steps = 0;                      ///< batches in an epoch
 };
 
-/// The servers, the coordinator and, on one machine, the processes of a run with parameter servers.
+/// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public RemoteSteps {
  public:
   ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions options);
   ~ClusterRun() override;
 
-  /// Gives the servers the session's state, and lets workers in.
+  /// Sends the session's state to the servers, then admits workers.
   void start(const Session& session);
 
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) override;
@@ -41,7 +42,7 @@ class ClusterRun final : public RemoteSteps {
   int64_t steps_done() override;
   void fetch(Session& session) override;
 
-  /// Mean over the workers' pushes, of updates between a worker's pull and its push.
+  /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
 
  private:
@@ -52,9 +53,8 @@ class ClusterRun final : public RemoteSteps {
   void start_workers();
   void connect();
 
-  std::mutex notes_mutex_;  ///< guards notes_
-  std::vector<std::string>
-      notes_;  ///< what happened, told from any thread, until the thread that trains passes it on
+  std::mutex notes_mutex_;          ///< guards notes_
+  std::vector<std::string> notes_;  ///< messages from any thread, until the training thread forwards them
   const Job& job_;
   const SampleSpec& spec_;
   ClusterOptions options_;

@@ -5,16 +5,16 @@
 
 namespace telar {
 
-/// Enough to notice that a file was cut or changed by accident.
+/// The length and checksum of a file: enough to detect accidental truncation or change.
 struct FileDigest {
   uint64_t bytes = 0;
   uint32_t crc32 = 0;
 };
 
-/// Throws Error (run) when the file cannot be read.
+/// Throws Error (run) if the file cannot be read.
 FileDigest digest_of(const std::filesystem::path& path);
 
-/// Throws Error (user) when the file's digest is another: "… has 3 bytes; it was written with 800", "… has changed".
+/// Throws Error (user) if the digest differs: "… has 3 bytes; it was written with 800", "… has changed".
 void require_digest(const std::filesystem::path& path, const FileDigest& right);
 
 }  // namespace telar

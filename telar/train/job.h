@@ -9,24 +9,24 @@
 
 namespace telar {
 
-/// One layer of a model written out in the job.
+/// One layer of a model whose layers the job lists.
 struct LayerJob {
-  std::string name;                 ///< "conv1"; made from type and position when not given
+  std::string name;                 ///< "conv1"; derived from type and position if not given
   std::string type;                 ///< "conv2d"
-  std::vector<std::string> inputs;  ///< names of layers, or "input"; empty: the layer before
-  Attributes options;               ///< "kernel" …, all known to the type
+  std::vector<std::string> inputs;  ///< names of layers, or "input"; empty: the previous layer
+  Attributes options;               ///< "kernel" …; all are valid for the type
   std::string where;                ///< "job.yaml:12", for messages
 };
 
-/// A model of the zoo, or layers of one's own.
+/// A model from the zoo, or a list of layers.
 struct ModelJob {
-  std::string name;  ///< of the zoo; empty with layers
+  std::string name;  ///< of a model in the zoo; empty if `layers` is used
   Attributes options;
   std::vector<LayerJob> layers;
   std::string where;  ///< "job.yaml:3", for messages
 };
 
-/// Where samples come from and what happens to them. Which keys a source takes: docs/job.md.
+/// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
   std::string path;
@@ -59,14 +59,14 @@ struct DataJob {
 
 struct OptimizerJob {
   std::string name = "adam";
-  double learning_rate = 0;  ///< 0 in a job as written: the optimizer's own default, filled in by the reader
+  double learning_rate = 0;  ///< 0 before the reader fills in the optimizer's default
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double alpha = 0.99;
-  double epsilon = 0;  ///< 0 in a job as written: the optimizer's own default, filled in by the reader
+  double epsilon = 0;  ///< 0 before the reader fills in the optimizer's default
   double lr_decay = 0;
 };
 
@@ -96,25 +96,25 @@ struct TrainingJob {
   int64_t early_stopping_patience = 0;  ///< epochs; 0: off
 };
 
-/// How the batch is split over the replicas.
+/// How the batch is divided among the replicas.
 struct SharesJob {
   std::string mode = "auto";    ///< "auto", "equal", "measured" or "list"
-  std::vector<double> weights;  ///< with "list"
+  std::vector<double> weights;  ///< if the mode is "list"
 };
 
 struct StrategyJob {
   std::string name = "single";
   int64_t replicas = 2;
-  std::vector<std::string> devices = {"cpu"};  ///< of each replica, or one for all
+  std::vector<std::string> devices = {"cpu"};  ///< one per replica, or one for all
   std::vector<int64_t> threads = {
-      0};  ///< of each replica or stage, or one number for all; 0: the cores divided
+      0};  ///< one per replica or stage, or one for all; 0: the cores are divided equally
   SharesJob shares;
   std::string batch_norm = "local";
   double bucket_mb = 4;
   std::string gpu_exchange = "auto";
-  int64_t stages = 2;         ///< of a pipeline
-  int64_t micro_batches = 0;  ///< 0: four for each stage
-  // With parameter servers:
+  int64_t stages = 2;         ///< pipeline only
+  int64_t micro_batches = 0;  ///< 0: four per stage
+  // Strategies with parameter servers only:
   int64_t workers = 2;
   int64_t servers = 1;
   std::vector<std::string> server_addresses;
@@ -133,7 +133,7 @@ struct StrategyJob {
 };
 
 struct OutputJob {
-  std::string folder;  ///< empty: runs/NAME-N, N the first number that is free
+  std::string folder;  ///< empty: runs/NAME-N, where N is the first free number
   int64_t checkpoint_epochs = 1;
   int64_t checkpoint_steps = 0;
   int64_t keep = 2;
@@ -141,7 +141,7 @@ struct OutputJob {
   int64_t log_steps = 1;
 };
 
-/// A job: everything that `telar train` is told. Written in YAML (docs/job.md), read by telar/train/job_reader.h.
+/// A job: the complete input of `telar train`. Written in YAML (docs/job.md) and read by job_reader.h.
 struct Job {
   std::string name;
   ModelJob model;

@@ -21,65 +21,65 @@ void check_data(const DataJob& data, const Where& where) {
     throw user_error("{}: source npy needs 'data.label_path'", where("data.source"));
   }
   if (data.source == "npy" && data.test_path.empty() != data.test_label_path.empty()) {
-    throw user_error("{}: data.test_path and data.test_label_path go together", where("data.test_path"));
+    throw user_error("{}: data.test_path and data.test_label_path must be given together",
+                     where("data.test_path"));
   }
   if (data.source == "images" && (data.shape.size() != 3 || (data.shape[0] != 1 && data.shape[0] != 3))) {
     throw user_error(
-        "{}: data.shape is {} numbers; images need [channels, height, width], with 1 or 3 channels",
+        "{}: data.shape has {} numbers; for images it must be [channels, height, width], with 1 or 3 channels",
         where("data.shape"), data.shape.size());
   }
   if (data.source == "synthetic" && data.shape.empty()) {
-    throw user_error("{}: data.shape is empty; it must have at least one number", where("data.shape"));
+    throw user_error("{}: data.shape is empty; it must contain at least one number", where("data.shape"));
   }
   if (data.source == "idx" && data.classes == 0) {
-    throw user_error("{}: data.classes is 0; idx files hold classes, at least 1", where("data.classes"));
+    throw user_error("{}: data.classes is 0; for idx files it must be at least 1", where("data.classes"));
   }
   if (data.test > 0 && !data.test_path.empty()) {
-    throw user_error("{}: data.test is {} and there is a data.test_path; give one of the two",
+    throw user_error("{}: data.test is {}, and data.test_path is set too; give only one of the two",
                      where("data.test"), data.test);
   }
   if (data.validation + data.test >= 1) {
-    throw user_error("{}: validation and test take {} of the samples; something must be left for training",
+    throw user_error("{}: data.validation and data.test add up to {}; they must leave samples for training",
                      where("data.validation"), data.validation + data.test);
   }
   if (data.mixing == "by_label" && data.classes == 0) {
     throw user_error(
-        "{}: data.mixing is by_label, and data.classes is 0: without classes there are no labels",
+        "{}: data.mixing is by_label, but data.classes is 0; without classes there are no labels",
         where("data.mixing"));
   }
   if (data.mean.size() != data.std.size()) {
-    throw user_error("{}: data.mean has {} numbers and data.std {}; they go together", where("data.mean"),
-                     data.mean.size(), data.std.size());
+    throw user_error("{}: data.mean has {} numbers, but data.std has {}; they must be given together",
+                     where("data.mean"), data.mean.size(), data.std.size());
   }
 }
 
 void check_training(const Job& job, const Where& where) {
   if (job.training.early_stopping_patience > 0 && job.data.validation == 0) {
-    throw user_error("{}: early stopping looks at validation samples, and data.validation is 0",
+    throw user_error("{}: early stopping requires validation samples, but data.validation is 0",
                      where("training.early_stopping.patience"));
   }
   if (job.schedule.name == "cosine" &&
       job.schedule.warmup_epochs >= static_cast<double>(job.training.epochs)) {
-    throw user_error("{}: a warm-up of {} epochs in a training of {}; it must be shorter",
+    throw user_error("{}: a warm-up of {} epochs does not fit into a training of {}; it must be shorter",
                      where("schedule.warmup_epochs"), job.schedule.warmup_epochs, job.training.epochs);
   }
   if (job.schedule.scale != "none" && job.training.batch_per != "worker") {
     throw user_error(
-        "{}: schedule.scale is {}, and the batch does not grow with the number of workers; set "
-        "training.batch_per to worker, or leave the rate as it is",
+        "{}: schedule.scale is {}, but the batch does not grow with the number of workers; set training.batch_per to worker, or do not scale the rate",
         where("schedule.scale"), job.schedule.scale);
   }
   if (job.training.convolution == "winograd" && job.training.precision != "f32") {
-    throw user_error("{}: training.convolution is winograd, which is for f32, and training.precision is {}",
+    throw user_error("{}: training.convolution is winograd, which requires f32, but training.precision is {}",
                      where("training.convolution"), job.training.precision);
   }
   if (job.training.top_k.empty()) {
-    throw user_error("{}: training.top_k is empty; it must have at least one number",
+    throw user_error("{}: training.top_k is empty; it must contain at least one number",
                      where("training.top_k"));
   }
 }
 
-/// How many numbers strategy.threads may have.
+/// The number of values that strategy.threads may have.
 int64_t replicas_of(const StrategyJob& strategy) {
   if (strategy.name == "single") return 1;
   if (strategy.name == "pipeline") return strategy.stages;
@@ -90,13 +90,11 @@ void check_servers(const Job& job, const Where& where) {
   const StrategyJob& strategy = job.strategy;
   if (job.training.clip_norm > 0) {
     throw user_error(
-        "{}: training.clip_norm needs the norm over all parameters, which lie on servers with strategy {}; "
-        "leave it "
-        "out, or choose mirrored",
+        "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose mirrored",
         where("training.clip_norm"), strategy.name);
   }
   if (strategy.outer_nesterov && strategy.outer_momentum == 0) {
-    throw user_error("{}: strategy.outer_nesterov is a form of momentum, and strategy.outer_momentum is 0",
+    throw user_error("{}: strategy.outer_nesterov requires momentum, but strategy.outer_momentum is 0",
                      where("strategy.outer_nesterov"));
   }
   placement_rules(strategy.place, static_cast<int>(strategy.servers), where("strategy.place"));
@@ -105,36 +103,37 @@ void check_servers(const Job& job, const Where& where) {
 void check_devices(const Job& job, const Where& where) {
   const StrategyJob& strategy = job.strategy;
   const std::string place = where("strategy.devices");
-  if (strategy.devices.empty()) throw user_error("{}: strategy.devices is empty; cpu is one", place);
+  if (strategy.devices.empty())
+    throw user_error("{}: strategy.devices is empty; give at least one, such as cpu", place);
   for (const std::string& name : strategy.devices) {
     try {
       const DeviceSpec device = device_named(name);
       if (strategy.name == "pipeline" && device.kind != "cpu")
-        throw user_error("a pipeline's stages run on processors, not on {}; mirrored trains on GPUs", name);
+        throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
+                         name);
     } catch (const Error& error) {
       throw user_error("{}: {}", place, error.what());
     }
   }
   if (has_gpu(strategy) && job.training.convolution == "winograd") {
     throw user_error(
-        "{}: training.convolution is winograd, which is for processors, and there is a GPU among "
-        "strategy.devices",
+        "{}: training.convolution is winograd, which only CPUs support, but strategy.devices contains a GPU",
         where("training.convolution"));
   }
   if (job.training.precision == "tf32" && has_processor(strategy)) {
-    throw user_error(
-        "{}: training.precision is tf32, which GPUs alone compute in; processors have f32 and bf16",
-        where("training.precision"));
+    throw user_error("{}: training.precision is tf32, which only GPUs support; CPUs support f32 and bf16",
+                     where("training.precision"));
   }
   const auto given = static_cast<int64_t>(strategy.devices.size());
   const int64_t replicas = replicas_of(strategy);
   if (given == 1 || given == replicas) return;
   if (strategy.name == "single")
-    throw user_error("{}: {} devices, and single trains on one; choose mirrored", place, given);
+    throw user_error("{}: there are {} devices, but strategy single uses only one; choose mirrored", place,
+                     given);
   const char* what = strategy.name == "mirrored"   ? "replica"
                      : strategy.name == "pipeline" ? "stage"
                                                    : "worker";
-  throw user_error("{}: {} devices for {} {}{}; name one, which stands for all, or one for each", place,
+  throw user_error("{}: there are {} devices for {} {}{}; name one for all of them, or one for each", place,
                    given, replicas, what, replicas == 1 ? "" : "s");
 }
 
@@ -143,30 +142,30 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
   const char* worker = strategy.name == "pipeline" ? "stage" : "replica";
   const auto given = static_cast<int64_t>(strategy.threads.size());
   if (given != 1 && given != replicas) {
-    throw user_error("{}: strategy.threads has {} numbers; there {} {} {}{}", where("strategy.threads"),
+    throw user_error("{}: strategy.threads has {} numbers, but there {} {} {}{}", where("strategy.threads"),
                      given, replicas == 1 ? "is" : "are", replicas, worker, replicas == 1 ? "" : "s");
   }
   const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
   if (given > 1 && zeros > 0) {
-    throw user_error("{}: a {} with 0 threads; each needs at least 1", where("strategy.threads"), worker);
+    throw user_error("{}: a {} has 0 threads; each needs at least 1", where("strategy.threads"), worker);
   }
   for (size_t r = 0; r < static_cast<size_t>(replicas); ++r) {
     const DeviceSpec device = device_named(device_of(strategy, r));
     const int64_t threads = strategy.threads[given == 1 ? 0 : r];
     if (!device.cores.empty() && threads > 0 && threads != device.threads) {
       throw user_error(
-          "{}: strategy.threads is {}, and {} has a thread for each of its {} cores; leave one of them out",
+          "{}: strategy.threads is {}, but {} has one thread for each of its {} cores; give only one of the two",
           where("strategy.threads"), threads, device_of(strategy, r), device.cores.size());
     }
   }
   if (strategy.shares.mode != "list") return;
   const auto& weights = strategy.shares.weights;
   if (static_cast<int64_t>(weights.size()) != replicas) {
-    throw user_error("{}: strategy.shares has {} numbers; there are {} replicas", where("strategy.shares"),
-                     weights.size(), replicas);
+    throw user_error("{}: strategy.shares has {} numbers, but there are {} replicas",
+                     where("strategy.shares"), weights.size(), replicas);
   }
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
-    throw user_error("{}: strategy.shares are all 0; one replica must have work", where("strategy.shares"));
+    throw user_error("{}: all strategy.shares are 0; at least one must be above 0", where("strategy.shares"));
   }
 }
 
@@ -187,8 +186,8 @@ std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place
     const char* number = equals == std::string::npos ? end : text.data() + equals + 1;
     const auto [stop, code] = std::from_chars(number, end, server);
     if (equals == 0 || code != std::errc() || stop != end || server < 0 || server >= servers) {
-      throw user_error("{}: strategy.place has '{}'; write PATTERN=SERVER, the servers being 0 to {}", where,
-                       text, servers - 1);
+      throw user_error("{}: strategy.place has '{}'; it must be PATTERN=SERVER, with a server from 0 to {}",
+                       where, text, servers - 1);
     }
     rules.push_back({text.substr(0, equals), server});
   }

@@ -18,10 +18,11 @@ namespace {
 constexpr int kMostCores = 4096;
 
 Error wrong_name(const std::string& name) {
-  return user_error("there is no device '{}'; it is cpu, cpu:0-7 or cpu:0,2 (cores), cuda, or cuda:N", name);
+  return user_error("there is no device '{}'; it must be cpu, cpu:0-7 or cpu:0,2 (cores), cuda, or cuda:N",
+                    name);
 }
 
-/// "0-3,8": 0 1 2 3 8.
+/// The cores in a list: "0-3,8" means 0 1 2 3 8.
 std::vector<int> cores_named(const std::string& text, const std::string& name) {
   std::set<int> cores;
   const char* at = text.data();
@@ -77,17 +78,17 @@ std::string missing_device(const std::vector<std::string>& devices) {
   std::optional<CudaGpus> cuda;
   for (const std::string& name : devices) {
     const DeviceSpec device = device_named(name);
-    // Of a container, too, which shows the cores that it may not use.
+    // All cores of the host, even in a container that may not use some of them.
     const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
     if (!device.cores.empty() && cores > 0 && device.cores.back() >= cores)
-      return fmt::format("there is no core {}, which {} names: this machine has the cores 0 to {}",
+      return fmt::format("there is no core {}, which {} names; this machine has the cores 0 to {}",
                          device.cores.back(), name, cores - 1);
     if (device.kind == "cpu") continue;
     if (!cuda) cuda = find_cuda_gpus();
     if (!cuda->not_found.empty()) return fmt::format("{} cannot be used: {}", name, cuda->not_found);
     const auto gpus = static_cast<int>(cuda->gpus.size());
     if (cuda_number(device.kind).value_or(0) >= gpus)
-      return fmt::format("there is no {}: CUDA counts {} GPU{} here, from cuda:0", name, gpus,
+      return fmt::format("there is no {}; CUDA reports {} GPU{} here, starting with cuda:0", name, gpus,
                          gpus == 1 ? "" : "s");
   }
   return {};

@@ -9,24 +9,25 @@
 
 namespace telar {
 
-/// A device by its name in a job: "cpu", "cpu:0-7" and "cpu:0,2" (these cores), "cuda" or "gpu" (cuda:0), "cuda:1". Its threads are 0
-/// where the name says nothing of them. Throws Error (user) for another name.
+/// The device for a name in a job: "cpu", "cpu:0-7" or "cpu:0,2" (these cores), "cuda" or "gpu" (cuda:0),
+/// "cuda:1". Its number of threads is 0 if the name does not determine it. Throws Error (user) for any other
+/// name.
 DeviceSpec device_named(const std::string& name);
 
-/// The same for the process that is the `index`-th of its host, which sees so many GPUs: "cuda" or "gpu", without a number, is then the GPU of
-/// that index, of which there may be fewer than processes.
+/// The same for process number `index` on its host, which has `gpus` GPUs. "cuda" and "gpu" without a number
+/// then mean the GPU with that index; there may be fewer GPUs than processes.
 DeviceSpec device_named(const std::string& name, int index, int gpus);
 
-/// The name of replica or worker `r` among strategy.devices, one of which stands for all.
+/// The name in strategy.devices for replica or worker `r`. A single name applies to all of them.
 const std::string& device_of(const StrategyJob& strategy, size_t r);
 
-/// What stops this machine from computing on these devices, as a sentence without a full stop; empty when all of them are here.
+/// Why this machine cannot use these devices, without a full stop; empty if all of them are available.
 std::string missing_device(const std::vector<std::string>& devices);
 
-/// Whether there is a processor, or a GPU, among them.
+/// True if one of the devices is a CPU, or a GPU.
 bool has_processor(const StrategyJob& strategy);
 bool has_gpu(const StrategyJob& strategy);
-/// Whether replicas run on processors and on GPUs.
+/// True if the replicas run on both CPUs and GPUs.
 bool devices_differ(const StrategyJob& strategy);
 
 }  // namespace telar

@@ -13,17 +13,16 @@ std::vector<JobKey> source_keys() {
       required(job_key(
           kSource, [](auto& job) -> auto& { return job.data.source; }, {.choices = kSources},
           "Source of the samples. Short form: `data: csv`.")),
-      when(kSource, {"fashion-mnist", "mnist", "idx", "cifar10", "cifar100", "csv", "npy", "images"},
-           without_result(job_key(
-               "data.path", [](auto& job) -> auto& { return job.data.path; }, {},
-               "idx, CIFAR: the folder with the published files. csv: the file. npy: the file of features. "
-               "images: the folder with one subfolder per class. fashion-mnist: "
-               "/usr/share/datasets/fashion-mnist by default."))),
-      when(kSource, {"csv", "npy", "images"},
-           without_result(job_key(
-               "data.test_path", [](auto& job) -> auto& { return job.data.test_path; }, {},
-               "The same for the test samples. Empty: `data.test` sets aside a fraction of the other "
-               "samples."))),
+      when(
+          kSource, {"fashion-mnist", "mnist", "idx", "cifar10", "cifar100", "csv", "npy", "images"},
+          without_result(job_key(
+              "data.path", [](auto& job) -> auto& { return job.data.path; }, {},
+              "idx, CIFAR: the folder with the published files. csv: the file. npy: the file of features. images: the folder with one subfolder per class. fashion-mnist: /usr/share/datasets/fashion-mnist by default."))),
+      when(
+          kSource, {"csv", "npy", "images"},
+          without_result(job_key(
+              "data.test_path", [](auto& job) -> auto& { return job.data.test_path; }, {},
+              "The same for the test samples. Empty: `data.test` sets aside a fraction of the other samples."))),
       when(kSource, {"npy"},
            without_result(job_key(
                "data.label_path", [](auto& job) -> auto& { return job.data.label_path; }, {},
@@ -53,11 +52,11 @@ std::vector<JobKey> source_keys() {
            job_key(
                "data.separator", [](auto& job) -> auto& { return job.data.separator; },
                {.choices = {"comma", "semicolon", "tab", "space"}}, "Separator between two cells.")),
-      when(kSource, {"images", "synthetic"},
-           job_key(
-               "data.shape", [](auto& job) -> auto& { return job.data.shape; }, {.least = 1, .most = 1 << 20},
-               "Shape of one sample. images: [channels, height, width]; images are resized to it. synthetic: "
-               "any shape.")),
+      when(
+          kSource, {"images", "synthetic"},
+          job_key(
+              "data.shape", [](auto& job) -> auto& { return job.data.shape; }, {.least = 1, .most = 1 << 20},
+              "Shape of one sample. images: [channels, height, width]; images are resized to it. synthetic: any shape.")),
       when(kSource, {"synthetic"},
            job_key(
                "data.samples", [](auto& job) -> auto& { return job.data.samples; }, {.least = 1, .most = 1e9},
@@ -78,8 +77,7 @@ std::vector<JobKey> handling_keys() {
   return {
       job_key(
           "data.limit", [](auto& job) -> auto& { return job.data.limit; }, {.least = 0, .most = 4e9},
-          "Uses only the first N samples; applied before the validation samples are set aside. 0: all "
-          "samples."),
+          "Uses only the first N samples; applied before the validation samples are set aside. 0: all samples."),
       job_key(
           "data.validation", [](auto& job) -> auto& { return job.data.validation; },
           {.least = 0, .most = 1, .below_most = true},
@@ -91,12 +89,10 @@ std::vector<JobKey> handling_keys() {
                "Fraction of the samples that is set aside as test samples if `data.test_path` is empty.")),
       job_key(
           "data.normalise", [](auto& job) -> auto& { return job.data.normalise; }, {},
-          "Computes (x − mean) / std for each channel or column. Synthetic data and token ids are not "
-          "normalised."),
+          "Computes (x − mean) / std for each channel or column. Synthetic data and token ids are not normalised."),
       job_key(
           "data.mean", [](auto& job) -> auto& { return job.data.mean; }, {},
-          "Mean for `data.normalise`. Empty: the known values of Fashion-MNIST, MNIST and CIFAR; for other "
-          "data, measured on the training samples."),
+          "Mean for `data.normalise`. Empty: the known values of Fashion-MNIST, MNIST and CIFAR; for other data, measured on the training samples."),
       job_key(
           "data.std", [](auto& job) -> auto& { return job.data.std; }, {.least = 0, .above_least = true},
           "Standard deviation for `data.normalise`. Empty: as for `data.mean`."),
@@ -113,15 +109,13 @@ std::vector<JobKey> handling_keys() {
       job_key(
           "data.mixing", [](auto& job) -> auto& { return job.data.mixing; },
           {.choices = {"shuffled", "by_label"}},
-          "by_label: the training samples are sorted by label. Each worker's share of a batch (or the whole "
-          "batch, if it is not divided) is a run of adjacent samples, so it contains one or two labels. The "
-          "order of the shares is random. Use it to see the effect of poorly mixed data."),
-      when(kSource, {"images"},
-           without_result(job_key(
-               "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },
-               {.least = 0, .most = 1e9},
-               "Memory for decoded images, which are kept after the first read. All other sources are always "
-               "held in memory."))),
+          "by_label: the training samples are sorted by label. Each worker's share of a batch (or the whole batch, if it is not divided) is a run of adjacent samples, so it contains one or two labels. The order of the shares is random. Use it to see the effect of poorly mixed data."),
+      when(
+          kSource, {"images"},
+          without_result(job_key(
+              "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },
+              {.least = 0, .most = 1e9},
+              "Memory for decoded images, which are kept after the first read. All other sources are always held in memory."))),
       without_result(job_key(
           "data.threads", [](auto& job) -> auto& { return job.data.threads; }, {.least = 0, .most = 256},
           "Background threads that prepare batches. 0: none; the training thread reads the data itself.")),

@@ -67,13 +67,11 @@ std::vector<JobKey> schedule_keys() {
       job_key(
           "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
           {.least = 0, .most = 1e6},
-          "Learning rate at the start of the warm-up. 0 with `schedule.scale`: the learning rate before "
-          "scaling."),
+          "Learning rate at the start of the warm-up. 0 with `schedule.scale`: the learning rate before scaling."),
       job_key(
           "schedule.scale", [](auto& job) -> auto& { return job.schedule.scale; },
           {.choices = {"none", "linear", "sqrt"}},
-          "Multiplies the learning rate by the number of workers (linear) or by its square root (sqrt). "
-          "Requires `training.batch_per: worker`."),
+          "Multiplies the learning rate by the number of workers (linear) or by its square root (sqrt). Requires `training.batch_per: worker`."),
       when(kSchedule, {"step"},
            job_key(
                "schedule.milestones", [](auto& job) -> auto& { return job.schedule.milestones; },
@@ -107,22 +105,18 @@ std::vector<JobKey> loop_keys() {
       job_key(
           "training.batch_per", [](auto& job) -> auto& { return job.training.batch_per; },
           {.choices = {"step", "worker"}},
-          "step: the workers divide the batch among them. worker: each worker has a batch of this size, so n "
-          "workers train on n times as many samples per step."),
+          "step: the workers divide the batch among them. worker: each worker has a batch of this size, so n workers train on n times as many samples per step."),
       without_result(job_key(
           "training.evaluation_batch", [](auto& job) -> auto& { return job.training.evaluation_batch; },
           {.least = 1, .most = 1 << 24}, "Samples per batch in validation and test.")),
       job_key(
           "training.precision", [](auto& job) -> auto& { return job.training.precision; },
           {.choices = {"f32", "tf32", "bf16"}},
-          "bf16: computes in bfloat16 and keeps the weights in f32. tf32, on GPUs only: rounds the factors "
-          "of matrix products and convolutions to 10 bits of mantissa."),
+          "bf16: computes in bfloat16 and keeps the weights in f32. tf32, on GPUs only: rounds the factors of matrix products and convolutions to 10 bits of mantissa."),
       job_key(
           "training.convolution", [](auto& job) -> auto& { return job.training.convolution; },
           {.choices = {"direct", "winograd"}},
-          "winograd: computes 3×3 convolutions at stride 1 in f32 with a quarter of the multiplications, "
-          "where that is faster. Rounding differs by about 1e-6, so strategies agree with each other less "
-          "closely."),
+          "winograd: computes 3×3 convolutions at stride 1 in f32 with a quarter of the multiplications, where that is faster. Rounding differs by about 1e-6, so strategies agree with each other less closely."),
       job_key(
           "training.seed", [](auto& job) -> auto& { return job.training.seed; }, {.least = 0, .most = 9e15},
           "Seed of the initial weights, the order of the samples, dropout and augmentation."),

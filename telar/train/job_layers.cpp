@@ -65,8 +65,9 @@ class LayersReader {
     const std::string prefix = fmt::format("model.layers.{}.", index);
     const JobNode* type_node = node.find("type");
     if (node.kind != JobNode::Kind::map || type_node == nullptr || type_node->kind != JobNode::Kind::scalar) {
-      throw user_error("{}: a layer is a group of keys with a 'type', as in {{type: linear, features: 10}}",
-                       node.where);
+      throw user_error(
+          "{}: a layer must be a group of keys with a 'type', as in {{type: linear, features: 10}}",
+          node.where);
     }
     const LayerType& type = layer_type(type_node->text, type_node->where);
     LayerJob layer;
@@ -90,7 +91,8 @@ class LayersReader {
     if (entry.key == "name") {
       layer.name = read_name(entry.value, key);
     } else if (entry.key == "from" || entry.key == "inputs") {
-      if (!layer.inputs.empty()) throw user_error("{}: a layer has either 'from' or 'inputs'", entry.where);
+      if (!layer.inputs.empty())
+        throw user_error("{}: a layer has either 'from' or 'inputs', not both", entry.where);
       layer.inputs = read_inputs(entry.value, key);
     } else {
       const auto option = std::find_if(type.options.begin(), type.options.end(),
@@ -104,8 +106,9 @@ class LayersReader {
     std::vector<std::string> known = {"name", "type", "from", "inputs"};
     for (const LayerOption& option : type.options) known.push_back(option.name);
     const std::string near = nearest(entry.key, known);
-    return user_error("{}: unknown key '{}' of a {} layer{}; it has {}", entry.where, entry.key, type.name,
-                      near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", "));
+    return user_error("{}: unknown key '{}' of a {} layer{}; its keys are {}", entry.where, entry.key,
+                      type.name, near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                      fmt::join(known, ", "));
   }
 
   static void fill_in(const LayerOption& option, LayerJob& layer) {
@@ -133,15 +136,15 @@ class LayersReader {
     for (const std::string& input : layer.inputs) {
       if (input == kInput || known_.contains(input)) continue;
       const std::string near = nearest(input, order_);
-      throw user_error("{}: layer '{}' takes its input from '{}', and no layer before it has that name{}",
+      throw user_error("{}: layer '{}' takes its input from '{}', but no earlier layer has that name{}",
                        layer.where, layer.name, input,
                        near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
     }
   }
 
   const JobNode& list_;
-  std::set<std::string> reserved_;  ///< names that are given
-  std::set<std::string> known_;     ///< of the layers read so far
+  std::set<std::string> reserved_;  ///< names that the job gives
+  std::set<std::string> known_;     ///< names of the layers read so far
   std::vector<std::string> order_;
   std::map<std::string, int> made_;
 };
@@ -172,7 +175,8 @@ std::vector<LayerJob> read_layers(const JobNode& list) {
                      list.kind == JobNode::Kind::list ? "empty" : list.described());
   }
   if (list.items.size() > kMostLayers) {
-    throw user_error("{}: {} layers; at most {} are read", list.where, list.items.size(), kMostLayers);
+    throw user_error("{}: there are {} layers; at most {} are supported", list.where, list.items.size(),
+                     kMostLayers);
   }
   return LayersReader(list).read();
 }

@@ -24,8 +24,8 @@ Attributes read_options(const std::string& model, const JobNode& node) {
   for (const JobEntry& entry : node.entries) {
     if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
       const std::string near = nearest(entry.key, known);
-      throw user_error("{}: unknown key 'model.options.{}'{}; model '{}' has {}", entry.where, entry.key,
-                       near.empty() ? "" : fmt::format(", did you mean '{}'?", near), model,
+      throw user_error("{}: unknown key 'model.options.{}'{}; the options of model '{}' are: {}", entry.where,
+                       entry.key, near.empty() ? "" : fmt::format(", did you mean '{}'?", near), model,
                        known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
     }
     options.set(entry.key, read_attribute(entry.value, "model.options." + entry.key));
@@ -58,22 +58,21 @@ ModelJob read_model_job(const JobNode& section) {
     if (std::find(kModelKeys.begin(), kModelKeys.end(), entry.key) != kModelKeys.end()) continue;
     const std::string near = nearest(entry.key, kModelKeys);
     throw user_error(
-        "{}: unknown key 'model.{}'{}; a model has {}, and what a model of the zoo may be told stands "
-        "under 'options'",
+        "{}: unknown key 'model.{}'{}; a model has {}, and the keys of a model from the zoo belong under 'options'",
         entry.where, entry.key, near.empty() ? "" : fmt::format(", did you mean 'model.{}'?", near),
         one_of(kModelKeys));
   }
   const JobNode* name = section.find("name");
   const JobNode* layers = section.find("layers");
   if ((name == nullptr) == (layers == nullptr)) {
-    throw user_error("{}: a model has either a 'name' or 'layers'", section.where);
+    throw user_error("{}: a model must have either a 'name' or 'layers'", section.where);
   }
   ModelJob model;
   if (layers != nullptr) {
     model.where = layers->where;
     model.layers = read_layers(*layers);
     if (const JobNode* options = section.find("options")) {
-      throw user_error("{}: 'options' are for models with a 'name'", options->where);
+      throw user_error("{}: 'options' are only valid for models with a 'name'", options->where);
     }
     return model;
   }
@@ -102,15 +101,15 @@ Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_
     Model model = job.layers.empty() ? make_model(job.name, job.options, sample, outputs)
                                      : model_of_layers(job.layers, sample, input);
     if (model.input != input) {
-      throw user_error("model '{}' takes {}, the data are {}", model.name,
+      throw user_error("model '{}' takes {}, but the data are {}", model.name,
                        model.input == DType::i32 ? "token ids" : "numbers",
                        input == DType::i32 ? "token ids" : "numbers");
     }
     const Graph graph = forward_graph(model, Mode::evaluation, 1);
     const Shape prediction = graph.value(graph.output("prediction")).type.shape;
     if (prediction != Shape{1, outputs}) {
-      throw user_error("the model's last layer gives {} for a batch of 1; the data need {}", prediction.str(),
-                       Shape{1, outputs}.str());
+      throw user_error("the model's last layer produces {} for a batch of 1, but the data require {}",
+                       prediction.str(), Shape{1, outputs}.str());
     }
     return model;
   } catch (const Error& error) {

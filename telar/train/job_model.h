@@ -6,15 +6,16 @@
 
 namespace telar {
 
-/// Reads the section "model": `name` and `options`, or `layers`. Throws Error (user) with the line: neither or both, an unknown
-/// model, option, layer type or key, a layer that takes its input from one that does not stand before it.
+/// Reads the section "model": `name` and `options`, or `layers`. Throws Error (user) with the line: neither
+/// or both of the two; an unknown model, option, layer type or key; an input that is not an earlier layer.
 ModelJob read_model_job(const JobNode& section);
 
-/// The section as YAML, with every default.
+/// The section as YAML, including all defaults.
 std::string model_job_text(const ModelJob& model);
 
-/// The model for samples of a shape and dtype. Throws Error (user) with the line of the layer, or of the model, that does not fit.
-/// `outputs`: classes, or numbers to predict. Of layers of one's own the last one must give [N, outputs].
+/// The model for samples of a shape and dtype. Throws Error (user) with the line of the layer or model that
+/// does not fit. `outputs` is the number of classes, or of values to predict. If the job lists the layers,
+/// the last one must produce [N, outputs].
 Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs);
 
 }  // namespace telar

@@ -13,9 +13,9 @@ namespace telar {
 namespace {
 
 constexpr int kDeepest = 32;
-constexpr int kMostNodes = 100'000;  ///< aliases can make a small text a huge tree
+constexpr int kMostNodes = 100'000;  ///< aliases can expand a small text into a huge tree
 
-/// The sections that may be written as one word, and the key that the word is.
+/// The sections that may be written as one word, and the key that the word is the value of.
 constexpr std::pair<std::string_view, std::string_view> kShorthands[] = {
     {"model", "name"}, {"data", "source"}, {"optimizer", "name"}, {"schedule", "name"}, {"strategy", "name"}};
 
@@ -34,9 +34,10 @@ class Converter {
     JobNode node;
     node.where = where(yaml.Mark());
     if (depth > kDeepest)
-      throw user_error("{}: more than {} levels deep; a job has few", node.where, kDeepest);
+      throw user_error("{}: the job is more than {} levels deep; that is not supported", node.where,
+                       kDeepest);
     if (++nodes_ > kMostNodes)
-      throw user_error("{}: more than {} values; a job has few", source_, kMostNodes);
+      throw user_error("{}: the job has more than {} values; that is not supported", source_, kMostNodes);
     switch (yaml.Type()) {
       case YAML::NodeType::Scalar:
         node.kind = JobNode::Kind::scalar;
@@ -63,16 +64,16 @@ class Converter {
 
   void add_entry(JobNode& map, const YAML::Node& key, const YAML::Node& value, int depth) {
     const std::string place = where(key.Mark());
-    if (!key.IsScalar()) throw user_error("{}: a key must be one word", place);
+    if (!key.IsScalar()) throw user_error("{}: a key must be a single word", place);
     const auto same = std::find_if(map.entries.begin(), map.entries.end(),
                                    [&](const JobEntry& entry) { return entry.key == key.Scalar(); });
     if (same != map.entries.end()) {
-      throw user_error("{}: the key '{}' stands here for the second time; the first is at {}", place,
-                       key.Scalar(), same->where);
+      throw user_error("{}: the key '{}' is given twice; the first is at {}", place, key.Scalar(),
+                       same->where);
     }
     map.entries.push_back({key.Scalar(), place, convert(value, depth + 1)});
     JobNode& added = map.entries.back().value;
-    if (added.kind == JobNode::Kind::null) added.where = place;  // YAML finds nothing only on the line after
+    if (added.kind == JobNode::Kind::null) added.where = place;  // YAML reports the line after it
   }
 
   std::string source_;
@@ -85,8 +86,9 @@ JobNode convert_text(const std::string& text, const std::string& source) {
     return Converter(source).convert(YAML::Load(text), 0);
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : fmt::format(":{}", error.mark.line + 1);
-    const char* hint =
-        error.msg == YAML::ErrorMsg::MAP_VALUE ? "; a value may not end in a colon: cuda:0, not cuda:" : "";
+    const char* hint = error.msg == YAML::ErrorMsg::MAP_VALUE
+                           ? "; a value must not end with a colon: cuda:0, not cuda:"
+                           : "";
     throw user_error("{}{}: not valid YAML: {}{}", source, line, error.msg, hint);
   }
 }
@@ -129,7 +131,7 @@ JobNode& item_of(JobNode& list, const std::string& number, const std::string& wh
   const char* end = number.data() + number.size();
   const auto [stop, code] = std::from_chars(number.data(), end, index);
   if (code != std::errc() || stop != end || index >= list.items.size()) {
-    throw user_error("{}: '{}' is no item of the list at {}, which has {}: 0 is the first", where, number,
+    throw user_error("{}: '{}' is not an item of the list at {}, which has {}; the first is 0", where, number,
                      list.where, list.items.size());
   }
   return list.items[index];
@@ -138,8 +140,7 @@ JobNode& item_of(JobNode& list, const std::string& number, const std::string& wh
 JobNode& child_of(JobNode& parent, const std::string& key, const std::string& where) {
   if (parent.kind == JobNode::Kind::list) return item_of(parent, key, where);
   if (parent.kind == JobNode::Kind::scalar) {
-    throw user_error("{}: there is {} at {}, which has no key '{}'", where, parent.described(), parent.where,
-                     key);
+    throw user_error("{}: {} at {} has no key '{}'", where, parent.described(), parent.where, key);
   }
   parent.kind = JobNode::Kind::map;
   if (JobNode* known = parent.find(key)) return *known;
@@ -176,7 +177,7 @@ std::string JobNode::described() const {
 JobNode parse_job_node(const std::string& text, const std::string& source) {
   JobNode root = convert_text(text, source);
   if (root.kind != JobNode::Kind::map) {
-    throw user_error("{}: a job is a group of keys, 'model:' and 'data:' among them; here is {}", source,
+    throw user_error("{}: a job is a group of keys, including 'model:' and 'data:', but this is {}", source,
                      root.described());
   }
   expand_shorthands(root);
@@ -187,7 +188,7 @@ void apply_override(JobNode& root, const std::string& assignment) {
   const std::string where = "--set " + assignment;
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw user_error("{}: an override is KEY=VALUE, as in --set training.epochs=3", where);
+    throw user_error("{}: an override must have the form KEY=VALUE, as in --set training.epochs=3", where);
   }
   JobNode value = convert_text(assignment.substr(equals + 1), where);
   mark_overridden(value, where);
@@ -197,7 +198,7 @@ void apply_override(JobNode& root, const std::string& assignment) {
   }
   JobNode* node = &root;
   for (const std::string& key : path) {
-    if (key.empty()) throw user_error("{}: an empty name in the key", where);
+    if (key.empty()) throw user_error("{}: the key contains an empty name", where);
     node = &child_of(*node, key, where);
   }
   *node = std::move(value);

@@ -25,7 +25,7 @@ class Reader {
     const JobNode* model = root_.find("model");
     if (model == nullptr) {
       throw user_error(
-          "{}: the job has no 'model'; name one of the zoo, as in 'model: mlp', or write its layers",
+          "{}: the job has no 'model'; name one from the zoo, as in 'model: mlp', or list its layers",
           source_);
     }
     job.model = read_model_job(*model);
@@ -40,7 +40,8 @@ class Reader {
   }
 
  private:
-  /// Several devices have a replica or a worker each, where the job does not say how many there are.
+  /// If there are several devices and the job does not set the number of replicas or workers, each device
+  /// gets one.
   void give_each_device_its_own(StrategyJob& strategy) const {
     const auto devices = static_cast<int64_t>(strategy.devices.size());
     if (devices < 2) return;
@@ -49,7 +50,7 @@ class Reader {
       strategy.workers = std::max<int64_t>(1, devices - strategy.backups);
   }
 
-  /// Finds every key below `node`.
+  /// Collects every key below `node`.
   void collect(const JobNode& node, const std::string& prefix) {
     for (const JobEntry& entry : node.entries) {
       if (prefix.empty() && entry.key == "model") continue;
@@ -68,16 +69,16 @@ class Reader {
     }
   }
 
-  /// The short name of a key at the top of a job, and one that it had before it was a list.
+  /// The full path for a short name at the top of a job, or for the former name of a key.
   static std::string without_alias(const std::string& path) {
     return path == "device" || path == "strategy.device" ? "strategy.devices" : path;
   }
 
-  /// By whichever of its names; what stands in --set counts more.
+  /// Records a value under any name of its key; a value from --set takes precedence.
   void give(const std::string& path, const JobEntry& entry) {
     const JobNode*& given = given_[path];
     if (given != nullptr && given->overridden == entry.value.overridden) {
-      throw user_error("{}: {} is given already, at {} (device is a short name of strategy.devices)",
+      throw user_error("{}: {} is given already, at {} (device is a short name for strategy.devices)",
                        entry.where, path, given->where);
     }
     if (given == nullptr || entry.value.overridden) given = &entry.value;
@@ -108,7 +109,7 @@ class Reader {
     if (const auto elsewhere = by_last.find(entry.key); elsewhere != by_last.end()) near = elsewhere->second;
     return user_error(
         "{}: unknown key '{}{}'{}", entry.where, prefix, entry.key,
-        near.empty() ? "; docs/job.md lists them all" : fmt::format("; did you mean '{}'?", near));
+        near.empty() ? "; docs/job.md lists all keys" : fmt::format("; did you mean '{}'?", near));
   }
 
   void read_key(const JobKey& key, Job& job) const {
@@ -137,7 +138,8 @@ class Reader {
   std::map<std::string, const JobNode*> given_;
 };
 
-/// The lines that open the sections of a key that the key before it was not in: "training:", "  early_stopping:".
+/// The lines that open the sections of a key that the previous key was not in: "training:", "
+/// early_stopping:".
 std::string open_sections(const std::string& path, const std::string& before) {
   std::string lines;
   size_t depth = 0;
@@ -161,10 +163,10 @@ Job parse_job(const std::string& text, const std::string& source, const std::vec
 
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   if (std::filesystem::is_directory(path)) {
-    throw user_error("{} is a folder; a job is a YAML file", path.string());
+    throw user_error("{} is a folder; a job must be a YAML file", path.string());
   }
   std::ifstream file(path);
-  if (!file) throw user_error("cannot read the job {}: there is no such readable file", path.string());
+  if (!file) throw user_error("cannot read the job {}: it does not exist or is not readable", path.string());
   std::stringstream text;
   text << file.rdbuf();
   Job job = parse_job(text.str(), path.string(), overrides);

@@ -22,10 +22,10 @@ Loss loss_of(const Job& job, const SampleSpec& spec) {
   const bool classes = spec.classes > 0;
   if (job.loss == "cross_entropy" && !classes) {
     throw user_error(
-        "loss is cross_entropy, and the labels are numbers; set data.classes, or choose mean_squared_error");
+        "loss is cross_entropy, but the labels are numbers; set data.classes, or choose mean_squared_error");
   }
   if (job.loss == "mean_squared_error" && classes) {
-    throw user_error("loss is mean_squared_error, and the labels are {} classes; choose cross_entropy",
+    throw user_error("loss is mean_squared_error, but the labels are {} classes; choose cross_entropy",
                      spec.classes);
   }
   return classes ? Loss::cross_entropy : Loss::mean_squared_error;
@@ -56,20 +56,21 @@ GpuExchange exchange_of(const std::string& name) {
   return name == "host" ? GpuExchange::host : GpuExchange::automatic;
 }
 
-/// 0: as many as there are for it.
+/// The threads that the job sets for a replica; 0: not set.
 int threads_given(const StrategyJob& strategy, size_t replica) {
   return static_cast<int>(strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[replica]);
 }
 
-/// The threads of each replica on a processor whose job does not say how many: what this process may use, divided.
+/// The threads of each CPU replica for which the job sets none: the threads that this process may use,
+/// divided.
 int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* processes) {
-  // A process that mpirun has bound to cores has them for itself.
+  // If mpirun has bound this process to cores, it does not share them with other processes.
   const bool bound = available_threads() < static_cast<int>(std::thread::hardware_concurrency());
   int64_t left = available_threads() / (processes == nullptr || bound ? 1 : processes->on_this_host());
   int64_t sharing = 0;
   for (const DeviceSpec& device : devices) {
     sharing += device.threads == 0 ? 1 : 0;
-    left -= device.threads;  // a GPU's one feeds it
+    left -= device.threads;  // a GPU has one, which feeds it
   }
   return static_cast<int>(std::max<int64_t>(1, left / std::max<int64_t>(1, sharing)));
 }
@@ -78,8 +79,9 @@ int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* pro
 
 Model job_model(const Job& job, const SampleSpec& spec) {
   if (spec.classes == 0 && spec.targets.rank() != 1) {
-    throw user_error("the targets of one sample have the shape {}; a list of numbers, [N, k], can be learned",
-                     spec.targets.str());
+    throw user_error(
+        "the targets of one sample have the shape {}; only lists of numbers, [N, k], are supported",
+        spec.targets.str());
   }
   return model_of_job(job.model, spec.features, spec.dtype,
                       spec.classes > 0 ? spec.classes : spec.targets[0]);
@@ -124,7 +126,7 @@ int64_t job_parts(const Job& job) {
 }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  // A worker with parameter servers is a process of its own, with one device.
+  // A worker with parameter servers is a separate process with one device.
   const int64_t replicas = job.strategy.name == "mirrored"   ? job.strategy.replicas
                            : job.strategy.name == "pipeline" ? job.strategy.stages
                                                              : 1;
@@ -181,7 +183,7 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   options.measured_shares = job.strategy.name == "mirrored" &&
                             (shares == "measured" || (shares == "auto" && devices_differ(job.strategy)));
   if (job.strategy.name == "mirrored" && shares == "list") options.shares = job.strategy.shares.weights;
-  // A run on GPUs may go on where there are none: then nothing goes between them.
+  // A run on GPUs may be resumed on a machine without GPUs, where there is nothing to exchange between them.
   if (has_gpu(job.strategy)) options.gpu_exchange = exchange_of(job.strategy.gpu_exchange);
   options.tf32 = job.training.precision == "tf32";
   Program program = job_program(job, spec, processes);

@@ -12,42 +12,44 @@
 
 namespace telar {
 
-/// The parts of the engine that a job asks for, each made from its section.
+/// The parts of the engine that a job describes, each created from its section.
 
-/// Throws Error (user): a model that does not fit the samples, a loss that does not fit the labels.
+/// Throws Error (user) if the model does not fit the samples, or the loss does not fit the labels.
 Model job_model(const Job& job, const SampleSpec& spec);
 StepOptions job_step_options(const Job& job, const SampleSpec& spec);
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
 
-/// The replicas as devices; threads that the job leaves open are this machine's, divided. `processes`: those that train
-/// together; null when this one is alone.
+/// The devices of the replicas. If the job does not set the number of threads, this machine's cores are
+/// divided. `processes`: the processes that train together; null if there is only this one.
 Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 
-/// Whether the stages of a pipeline are balanced by times that are measured now, or by an estimate.
+/// Whether the stages of a pipeline are balanced by measured times or by estimates.
 enum class Costs : uint8_t { measured, estimated };
 
-/// The training step rewritten for the job's strategy and cluster.
+/// The training step, rewritten for the job's strategy and cluster.
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr,
                     Costs costs = Costs::measured);
-/// As in SessionOptions.
+/// See SessionOptions.
 struct SessionTalk {
   std::function<void(const std::string&)> say;
   std::function<void(const std::string&)> warn;
 };
 
-/// The session that trains; with parameter servers the coordinator's, which evaluates, and holds what the servers hold.
+/// The session that trains. With parameter servers: the coordinator's session, which evaluates the model and
+/// holds the same state as the servers.
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr,
                                      const SessionTalk& talk = {});
 
-/// Of a program with parameter servers what their coordinator runs: no training, and the servers' update as its own, so that its
-/// session has their state.
+/// The part of a program with parameter servers that the coordinator runs. It does not train. Its update is
+/// the servers' update, so its session has their state.
 Program coordinator_program(Program program);
 
-/// The session of a worker with parameter servers. `store` must outlive it.
+/// A worker's session in a run with parameter servers. `store` must outlive it.
 std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,
                                             const SessionTalk& talk = {});
 
-/// Equal parts of each global batch, each a worker's, that together make one update; 1 when a worker takes whole batches.
+/// The number of equal parts, one per worker, into which a global batch is divided for one update. 1 if each
+/// worker processes whole batches.
 int64_t job_parts(const Job& job);
 
 }  // namespace telar

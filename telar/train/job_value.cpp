@@ -67,7 +67,7 @@ Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, 
                     value_kind(rule, type), hint);
 }
 
-/// The number or the text that stands here, if the rule allows it.
+/// The number or text of this node, if the rule allows it.
 template <typename T>
 std::optional<T> parse_single(const JobNode& node, const ValueRule& rule) {
   const auto parsed = parse_number<T>(node);

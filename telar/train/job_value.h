@@ -9,17 +9,17 @@
 
 namespace telar {
 
-/// What a key's value may be, besides its type. Limits hold for each number of a list.
+/// The valid values of a key, besides its type. Limits apply to each number of a list.
 struct ValueRule {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool above_least = false;               ///< `least` itself is not allowed
-  bool below_most = false;                ///< `most` itself is not allowed
-  std::vector<std::string> choices = {};  ///< texts, also those of a list: the only ones
+  bool above_least = false;               ///< `least` itself is excluded
+  bool below_most = false;                ///< `most` itself is excluded
+  std::vector<std::string> choices = {};  ///< the valid texts, also for the items of a list; empty: any
 };
 
-/// Reads a value of the type of its target. Throws Error (user): where, key, what stands there, what would be right and,
-/// for a choice, the nearest one. A list may be written as its single item.
+/// Reads a value of its target's type. A list with one item may be written as that item. Throws Error (user)
+/// with position, key, the value found, the valid values and, for a choice, the nearest one.
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, int64_t& value);
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, double& value);
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, bool& value);
@@ -32,7 +32,7 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
                 std::vector<std::string>& value);
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, SharesJob& value);
 
-/// "an integer, at least 1": what a value of this type and rule is, for messages and documentation.
+/// "an integer, at least 1": the valid values for a type and rule, for messages and documentation.
 std::string value_kind(const ValueRule& rule, const int64_t& type);
 std::string value_kind(const ValueRule& rule, const double& type);
 std::string value_kind(const ValueRule& rule, const bool& type);
@@ -42,7 +42,7 @@ std::string value_kind(const ValueRule& rule, const std::vector<double>& type);
 std::string value_kind(const ValueRule& rule, const std::vector<std::string>& type);
 std::string value_kind(const ValueRule& rule, const SharesJob& type);
 
-/// A value as YAML, on one line; read again it is the same value.
+/// A value as YAML on one line; it reads back as the same value.
 std::string value_text(int64_t value);
 std::string value_text(double value);
 std::string value_text(bool value);
@@ -53,8 +53,8 @@ std::string value_text(const std::vector<std::string>& value);
 std::string value_text(const SharesJob& value);
 std::string value_text(const Attribute& value);
 
-/// The value of an option of a model, which checks it itself: flag, integer, real, text or list of integers by how it is
-/// written. Throws Error (user) for anything else.
+/// The value of a model's option; the model checks it. The form of the text determines its type: flag,
+/// integer, real, text or list of integers. Throws Error (user) for anything else.
 Attribute read_attribute(const JobNode& node, const std::string& key);
 
 }  // namespace telar

@@ -10,7 +10,8 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
-  // The stages of a pipeline work on one batch, as one worker does. With parameter servers these are the parts of a batch: 1 when each worker's batch is an update of its own.
+  // The stages of a pipeline work on one batch and count as one worker. With parameter servers the number is
+  // that of the parts of a batch: 1 if each worker's batch is a separate update.
   const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : job_parts(job);
   return replicas * (processes == nullptr ? 1 : processes->size());
 }
@@ -20,12 +21,12 @@ int64_t samples_together(const Job& job, int64_t workers) {
 }
 
 std::string settle_workers(Job& job, int64_t workers) {
-  constexpr int64_t kMost = int64_t{1} << 24;  // as training.batch
+  constexpr int64_t kMost = int64_t{1} << 24;  // the limit of training.batch
   const std::string scale = std::exchange(job.schedule.scale, "none");
   if (std::exchange(job.training.batch_per, "step") == "step") return "";
   if (job.training.batch > kMost / workers) {
-    throw user_error("{} workers with {} samples each; a step has at most {}", workers, job.training.batch,
-                     kMost);
+    throw user_error("{} workers with {} samples each exceed the limit of {} samples in a step", workers,
+                     job.training.batch, kMost);
   }
   std::string text = fmt::format("{} workers × {} samples: a batch of {}", workers, job.training.batch,
                                  workers * job.training.batch);

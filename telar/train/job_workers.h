@@ -8,22 +8,25 @@
 
 namespace telar {
 
-/// How many workers share a batch: replicas, in all processes. `processes`: those that train together; null for one alone.
+/// The number of workers that share a batch: the replicas of all processes. `processes`: the processes that
+/// train together; null if there is only one.
 int64_t job_workers(const Job& job, const Processes* processes);
 
-/// How many samples stay together when they are shuffled: 1, or with `data.mixing: by_label` a worker's piece of a batch, of which `workers`
-/// have equal ones. The job's batch is that of a step (settle_workers()).
+/// The number of samples that stay together in a shuffle: 1, or with `data.mixing: by_label` one worker's
+/// share of a batch, which is divided equally among `workers`. The job's batch must be that of a step
+/// (settle_workers()).
 int64_t samples_together(const Job& job, int64_t workers);
 
-/// Settles what depends on the number of workers, and leaves a job that does not: the batch of a step, and the learning rate with
-/// its warm-up (Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017, sections 2.1 and 2.2). For k times
-/// the batch
+/// Settles the keys that depend on the number of workers: the batch of a step, and the learning rate with its
+/// warm-up (Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017, sections 2.1
+/// and 2.2). For k times the batch
 ///
 ///     linear: rate × k        sqrt: rate × √k
 ///
-/// and a warm-up rises from the rate before, unless the job gives another one. So a run that goes on with another number
-/// of workers keeps its batch, its rate and its result. Returns what was done, in words; empty when nothing was. Throws Error (user)
-/// for a batch that is too large.
+/// and the warm-up starts from the original rate, unless the job sets another one. The resulting job no
+/// longer depends on the number of workers, so a run that resumes with a different number keeps its batch,
+/// rate and result. Returns a description of the changes; empty if there are none. Throws Error (user) if the
+/// batch is too large.
 std::string settle_workers(Job& job, int64_t workers);
 
 }  // namespace telar

@@ -40,7 +40,7 @@ const LayerType& layer_type(const std::string& name, const std::string& where) {
     names.push_back(type.name);
   }
   const std::string near = nearest(name, names);
-  throw user_error("{}: there is no layer type '{}'{}; there are {}", where, name,
+  throw user_error("{}: there is no layer type '{}'{}; the types are {}", where, name,
                    near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(names, ", "));
 }
 

@@ -9,17 +9,18 @@
 
 namespace telar {
 
-/// A key of an inline layer. Its type is that of `fallback`; lists of integers may be written as one number.
+/// A key of an inline layer. Its type is the type of `fallback`; a list of integers may be written as one
+/// number.
 struct LayerOption {
   std::string name;
   Attribute fallback;
   ValueRule rule = {};
   bool required = false;
-  size_t most_items = 0;      ///< lists: at most so many; 0: any number
-  std::string fallback_text;  ///< for the documentation, where `fallback` does not say it
+  size_t most_items = 0;      ///< lists: the maximum length; 0: no limit
+  std::string fallback_text;  ///< for the documentation, if `fallback` itself is not informative
 };
 
-/// A type of layer that a job may write: what it takes, its keys, and how it is added to a model.
+/// A layer type for use in a job: its inputs, its keys, and the function that adds it to a model.
 struct LayerType {
   std::string name;
   size_t least_inputs = 1;
@@ -29,15 +30,15 @@ struct LayerType {
       build;
 };
 
-/// conv2d, linear, batch_norm … The types of docs/job.md.
+/// The layer types of docs/job.md: conv2d, linear, batch_norm …
 const std::vector<LayerType>& layer_types();
-std::vector<LayerType> weighted_layer_types();  ///< those with parameters
-std::vector<LayerType> plain_layer_types();     ///< those without
+std::vector<LayerType> weighted_layer_types();  ///< layers with parameters
+std::vector<LayerType> plain_layer_types();     ///< layers without parameters
 
-/// Throws Error (user) for an unknown type, with the nearest; `where` is the line.
+/// Throws Error (user) for an unknown type and names the nearest; `where` is the line.
 const LayerType& layer_type(const std::string& name, const std::string& where);
 
-/// The table of layer types for docs/job.md: Markdown, a line for each.
+/// The table of layer types for docs/job.md: Markdown, one line per type.
 std::string layer_reference_table();
 
 }  // namespace telar

@@ -20,7 +20,7 @@ LayerType unary(const std::string& name, Function function) {
           }};
 }
 
-/// Two inputs or more, combined from left to right.
+/// A type with two or more inputs, which are combined from left to right.
 template <typename Function>
 LayerType folded(const std::string& name, Function function) {
   return {name, 2, kMostInputs, {}, [function](ModelBuilder& model, const LayerJob& layer, const Inputs& x) {
@@ -67,7 +67,7 @@ std::vector<LayerType> shape_types() {
        [](ModelBuilder& model, const LayerJob& layer, const Inputs& x) {
          const ScopeGuard scope(model, layer.name);
          Integers dims = layer.options.integers("shape");
-         dims.insert(dims.begin(), 0);  // the batch stays
+         dims.insert(dims.begin(), 0);  // the batch dimension is unchanged
          return reshape(model, x[0], dims);
        }},
       {"transpose",

@@ -79,7 +79,7 @@ void LocalProcesses::watch(const std::stop_token& stop) {
   }
 }
 
-/// Under the mutex.
+/// The caller holds the mutex.
 void LocalProcesses::look_after(Process& process) {
   const auto now = Clock::now();
   if (process.pid < 0) {
@@ -87,7 +87,7 @@ void LocalProcesses::look_after(Process& process) {
     process.started = now;
     try {
       process.pid = start_child(process.what);
-      if (say_) say_(process.what.name + " is started again");
+      if (say_) say_(process.what.name + " is restarted");
     } catch (const Error& error) {
       failure_ = error.what();
     }
@@ -102,7 +102,7 @@ void LocalProcesses::look_after(Process& process) {
   process.again = now + process.quick_deaths * 200ms;
   if (process.quick_deaths >= kMostQuickDeaths) {
     failure_ =
-        fmt::format("{}, {} times in a row soon after it was started; its log, {}, ends with:\n{}", death,
+        fmt::format("{}, {} times in a row, soon after it was started; its log {} ends with:\n{}", death,
                     process.quick_deaths, process.what.log.string(), last_lines(process.what.log, 5));
   }
   if (say_) say_(death);

@@ -11,23 +11,24 @@
 
 namespace telar {
 
-/// Processes of this machine that are started, watched, started again when they die, and ended together.
+/// Local processes that are started, monitored, restarted when they die, and ended together.
 class LocalProcesses {
  public:
-  /// `say` is told of deaths and restarts, from any thread.
+  /// `say` receives messages about deaths and restarts, from any thread.
   explicit LocalProcesses(std::function<void(const std::string&)> say);
-  /// Ends all: SIGTERM, and SIGKILL for those that have not ended 10 s later.
+  /// Ends all processes: SIGTERM, then SIGKILL for those still running 10 s later.
   ~LocalProcesses();
   LocalProcesses(const LocalProcesses&) = delete;
   LocalProcesses& operator=(const LocalProcesses&) = delete;
 
-  /// Throws Error (run) when it cannot be started.
+  /// Throws Error (run) if it cannot be started.
   void start(ChildStart what);
-  /// From now on nothing is started again.
+  /// Disables restarts from now on.
   void let_end();
-  /// Waits up to `seconds` until all have ended. True when they have.
+  /// Waits up to `seconds` for all processes to end. Returns true if they have ended.
   bool wait_for_end(double seconds);
-  /// Throws Error (run), with the last lines of its log, when a process died 5 times within seconds after it was started.
+  /// Throws Error (run) with the last lines of its log if a process has died 5 times within seconds of its
+  /// start.
   void check() const;
 
  private:
@@ -37,7 +38,7 @@ class LocalProcesses {
     int pid = -1;  ///< -1: not running
     int quick_deaths = 0;
     Clock::time_point started;
-    Clock::time_point again;  ///< when it is to be started again
+    Clock::time_point again;  ///< when to restart it
   };
 
   void watch(const std::stop_token& stop);
@@ -46,7 +47,7 @@ class LocalProcesses {
   void signal_all(int number);
 
   std::function<void(const std::string&)> say_;
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards the members below
   std::vector<Process> processes_;
   bool restarts_ = true;
   std::string failure_;

@@ -14,7 +14,7 @@
 
 namespace telar {
 
-/// The readers of datasets want labels. Samples to predict have none, so each is given the label 0.
+/// The dataset readers expect labels. Samples to predict have none, so each gets the label 0.
 namespace {
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
@@ -29,7 +29,7 @@ bool begins_with(std::span<const uint8_t> bytes, std::string_view magic) {
 
 DatasetPtr from_picture(std::span<const uint8_t> file, const Shape& wanted, const std::string& path) {
   if (wanted.rank() != 3 || (wanted[0] != 1 && wanted[0] != 3)) {
-    throw user_error("{} is a picture; the model takes samples of shape {}", path, wanted.str());
+    throw user_error("{} is an image, but the model takes samples of shape {}", path, wanted.str());
   }
   std::vector<float> planes(static_cast<size_t>(wanted.elements()));
   resize_to_planes(decode_image(file, wanted[0], path), wanted[1], wanted[2], planes);
@@ -51,7 +51,7 @@ DatasetPtr from_idx(Bytes file, const std::string& path) {
 DatasetPtr from_npy(Bytes file, const std::string& path) {
   const int64_t count = parse_npy(file, path).shape[0];
   std::string header = fmt::format("{{'descr': '<i4', 'fortran_order': False, 'shape': ({},), }}", count);
-  header.resize(118, ' ');  // with magic, version and length a multiple of 64, as the format asks
+  header.resize(118, ' ');  // with magic, version and length a multiple of 64, as the format requires
   const std::string start = std::string(kNpyMagic) + std::string("\1\0\x76\0", 4) + header;
   Bytes labels(start.begin(), start.end());
   labels.resize(labels.size() + static_cast<size_t>(count) * sizeof(int32_t));
@@ -81,9 +81,7 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path) {
   if (begins_with(file, kNpyMagic)) return from_npy(std::move(file), path);
   if (trained.job.data.source == "csv") return from_csv(file, trained.job.data, path);
   throw user_error(
-      "{} is neither a JPEG or PNG picture nor IDX images nor a .npy array; for a model trained on CSV it "
-      "may "
-      "be a table",
+      "{} is not a JPEG or PNG image, IDX images or a .npy array; for a model trained on CSV it may be a table",
       path);
 }
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kMeasuredSamples = 2000;
 constexpr uint64_t kCacheMegabyte = 1 << 20;
-constexpr uint64_t kTestSeed = 0x7e57;  ///< the test samples stay the same when the job's seed changes
+constexpr uint64_t kTestSeed =
+    0x7e57;  ///< does not depend on the job's seed, so the test samples stay the same
 
 DatasetPtr limited(DatasetPtr data, int64_t limit) {
   if (limit == 0 || limit >= data->size()) return data;
@@ -28,7 +29,7 @@ DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
   return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
 }
 
-/// The training source, and what of it is set apart for the test.
+/// Divides the training source into training samples and those set aside for the test.
 HeldOut split_test(const DataJob& data, uint64_t seed) {
   const DatasetPtr all = limited(in_cache(data, open_train_source(data, seed)), data.limit);
   return data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr};
@@ -48,8 +49,9 @@ void fill_in_moments(DataJob& data, const Dataset& train) {
 
 void check_alike(const SampleSpec& train, const SampleSpec& test) {
   if (train.features != test.features || train.dtype != test.dtype) {
-    throw user_error("the training samples are {} and the test samples {}; they must be alike",
-                     train.features.str(), test.features.str());
+    throw user_error(
+        "the training samples are {} and the test samples {}; they must have the same shape and type",
+        train.features.str(), test.features.str());
   }
   if (train.classes != test.classes || train.class_names != test.class_names) {
     throw user_error("the training samples have the classes {}, the test samples {}; they must be the same",

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Remembers the last epoch for the summary.
+/// Stores the last epoch's report for the summary.
 class LastEpoch final : public TrainingObserver {
  public:
   void epoch_done(const EpochReport& report, const TrainingState& /*state*/) override { report_ = report; }
@@ -38,7 +38,8 @@ class LastEpoch final : public TrainingObserver {
   EpochReport report_;
 };
 
-/// "/job:ps/task:1/device:CPU:0" for each variable on parameter servers; of one that is cut, the server of its first rows.
+/// "/job:ps/task:1/device:CPU:0" for each variable on parameter servers. For a variable that is split, the
+/// server of its first rows.
 std::map<std::string, std::string> server_of_variables(const Program& program) {
   std::map<std::string, std::string> devices;
   if (!program.servers) return devices;
@@ -50,7 +51,7 @@ std::map<std::string, std::string> server_of_variables(const Program& program) {
   return devices;
 }
 
-/// As TensorFlow names devices: "GPU:1".
+/// The name of a device as TensorFlow writes it: "GPU:1".
 std::string tensorboard_name(const std::string& device) {
   const std::optional<int> gpu = cuda_number(device_named(device).kind);
   return gpu ? fmt::format("GPU:{}", *gpu) : "CPU:0";
@@ -82,7 +83,7 @@ class Run {
     check_profile();
     check_devices();
     const SampleSpec& spec = data_.train->spec();
-    // Before anything is written: job and data may not fit.
+    // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
     Trainer trainer(*session, trainer_options());
@@ -91,34 +92,35 @@ class Run {
   }
 
  private:
-  /// Workers of other hosts need servers that they can reach.
+  /// Workers on other hosts need servers that they can reach.
   void check_coordination() const {
     if (options_.coordinate.empty()) return;
     if (!uses_servers(job_)) {
-      throw user_error("workers join ({}) a job with parameter servers, not one with strategy '{}'",
+      throw user_error("workers cannot join at {}: strategy '{}' has no parameter servers",
                        options_.coordinate, job_.strategy.name);
     }
     if (job_.strategy.server_addresses.empty()) {
       throw user_error(
-          "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its "
-          "HOST:PORT",
+          "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
           options_.coordinate);
     }
   }
 
   void check_devices() const {
-    if (!options_.coordinate.empty()) return;  // they are those of workers, which are elsewhere
+    if (!options_.coordinate.empty()) return;  // they belong to workers on other hosts
     const std::string missing = missing_device(job_.strategy.devices);
-    if (!missing.empty()) throw user_error("strategy.devices: {}; telar devices says what there is", missing);
+    if (!missing.empty())
+      throw user_error("strategy.devices: {}; telar devices lists the devices of this machine", missing);
   }
 
-  /// The job as it is, but for a coordinator: it evaluates, on the device of its first worker, where that is here, else on processors.
+  /// The job for this process. A coordinator evaluates on the device of its first worker, or on the CPU if
+  /// this machine does not have that device.
   Job job_computed_here() const {
     Job job = job_;
     if (options_.coordinate.empty()) return job;
     const std::string missing = missing_device({job.strategy.devices.front()});
     if (missing.empty()) return job;
-    warn(fmt::format("{}: here, where workers join, samples are evaluated on the processor", missing));
+    warn(fmt::format("{}; the coordinator evaluates samples on the CPU", missing));
     job.strategy.devices = {"cpu"};
     if (job.training.precision == "tf32") job.training.precision = "f32";
     return job;
@@ -127,9 +129,7 @@ class Run {
   void check_profile() const {
     if (!options_.profile || !uses_servers(job_)) return;
     throw user_error(
-        "with strategy '{}' the steps are made by workers, processes of their own, whose phases are not "
-        "gathered; "
-        "profile the job with strategy 'single', 'mirrored' or 'pipeline'",
+        "with strategy '{}' separate worker processes make the steps, and their phases are not collected; profile the job with strategy 'single', 'mirrored' or 'pipeline'",
         job_.strategy.name);
   }
 
@@ -178,7 +178,7 @@ class Run {
     return summary;
   }
 
-  /// Null for a strategy without parameter servers.
+  /// Null if the strategy has no parameter servers.
   std::unique_ptr<ClusterRun> start_cluster(const RunFolder& folder, const Session& session,
                                             Trainer& trainer) const {
     if (!uses_servers(job_)) return nullptr;
@@ -191,7 +191,7 @@ class Run {
     return cluster;
   }
 
-  /// What every other process does: the same steps, and nothing else.
+  /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) const {
     share(session, trainer);
     RunSummary summary;
@@ -213,7 +213,7 @@ class Run {
       summary.test = trainer.evaluate(*data_.test);
   }
 
-  /// All processes go on from what rank 0 has: only it has read the checkpoint.
+  /// Sends rank 0's state to all processes, because only rank 0 has read the checkpoint.
   void share(Session& session, Trainer& trainer) const {
     if (options_.processes == nullptr) return;
     for (const std::string& name : session.state_names()) {
@@ -226,7 +226,7 @@ class Run {
     trainer.restore(training_state_from_json(state, "the training state of rank 0"));
   }
 
-  /// One process that is told to stop stops all, at the same step.
+  /// A request to stop in one process stops all of them at the same step.
   std::function<bool()> stop_requested() const {
     if (options_.processes == nullptr) return options_.stop_requested;
     return [this] { return options_.processes->any(options_.stop_requested && options_.stop_requested()); };
@@ -239,7 +239,8 @@ class Run {
     if (options_.warn) options_.warn(text);
   }
 
-  /// Rather now than after an hour: room for a checkpoint beside those that are kept.
+  /// Fails early, not after an hour, if there is no room for one checkpoint in addition to those that are
+  /// kept.
   void require_disk_space(const Session& session) const {
     uint64_t checkpoint = 0;
     for (const std::string& name : session.state_names()) {
@@ -252,8 +253,7 @@ class Run {
     const auto free = free_disk_bytes(folder);
     if (!free || *free >= needed) return;
     throw user_error(
-        "the disk of {} has {} free; this run needs {} for its checkpoints and logs. Make room, or choose "
-        "another folder (--output)",
+        "the disk of {} has {} free; this run needs {} for its checkpoints and logs; free some space, or choose another folder (--output)",
         folder.string(), bytes_text(*free), bytes_text(needed));
   }
 
@@ -279,14 +279,14 @@ class Run {
     return options;
   }
 
-  /// A new run, or one that was stopped before its first checkpoint.
+  /// Begins a new run, or one that was stopped before its first checkpoint.
   void begin(const RunFolder& folder) const {
     write_file(folder.samples(), to_json(data_.train->spec()));
     write_file(folder.job(), job_text(job_));
     say(fmt::format("run folder: {}", folder.path().string()));
   }
 
-  /// False when there is no checkpoint to go on from.
+  /// Resumes from the newest checkpoint. Returns false if there is none.
   bool go_on(const RunFolder& folder, Session& session, Trainer& trainer) const {
     if (fs::exists(folder.job())) require_same_job(folder);
     const auto found = newest_checkpoint(folder.checkpoints());
@@ -309,8 +309,7 @@ class Run {
     const std::vector<std::string> differences = job_differences(read_job(folder.job()), job_);
     if (differences.empty()) return;
     throw user_error(
-        "{} is a run of another job: {}. Start a new run (without --resume, another --output), or take "
-        "the job of that run: telar train {} --resume",
+        "{} is a run of another job: {}; start a new run (without --resume, another --output), or use the job of that run: telar train {} --resume",
         folder.path().string(), fmt::join(differences, "; "), folder.path().string());
   }
 
@@ -327,7 +326,7 @@ class Run {
             job_.output.log_steps};
   }
 
-  /// Waits for all.
+  /// Waits for all processes.
   uint64_t peak_memory_of_all() const {
     const uint64_t mine = peak_memory_bytes();
     if (options_.processes == nullptr) return mine;
@@ -336,7 +335,7 @@ class Run {
     return sum;
   }
 
-  /// Waits for all.
+  /// Waits for all processes.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
     const std::vector<float>& steps = trainer.step_seconds();
     double total = 0;
@@ -347,7 +346,7 @@ class Run {
     summary.step_ms_median = steps.empty() ? 0 : 1e3 * median_of(steps);
     std::vector<CommunicationTime> communication = trainer.communication();
     if (options_.processes != nullptr) compare_over(*options_.processes, communication);
-    // The host does not wait for NCCL, and does not see what it takes.
+    // The host does not wait for NCCL, so it cannot measure the time that NCCL takes.
     const bool seen = !uses_servers(job_) && !session.exchanges_by_nccl();
     if (seen && job_workers(job_, options_.processes) > 1)
       summary.communication = parts_of(communication, total);
@@ -373,7 +372,7 @@ class Run {
   Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
-  std::string workers_;  ///< what follows from their number
+  std::string workers_;  ///< description of the settings that depend on their number
   Datasets data_;
   std::optional<RunProfile> profile_;
 };

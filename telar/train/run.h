@@ -15,72 +15,69 @@
 
 namespace telar {
 
-/// What a run came to.
+/// The results of a run.
 struct RunSummary {
   FitOutcome outcome = FitOutcome::finished;
   std::string folder;
-  std::string checkpoint;  ///< the last one
+  std::string checkpoint;  ///< the last one written
   std::vector<std::string> metrics;
-  std::vector<double> train;  ///< means of the last whole epoch of this process; empty without one
+  std::vector<double> train;  ///< means over this process's last complete epoch; empty if there is none
   std::vector<double> validation;
-  std::vector<double> test;      ///< empty without test samples, or when stopped
-  double images_per_second = 0;  ///< of the training steps of this process, with the wait for data
+  std::vector<double> test;      ///< empty without test samples, or if the run was stopped
+  double images_per_second = 0;  ///< rate of this process's training steps, including the wait for data
   double step_ms_median = 0;
-  /// Parts of the time of the training steps of this process, 0.03 for 3 %; empty for a worker alone, and
-  /// over NCCL.
+  /// Fractions of the time of this process's training steps: 0.03 means 3 %. Empty for a single worker, and
+  /// with NCCL.
   std::optional<CommunicationTime> communication;
-  std::optional<PhaseSummary>
-      phases;         ///< of the training steps, mean of all processes; when it was asked for
-  std::string trace;  ///< the file of operations; empty when it was not asked for
+  std::optional<PhaseSummary> phases;  ///< of the training steps, mean over all processes; if requested
+  std::string trace;                   ///< the file with the trace; empty if not requested
   std::optional<double>
-      joules;  ///< of the whole machine in the training steps of this process; none where not measured
-  std::string energy_source;  ///< empty when it was not measured
+      joules;  ///< used by the whole machine during this process's training steps; empty if not measured
+  std::string energy_source;  ///< empty if not measured
   double seconds = 0;         ///< in training steps, over all processes of the run
-  double wall_seconds = 0;    ///< of this process: opening data, compiling, validation and test too
-  int64_t epochs = 0;         ///< done
-  int64_t steps = 0;          ///< done
+  double wall_seconds = 0;    ///< of this process, including opening data, compiling, validation and test
+  int64_t epochs = 0;         ///< completed
+  int64_t steps = 0;          ///< completed
   bool stopped_early = false;
   std::string strategy;
   int replicas = 1;
-  std::optional<Bubble> bubble;           ///< of a pipeline
-  std::optional<MixedSpeed> mixed_speed;  ///< of processors and GPUs that train together
-  bool nccl = false;                      ///< gradients go from GPU to GPU
+  std::optional<Bubble> bubble;           ///< pipeline only
+  std::optional<MixedSpeed> mixed_speed;  ///< CPUs and GPUs that train together
+  bool nccl = false;                      ///< gradients are exchanged directly between GPUs
   std::vector<std::string> devices;
   uint64_t peak_memory_bytes =
-      0;  ///< of all processes that train together, each with what it shares with others
+      0;  ///< sum over all processes that train together; memory they share counts in each
   uint64_t parameter_bytes = 0;
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
   double staleness =
-      0;  ///< with parameter servers: mean updates by others between a worker's pull and its push
+      0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
 };
 
-/// As JSON: "test_accuracy", "train_loss", "images_per_second" … null where there is no value.
+/// As JSON: "test_accuracy", "train_loss", "images_per_second" …; null for a missing value.
 std::string to_json(const RunSummary& summary);
 
 struct RunOptions {
   bool resume = false;
-  std::function<bool()> stop_requested;          ///< asked after each step; empty: never
-  std::function<void(const std::string&)> say;   ///< told what a user wants to know; may be empty
-  std::function<void(const std::string&)> warn;  ///< told what looks wrong; may be empty
+  std::function<bool()> stop_requested;          ///< called after each step; empty: never stop
+  std::function<void(const std::string&)> say;   ///< receives progress messages; may be empty
+  std::function<void(const std::string&)> warn;  ///< receives warnings; may be empty
   Progress* progress = nullptr;
   Processes* processes =
-      nullptr;  ///< that train together; null: this one is alone. Only rank 0 writes, and tells what happens
-  std::optional<ProfileOptions> profile;  ///< not with parameter servers
-  // Of jobs with parameter servers:
-  std::string
-      program;  ///< the command line `telar`, of which servers and workers are started on this machine
-  std::string
-      coordinate;  ///< HOST:PORT where workers join; empty: servers and workers are started on this machine
-  Security security;  ///< of servers and workers on other hosts
+      nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
+  std::optional<ProfileOptions> profile;  ///< not available with parameter servers
+  // Strategies with parameter servers only:
+  std::string program;     ///< the command line `telar`, used to start local servers and workers
+  std::string coordinate;  ///< HOST:PORT that workers join; empty: servers and workers are started locally
+  Security security;       ///< for servers and workers on other hosts
 };
 
-/// Opens the data, makes or resumes the run folder, trains with checkpoints and logs, and tests. A run that is stopped saves a
-/// checkpoint. Throws Error.
+/// Opens the data, creates or resumes the run folder, trains with checkpoints and logs, and tests. A run that
+/// is stopped saves a checkpoint. Throws Error.
 RunSummary run_job(Job job, const RunOptions& options);
 
-/// What can be known without running: the job's model is built for its data (for published data sets without opening
-/// them), the strategy applied. Throws Error (user).
+/// Checks a job without running it: builds its model for its data (published data sets are not opened) and
+/// applies its strategy. Throws Error (user).
 void check_runs(Job job);
 
 }  // namespace telar

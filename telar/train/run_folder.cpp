@@ -26,7 +26,7 @@ fs::path numbered(const std::string& name, int64_t number) {
   return kRuns / fmt::format("{}-{}", name, number);
 }
 
-/// N of the last runs/NAME-N; 0 when there is none.
+/// N of the last runs/NAME-N; 0 if there is none.
 int64_t last_number(const std::string& name) {
   int64_t last = 0;
   std::error_code error;
@@ -47,7 +47,7 @@ void make_folder(const fs::path& path) {
   if (error) throw disk_error("create the folder", path, error.value());
 }
 
-/// mkdir decides who gets a number when two runs start at once.
+/// Uses mkdir, which decides which run gets a number if two start at the same time.
 fs::path claim_numbered(const std::string& name) {
   make_folder(kRuns);
   for (int64_t number = last_number(name) + 1;; ++number) {
@@ -64,7 +64,7 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   if (lock_ < 0) throw disk_error("open the folder", path_, errno);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
-    throw user_error("another process is training in {}; let it end first", path_.string());
+    throw user_error("another process is training in {}; wait until it has ended", path_.string());
   }
   make_folder(checkpoints());
   remove_leftovers(path_);
@@ -81,13 +81,13 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
 RunFolder RunFolder::create(const Job& job) {
   if (job.output.folder.empty()) return RunFolder(claim_numbered(job.name));
   const fs::path path = job.output.folder;
-  if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is no folder", path.string());
+  if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is not a folder", path.string());
   if (fs::exists(path / "job.yaml")) {
-    throw user_error("{} holds a run already; go on with it (--resume) or choose another folder (--output)",
+    throw user_error("{} already contains a run; resume it (--resume) or choose another folder (--output)",
                      path.string());
   }
   if (fs::exists(path) && !fs::is_empty(path)) {
-    throw user_error("the folder {} is not empty; a run gets a folder of its own (--output)", path.string());
+    throw user_error("the folder {} is not empty; a run needs its own folder (--output)", path.string());
   }
   make_folder(path);
   return RunFolder(path);
@@ -114,7 +114,7 @@ fs::path find_trained(const fs::path& run_or_checkpoint, bool best) {
   if (!best) return newest->path;
   fs::path path = checkpoint_path(checkpoints, newest->state.best_step);
   if (!newest->state.best || !fs::exists(path)) {
-    throw user_error("the run in {} has no best checkpoint; that takes validation samples",
+    throw user_error("the run in {} has no best checkpoint; that requires validation samples",
                      run_or_checkpoint.string());
   }
   return path;

@@ -7,20 +7,20 @@
 
 namespace telar {
 
-/// The folder of one run, held by this process as long as the object lives:
+/// The folder of one run. This process holds a lock on it for the lifetime of the object. It contains
 ///   job.yaml         the job as run, with all defaults
-///   samples.json     what a sample looks like
+///   samples.json     the description of a sample
 ///   metrics.jsonl    a line for each step and epoch
 ///   events.out.…     the same for TensorBoard
 ///   checkpoints/     telar/train/checkpoint.h
-///   summary.json     at the end
+///   summary.json     written at the end
 class RunFolder {
  public:
-  /// A folder for a new run of the job: output.folder, which must be empty or not there, or the first runs/NAME-N that
-  /// is free. Throws Error (user) rather than touch another run.
+  /// The folder for a new run: output.folder, which must be empty or not exist, or the first free
+  /// runs/NAME-N. Throws Error (user) if the folder belongs to another run.
   static RunFolder create(const Job& job);
-  /// The folder of the run to go on with: output.folder, or the last runs/NAME-N. One that does not exist is created, so
-  /// that a job which may have been stopped before it began can always be started with --resume.
+  /// The folder of the run to resume: output.folder, or the last runs/NAME-N. It is created if it does not
+  /// exist, so --resume also works for a job that may have been stopped before it began.
   static RunFolder resume(const Job& job);
 
   ~RunFolder();
@@ -42,8 +42,8 @@ class RunFolder {
   int lock_ = -1;
 };
 
-/// Where a trained model lies, given a run folder or a checkpoint. Throws Error (user) when it is neither, or has no checkpoint.
-/// `best`: of a run, the checkpoint of the best epoch in place of the newest.
+/// The checkpoint of a trained model, given a run folder or a checkpoint. `best`: from a run, the checkpoint
+/// of the best epoch instead of the newest. Throws Error (user) if the path is neither, or has no checkpoint.
 std::filesystem::path find_trained(const std::filesystem::path& run_or_checkpoint, bool best);
 
 }  // namespace telar

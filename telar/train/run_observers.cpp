@@ -103,7 +103,7 @@ void EnergyObserver::stop() {
 }
 
 std::optional<double> EnergyObserver::joules() {
-  stop();  // of an epoch that was not finished
+  stop();  // for an epoch that was not finished
   return meter_.source().empty() ? std::nullopt : std::optional(joules_);
 }
 

@@ -14,10 +14,12 @@
 
 namespace telar {
 
-/// Writes metrics.jsonl, and TensorBoard events where wanted: every `every` steps and each epoch.
-/// Steps: {"kind": "step", "step", "epoch", "samples", "seconds", "loss", …, "learning_rate", "images_per_second"}; epochs: {"kind":
-/// "epoch", "step", "epoch", "samples", "seconds", "train_loss", …, "validation_loss", …}. Epochs count from 1; samples and seconds
-/// are those of all training steps of the run so far, also of a resumed one (validation takes none of the seconds).
+/// Writes metrics.jsonl and optionally TensorBoard events, every `every` steps and after each epoch.
+/// A step: {"kind": "step", "step", "epoch", "samples", "seconds", "loss", …, "learning_rate",
+/// "images_per_second"}.
+/// An epoch: {"kind": "epoch", "step", "epoch", "samples", "seconds", "train_loss", …, "validation_loss", …}.
+/// Epochs count from 1. "samples" and "seconds" are totals over all training steps of the run, including
+/// those before a resume; the time of validation is not included.
 class LogObserver final : public TrainingObserver {
  public:
   LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
@@ -25,9 +27,9 @@ class LogObserver final : public TrainingObserver {
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
-  /// The test's means at the end.
+  /// Writes the means over the test samples at the end of the run.
   void test_done(const std::vector<double>& means, const TrainingState& state);
-  /// Waits until everything is on the storage device.
+  /// Waits until all data are on the storage device.
   void sync();
 
  private:
@@ -40,23 +42,24 @@ class LogObserver final : public TrainingObserver {
 };
 
 struct CheckpointPolicy {
-  int64_t every_epochs = 1;  ///< 0: not at epochs
-  int64_t every_steps = 0;   ///< 0: not at steps
+  int64_t every_epochs = 1;  ///< 0: no checkpoints at epochs
+  int64_t every_steps = 0;   ///< 0: no checkpoints at steps
   int64_t keep = 2;
-  bool at_pauses = false;  ///< within an epoch when the steps stand still, instead of every_steps
+  bool at_pauses = false;  ///< within an epoch at pauses (TrainingObserver::paused) instead of every_steps
 };
 
-/// Writes checkpoints into a folder as training goes on.
+/// Writes checkpoints into a folder during training.
 class CheckpointObserver final : public TrainingObserver {
  public:
-  /// `files` go into every checkpoint. `before` is called before each, so that logs are on disk no later than it.
+  /// `files` are added to every checkpoint. `before` is called before each one, so that the logs are on disk
+  /// first.
   CheckpointObserver(std::filesystem::path folder, const Session& session, CheckpointPolicy policy,
                      ExtraFiles files, std::function<void()> before);
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
   void paused(const TrainingState& state) override;
-  /// Writes one for this state unless there is one.
+  /// Writes a checkpoint for this state unless there is one already.
   std::filesystem::path save(const TrainingState& state);
 
  private:
@@ -67,24 +70,25 @@ class CheckpointObserver final : public TrainingObserver {
   std::function<void()> before_;
 };
 
-/// The energy of the whole machine in training steps, without validation and checkpoints between epochs.
+/// The energy that the whole machine uses in training steps, excluding validation and checkpoints between
+/// epochs.
 class EnergyObserver final : public TrainingObserver {
  public:
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
 
-  /// Until now; none where nothing can be read.
+  /// Joules so far; empty if no meter can be read.
   std::optional<double> joules();
   const std::string& source() const { return meter_.source(); }
 
  private:
   void stop();
   EnergyMeter meter_;
-  std::optional<double> began_;  ///< the meter when the steps of an epoch began; none between epochs
+  std::optional<double> began_;  ///< the reading at the start of an epoch's steps; empty between epochs
   double joules_ = 0;
 };
 
-/// Feeds a Progress (telar/observe/progress.h).
+/// Updates a Progress (telar/observe/progress.h).
 class ProgressObserver final : public TrainingObserver {
  public:
   ProgressObserver(Progress& progress, const std::vector<std::string>& metrics);

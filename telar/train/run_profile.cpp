@@ -17,7 +17,8 @@ std::vector<std::string> gathered(Processes* processes, const std::string& text)
   return processes == nullptr ? std::vector<std::string>{text} : processes->gather(text);
 }
 
-/// The moment from which a trace counts. Clocks of several hosts have nothing in common: there it is when all have come.
+/// The moment from which a trace counts time. On one host all processes use rank 0's clock. Clocks of several
+/// hosts are unrelated, so each uses the moment when all processes have arrived.
 Clock::time_point common_zero(Processes* processes) {
   if (processes == nullptr) return Clock::now();
   processes->any(false);

@@ -10,23 +10,23 @@
 
 namespace telar {
 
-/// What a run is asked to write down about its steps.
+/// What to record about the steps of a run.
 struct ProfileOptions {
-  std::string file;    ///< of the trace; empty: trace.json in the run folder
-  int64_t steps = 20;  ///< that are in the trace
+  std::string file;    ///< path of the trace; empty: trace.json in the run folder
+  int64_t steps = 20;  ///< steps in the trace
 };
 
-/// The phases and the trace of a run, of all its processes.
+/// The phases and the trace of a run over all of its processes.
 class RunProfile {
  public:
-  /// From now on the session records. `processes`: those that train together, or null. Waits for all of them.
+  /// Starts recording in the session. `processes`: the processes that train together, or null. Waits for all.
   RunProfile(const ProfileOptions& options, Session& session, Processes* processes);
 
-  /// What the steps went into, mean of all processes. `compared`: of each step of this process, communication after compare_over;
-  /// `own`: before. Waits for all.
+  /// How the time of the steps divides into phases, mean over all processes. For each step of this process,
+  /// `compared` is its communication after compare_over, `own` before it. Waits for all processes.
   PhaseSummary phases(std::span<const PhaseTimes> steps, std::span<const CommunicationTime> own,
                       std::span<const CommunicationTime> compared) const;
-  /// The text of the trace file, with rows of all processes. Waits for all.
+  /// The text of the trace file, with rows of all processes. Waits for all processes.
   std::string trace() const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 Shape shape_from(const nlohmann::json& json) {
   const auto dims = json.get<std::vector<int64_t>>();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t extent) { return extent < 1; })) {
-    throw user_error("{} is no shape; every extent must be at least 1", json.dump());
+    throw user_error("{} is not a shape; every extent must be at least 1", json.dump());
   }
   return Shape(dims);
 }
@@ -41,7 +41,7 @@ SampleSpec sample_spec_from_json(const std::string& text, const std::string& sou
     if (spec.features.rank() == 0) throw user_error("the features have no axis");
     return spec;
   } catch (const std::exception& error) {
-    throw user_error("{}: does not describe samples: {}", source, error.what());
+    throw user_error("{} does not describe samples: {}", source, error.what());
   }
 }
 

@@ -6,10 +6,10 @@
 
 namespace telar {
 
-/// The file samples.json of a run or checkpoint: what a sample looks like, so that the model can be built again and can
-/// predict where the training data are not.
+/// samples.json, a file of a run or checkpoint: the description of a sample. With it the model can be rebuilt
+/// and can predict where the training data are not available.
 std::string to_json(const SampleSpec& spec);
-/// Throws Error (user), `source` being the file.
+/// `source` is the file, for messages. Throws Error (user).
 SampleSpec sample_spec_from_json(const std::string& text, const std::string& source);
 
 }  // namespace telar

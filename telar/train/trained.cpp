@@ -23,7 +23,7 @@ namespace {
 void require_fit(const Trained& trained, const SampleSpec& given) {
   const SampleSpec& right = trained.spec;
   if (given.features == right.features && given.dtype == right.dtype) return;
-  throw user_error("the samples are {} {}; the model in {} was trained on {} {}", name_of(given.dtype),
+  throw user_error("the samples are {} {}, but the model in {} was trained on {} {}", name_of(given.dtype),
                    given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
                    right.features.str());
 }
@@ -32,20 +32,19 @@ bool names_devices(const std::string& override) {
   return override.starts_with("device") || override.starts_with("strategy.device");
 }
 
-/// A job as it was run, on the devices that are here.
+/// The job as run, moved to devices that this machine has.
 Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> overrides,
                    const std::function<void(const std::string&)>& warn) {
   const Job as_run = read_job(file);
   if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
     std::vector<std::string> devices = as_run.strategy.devices;
-    if (uses_servers(as_run)) devices.resize(1);  // the others are those of other workers
+    if (uses_servers(as_run)) devices.resize(1);  // the others belong to other workers
     const std::string missing = missing_device(devices);
     if (!missing.empty()) {
       overrides.emplace_back("strategy.devices=cpu");
       if (warn) {
         warn(fmt::format(
-            "this was trained on {}; {}. It is computed on the processor (--set device=NAME chooses another "
-            "device)",
+            "the model was trained on {}; {}; it runs on the CPU (--set device=NAME selects another device)",
             fmt::join(as_run.strategy.devices, ", "), missing));
       }
     }
@@ -56,7 +55,7 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
     if (has_processor(read_job(file, in_f32).strategy)) overrides = std::move(in_f32);
   }
   Job job = read_job(file, overrides);
-  job.strategy.gpu_exchange = "host";  // no gradients go anywhere, so that NCCL need not be here
+  job.strategy.gpu_exchange = "host";  // no gradients are exchanged, so NCCL is not needed
   return job;
 }
 
@@ -86,7 +85,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
 std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
   require_fit(trained, data.spec());
   if (data.spec().classes != trained.spec.classes || data.spec().targets != trained.spec.targets) {
-    throw user_error("the labels are of {} classes (0: numbers); the model in {} was trained on {}",
+    throw user_error("the labels have {} classes (0: numbers), but the model in {} was trained on {}",
                      data.spec().classes, trained.checkpoint.string(), trained.spec.classes);
   }
   TrainerOptions options;

@@ -32,15 +32,16 @@ std::vector<double> divided(std::vector<double> sums, int64_t samples) {
 size_t index_of(const std::vector<std::string>& metrics, const std::string& metric) {
   const auto found = std::find(metrics.begin(), metrics.end(), metric);
   if (found == metrics.end()) {
-    throw user_error("early stopping is to look at '{}'; this training has {}", metric, one_of(metrics));
+    throw user_error("the metric for early stopping is '{}'; it must be {}", metric, one_of(metrics));
   }
   return static_cast<size_t>(found - metrics.begin());
 }
 
 void check(const TrainerOptions& options) {
-  if (options.epochs < 1) throw user_error("{} epochs of training; there must be at least 1", options.epochs);
+  if (options.epochs < 1)
+    throw user_error("the number of epochs is {}; it must be at least 1", options.epochs);
   if (options.batch < 1 || options.evaluation_batch < 1) {
-    throw user_error("a batch of {} for training and {} for evaluation; both must be at least 1",
+    throw user_error("the batch is {} for training and {} for evaluation; both must be at least 1",
                      options.batch, options.evaluation_batch);
   }
   if (options.early_stopping.patience < 0) {
@@ -51,14 +52,14 @@ void check(const TrainerOptions& options) {
 
 }  // namespace
 
-/// What one pass over the training samples works with.
+/// The state of one pass over the training samples.
 struct Trainer::Epoch {
   EpochStart start;
   const Assignment& assignment;
   Loader& loader;
   const std::vector<TrainingObserver*>& observers;
   const std::function<bool()>& stop_requested;
-  std::deque<StepInputs> begun = {};  ///< steps whose results are not here yet
+  std::deque<StepInputs> begun = {};  ///< steps whose results are not available yet
 };
 
 Trainer::Trainer(Session& session, TrainerOptions options)
@@ -93,8 +94,8 @@ FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
   return FitOutcome::finished;
 }
 
-/// False when it was stopped before its last step. After the last one the epoch is finished first, so that a step number
-/// always stands for one state.
+/// Returns false if it was stopped before the last step. After the last step it lets the epoch finish first,
+/// so that a step number always identifies one state.
 bool Trainer::run_epoch(Epoch& epoch) {
   epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
   auto start = Clock::now();
@@ -106,7 +107,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
                             epoch.assignment.batch_samples(batch->epoch, batch->step), start};
     session_.begin(view_of(*batch), inputs);
     epoch.begun.push_back(inputs);
-    // A checkpoint is of the state after its step: none may have begun after that.
+    // A checkpoint contains the state after its step, so no later step may have begun.
     const bool pauses = options_.pause_steps > 0 && step % options_.pause_steps == 0;
     const bool last = state_.step_in_epoch + ahead + 1 == epoch.start.steps;
     collect(epoch, pauses || last, start);
@@ -118,7 +119,8 @@ bool Trainer::run_epoch(Epoch& epoch) {
   return true;
 }
 
-/// Counts the steps that were begun and are done; `all`: waits for all of them. `start`: when the step before was counted.
+/// Counts the completed steps of those begun; `all`: waits for all of them. `start`: the time when the
+/// previous step was counted.
 void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
   while (!epoch.begun.empty()) {
     const std::optional<StepResult> result = session_.finished(all);
@@ -133,7 +135,8 @@ void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
   }
 }
 
-/// Looks for the place with the batch of the step after the last that was counted.
+/// Repeats the first step that was not counted, with its batch, to find the layer where the value first
+/// appears.
 Error Trainer::not_finite(Epoch& epoch) {
   const StepInputs inputs = epoch.begun.front();
   for (size_t later = 1; later < epoch.begun.size(); ++later) session_.finished(true);
@@ -141,12 +144,10 @@ Error Trainer::not_finite(Epoch& epoch) {
   epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
   const std::string place = session_.find_non_finite(view_of(*epoch.loader.next()), inputs);
   return run_error(
-      "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than {}, "
-      "clipping (training.clip_norm) or a look at the data may help",
+      "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {} or clipping (training.clip_norm), or check the data",
       inputs.step, state_.epoch + 1, place, inputs.learning_rate);
 }
 
-/// A step was done.
 void Trainer::count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
                     double seconds) {
   step_seconds_.push_back(static_cast<float>(seconds));
@@ -160,8 +161,8 @@ void Trainer::count(const Epoch& epoch, int64_t samples, const std::vector<doubl
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
-/// As run_epoch(), with steps that workers complete, not always in order. Where a checkpoint is wanted they stand still: what the
-/// workers had begun is done, so the state is that of a step boundary.
+/// Like run_epoch(), but workers complete the steps, not always in order. For a checkpoint the steps pause:
+/// the workers finish what they have begun, so the state is at a step boundary.
 bool Trainer::run_remote_epoch(Epoch& epoch) {
   const int64_t before = state_.step - state_.step_in_epoch;
   while (true) {
@@ -171,7 +172,7 @@ bool Trainer::run_remote_epoch(Epoch& epoch) {
     state_.step_in_epoch = remote_->steps_done();
     state_.step = before + state_.step_in_epoch;
     const bool whole = state_.step_in_epoch == epoch.start.steps;
-    // After the last step the epoch is finished first; its own checkpoint is of the same step.
+    // After the last step the epoch is finished first; its own checkpoint has the same step number.
     if (!whole && !stopping)
       for (TrainingObserver* observer : epoch.observers) observer->paused(state_);
     if (!whole || (options_.pause_steps > 0 && state_.step % options_.pause_steps == 0))
@@ -185,7 +186,8 @@ int64_t Trainer::after_pause() const {
   return (state_.step / options_.pause_steps + 1) * options_.pause_steps;
 }
 
-/// Until the epoch, or the next pause, or a stop; true for a stop. The seconds of a step are those since the one before.
+/// Runs up to the end of the epoch, the next pause, or a stop; returns true for a stop. The duration of a
+/// step is the time since the previous one.
 bool Trainer::make_remote_steps(const Epoch& epoch, int64_t before) {
   RemoteSteps& remote = *remote_;
   remote.begin_epoch(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch, epoch.start.steps);
@@ -193,7 +195,7 @@ bool Trainer::make_remote_steps(const Epoch& epoch, int64_t before) {
   bool stopping = false;
   auto start = Clock::now();
   for (bool more = true; more;) {
-    more = !remote.epoch_finished();  // asked first: what is completed until then is in the following wait()
+    more = !remote.epoch_finished();  // asked first: steps completed before this are in the next wait()
     for (const StepDone& step : remote.wait()) {
       const auto learning_rate =
           static_cast<float>(telar::learning_rate(options_.schedule, before + step.step + 1));

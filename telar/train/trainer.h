@@ -15,84 +15,86 @@
 
 namespace telar {
 
-/// Which epoch is the best, and when there is no use in going on.
+/// Selects the best epoch, and ends training when it no longer improves.
 struct EarlyStopping {
   std::string metric =
-      "loss";            ///< of the validation samples; "loss" is better when lower, all others when higher
-  int64_t patience = 0;  ///< epochs without a better value after which training ends; 0: never
+      "loss";            ///< on the validation samples; lower is better for "loss", higher for all others
+  int64_t patience = 0;  ///< epochs without improvement before training ends; 0: no limit
 };
 
-/// Steps that are made elsewhere, by workers with parameter servers; the trainer's own session then only evaluates.
+/// Training steps made by the workers of parameter servers. The trainer's own session then only evaluates.
 class RemoteSteps {
  public:
   virtual ~RemoteSteps() = default;
-  /// Lets the workers make steps [first, steps) of an epoch.
+  /// Starts the workers on steps [first, steps) of an epoch.
   virtual void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) = 0;
-  /// The steps that were completed since the last call; waits a little for the first.
+  /// The steps completed since the last call; waits briefly for the first.
   virtual std::vector<StepDone> wait() = 0;
   virtual bool epoch_finished() = 0;
-  /// Lets the workers finish what they have begun, and begin nothing. `stopping`: for good, so that workers who do not finish are not
-  /// waited for for ever.
+  /// Lets the workers finish the steps that they have begun, without starting new ones. `stopping`: training
+  /// ends, so do not wait indefinitely for workers that do not finish.
   virtual void drain(bool stopping) = 0;
-  /// Steps of the epoch before which all are done.
+  /// The number of steps of the epoch up to which all are done.
   virtual int64_t steps_done() = 0;
-  /// Brings the workers' state into the session.
+  /// Copies the workers' state into the session.
   virtual void fetch(Session& session) = 0;
 };
 
 struct TrainerOptions {
   int64_t epochs = 10;
-  int64_t batch = 32;  ///< samples of a step, over all replicas
+  int64_t batch = 32;  ///< samples in a step, over all replicas
   int64_t evaluation_batch = 256;
   Schedule schedule = {};
-  uint64_t seed = 0;  ///< of the order of samples and augmentation
+  uint64_t seed = 0;  ///< for the order of samples and for augmentation
   bool shuffle = true;
-  int64_t together = 1;  ///< samples that stay together when they are shuffled (FixedSlice)
+  int64_t together = 1;  ///< samples that stay together in a shuffle (FixedSlice)
   int loader_threads = 1;
   int prefetch = 4;
   EarlyStopping early_stopping = {};
-  Part part = {};  ///< of each batch that this process has
-  /// After so many nothing is computed ahead, so that a checkpoint can be of one moment; steps that are made elsewhere stand still after
-  /// about so many. 0: never.
+  Part part = {};  ///< this process's part of each batch
+  /// A session computes no steps ahead across a multiple of this number, so that a checkpoint there is
+  /// consistent. Remote steps pause about this often. 0: never.
   int64_t pause_steps = 0;
 };
 
 /// Why fit() returned.
 enum class FitOutcome : uint8_t {
   finished,  ///< all epochs done, or stopped early
-  stopped    ///< `stop_requested` said so; the state is that of a step boundary
+  stopped    ///< `stop_requested` returned true; the state is at a step boundary
 };
 
-/// The training loop over a session: epochs, validation, learning rate, early stopping. Knows neither device nor strategy.
+/// The training loop over a session: epochs, validation, learning rate, early stopping. Device and strategy
+/// do not matter to it.
 ///
 ///     Trainer trainer(*session, {.epochs = 3, .batch = 64, .schedule = {.base = 0.05}});
 ///     trainer.fit(*train, validation.get());
 ///     const std::vector<double> means = trainer.evaluate(*test);  // in the order of session->metric_names()
 class Trainer {
  public:
-  /// Throws Error (user) for options out of range or a metric that the session does not have.
+  /// Throws Error (user) for options out of range or an unknown metric.
   Trainer(Session& session, TrainerOptions options);
 
-  /// Trains from the present state to the end. `validation` may be null. Observers are called in order.
-  /// Throws Error (run) when a loss is not finite, naming step and layer; the state is then that before the step.
+  /// Trains from the current state to the end. `validation` may be null. Observers are called in order.
+  /// Throws Error (run) with step and layer if a loss is not finite; the state is then the one before that
+  /// step.
   FitOutcome fit(const Dataset& train, const Dataset* validation,
                  const std::vector<TrainingObserver*>& observers = {},
                  const std::function<bool()>& stop_requested = {});
 
-  /// Means of every metric over all samples, in evaluation mode.
+  /// The mean of every metric over all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const;
 
-  /// From now on the steps are made there; it must outlive the calls of fit().
+  /// Makes steps with `remote` from now on; it must outlive all calls of fit().
   void make_steps_with(RemoteSteps& remote) { remote_ = &remote; }
 
   const TrainingState& state() const { return state_; }
-  /// Goes on from here: a state that belongs to the parameters that the session holds now.
+  /// Continues from a state, which must belong to the session's current parameters.
   void restore(TrainingState state) { state_ = std::move(state); }
-  /// Seconds of each step of this process, with the wait for its data.
+  /// Seconds of each step of this process, including the wait for its data.
   const std::vector<float>& step_seconds() const { return step_seconds_; }
-  /// Of each of these steps, what replicas spent on each other.
+  /// The time that each of these steps spent on communication between replicas.
   const std::vector<CommunicationTime>& communication() const { return communication_; }
-  /// Of each of these steps, what it went into; empty unless the session records phases.
+  /// The phases of each of these steps; empty unless the session records them.
   const std::vector<PhaseTimes>& phases() const { return phases_; }
 
  private:
@@ -113,7 +115,7 @@ class Trainer {
   size_t deciding_metric_ = 0;
   TrainingState state_;
   RemoteSteps* remote_ = nullptr;  ///< null: the session makes the steps
-  int64_t next_pause_ = 0;         ///< the step at which they are to stand still; 0: not known yet
+  int64_t next_pause_ = 0;         ///< the step of the next pause; 0: not known yet
   std::vector<float> step_seconds_;
   std::vector<CommunicationTime> communication_;
   std::vector<PhaseTimes> phases_;

@@ -39,7 +39,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     json.at("stopped_early").get_to(state.stopped_early);
     return state;
   } catch (const nlohmann::json::exception& error) {
-    throw user_error("{}: is no training state: {}", source, error.what());
+    throw user_error("{} is not a training state: {}", source, error.what());
   }
 }
 

@@ -31,7 +31,7 @@ Job job_here(const Membership& membership, const std::vector<std::string>& overr
   return parse_job(job_text(description.job), "the coordinator's job", overrides);
 }
 
-/// One membership: from joining to the end of the run, or until the coordinator has given this worker up.
+/// One membership: from joining to the end of the run, or until the coordinator has removed this worker.
 class Worker {
  public:
   Worker(const WorkOptions& options, Membership& membership)
@@ -69,7 +69,7 @@ class Worker {
     while (membership_.wait_for_work()) work_on_epoch();
   }
 
-  /// What joining took before the work that it now waits for: the data opened, the graphs compiled.
+  /// Records the time from joining until ready for work: opening the data, compiling the graphs.
   void prepared(double seconds) { preparing_ = seconds; }
 
  private:
@@ -78,7 +78,7 @@ class Worker {
     int64_t step;
   };
 
-  /// Until there is nothing more to do now: at the end of an epoch, or while others finish theirs.
+  /// Works until there is no more work now: at the end of an epoch, or while other workers finish theirs.
   void work_on_epoch() {
     const auto start = Clock::now();
     session_->pull();
@@ -101,12 +101,12 @@ class Worker {
     pending_.clear();
   }
 
-  /// False when there is no work of this epoch to be had.
+  /// Returns false if there is no work left in this epoch.
   bool take_lease() {
     std::optional<Lease> lease = held_ ? std::exchange(held_, {}) : membership_.lease();
     if (!lease) return false;
     if (next_ < entries_.size() && lease->epoch != epoch_) {
-      held_ = lease;  // the next epoch has begun: first what is left of this one
+      held_ = lease;  // the next epoch has begun: finish this one first
       return false;
     }
     epoch_ = lease->epoch;
@@ -120,7 +120,7 @@ class Worker {
   void tell_prepared(double seconds) {
     if (options_.say)
       options_.say(
-          fmt::format("has parameters and data, {:.2f} s after it joined (without the wait for work)",
+          fmt::format("has parameters and data, {:.2f} s after it joined (excluding the wait for work)",
                       *preparing_ + seconds));
     preparing_.reset();
   }
@@ -134,7 +134,7 @@ class Worker {
     membership_.wait_for_slowest();
     const auto start = Clock::now();
     StepInputs inputs = inputs_of(batch.epoch, entry.step);
-    inputs.samples = std::max<int64_t>(1, batch.size);  // of this worker's own update
+    inputs.samples = std::max<int64_t>(1, batch.size);  // for this worker's own update
     const StepResult result =
         session_->train({batch.size, batch.features, batch.labels, batch.samples}, inputs);
     pending_.push_back({entry.lease, entry.step, batch.size, result.metrics, 0, seconds_since(start)});
@@ -142,7 +142,7 @@ class Worker {
     settle(result);
   }
 
-  /// Tells the coordinator what became of the parts that were trained on since the last push.
+  /// Reports to the coordinator the outcome of the parts that were trained since the last push.
   void settle(const StepResult& result) {
     if (result.lost_updates > 0 && options_.say)
       options_.say(fmt::format("a restarted parameter server has lost {} updates", result.lost_updates));
@@ -160,9 +160,7 @@ class Worker {
 
   [[noreturn]] void fail(const Batch& batch, const StepInputs& inputs) {
     const std::string sentence = fmt::format(
-        "the loss is not finite at step {} (epoch {}); it was first seen in {}. A lower learning rate than "
-        "{} or a look "
-        "at the data may help",
+        "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {}, or check the data",
         inputs.step, batch.epoch + 1,
         session_->find_non_finite({batch.size, batch.features, batch.labels, batch.samples}, inputs),
         inputs.learning_rate);
@@ -183,11 +181,11 @@ class Worker {
   std::unique_ptr<Session> session_;
 
   uint32_t epoch_ = 0;
-  std::vector<Entry> entries_;  ///< as given to parts_
-  size_t next_ = 0;             ///< the entry that the loader gives next
-  std::optional<Lease> held_;   ///< of the next epoch
+  std::vector<Entry> entries_;  ///< in the order of parts_
+  size_t next_ = 0;             ///< the entry that the loader returns next
+  std::optional<Lease> held_;   ///< a lease of the next epoch
   std::vector<PartDone> pending_;
-  std::optional<double> preparing_;  ///< seconds; until it was told
+  std::optional<double> preparing_;  ///< seconds; empty once it is reported
 };
 
 }  // namespace
@@ -208,7 +206,7 @@ void work(const WorkOptions& options) {
     worker.prepared(seconds_since(joined));
     worker.run();
     again = membership.lost();
-    if (options.say) options.say(again ? "given up by the coordinator; joining again" : "the run is over");
+    if (options.say) options.say(again ? "removed by the coordinator; joining again" : "the run is over");
   }
 }
 

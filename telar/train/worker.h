@@ -12,14 +12,15 @@ namespace telar {
 struct WorkOptions {
   std::string coordinator;  ///< HOST:PORT
   Security security;
-  std::vector<std::string> overrides;  ///< of the job, for this host: "data.path=…", "strategy.threads=4"
-  double patience_seconds = 60;        ///< how long coordinator and servers may be away
-  std::stop_token stop;                ///< leaves the run; what is unfinished goes to others
+  std::vector<std::string> overrides;  ///< of the job, on this host: "data.path=…", "strategy.threads=4"
+  double patience_seconds = 60;        ///< how long to wait for an unreachable coordinator or server
+  std::stop_token stop;                ///< leaves the run; unfinished work goes to other workers
   std::function<void(const std::string&)> say;
 };
 
-/// A worker of a run with parameter servers: joins, trains what it is given, and returns when the run is over or `stop` says so. When it was
-/// silent for so long that its work was given to others, it joins again. Throws Error.
+/// Runs a worker of a run with parameter servers: joins, trains the batches that it is given, and returns
+/// when the run is over or `stop` is requested. It joins again if it was silent for so long that its work was
+/// reassigned. Throws Error.
 void work(const WorkOptions& options);
 
 }  // namespace telar

@@ -11,15 +11,16 @@ namespace telar {
 
 namespace {
 
-/// Looks at where documents begin and at nothing else.
+/// Counts where documents begin; ignores all other events.
 class DocumentCounter final : public YAML::EventHandler {
  public:
   explicit DocumentCounter(const std::string& source) : source_(source) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
-    throw user_error("{}:{}: the job ends before this line, and something follows; a job is one document",
-                     source_, mark.line + 1);
+    throw user_error(
+        "{}:{}: the job ends before this line, but more text follows; a job must be one document", source_,
+        mark.line + 1);
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}

@@ -4,8 +4,8 @@
 
 namespace telar {
 
-/// Throws Error (user) with the line when a second YAML document begins in `text`. Asked before YAML::Load, which reads the first one
-/// only; YAML::LoadAll of yaml-cpp 0.7 finds documents without end in some broken texts.
+/// Throws Error (user) with the line if a second YAML document begins in `text`. Call it before YAML::Load,
+/// which reads only the first one. YAML::LoadAll of yaml-cpp 0.7 does not terminate on some malformed texts.
 void require_one_document(const std::string& text, const std::string& source);
 
 }  // namespace telar

@@ -109,7 +109,7 @@ TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
       folder / "rows.json",
       R"({"experiment": "matmul", "environment": {}, "settings": ["side"], "rows": [{"side": 5, "median_ms": 1}, 7]})");
   test::expect_error([&] { report_page({folder / "rows.json"}, ""); },
-                     {"rows.json", "not as telar writes it"});
+                     {"rows.json", "does not have the format that telar writes"});
   const auto odd = add_run(folder, "odd",
                            R"({"kind":"step","step":"one"})"
                            "\n");

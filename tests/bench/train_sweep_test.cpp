@@ -187,7 +187,7 @@ TEST_F(TrainSweep, StoppedKeepsTheRowsThatAreComplete) {
   stopping.stop_requested = [&] { return rows > 1; };
   const Result result = measure_training(stopping);
   EXPECT_EQ(result.rows.size(), 1U);
-  EXPECT_TRUE(says(result.remarks[0], "Stopped"));
+  EXPECT_TRUE(says(result.remarks[0], "was stopped"));
 }
 
 TEST_F(TrainSweep, WhatIsNoJobIsAMistakeBeforeAnythingIsTrained) {

@@ -140,7 +140,7 @@ TEST_F(BadInput, MoreThreadsThanTheEnvironmentAllows) {
 
 TEST_F(BadInput, CheckpointsThatAreDamagedOrAnotherModels) {
   ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
-  expect_refused("train job.yaml --output run", {"holds a run already"});
+  expect_refused("train job.yaml --output run", {"already contains a run"});
   expect_refused("train job.yaml --output run --resume --set model.options.hidden=[8]",
                  {"the models differ"});
   expect_refused("evaluate run --set model.options.hidden=[8]",

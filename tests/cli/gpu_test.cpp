@@ -270,7 +270,7 @@ TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
   EXPECT_EQ(told.err, "");
   const CommandResult elsewhere = telar_without_gpus("evaluate run --summary e.json");
   EXPECT_NEAR(loss(elsewhere), right, 1e-3);
-  for (const char* part : {"warning: ", "trained on cuda:0, cuda:1", "on the processor"})
+  for (const char* part : {"warning: ", "trained on cuda:0, cuda:1", "on the CPU"})
     EXPECT_TRUE(says(elsewhere.err, part));
   EXPECT_TRUE(says_why(elsewhere.err));
   EXPECT_EQ(telar_without_gpus("evaluate run --quiet").err, "");
@@ -348,17 +348,16 @@ TEST_F(Gpu, MistakesAreSentences) {
   expect_refused("--set device=cpu:0 --set strategy.threads=2",
                  {"strategy.threads is 2", "cpu:0", "each of its 1 cores"});
   expect_refused("--set device=cpu:4000", {"no core 4000", "cpu:4000", "the cores 0 to"});
-  expect_refused("--set 'device=[]'", {"strategy.devices is empty", "cpu is one"});
-  expect_refused(devices("cuda, cuda:1"), {"2 devices", "single trains on one", "mirrored"});
+  expect_refused("--set 'device=[]'", {"strategy.devices is empty", "such as cpu"});
+  expect_refused(devices("cuda, cuda:1"), {"2 devices", "single uses only one", "mirrored"});
   expect_refused(kMirrored + " --set strategy.replicas=2" + devices("cuda, cuda, cpu"),
                  {"3 devices for 2 replicas", "one for each"});
   expect_refused("--set strategy.name=downpour --set strategy.workers=2" + devices("cuda, cuda, cpu"),
                  {"3 devices for 2 workers", "one for each"});
-  expect_refused("--set training.precision=tf32", {"tf32", "GPUs alone", "f32 and bf16"});
-  expect_refused("--set training.precision=tf32" + kMirrored + devices("cuda, cpu"), {"tf32", "GPUs alone"});
-  expect_refused("--set training.convolution=winograd --set device=cuda",
-                 {"winograd", "for processors", "GPU"});
-  expect_refused("--set strategy.name=pipeline --set device=cuda", {"stages run on processors", "mirrored"});
+  expect_refused("--set training.precision=tf32", {"tf32", "only GPUs", "f32 and bf16"});
+  expect_refused("--set training.precision=tf32" + kMirrored + devices("cuda, cpu"), {"tf32", "only GPUs"});
+  expect_refused("--set training.convolution=winograd --set device=cuda", {"winograd", "only CPUs", "GPU"});
+  expect_refused("--set strategy.name=pipeline --set device=cuda", {"run on CPUs", "mirrored"});
   expect_refused(kMirrored + " --set strategy.gpu_exchange=nccl --set device=cuda",
                  {"strategy.gpu_exchange", "share cuda:0", "host sums them"});
   expect_refused(kMirrored + " --set strategy.gpu_exchange=nccl" + devices("cuda, cpu"),

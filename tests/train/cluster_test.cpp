@@ -216,7 +216,7 @@ TEST(Cluster, WorkersComputeElsewhereThanTheJobSaysAndSoDoesWhoWaitsForThem) {
   EXPECT_EQ(summary.steps, 100);
   EXPECT_FALSE(summary.test.empty());
   EXPECT_TRUE(test::says(warning, "cuda:99"));
-  EXPECT_TRUE(test::says(warning, "evaluated on the processor"));
+  EXPECT_TRUE(test::says(warning, "evaluates samples on the CPU"));
   EXPECT_TRUE(test::says(read_job(folder / "run" / "job.yaml").strategy.devices.front(), "cuda:99"));
 }
 

@@ -46,9 +46,9 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {kSmall + "training:\n  clip_norm: nan\n", {"job.yaml:4", "training.clip_norm is 'nan'"}},
       {kSmall + "training:\n  precision: bf61\n", {"job.yaml:4", "f32, tf32 or bf16", "did you mean 'bf16'"}},
       {kSmall + "training: {precision: bf16, convolution: winograd}\n",
-       {"job.yaml:3", "winograd, which is for f32", "bf16"}},
+       {"job.yaml:3", "winograd, which requires f32", "bf16"}},
       {kSmall + "training:\n  epochs: 3\n  epochs: 4\n",
-       {"job.yaml:5", "'epochs'", "second time", "job.yaml:4"}},
+       {"job.yaml:5", "'epochs'", "given twice", "job.yaml:4"}},
       {kSmall + "output:\n  tensorboard: 3\n", {"job.yaml:4", "true or false"}},
       {kSmall + "strategy: mirored\n",
        {"job.yaml:3", "strategy.name is 'mirored'", "did you mean 'mirrored'"}},
@@ -79,9 +79,9 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
        {"job.yaml:3", "early stopping", "data.validation is 0"}},
       {"model: [mlp\n", {"job.yaml", "not valid YAML"}},
       {"model: mlp\n\tdata: synthetic\n", {"job.yaml:2", "not valid YAML"}},
-      {kSmall + "---\nmodel: mlp\n", {"job.yaml:3", "something follows"}},
+      {kSmall + "---\nmodel: mlp\n", {"job.yaml:3", "more text follows"}},
       // yaml-cpp finds documents without end in this one.
-      {",", {"job.yaml:1", "something follows"}},
+      {",", {"job.yaml:1", "more text follows"}},
   };
   for (const WrongJob& job : wrong) {
     const std::string sentence = mistake(job.text);
@@ -134,7 +134,7 @@ TEST(Job, MistakesInOverridesNameTheOverride) {
   EXPECT_TRUE(says(mistake(kSmall, {"training.batch=0"}), "--set training.batch=0: training.batch is '0'"));
   EXPECT_TRUE(
       says(mistake(kSmall, {"training.bach=1"}), "--set training.bach=1: unknown key 'training.bach'"));
-  EXPECT_TRUE(says(mistake(kSmall, {"training.batch"}), "an override is KEY=VALUE"));
+  EXPECT_TRUE(says(mistake(kSmall, {"training.batch"}), "an override must have the form KEY=VALUE"));
   EXPECT_TRUE(says(mistake(kSmall, {"training..batch=1"}), "an empty name"));
   EXPECT_TRUE(says(mistake(kSmall, {"training.batch.size=1"}), "must be an integer"));
 }

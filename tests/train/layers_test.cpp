@@ -78,7 +78,7 @@ TEST(InlineLayers, MistakesNameTheLineTheLayerAndWhatIsRight) {
       {"    - {type: flatten}\n    - {type: add, inputs: [flatten1]}\n",
        {"job.yaml:5", "1 input", "at least 2"}},
       {"    - {type: flatten, name: a}\n    - {type: relu, from: b}\n",
-       {"job.yaml:5", "from 'b'", "no layer before it"}},
+       {"job.yaml:5", "from 'b'", "no earlier layer"}},
       {"    - {type: flatten, name: a}\n    - {type: relu, name: a}\n", {"job.yaml:5", "'a' is taken"}},
       {"    - {type: flatten, name: 'a/b'}\n", {"job.yaml:4", "name of letters"}},
       {"    - {type: flatten}\n    - {type: conv2d, channels: 4, kernel: 3, name: late}\n",

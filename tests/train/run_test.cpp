@@ -136,7 +136,8 @@ TEST(Run, AFolderThatHoldsARunOrAnythingElseIsLeftAlone) {
   const test::TempFolder folder;
   run_job(job_in(kMlp, folder / "run"), {});
   const std::string log = test::read_text(folder / "run" / "metrics.jsonl");
-  EXPECT_TRUE(says(sentence_of([&] { run_job(job_in(kMlp, folder / "run"), {}); }), "holds a run already"));
+  EXPECT_TRUE(
+      says(sentence_of([&] { run_job(job_in(kMlp, folder / "run"), {}); }), "already contains a run"));
   EXPECT_EQ(test::read_text(folder / "run" / "metrics.jsonl"), log);
   test::write_text(folder / "mine" / "thesis.txt", "years of work");
   EXPECT_TRUE(says(sentence_of([&] { run_job(job_in(kMlp, folder / "mine"), {}); }), "is not empty"));
