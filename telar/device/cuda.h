@@ -33,16 +33,18 @@ struct CudaGpus {
 /// Loads the module telar-cuda and asks it. Never throws: what is in the way is `not_found`.
 CudaGpus find_cuda_gpus();
 
-/// The number in the name of a GPU: 0 of "gpu" and "cuda", N of "cuda:N"; none when the name is not that of a GPU at all. Throws Error (user) for
-/// a name that begins as a GPU's but has no number: "cuda:", "cuda:-1", "cuda:x", "gpu0".
+/// The number in the name of a GPU: 0 of "gpu" and "cuda", N of "cuda:N"; none when the name is not that of a
+/// GPU at all. Throws Error (user) for a name that begins as a GPU's but has no number: "cuda:", "cuda:-1",
+/// "cuda:x", "gpu0".
 std::optional<int> cuda_number(const std::string& device);
 
-/// Throws Error (user) with the reason when NCCL is not here. Called once before the two below, by one thread.
+/// Throws Error (user) with the reason when NCCL is not here. Called once before the two below, by one
+/// thread.
 void require_nccl();
 /// The name of a group over NCCL, which one of its members makes and all have in common.
 std::string new_gpu_group();
-/// `host`, a member of a group that computes on this GPU, as a member whose gradients are summed between GPUs by NCCL. Each has a GPU of
-/// its own. Waits for all members; `host` must outlive it. Throws Error.
+/// `host`, a member of a group that computes on this GPU, as a member whose gradients are summed between GPUs
+/// by NCCL. Each has a GPU of its own. Waits for all members; `host` must outlive it. Throws Error.
 std::unique_ptr<Group> join_gpu_group(const Device& device, Group& host, const std::string& name);
 
 namespace cuda {

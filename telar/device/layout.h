@@ -16,9 +16,9 @@ struct TensorLayout {
   std::shared_ptr<const void> native;  ///< the device's own description
 };
 
-/// Where every parameter lies in a flat arena. Parameters, gradients and each kind of optimizer state are arenas of
-/// this one layout, in the order in which gradients become ready, so that a range of bytes means the same
-/// parameters in all of them and an element-wise update runs over any range.
+/// Where every parameter lies in a flat arena. Parameters, gradients and each kind of optimizer state are
+/// arenas of this one layout, in the order in which gradients become ready, so that a range of bytes means
+/// the same parameters in all of them and an element-wise update runs over any range.
 struct ArenaLayout {
   struct Entry {
     std::string name;

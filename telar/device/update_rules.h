@@ -2,8 +2,9 @@
 
 namespace telar {
 
-/// What one element-wise pass of an optimizer computes with, the same on every device. Formulas and sources: telar/graph/ops/update.h.
-/// The gradient sum is multiplied by `scale` (clip factor / samples) before anything else.
+/// What one element-wise pass of an optimizer computes with, the same on every device. Formulas and sources:
+/// telar/graph/ops/update.h. The gradient sum is multiplied by `scale` (clip factor / samples) before
+/// anything else.
 
 struct SgdRule {
   float learning_rate, scale, momentum, weight_decay;

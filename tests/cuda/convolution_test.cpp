@@ -43,7 +43,8 @@ struct Case {
   Conv2dOptions options;
 };
 
-/// What the fixtures leave out: groups with dilation, channels that are not a multiple of 8, several pieces of the bias' gradient.
+/// What the fixtures leave out: groups with dilation, channels that are not a multiple of 8, several pieces
+/// of the bias' gradient.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"groups, stride, dilation",
@@ -58,7 +59,8 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-/// y = conv2d(x, w, bias), then perhaps ReLU, and the gradients of Σ y · weighting. Weights and bias are parameters.
+/// y = conv2d(x, w, bias), then perhaps ReLU, and the gradients of Σ y · weighting. Weights and bias are
+/// parameters.
 Graph graph_of(const Case& given, DType dtype, bool bias, bool activated) {
   GraphBuilder builder;
   builder.set_scope("layer");

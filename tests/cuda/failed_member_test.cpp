@@ -1,4 +1,5 @@
-// Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will complete.
+// Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will
+// complete.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -58,7 +59,8 @@ void train_too_large_a_batch(Session& session) {
 }
 
 TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
-  // The first GPU computes some samples meanwhile, or none, and has long been told to sum; with steps ahead, and with waiting in each.
+  // The first GPU computes some samples meanwhile, or none, and has long been told to sum; with steps ahead,
+  // and with waiting in each.
   for (const auto& [times, clip_norm] :
        std::vector<std::pair<double, double>>{{1e4, 0}, {1e4, 1}, {1e6, 0}}) {
     in_time([times = times, clip_norm = clip_norm] {

@@ -1,5 +1,5 @@
-// Stands for cuBLASLt: computes what its documentation says of column-major matrices, overwrites the workspace, and refuses what it was not
-// promised, or does not say that it can.
+// Stands for cuBLASLt: computes what its documentation says of column-major matrices, overwrites the
+// workspace, and refuses what it was not promised, or does not say that it can.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -66,7 +66,8 @@ constexpr size_t kWorkspace = 512;
 
 bool is_multiple(const void* memory, uint64_t of) { return reinterpret_cast<uintptr_t>(memory) % of == 0; }
 
-/// What its table of types has, of f32 and bf16, with sums in f32. The vector of an epilogue is of D's type there.
+/// What its table of types has, of f32 and bf16, with sums in f32. The vector of an epilogue is of D's type
+/// there.
 bool types_go_together(const Product& product, const Matrix& left, const Matrix& right,
                        const Matrix& result) {
   if (left.type != right.type) return false;
@@ -225,7 +226,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-/// Four proposals, of which the third is none; each remembers what was promised. None for an epilogue where the fake has none.
+/// Four proposals, of which the third is none; each remembers what was promised. None for an epilogue where
+/// the fake has none.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t left, cublasLtMatrixLayout_t right,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,

@@ -1,5 +1,5 @@
-// The module's own code, from the graph to the calls of the libraries, on what stands for them. What the libraries really do is seen
-// on a GPU alone (tests/device/cuda_device_test.cpp).
+// The module's own code, from the graph to the calls of the libraries, on what stands for them. What the
+// libraries really do is seen on a GPU alone (tests/device/cuda_device_test.cpp).
 #include <gtest/gtest.h>
 
 #include "cuda/fakes.h"

@@ -15,7 +15,8 @@
 /// What descriptors of cuDNN's graph API say, and plain loops that compute it.
 namespace telar::test {
 
-/// A descriptor: what it was given, each attribute as it was then. Asked for what it was not given it throws std::out_of_range.
+/// A descriptor: what it was given, each attribute as it was then. Asked for what it was not given it throws
+/// std::out_of_range.
 struct Described {
   struct Attribute {
     cudnnBackendAttributeType_t type;
@@ -95,7 +96,8 @@ Operands operands_of(const Described& operation);
 const std::vector<Described>& operations_of(const Described& graph);
 FakeGraph nature_of(const Described& graph);
 
-/// Whether an operation is described as cuDNN's documentation says; of those on each element, addition, ReLU and its gradient are known.
+/// Whether an operation is described as cuDNN's documentation says; of those on each element, addition, ReLU
+/// and its gradient are known.
 bool is_right(const Described& operation);
 
 /// Tells the stream to compute a plan's graph in the memory that the pack names.

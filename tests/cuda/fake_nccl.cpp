@@ -1,5 +1,6 @@
-// Stands for NCCL, in the module that stands for a GPU's. A sum holds its stream up until all members have come to it, or until its member's
-// communicator is aborted. Unless NCCL_RUNTIME_CONNECT is 0 a member's first sum waits on the host for the others'.
+// Stands for NCCL, in the module that stands for a GPU's. A sum holds its stream up until all members have
+// come to it, or until its member's communicator is aborted. Unless NCCL_RUNTIME_CONNECT is 0 a member's
+// first sum waits on the host for the others'.
 #include <driver_types.h>
 
 #include <algorithm>
@@ -50,7 +51,8 @@ struct Member {
   bool aborted = false;
 };
 
-/// Brings what this member adds to the sum of that number, once, and takes the sum when all have come. False: they have not.
+/// Brings what this member adds to the sum of that number, once, and takes the sum when all have come. False:
+/// they have not.
 bool sum(Member& member, long number, float* values, size_t count) {
   Meeting& meeting = *member.meeting;
   const std::lock_guard lock(meeting.mutex);

@@ -91,7 +91,8 @@ bool reach(const Moments& event, long count) {
   return true;
 }
 
-/// GPUs need nobody who waits for them: one piece of work of each stream. False: there is none that could be done.
+/// GPUs need nobody who waits for them: one piece of work of each stream. False: there is none that could be
+/// done.
 bool work_on() {
   bool any = false;
   for (CUstream_st* stream : streams()) any = (!stream->captured && take_one(stream) == Taken::one) || any;

@@ -44,7 +44,8 @@ struct Fake {
   std::set<std::string> executed = {};  ///< engines of cuDNN that were told to compute something
 };
 Fake& fake();
-/// Adds to one of the counts; notes that an engine was told to compute. From any thread: replicas have one each.
+/// Adds to one of the counts; notes that an engine was told to compute. From any thread: replicas have one
+/// each.
 void count(int Fake::*what, int more = 1);
 void note_executed(const std::string& engine);
 

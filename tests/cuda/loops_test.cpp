@@ -1,5 +1,5 @@
-// Loops of our own where the operations' fixtures do not look: channels last, reductions that are cut into pieces, long rows, tokens that
-// come often. Beside what processors compute.
+// Loops of our own where the operations' fixtures do not look: channels last, reductions that are cut into
+// pieces, long rows, tokens that come often. Beside what processors compute.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -51,7 +51,8 @@ cuda::PoolingAxis axis(int64_t size, int64_t kernel, int64_t stride, int64_t pad
   return {size, (size + 2 * padding - kernel) / stride + 1, kernel, stride, padding};
 }
 
-/// Windows that overlap, that leave values out, that are one for all (in more values than a byte counts); wide channels and odd ones.
+/// Windows that overlap, that leave values out, that are one for all (in more values than a byte counts);
+/// wide channels and odd ones.
 std::vector<Pooling> poolings() {
   std::vector<Pooling> all;
   for (const int64_t channels : {3, 16}) {

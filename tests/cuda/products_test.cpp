@@ -1,5 +1,5 @@
-// Products, linear and recurrent layers where the operations' own tests (tests/ops) do not look: without cuBLASLt's epilogues, with TF32,
-// with lengths that are no lengths, with one step.
+// Products, linear and recurrent layers where the operations' own tests (tests/ops) do not look: without
+// cuBLASLt's epilogues, with TF32, with lengths that are no lengths, with one step.
 #include <gtest/gtest.h>
 
 #include "cuda/fakes.h"
@@ -119,8 +119,8 @@ struct Sequence {
   std::vector<int32_t> lengths;  ///< none: no lengths are given
 };
 
-/// Results of a recurrent layer of 7 inputs and 5 hidden units and the gradients of a weighted sum of them. Sample and weights
-/// of a step depend on the step's number alone.
+/// Results of a recurrent layer of 7 inputs and 5 hidden units and the gradients of a weighted sum of them.
+/// Sample and weights of a step depend on the step's number alone.
 Results recurrent_layer(bool lstm, const Sequence& of) {
   constexpr int64_t kIn = 7;
   constexpr int64_t kHidden = 5;

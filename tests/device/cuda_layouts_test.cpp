@@ -68,7 +68,8 @@ TEST(CudaLayouts, SizesAreOfTheTypeAndWhatHasNoneIsRefused) {
       {"0 bytes"}, Error::Kind::run);
 }
 
-/// Element (row, column) of what the product takes of a column-major matrix, in the memory of matrix `index` of the batch.
+/// Element (row, column) of what the product takes of a column-major matrix, in the memory of matrix `index`
+/// of the batch.
 size_t place(const ColumnMajor& matrix, int64_t index, int64_t row, int64_t column) {
   if (matrix.transposed) std::swap(row, column);
   return static_cast<size_t>(index * matrix.rows * matrix.columns + column * matrix.rows + row);

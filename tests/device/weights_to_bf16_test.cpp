@@ -13,8 +13,9 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// Numbers of all signs, and those that are rounded otherwise than most: halfway, infinite, not a number. (None is denormal: the
-/// processor's own conversion, which oneDNN uses where there is one, makes them zeros.)
+/// Numbers of all signs, and those that are rounded otherwise than most: halfway, infinite, not a number.
+/// (None is denormal: the processor's own conversion, which oneDNN uses where there is one, makes them
+/// zeros.)
 std::vector<float> weights(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(i)) * 3.0F;

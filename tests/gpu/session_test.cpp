@@ -1,5 +1,6 @@
-// Training on GPUs, through the module as the program loads it: the same job on processors is what is right. Without one they run on what
-// stands for two, whose memory cannot be touched by the host's own code (cuda/device_memory.h), so that these also show what stays on the GPU.
+// Training on GPUs, through the module as the program loads it: the same job on processors is what is right.
+// Without one they run on what stands for two, whose memory cannot be touched by the host's own code
+// (cuda/device_memory.h), so that these also show what stays on the GPU.
 #include "telar/runtime/session.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,8 @@ Network convnet() {
           {.batch = 12, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}},
           1e-3F};
 }
-/// Residual blocks with batch norm. At a usual rate such a network makes a rounding into a percent within few steps.
+/// Residual blocks with batch norm. At a usual rate such a network makes a rounding into a percent within few
+/// steps.
 Network residual() {
   const Model model{"residual", {3, 8, 8}, DType::f32, [](ModelBuilder& m, ValueId x) {
                       x = relu(m, batch_norm(m, "bn1", residual_convolution(m, "conv1", x, 8, 3, 1)));

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kSide = 16;
 
-/// The bits of the bf16 number in the upper half of a word; what stands in the lower half is of no meaning. As to_bf16 does, but
-/// without a branch.
+/// The bits of the bf16 number in the upper half of a word; what stands in the lower half is of no meaning.
+/// As to_bf16 does, but without a branch.
 inline uint32_t rounded(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t nearest = bits + 0x7fffU + ((bits >> 16) & 1U);

@@ -34,7 +34,8 @@ class NothingPending final : public PendingCopy {
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::vector<int> cores) : threads_(threads), cores_(std::move(cores)) {
-    // oneDNN's kernels wait in barriers for as many threads as were asked for: with fewer they would wait for ever.
+    // oneDNN's kernels wait in barriers for as many threads as were asked for: with fewer they would wait for
+    // ever.
     if (threads > omp_get_thread_limit()) {
       throw user_error("{} threads are asked for, but OMP_THREAD_LIMIT in the environment allows {}", threads,
                        omp_get_thread_limit());

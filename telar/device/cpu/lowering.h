@@ -61,8 +61,9 @@ struct Step {
 };
 
 /// Turns the nodes of a graph, one after the other, into steps. Kernels (kernels/*.cpp) are functions
-/// `void lower_xxx(Lowering&, const Node&)` that ask for inputs in the layout they want, define their outputs and add steps.
-/// A value keeps the layout in which it was made; a reorder is added, once, where a reader wants another one.
+/// `void lower_xxx(Lowering&, const Node&)` that ask for inputs in the layout they want, define their outputs
+/// and add steps. A value keeps the layout in which it was made; a reorder is added, once, where a reader
+/// wants another one.
 class Lowering {
  public:
   Lowering(const Graph& graph, const CompileOptions& options);
@@ -81,21 +82,21 @@ class Lowering {
   RegionId region(ValueId value, const Desc& wanted);
   /// The value in plain layout: what functions that index elements themselves ask for.
   RegionId plain_region(ValueId value) { return region(value, plain(type(value).dtype, shape(value))); }
-  /// For a parameter whose layout is open: fixes it before a reader asks (bf16 weights are stored as the weight
-  /// gradient comes).
+  /// For a parameter whose layout is open: fixes it before a reader asks (bf16 weights are stored as the
+  /// weight gradient comes).
   void propose_layout(ValueId parameter, const Desc& layout);
   /// A converted parameter stands for its f32 source until somebody reads it in a certain layout.
   std::optional<ValueId> converted_parameter(ValueId value) const;
   void define_converted_parameter(ValueId value, ValueId source);
 
-  /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the same
-  /// layout, the memory is the gradient itself.
+  /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the
+  /// same layout, the memory is the gradient itself.
   RegionId define(ValueId result, const Desc& layout);
   RegionId define_plain(ValueId result) { return define(result, plain(type(result).dtype, shape(result))); }
   /// The result shares the memory of `source` (a reshape, or an operation in place).
   void define_alias(ValueId result, RegionId source, const Desc& layout);
-  /// Memory for a result that an element-wise operation may write over `source`: the source's own when it lies as
-  /// `layout` and is not read again, else new. Ask for the source's region before.
+  /// Memory for a result that an element-wise operation may write over `source`: the source's own when it
+  /// lies as `layout` and is not read again, else new. Ask for the source's region before.
   void define_in_place(ValueId result, ValueId source, const Desc& layout);
   void define_in_place(ValueId result, ValueId source) { define_in_place(result, source, desc(source)); }
   /// Another description of the same memory, or of a part of it that begins after `shift` bytes.
@@ -115,7 +116,8 @@ class Lowering {
   bool written_directly(ValueId value) const { return direct_.contains(value); }
   Accumulation accumulation() const { return options_.accumulation; }
 
-  /// Adds a primitive; a scratchpad is added from its description. Arguments whose region is < 0 are left out.
+  /// Adds a primitive; a scratchpad is added from its description. Arguments whose region is < 0 are left
+  /// out.
   template <typename PrimitiveDesc>
   void primitive(const PrimitiveDesc& pd, const dnnl::primitive& primitive, Arguments arguments) {
     const Desc scratchpad = pd.scratchpad_desc();
@@ -151,7 +153,8 @@ class Lowering {
 
   void add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad);
   void prepare_with_last_step();
-  /// The layout in which a value goes from graph to graph: as agreed, or else `natural` where the batch is outermost in it.
+  /// The layout in which a value goes from graph to graph: as agreed, or else `natural` where the batch is
+  /// outermost in it.
   Desc delivery_desc(ValueId value, const std::string& name, const Desc& natural);
   /// Running statistics: the gradient graph leaves their sums but does not read them. They lie plain.
   void declare_unread_parameters();

@@ -1,6 +1,7 @@
 #pragma once
 
-// The only header through which the engine sees oneDNN; primitives.h wraps what differs between its major versions.
+// The only header through which the engine sees oneDNN; primitives.h wraps what differs between its major
+// versions.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ Desc like(const Desc& desc, DType dtype, const Shape& shape);
 bool batch_is_outermost(const Desc& desc);
 /// The same layout for another extent of axis 0, which must be outermost.
 Desc for_batch(const Desc& desc, int64_t batch);
-/// A layout of weights whose kernel has `taps` [KH, KW] (the last two axes), in which each tap is one piece of memory, stored as
-/// `weights` stores the taps that it has.
+/// A layout of weights whose kernel has `taps` [KH, KW] (the last two axes), in which each tap is one piece
+/// of memory, stored as `weights` stores the taps that it has.
 Desc tap_by_tap(const Desc& weights, const Shape& taps);
 /// A part of a tensor where it lies: its layout, and how many bytes of the tensor's memory lie before it.
 struct Part {
@@ -43,8 +44,8 @@ struct Part {
 Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets);
 /// Whether the elements lie at the same places: == but for the strides of axes that have one element.
 bool same_memory(const Desc& a, const Desc& b);
-/// How a layout stores its elements: in blocks of `sizes` along the axes `inner`, the first the outermost, and the blocks, `counts` of
-/// them along each axis, `strides` elements from one to the next.
+/// How a layout stores its elements: in blocks of `sizes` along the axes `inner`, the first the outermost,
+/// and the blocks, `counts` of them along each axis, `strides` elements from one to the next.
 struct Blocks {
   std::vector<int> inner;
   std::vector<int64_t> sizes;
@@ -55,8 +56,8 @@ struct Blocks {
 Blocks blocks_of(const Desc& desc);
 /// Raw memory.
 Desc bytes_desc(size_t bytes);
-/// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:
-/// "abcd", "ABcd16b16a". With strides when they are not dense.
+/// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner
+/// blocks: "abcd", "ABcd16b16a". With strides when they are not dense.
 std::string format_name(const Desc& desc);
 /// Bytes of padding or gaps: true when every byte of the memory is an element of the tensor.
 bool is_dense(const Desc& desc);

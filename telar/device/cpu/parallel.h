@@ -13,8 +13,8 @@ inline int useful_threads(int64_t count, int64_t grain) {
   return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), useful));
 }
 
-/// Calls body(begin, end) on contiguous parts of [0, count), one part a thread of the caller's team. Work below
-/// `grain` items a thread is not worth waking another thread for.
+/// Calls body(begin, end) on contiguous parts of [0, count), one part a thread of the caller's team. Work
+/// below `grain` items a thread is not worth waking another thread for.
 template <typename Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   const int threads = useful_threads(count, grain);

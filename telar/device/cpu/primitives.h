@@ -6,8 +6,8 @@
 
 namespace telar::cpu {
 
-/// Descriptions of the oneDNN primitives that kernels use. Everything that differs between oneDNN 2 and 3 is in
-/// primitives.cpp and onednn.cpp. Every primitive leaves its scratchpad to the caller.
+/// Descriptions of the oneDNN primitives that kernels use. Everything that differs between oneDNN 2 and 3 is
+/// in primitives.cpp and onednn.cpp. Every primitive leaves its scratchpad to the caller.
 
 struct ConvolutionShape {
   dnnl::memory::dims strides, dilations;      ///< dilations as the field counts them: 1 is dense

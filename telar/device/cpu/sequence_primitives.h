@@ -6,8 +6,8 @@
 
 namespace telar::cpu {
 
-/// More of primitives.h: what sequence and attention models need. The same rules: everything that differs between
-/// oneDNN 2 and 3 is in the source, and scratchpads are the caller's.
+/// More of primitives.h: what sequence and attention models need. The same rules: everything that differs
+/// between oneDNN 2 and 3 is in the source, and scratchpads are the caller's.
 
 /// Over the last axis; `statistics` describes mean and variance, one for each row.
 dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x,

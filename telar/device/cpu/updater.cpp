@@ -105,8 +105,9 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
       std::visit(Pass{memory, from, to - from}, rule);
     }
   };
-  // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by output features,
-  // they are the weights that this thread alone has read, and that no other core must give up first (see linear.cpp).
+  // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by
+  // output features, they are the weights that this thread alone has read, and that no other core must give
+  // up first (see linear.cpp).
   const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kFloatsAThread);
 #pragma omp parallel num_threads(threads)
   {

@@ -281,8 +281,7 @@ std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::st
 std::string lost_without_compiler(const char* library) {
   if (::dlopen(library, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};  // it stays: cuDNN will want it
   return fmt::format(
-      "{} cannot be loaded: cuDNN does without the engines that it compiles, "
-      "so batch norms in bf16 and convolutions with bias or ReLU may be slower",
+      "{} cannot be loaded: cuDNN does without the engines that it compiles, so batch norms in bf16 and convolutions with bias or ReLU may be slower",
       library);
 }
 

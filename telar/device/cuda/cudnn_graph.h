@@ -13,8 +13,9 @@
 #include "telar/device/cuda/layouts.h"
 #include "telar/graph/op.h"
 
-// cuDNN's graph API (its "backend" API): tensors and operations are described, each by attributes, cuDNN proposes engines for the
-// graph that they make, and a plan of one of them is executed. All throw Error (run) when cuDNN refuses what must work.
+// cuDNN's graph API (its "backend" API): tensors and operations are described, each by attributes, cuDNN
+// proposes engines for the graph that they make, and a plan of one of them is executed. All throw Error (run)
+// when cuDNN refuses what must work.
 namespace telar::cuda {
 
 constexpr cudnnBackendAttributeType_t attribute_type(int64_t) { return CUDNN_TYPE_INT64; }
@@ -102,8 +103,8 @@ struct GraphTensor {
   bool by_value = false;  ///< its one element is read from the host's memory when a plan is told to compute
 };
 
-/// What an engine must not do. None may round by Winograd's or Fourier's transforms, sum in less than f32, or sum in another order
-/// when it runs again: promises of equality rest on that (docs/design.md).
+/// What an engine must not do. None may round by Winograd's or Fourier's transforms, sum in less than f32, or
+/// sum in another order when it runs again: promises of equality rest on that (docs/design.md).
 struct EngineRules {
   DType operands = DType::f32;
   bool tf32 = false;  ///< whether f32 operands may be rounded to TF32
@@ -151,9 +152,11 @@ class OperationGraph {
   /// dx = dy where y > 0, else 0.
   void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
-  /// At most 8 plans, the likeliest first, of which at most 3 are of kernels that cuDNN compiles then; none when cuDNN has no engine for this graph that keeps the rules.
+  /// At most 8 plans, the likeliest first, of which at most 3 are of kernels that cuDNN compiles then; none
+  /// when cuDNN has no engine for this graph that keeps the rules.
   std::vector<Plan> plans(const EngineRules& rules) const;
-  /// The one of this name alone: to make a plan may take cuDNN as long as to compile a kernel. None when there is none.
+  /// The one of this name alone: to make a plan may take cuDNN as long as to compile a kernel. None when
+  /// there is none.
   std::optional<Plan> plan(const EngineRules& rules, const std::string& name) const;
 
  private:
@@ -166,7 +169,8 @@ class OperationGraph {
   bool possible_ = true;  ///< no operation was refused
 };
 
-/// The compiler of CUDA's own, by which cuDNN makes kernels while it runs. cuDNN does not say that it is not there: it has fewer engines.
+/// The compiler of CUDA's own, by which cuDNN makes kernels while it runs. cuDNN does not say that it is not
+/// there: it has fewer engines.
 inline constexpr const char* kCompiler = "libnvrtc.so.13";
 /// What is lost where this library cannot be loaded, a sentence without a full stop; empty where it can.
 std::string lost_without_compiler(const char* library = kCompiler);

@@ -79,8 +79,8 @@ void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) 
   chosen_ = true;
 }
 
-/// Pointers for every region of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between
-/// calls of the host, and then played.
+/// Pointers for every region of memory, and the inputs. What runs is recorded when it runs for the second
+/// time, in pieces between calls of the host, and then played.
 class CudaContext final : public Context {
  public:
   CudaContext(const CudaExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
@@ -109,8 +109,9 @@ class CudaContext final : public Context {
     Bound& bound = bound_inputs();
     const bool plays = warm_ && recordable_ && !host.listens();
     if (host.sums_on_device() && (!warm_ || (plays && !bound.recorded))) {
-      // CUDA loads what runs for the first time, and prepares what was recorded. It may wait for the whole GPU then and hold up the threads of
-      // others, who would never come to a sum for which this GPU waits. So there is none meanwhile.
+      // CUDA loads what runs for the first time, and prepares what was recorded. It may wait for the whole
+      // GPU then and hold up the threads of others, who would never come to a sum for which this GPU waits.
+      // So there is none meanwhile.
       gpu_.wait();
       SumsAtTheEnd sums(host);
       run(bound, sums, plays);

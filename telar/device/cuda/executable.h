@@ -12,7 +12,8 @@
 
 namespace telar::cuda {
 
-/// A lowered graph with its memory plan. See telar/device/device.h. Contexts have memory of their own for their inputs.
+/// A lowered graph with its memory plan. See telar/device/device.h. Contexts have memory of their own for
+/// their inputs.
 class CudaExecutable final : public Executable {
  public:
   /// Throws Error (run) naming what a GPU cannot compute.

@@ -19,15 +19,16 @@ struct Fastest {
   bool operator==(const Fastest&) const = default;
 };
 
-/// Which of so many candidates is fastest on this GPU, each measured on its own as a step plays it: recorded, without the host's work for each
-/// kernel. `enqueue` tells the stream to do a candidate's work once and says whether it can; one that cannot is left out, and one that cannot be
-/// recorded where another can. One whose first call takes three times that of the best so far is not looked at further. None when none can.
-/// Throws what Gpu::wait throws.
+/// Which of so many candidates is fastest on this GPU, each measured on its own as a step plays it: recorded,
+/// without the host's work for each kernel. `enqueue` tells the stream to do a candidate's work once and says
+/// whether it can; one that cannot is left out, and one that cannot be recorded where another can. One whose
+/// first call takes three times that of the best so far is not looked at further. None when none can. Throws
+/// what Gpu::wait throws.
 std::optional<Fastest> fastest(const Gpu& gpu, size_t candidates,
                                const std::function<bool(size_t candidate)>& enqueue);
 
-/// Algorithms that compute the same thing, the likeliest first, of which one is chosen and then kept alone: the one that was chosen on such a
-/// GPU before, or else the fastest.
+/// Algorithms that compute the same thing, the likeliest first, of which one is chosen and then kept alone:
+/// the one that was chosen on such a GPU before, or else the fastest.
 template <typename Algorithm>
 class Candidates {
  public:
@@ -46,7 +47,8 @@ class Candidates {
   /// Bytes that are enough for each.
   size_t workspace() const { return workspace_; }
 
-  /// `enqueue` as above. Throws Error (run) when none can be run: "none of 8 algorithms can compute {what} on cuda:0".
+  /// `enqueue` as above. Throws Error (run) when none can be run: "none of 8 algorithms can compute {what} on
+  /// cuda:0".
   void choose(Gpu& gpu, const std::function<bool(const Algorithm& algorithm)>& enqueue) {
     size_t chosen = known_in(gpu.choices());
     if (chosen == size()) {

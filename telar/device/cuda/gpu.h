@@ -27,8 +27,8 @@ struct Count {
 };
 Count count_gpus();
 
-/// A GPU, one stream of it on which everything happens in order but the copies that are made beside it, and the handles of the libraries.
-/// Not for two threads at once.
+/// A GPU, one stream of it on which everything happens in order but the copies that are made beside it, and
+/// the handles of the libraries. Not for two threads at once.
 class Gpu {
  public:
   /// Throws Error (user) when there is no such GPU, Error (run) when it cannot be used.
@@ -45,15 +45,15 @@ class Gpu {
   void use() const;
   /// The same, for destructors: where it cannot be, another call has told it.
   void use_at_last() const noexcept;
-  /// Until the stream is empty, or another stream of this GPU, or the event is reached. Throws Error (run) when something before has failed, and
-  /// what the watch throws.
+  /// Until the stream is empty, or another stream of this GPU, or the event is reached. Throws Error (run)
+  /// when something before has failed, and what the watch throws.
   void wait() const { wait(stream_); }
   void wait(cudaStream_t stream) const;
   void wait(const Event& event) const;
   /// As use_at_last() and wait(), before memory is given back: CUDA waits in that, too, where nobody looks.
   void wait_at_last() const noexcept;
-  /// Called again and again while the host waits, on the thread that waits: for what lets this GPU wait for others. When one of them has failed
-  /// it ends what the GPU waits for, and throws. Null: nobody looks.
+  /// Called again and again while the host waits, on the thread that waits: for what lets this GPU wait for
+  /// others. When one of them has failed it ends what the GPU waits for, and throws. Null: nobody looks.
   void watch(std::function<void()> watch) { watch_ = std::move(watch); }
   /// To the host's memory, pinned or not, and waits.
   void copy_out(const std::byte* memory, std::span<std::byte> host) const;
@@ -139,7 +139,8 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t stream);
-  /// The stream's following work waits until it is reached, or the host does, or nobody. Nothing when it was never recorded.
+  /// The stream's following work waits until it is reached, or the host does, or nobody. Nothing when it was
+  /// never recorded.
   void hold(cudaStream_t stream) const;
   void wait() const;
   /// Throws Error (run) when something before it has failed.

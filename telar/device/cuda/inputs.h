@@ -8,8 +8,9 @@
 
 namespace telar::cuda {
 
-/// The inputs of a graph on their way to the GPU: through pinned memory, all in one copy, on a stream of their own, so that a batch comes while
-/// the step before computes. There are two batch buffers, used in turns; the second is made when inputs are set for the second time.
+/// The inputs of a graph on their way to the GPU: through pinned memory, all in one copy, on a stream of
+/// their own, so that a batch comes while the step before computes. There are two batch buffers, used in
+/// turns; the second is made when inputs are set for the second time.
 class Inputs {
  public:
   static constexpr size_t kBuffers = 2;
@@ -19,7 +20,8 @@ class Inputs {
 
   /// Takes a copy of an input's values, for the runs that follow; those that are not set keep theirs.
   void set(size_t input, const void* memory);
-  /// Sends what was set since the last call, and makes the stream of the GPU wait for it. Which buffer holds the values now.
+  /// Sends what was set since the last call, and makes the stream of the GPU wait for it. Which buffer holds
+  /// the values now.
   size_t send();
   /// The work that reads this buffer has been put on the stream.
   void read(size_t buffer);

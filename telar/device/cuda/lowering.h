@@ -60,8 +60,9 @@ struct Step {
 };
 
 /// Turns the nodes of a graph, one after the other, into steps. Kernels (kernels/*.cpp) are functions
-/// `void lower_xxx(Lowering&, const Node&)` that ask for inputs in the layout they want, define their outputs and add steps.
-/// A value keeps the layout in which it was made; a step is added, once, where a reader wants the other one.
+/// `void lower_xxx(Lowering&, const Node&)` that ask for inputs in the layout they want, define their outputs
+/// and add steps. A value keeps the layout in which it was made; a step is added, once, where a reader wants
+/// the other one.
 class Lowering {
  public:
   Lowering(const Graph& graph, Gpu& gpu, const CompileOptions& options);
@@ -83,7 +84,8 @@ class Lowering {
   /// In plain layout: what loops that count axes themselves ask for.
   RegionId plain_region(ValueId value) { return region(value, Layout::plain); }
 
-  /// A parameter in another type, which is made of it when somebody reads it, in the layout that the reader wants.
+  /// A parameter in another type, which is made of it when somebody reads it, in the layout that the reader
+  /// wants.
   void define_converted_parameter(ValueId value, ValueId parameter) { converted_[value] = parameter; }
   /// What a converted parameter is made of, for a reader that converts while it reads.
   std::optional<ValueId> converted_parameter(ValueId value) const {
@@ -99,14 +101,15 @@ class Lowering {
     return found == constants_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the same layout, the
-  /// memory is the gradient itself.
+  /// Memory for a result in this layout. When the result's one reader accumulates it into a gradient of the
+  /// same layout, the memory is the gradient itself.
   RegionId define(ValueId result, Layout layout);
   RegionId define_plain(ValueId result) { return define(result, Layout::plain); }
   /// The result, of as many bytes, is the memory of `source` seen with another shape or layout.
   RegionId define_alias(ValueId result, RegionId source, Layout layout);
-  /// Memory for a result, laid out as `source` lies, that an operation may write element by element over `source`: its own
-  /// when both have as many bytes and nobody reads the source again, else new. Ask for the source's region before.
+  /// Memory for a result, laid out as `source` lies, that an operation may write element by element over
+  /// `source`: its own when both have as many bytes and nobody reads the source again, else new. Ask for the
+  /// source's region before.
   RegionId define_in_place(ValueId result, ValueId source);
   /// Memory for this node alone, or, attached to a value, until its last reader.
   RegionId temporary(size_t bytes);
@@ -117,8 +120,8 @@ class Lowering {
   /// Memory of a parameter's gradient, or of a metric (one f32), of which `buffer` is the one.
   RegionId gradient_region(ValueId buffer);
   RegionId metric_region(ValueId buffer);
-  /// The metric that the result's one reader adds it to: who makes the result adds it there, and defines it not. None where there is
-  /// another reader.
+  /// The metric that the result's one reader adds it to: who makes the result adds it there, and defines it
+  /// not. None where there is another reader.
   std::optional<RegionId> metric_of(ValueId result);
   /// Whether the value was made in the gradient, or added to the metric, that it is accumulated into.
   bool written_directly(ValueId value) const { return direct_.contains(value); }
@@ -178,7 +181,8 @@ class Lowering {
   std::map<ValueId, bool> direct_;
 };
 
-/// Gives every activation region an offset in one block of memory; those in `kept` live to the end. Returns the bytes of the block.
+/// Gives every activation region an offset in one block of memory; those in `kept` live to the end. Returns
+/// the bytes of the block.
 size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
                    const std::vector<RegionId>& kept);
 

@@ -127,7 +127,8 @@ class CudaDevice final : public Device {
     gpu_->use();
     if (host.empty()) return nullptr;
     if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault) != cudaSuccess) {
-      // Another library has pinned it already, or the system lets nobody pin so much: copies are right, if slower.
+      // Another library has pinned it already, or the system lets nobody pin so much: copies are right, if
+      // slower.
       cudaGetLastError();
       return nullptr;
     }

@@ -25,8 +25,8 @@ void find(void* library, const char* name, Function& function) {
 
 Nccl::Nccl() : library_(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) throw user_error("NCCL cannot be loaded: {}", ::dlerror());
-  // All are connected when they join. Else NCCL connects them within their first sums, where it waits on the host for who does not come, and
-  // nobody can end that.
+  // All are connected when they join. Else NCCL connects them within their first sums, where it waits on the
+  // host for who does not come, and nobody can end that.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // NOLINT(concurrency-mt-unsafe): changes what is there once
   find(library_, "ncclGetUniqueId", get_unique_id_);
   find(library_, "ncclCommInitRank", comm_init_rank_);

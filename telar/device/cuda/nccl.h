@@ -13,7 +13,8 @@ class Nccl {
   using Communicator = void*;
   using Id = std::array<char, 128>;
 
-  /// Throws Error (user) with the reason when the library is not here. The first one sets what NCCL finds in the environment.
+  /// Throws Error (user) with the reason when the library is not here. The first one sets what NCCL finds in
+  /// the environment.
   Nccl();
 
   Id new_id() const;
@@ -21,7 +22,8 @@ class Nccl {
   Communicator join(const Id& id, int rank, int size) const;
   /// Waits for the members of this process. Sums must be complete.
   void leave(Communicator communicator) const;
-  /// Instead, when a member has failed: sums that are not complete come to an end, with any values. Waits for nobody.
+  /// Instead, when a member has failed: sums that are not complete come to an end, with any values. Waits for
+  /// nobody.
   void abort(Communicator communicator) const;
   /// Throws Error (run) when NCCL has found since that a member or the way to it has failed.
   void check(Communicator communicator) const;

@@ -28,7 +28,8 @@ NcclGroup::NcclGroup(std::shared_ptr<Gpu> gpu, Group& host, const Nccl::Id& id)
   stream_ = make_urgent_stream();
   try {
     gpu_->wait();
-    // Nobody can end NCCL's waiting for a member that does not join: so each says first that its GPU works, and is about to.
+    // Nobody can end NCCL's waiting for a member that does not join: so each says first that its GPU works,
+    // and is about to.
     std::array<float, 1> here = {1};
     host_.all_reduce(here);
     communicator_ = nccl_.join(id, host_.rank(), host_.size());
@@ -103,7 +104,8 @@ size_t NcclGroup::poll() {
 void NcclGroup::finish() {
   if (!sums_.empty()) sums_.back().hold(gpu_->stream());
   sums_.clear();
-  // CUDA loads what the GPU is told after its first sums, and may wait in that for the whole GPU: so they are done.
+  // CUDA loads what the GPU is told after its first sums, and may wait in that for the whole GPU: so they are
+  // done.
   if (!std::exchange(finished_once_, true)) gpu_->wait(stream_);
 }
 

@@ -9,12 +9,13 @@
 
 namespace telar::cuda {
 
-/// A member whose buckets lie on its GPU and are summed by NCCL, on a stream beside the computation. Every member gets every sum, and
-/// updates all of its own copy of the parameters. What is small, and lies in the host's memory, goes through `host`, the same member of a
-/// group of the host's.
+/// A member whose buckets lie on its GPU and are summed by NCCL, on a stream beside the computation. Every
+/// member gets every sum, and updates all of its own copy of the parameters. What is small, and lies in the
+/// host's memory, goes through `host`, the same member of a group of the host's.
 ///
-/// A sum to which one member does not come would hold up the GPUs of the others for ever, and whoever waits for them. So whoever waits for this
-/// one looks, meanwhile, whether a member has failed (Gpu::watch); then the sums are given up, and the waiting ends with an Error.
+/// A sum to which one member does not come would hold up the GPUs of the others for ever, and whoever waits
+/// for them. So whoever waits for this one looks, meanwhile, whether a member has failed (Gpu::watch); then
+/// the sums are given up, and the waiting ends with an Error.
 class NcclGroup final : public Group {
  public:
   /// Waits for all members. `host` must outlive it. Throws Error.

@@ -18,7 +18,8 @@ constexpr int kCandidates = 8;
 
 cudaDataType_t product_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-/// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are y's columns.
+/// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are
+/// y's columns.
 uint32_t named(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
@@ -32,8 +33,8 @@ uint32_t named(Epilogue epilogue) {
 
 bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::none && epilogue != Epilogue::relu; }
 
-/// Stands for an epilogue's vector while algorithms are looked for: an address as aligned as vectors are, and no more, from which cuBLASLt
-/// reads how they will be aligned.
+/// Stands for an epilogue's vector while algorithms are looked for: an address as aligned as vectors are, and
+/// no more, from which cuBLASLt reads how they will be aligned.
 const void* vector_to_come() {
   alignas(2 * kProductAlignment) static constexpr std::array<std::byte, 2 * kProductAlignment> kNothing{};
   return &kNothing[kProductAlignment];
@@ -151,7 +152,8 @@ void Product::find_candidates(ProductDescription& description, bool loop) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       gpu_.products(), description.get(), left_.get(), right_.get(), result_.get(), result_.get(),
       preference.get(), kCandidates, proposals.data(), &found);
-  // Nothing found is a status of its own. An epilogue that does not go with these types may be called invalid, too: the loop is left.
+  // Nothing found is a status of its own. An epilogue that does not go with these types may be called
+  // invalid, too: the loop is left.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
   if (status == CUBLAS_STATUS_INVALID_VALUE && loop_ && !loop) return;
   check(status, "looking for an algorithm");

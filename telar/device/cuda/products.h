@@ -21,7 +21,8 @@ enum class Epilogue : uint8_t {
   bias_gradient  ///< v = Σ a over k, v: [M], is made: where a · b is dyᵀ · x, the gradient of the bias
 };
 
-/// What every piece of memory that a product works on is a multiple of, in bytes: parameters, gradients and activations are.
+/// What every piece of memory that a product works on is a multiple of, in bytes: parameters, gradients and
+/// activations are.
 inline constexpr size_t kProductAlignment = 16;
 
 struct ProductOptions {
@@ -75,12 +76,13 @@ class MatrixLayout {
   cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
-/// A product on a GPU with the algorithms that can compute it, of which the fastest is chosen in the memory where it is to run. Each gives
-/// the same bits every time: partial sums stay in f32 and are added in one order. Not for two threads at once.
+/// A product on a GPU with the algorithms that can compute it, of which the fastest is chosen in the memory
+/// where it is to run. Each gives the same bits every time: partial sums stay in f32 and are added in one
+/// order. Not for two threads at once.
 class Product {
  public:
-  /// With a `loop`, the product without the epilogue and the loop after it is one more way to compute it: the only one where
-  /// cuBLASLt has no algorithm with the epilogue. Throws Error (run) when there is no way.
+  /// With a `loop`, the product without the epilogue and the loop after it is one more way to compute it: the
+  /// only one where cuBLASLt has no algorithm with the epilogue. Throws Error (run) when there is no way.
   Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options, EpilogueLoop loop = {});
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;

@@ -7,8 +7,8 @@
 
 namespace telar::cuda {
 
-/// The update graph as passes over flat memory: a kernel for each section. Ranges begin and end at multiples of 16 bytes; Error (run)
-/// otherwise. Not for two threads at once, as the GPU.
+/// The update graph as passes over flat memory: a kernel for each section. Ranges begin and end at multiples
+/// of 16 bytes; Error (run) otherwise. Not for two threads at once, as the GPU.
 class CudaUpdater final : public Updater {
  public:
   CudaUpdater(const Graph& update, const ArenaLayout& arena, std::shared_ptr<Gpu> gpu);

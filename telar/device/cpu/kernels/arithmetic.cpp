@@ -12,8 +12,8 @@ Shape padded(const Shape& shape, size_t rank) {
   return Shape(dims);
 }
 
-/// oneDNN broadcasts its second operand alone. The operand that already has the output's shape goes first; when
-/// neither has, the first is spread by adding it to zeros of the output's shape.
+/// oneDNN broadcasts its second operand alone. The operand that already has the output's shape goes first;
+/// when neither has, the first is spread by adding it to zeros of the output's shape.
 void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(y);

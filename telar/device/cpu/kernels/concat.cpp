@@ -10,7 +10,8 @@ namespace {
 
 int axis_of(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
 
-/// The part of `whole` that has this shape and starts at `begin` of `axis`; empty when a block of the layout would be cut.
+/// The part of `whole` that has this shape and starts at `begin` of `axis`; empty when a block of the layout
+/// would be cut.
 std::optional<Desc> piece_along(const Desc& whole, const Shape& part, size_t axis, int64_t begin) {
   dnnl::memory::dims offsets(part.rank(), 0);
   offsets[axis] = begin;

@@ -10,8 +10,8 @@ namespace telar::cpu {
 
 namespace {
 
-/// Where element (n, c, s) of an image tensor lies: n·sample + (c / block)·group + s·pixel + c % block. Covers plain,
-/// channels-last and blocked layouts; s counts H·W.
+/// Where element (n, c, s) of an image tensor lies: n·sample + (c / block)·group + s·pixel + c % block.
+/// Covers plain, channels-last and blocked layouts; s counts H·W.
 struct ImageLayout {
   int64_t samples, channels, pixels;
   int64_t block;

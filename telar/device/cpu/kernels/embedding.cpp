@@ -64,7 +64,8 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
     const auto* token = p.get<const int32_t>(0);
     const auto* from = p.get<const float>(1);
     auto* to = p.get<float>(2);
-    // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of the batch.
+    // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of
+    // the batch.
     const int64_t groups = (features + kColumns - 1) / kColumns;
     parallel_for(groups, std::max<int64_t>(1, kCopiesAThread / (kColumns * (rows + count))),
                  [=](int64_t first, int64_t last) {

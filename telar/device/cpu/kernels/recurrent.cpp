@@ -8,11 +8,12 @@
 
 // LSTM and GRU through oneDNN's primitives, in f32 whatever the type of x.
 //
-// Lengths. A step depends on earlier steps only, so y and the hidden state up to a sample's length are right whatever
-// follows: y is blanked from there on and the state is read from y at the length. Backward, the gradient of the
-// state is added to that of y at the length, and from there on it is zero. The LSTM's cell state is no part of y. Where
-// somebody reads it, x gets one more feature, 1 from the length on, whose weights drive the input gate to exactly 0 and the
-// forget gate to exactly 1: the cell then stands still, and its gradient passes back unchanged.
+// Lengths. A step depends on earlier steps only, so y and the hidden state up to a sample's length are right
+// whatever follows: y is blanked from there on and the state is read from y at the length. Backward, the
+// gradient of the state is added to that of y at the length, and from there on it is zero. The LSTM's cell
+// state is no part of y. Where somebody reads it, x gets one more feature, 1 from the length on, whose
+// weights drive the input gate to exactly 0 and the forget gate to exactly 1: the cell then stands still, and
+// its gradient passes back unchanged.
 
 namespace telar::cpu {
 
@@ -62,7 +63,8 @@ RegionId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
   return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_region(lowering, value);
 }
 
-/// Memory in f32 for a result, and `finish` to call when it has been written: it converts where the result is bf16.
+/// Memory in f32 for a result, and `finish` to call when it has been written: it converts where the result is
+/// bf16.
 struct F32Result {
   F32Result(Lowering& lowering, ValueId of)
       : value(of),

@@ -4,8 +4,9 @@
 
 namespace telar::cpu {
 
-/// A recurrent layer as its kernel sees it (recurrent.cpp says how lengths and freezing work), and what is done to memory
-/// around oneDNN's primitive. All tensors f32: sequences [N, T, ·], weights [gates · H, ·], states [N, H].
+/// A recurrent layer as its kernel sees it (recurrent.cpp says how lengths and freezing work), and what is
+/// done to memory around oneDNN's primitive. All tensors f32: sequences [N, T, ·], weights [gates · H, ·],
+/// states [N, H].
 struct RecurrentLayer {
   bool lstm = true;
   bool lengths = false;
@@ -17,13 +18,14 @@ struct RecurrentLayer {
   int64_t extra() const { return frozen ? 1 : 0; }
 };
 
-/// PyTorch's order of gates (GRU: reset, update, new) to oneDNN's (update, reset, new), each row widened by `extra`
-/// weights; and back.
+/// PyTorch's order of gates (GRU: reset, update, new) to oneDNN's (update, reset, new), each row widened by
+/// `extra` weights; and back.
 void pack_weights(const RecurrentLayer& layer, const float* from, int64_t columns, int64_t extra, float* to);
 void unpack_weights(const RecurrentLayer& layer, const float* from, int64_t columns, int64_t extra,
                     float* to);
 
-/// The primitive's bias [4 · H]: the sum of the two; for a GRU update, reset, and those of the new gate apart.
+/// The primitive's bias [4 · H]: the sum of the two; for a GRU update, reset, and those of the new gate
+/// apart.
 void join_biases(const RecurrentLayer& layer, const float* bias_ih, const float* bias_hh, float* joined);
 void part_bias_gradients(const RecurrentLayer& layer, const float* joined, float* bias_ih, float* bias_hh);
 

@@ -29,7 +29,8 @@ class Rows {
     }
     length_ = x_.back();
     count_ = x.elements() / length_;
-    // Rows of one item of axis 0 meet no other item's results when that axis is kept: threads may share them out.
+    // Rows of one item of axis 0 meet no other item's results when that axis is kept: threads may share them
+    // out.
     items_ = kept[0] == x[0] && x.rank() > 1 ? x[0] : 1;
   }
 
@@ -79,8 +80,8 @@ void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algor
                      {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
-/// The sum of a whole tensor does not ask in which layout it lies, and all threads can make it: oneDNN's reduction wants it plain, and makes
-/// one result on one thread.
+/// The sum of a whole tensor does not ask in which layout it lies, and all threads can make it: oneDNN's
+/// reduction wants it plain, and makes one result on one thread.
 bool sums_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Shape& shape = lowering.shape(x);

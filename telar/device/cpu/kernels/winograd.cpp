@@ -23,9 +23,7 @@ bool all_are(const dnnl::memory::dims& values, int64_t wanted) {
 void require_winograd() {
   if (DNNL_VERSION_MAJOR < 3 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core) return;
   throw user_error(
-      "training.convolution is winograd, which needs a processor with AVX-512 and oneDNN 2 (this one is "
-      "{}.{}); "
-      "choose direct",
+      "training.convolution is winograd, which needs a processor with AVX-512 and oneDNN 2 (this one is {}.{}); choose direct",
       DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
 }
 

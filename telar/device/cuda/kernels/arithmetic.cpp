@@ -10,7 +10,8 @@ namespace telar::cuda {
 
 namespace {
 
-/// Operands of one shape are computed as they lie, whatever the order of their elements; where they lie differently, channels last.
+/// Operands of one shape are computed as they lie, whatever the order of their elements; where they lie
+/// differently, channels last.
 void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
   const Layout layout = std::max(lowering.layout(a), lowering.layout(b));
   const RegionId first = lowering.region(a, layout);

@@ -16,8 +16,8 @@ RegionId pieces_for(Lowering& lowering, const Channels& of) {
   return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));
 }
 
-/// What the forward operation leaves for the backward one, [3, C] f32: mean, 1 / √(variance + epsilon), and the shift, of which a ReLU
-/// is computed again.
+/// What the forward operation leaves for the backward one, [3, C] f32: mean, 1 / √(variance + epsilon), and
+/// the shift, of which a ReLU is computed again.
 struct Kept {
   float* mean;
   float* inverse;

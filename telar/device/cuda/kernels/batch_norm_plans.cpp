@@ -166,7 +166,8 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
 
 std::shared_ptr<BatchNormPlans> find_batch_norm_plans(const Lowering& lowering, ValueId x,
                                                       const BatchNormForm& form) {
-  // f32 has to equal PyTorch's to 5 digits, of which cuDNN says nothing. Memory of channels begins at multiples of 16 bytes.
+  // f32 has to equal PyTorch's to 5 digits, of which cuDNN says nothing. Memory of channels begins at
+  // multiples of 16 bytes.
   constexpr int64_t kChannels = 8;
   if (form.x.dtype != DType::bf16 || form.x.shape.rank() != 4 || form.x.shape[1] % kChannels != 0 ||
       lowering.layout(x) != Layout::channels_last)

@@ -12,7 +12,8 @@
 
 namespace telar::cuda {
 
-/// A batch norm of a batch's own statistics, perhaps with a ReLU behind it, or its gradients; of bf16 images with channels last.
+/// A batch norm of a batch's own statistics, perhaps with a ReLU behind it, or its gradients; of bf16 images
+/// with channels last.
 struct BatchNormForm {
   TensorType x;  ///< [N, C, H, W]; y, dy and dx are alike
   float epsilon = 0;

@@ -45,7 +45,8 @@ void add_copy(Lowering& lowering, RegionId from, RegionId to, const RowPieces& p
   });
 }
 
-/// Values behind each other along the axis into one; an absent one leaves its place, as long as `extents` says, as it is.
+/// Values behind each other along the axis into one; an absent one leaves its place, as long as `extents`
+/// says, as it is.
 void put_together(Lowering& lowering, const std::vector<ValueId>& values, const std::vector<int64_t>& extents,
                   RegionId whole, const Parts& parts, Layout layout, DType dtype) {
   int64_t begin = 0;

@@ -34,13 +34,14 @@ struct ConvolutionMemory {
   void* workspace = nullptr;  ///< Convolution::workspace() bytes, aligned to kMemoryAlignment
 };
 
-/// The ways to compute a convolution, of which the fastest is chosen; there may be none. Sums are in f32. cuDNN computes all that is wanted, or, by
-/// engines that are for other graphs alone, less: with a bias rounded to y's type; without bias and ReLU; with gradients of weights in the
-/// gradients' type. Loops of ours do the rest.
+/// The ways to compute a convolution, of which the fastest is chosen; there may be none. Sums are in f32.
+/// cuDNN computes all that is wanted, or, by engines that are for other graphs alone, less: with a bias
+/// rounded to y's type; without bias and ReLU; with gradients of weights in the gradients' type. Loops of
+/// ours do the rest.
 class Convolution {
  public:
-  /// `what`: all of it in words; a bias is f32. `attributes`: stride, padding and dilation. `tf32`: whether f32 operands may be
-  /// rounded to TF32.
+  /// `what`: all of it in words; a bias is f32. `attributes`: stride, padding and dilation. `tf32`: whether
+  /// f32 operands may be rounded to TF32.
   Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& wanted, const Attributes& attributes,
               bool tf32);
 
@@ -71,12 +72,13 @@ class Convolution {
   bool chosen_ = false;
 };
 
-/// The layouts to ask cuDNN for, the better first; where it has nothing for that it may have for the other. Its engines on tensor cores compute with
-/// channels last. Those in f32 compute plain: with channels last they reorder what they read and write, within their workspaces.
+/// The layouts to ask cuDNN for, the better first; where it has nothing for that it may have for the other.
+/// Its engines on tensor cores compute with channels last. Those in f32 compute plain: with channels last
+/// they reorder what they read and write, within their workspaces.
 std::array<Layout, 2> convolution_layouts(const Lowering& lowering, DType dtype);
 
-/// The convolution of a node in the better layout for which cuDNN has a plan; `wanted` says all but the layout. Throws Error (run) naming the
-/// convolution when it has none.
+/// The convolution of a node in the better layout for which cuDNN has a plan; `wanted` says all but the
+/// layout. Throws Error (run) naming the convolution when it has none.
 std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const Node& node,
                                               ConvolutionForm wanted);
 

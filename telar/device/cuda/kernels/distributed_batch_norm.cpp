@@ -14,7 +14,8 @@ RegionId floats(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
 
-/// By statistics [2·C + 1]: means, biased variances, count. 1 / √(variance + epsilon) is computed into `inverse`.
+/// By statistics [2·C + 1]: means, biased variances, count. 1 / √(variance + epsilon) is computed into
+/// `inverse`.
 Normalisation prepare(const float* statistics, float epsilon, const Channels& of, float* inverse,
                       cudaStream_t stream) {
   check(inverse_deviations(statistics + of.channels, epsilon, of.channels, inverse, stream), "deviations");

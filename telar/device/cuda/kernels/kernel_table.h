@@ -11,7 +11,8 @@ using LowerFunction = void (*)(Lowering&, const Node&);
 /// How a GPU computes an operation; null when it cannot yet.
 LowerFunction find_kernel(std::string_view operation);
 
-// One family in a file (conv2d.cpp, …). Each throws Error (run) for a form of its operation that a GPU cannot compute.
+// One family in a file (conv2d.cpp, …). Each throws Error (run) for a form of its operation that a GPU cannot
+// compute.
 void lower_accumulate(Lowering& lowering, const Node& node);
 void lower_activation(Lowering& lowering, const Node& node);
 void lower_activation_backward(Lowering& lowering, const Node& node);

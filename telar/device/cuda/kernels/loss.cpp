@@ -13,7 +13,8 @@ Classes classes_of(const Shape& logits) { return {logits[0], logits[1]}; }
 
 float smoothing_of(const Node& node) { return static_cast<float>(node.attributes.real("label_smoothing")); }
 
-/// The memory of a loss or metric: the sum over all that runs, where all that is done with the result is to add it to that.
+/// The memory of a loss or metric: the sum over all that runs, where all that is done with the result is to
+/// add it to that.
 struct Total {
   RegionId region;
   bool adding;

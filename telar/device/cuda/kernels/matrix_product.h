@@ -12,8 +12,9 @@ struct ColumnMajor {
   int64_t gap = 0;          ///< elements between a column's end and the next one's begin
 };
 
-/// A row-major product y = a · b as cuBLAS computes it. Row-major memory read column by column is the transposed matrix, so that
-/// yᵀ = bᵀ · aᵀ needs no memory but that of y, a and b: `left` is what b's memory holds, `right` what a's holds.
+/// A row-major product y = a · b as cuBLAS computes it. Row-major memory read column by column is the
+/// transposed matrix, so that yᵀ = bᵀ · aᵀ needs no memory but that of y, a and b: `left` is what b's memory
+/// holds, `right` what a's holds.
 struct MatrixProduct {
   ColumnMajor left;
   ColumnMajor right;
@@ -21,7 +22,8 @@ struct MatrixProduct {
   int64_t batch = 1;  ///< matrices of each, one behind the other, without gaps
 };
 
-/// a: […, M, K], or […, K, M] when transposed; b: […, K, N], or […, N, K]; y: […, M, N] (telar/graph/ops/matmul.h).
+/// a: […, M, K], or […, K, M] when transposed; b: […, K, N], or […, N, K]; y: […, M, N]
+/// (telar/graph/ops/matmul.h).
 MatrixProduct matrix_product(const Shape& a, bool transpose_a, const Shape& b, bool transpose_b,
                              const Shape& y);
 

@@ -15,12 +15,14 @@ struct ProductRegions {
   RegionId vector = -1;  ///< of the epilogue; −1 where it has none
 };
 
-/// Adds a step: the product, with its epilogue, or with the loop in its place, which may use `loop_workspace` bytes of the workspace. Whether
-/// it may use TF32 is the lowering's to say. Throws Error (run) when it cannot be computed.
+/// Adds a step: the product, with its epilogue, or with the loop in its place, which may use `loop_workspace`
+/// bytes of the workspace. Whether it may use TF32 is the lowering's to say. Throws Error (run) when it
+/// cannot be computed.
 void add_product(Lowering& lowering, const MatrixProduct& product, ProductOptions options,
                  const ProductRegions& regions, const EpilogueLoop& loop = {}, size_t loop_workspace = 0);
 
-/// Rows that a layer read, [rows, inputs], and gradients of what it made of them, [rows, outputs]; plain, of one type.
+/// Rows that a layer read, [rows, inputs], and gradients of what it made of them, [rows, outputs]; plain, of
+/// one type.
 struct WeightedRows {
   RegionId x;
   RegionId dy;
@@ -30,7 +32,8 @@ struct WeightedRows {
   int64_t outputs;
 };
 
-/// Adds a step: dw = dyᵀ · x, [outputs, inputs], and, where there is one, db = Σ dy over the rows, [outputs]; both f32.
+/// Adds a step: dw = dyᵀ · x, [outputs, inputs], and, where there is one, db = Σ dy over the rows, [outputs];
+/// both f32.
 void add_weights_gradient(Lowering& lowering, const WeightedRows& of, RegionId dw,
                           std::optional<RegionId> db);
 

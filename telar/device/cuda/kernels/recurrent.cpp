@@ -6,13 +6,15 @@
 #include "telar/device/cuda/kernels/product_step.h"
 #include "telar/device/cuda/loops/recurrent.h"
 
-// LSTM and GRU. The inputs' part of all steps is one product; each step is then a product with the recurrent weights and a loop of ours,
-// and so it is backward, where the weights' gradients are one product each over all steps. Operands are of x's type, sums and what is
-// carried from step to step in f32. Samples lie one behind the other, as in x, so that a step's rows are T rows apart: cuBLASLt reads and
-// writes them where they are. These are many small calls, which are dear when each is told to the stream alone, and cheap in a graph.
+// LSTM and GRU. The inputs' part of all steps is one product; each step is then a product with the recurrent
+// weights and a loop of ours, and so it is backward, where the weights' gradients are one product each over
+// all steps. Operands are of x's type, sums and what is carried from step to step in f32. Samples lie one
+// behind the other, as in x, so that a step's rows are T rows apart: cuBLASLt reads and writes them where
+// they are. These are many small calls, which are dear when each is told to the stream alone, and cheap in a
+// graph.
 //
-// Not cuDNN's: it wants the weights packed in one block of its own, and their gradients there, which would be copied out of and into the
-// arenas in every run, and the lengths on the host.
+// Not cuDNN's: it wants the weights packed in one block of its own, and their gradients there, which would be
+// copied out of and into the arenas in every run, and the lengths on the host.
 
 namespace telar::cuda {
 
@@ -94,7 +96,8 @@ struct StepProduct {
   }
 };
 
-/// [N, H] · W_hhᵀ: the state before a step to its sums, those of an LSTM added to what its gates hold, of a GRU apart.
+/// [N, H] · W_hhᵀ: the state before a step to its sums, those of an LSTM added to what its gates hold, of a
+/// GRU apart.
 StepProduct forward_product(const Lowering& lowering, const Layer& of) {
   const int64_t samples = of.extents.samples;
   MatrixProduct product =
@@ -111,7 +114,8 @@ StepProduct forward_product(const Lowering& lowering, const Layer& of) {
   return {std::make_shared<Product>(lowering.gpu(), product, options), from, to};
 }
 
-/// [N, sums] · W_hh: gradients of a step's sums to that of the state before it, of a GRU added to what is there.
+/// [N, sums] · W_hh: gradients of a step's sums to that of the state before it, of a GRU added to what is
+/// there.
 StepProduct backward_product(const Lowering& lowering, const Layer& of) {
   const int64_t samples = of.extents.samples;
   MatrixProduct product =
@@ -138,7 +142,8 @@ void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, R
 
 /// The forward steps of a layer, all told to the stream together.
 struct ForwardSteps {
-  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32. Last: the cell's result, or a step's recurrent sums.
+  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32. Last: the cell's
+  /// result, or a step's recurrent sums.
   enum Operand : size_t {
     kWeights,
     kIh,
@@ -208,8 +213,8 @@ void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId w
 
 /// The backward steps of a layer.
 struct BackwardSteps {
-  /// Read: W_hh, lengths, what forward kept (Saved), and the gradients of y, hidden and cell. Written: those of the sums, of the recurrent
-  /// sums of a GRU (of an LSTM they are the same), of h and of c of a step.
+  /// Read: W_hh, lengths, what forward kept (Saved), and the gradients of y, hidden and cell. Written: those
+  /// of the sums, of the recurrent sums of a GRU (of an LSTM they are the same), of h and of c of a step.
   enum Operand : size_t {
     kWeights,
     kLimits,
@@ -255,7 +260,8 @@ struct BackwardSteps {
   }
 };
 
-/// Gradients of the sums that a layer's gates were made of, [N, T, sums]: of the inputs' part, and of the recurrent part.
+/// Gradients of the sums that a layer's gates were made of, [N, T, sums]: of the inputs' part, and of the
+/// recurrent part.
 struct SumsGradients {
   RegionId inputs;
   RegionId recurrent;

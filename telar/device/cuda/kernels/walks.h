@@ -11,10 +11,12 @@
 
 namespace telar::cuda {
 
-/// Elements from one element of each axis to the next in a tensor that lies like this; of a tensor [N, C, H, W] alone channels may lie last.
+/// Elements from one element of each axis to the next in a tensor that lies like this; of a tensor [N, C, H,
+/// W] alone channels may lie last.
 std::vector<int64_t> strides_of(const Shape& shape, Layout layout);
 
-/// The axes of a tensor of this rank in the order in which they lie, the one with the longest way between elements first.
+/// The axes of a tensor of this rank in the order in which they lie, the one with the longest way between
+/// elements first.
 std::vector<size_t> axes_as_they_lie(size_t rank, Layout layout);
 
 /// The shape with leading ones up to `rank` axes.
@@ -23,8 +25,8 @@ Shape padded(const Shape& shape, size_t rank);
 /// strides_of, but 0 for axes of one element: what an operand is walked with that is broadcast.
 std::vector<int64_t> broadcast_strides(const Shape& shape, Layout layout, size_t rank);
 
-/// Puts an axis behind those of a walk. One of extent 1 is left out, and one that all arrays go on through as through the axis before it
-/// becomes one with that. Throws Error (run) when there are too many axes.
+/// Puts an axis behind those of a walk. One of extent 1 is left out, and one that all arrays go on through as
+/// through the axis before it becomes one with that. Throws Error (run) when there are too many axes.
 template <size_t kArrays>
 void append_axis(LongWalk<kArrays>& walk, int64_t extent, const std::array<int64_t, kArrays>& strides) {
   if (extent == 1) return;

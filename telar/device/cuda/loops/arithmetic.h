@@ -7,8 +7,8 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, computed in f32; another is an error
-// (cudaErrorInvalidValue).
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, computed in
+// f32; another is an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
 enum class Arithmetic : uint8_t { add, multiply };
@@ -23,7 +23,8 @@ struct Combination {
 cudaError_t combine(Combination combination, const void* a, const void* b, void* y, DType dtype,
                     int64_t count, cudaStream_t stream);
 
-/// y[i] = a[…] ⊕ b[…] for every i of a walk over a and b, whose strides may be 0. y may be a when a is walked through as it lies.
+/// y[i] = a[…] ⊕ b[…] for every i of a walk over a and b, whose strides may be 0. y may be a when a is walked
+/// through as it lies.
 cudaError_t combine_walked(Combination combination, const void* a, const void* b, void* y, DType dtype,
                            const LongWalk<2>& walk, cudaStream_t stream);
 

@@ -106,7 +106,8 @@ cudaError_t part_statistics_typed(const void* x, const Channels& of, float* piec
       stream);
 }
 
-/// y before the ReLU. What the backward pass computes again has to have the same sign: no compiler may round it otherwise there.
+/// y before the ReLU. What the backward pass computes again has to have the same sign: no compiler may round
+/// it otherwise there.
 TELAR_GPU inline float normalised(float x, float mean, float inverse) { return (x - mean) * inverse; }
 TELAR_GPU inline float scaled(float normalised, float scale, float shift) {
   return fmaf(scale, normalised, shift);

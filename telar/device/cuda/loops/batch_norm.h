@@ -7,9 +7,9 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/channels.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types of x, y, dy and dx, which lie alike, are f32 and bf16;
-// another is an error (cudaErrorInvalidValue). Everything else is f32. With x̂ = (x − mean) · inverse, where inverse is
-// 1 / √(variance + epsilon) of the channel:
+// Loops of ours (see launch.h): each function tells a stream to do it. Types of x, y, dy and dx, which lie
+// alike, are f32 and bf16; another is an error (cudaErrorInvalidValue). Everything else is f32. With x̂ = (x
+// − mean) · inverse, where inverse is 1 / √(variance + epsilon) of the channel:
 //   y = scale · x̂ + shift, or, with a ReLU, max(0, that).
 namespace telar::cuda {
 
@@ -37,7 +37,8 @@ cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, flo
                              const float* shift, float* pieces, const BatchStatisticsMemory& to,
                              cudaStream_t stream);
 
-/// The rest of `to` where kept_mean and kept_inverse are there already: the variance is taken from its inverse root.
+/// The rest of `to` where kept_mean and kept_inverse are there already: the variance is taken from its
+/// inverse root.
 cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* shift,
                                const BatchStatisticsMemory& to, cudaStream_t stream);
 
@@ -64,8 +65,8 @@ cudaError_t batch_norm_sums(const void* x, const void* dy, DType dtype, const Ch
                             const Normalisation& by, bool relu, float* pieces, const BatchNormGradients& to,
                             cudaStream_t stream);
 
-/// dx = scale · inverse · (dy − factor · (Σ dy + x̂ · Σ dy·x̂)), where `factor` is 1 / the number of values in a channel; with a ReLU,
-/// dy counts where y > 0. dx may be dy.
+/// dx = scale · inverse · (dy − factor · (Σ dy + x̂ · Σ dy·x̂)), where `factor` is 1 / the number of values
+/// in a channel; with a ReLU, dy counts where y > 0. dx may be dy.
 cudaError_t batch_norm_slopes(const void* x, const void* dy, DType dtype, const Channels& of,
                               const Normalisation& by, bool relu, const float* scale_sums,
                               const float* shift_sums, float factor, void* dx, cudaStream_t stream);

@@ -5,25 +5,28 @@
 
 namespace telar::cuda {
 
-/// How the values of channels lie: [images, channels, pixels], or, channels last, [images, pixels, channels]. A matrix [N, C] is
-/// both, with one pixel; its channels are last.
+/// How the values of channels lie: [images, channels, pixels], or, channels last, [images, pixels, channels].
+/// A matrix [N, C] is both, with one pixel; its channels are last.
 struct Channels {
   int64_t images = 0;
   int64_t channels = 0;
   int64_t pixels = 1;
   bool last = false;
 
-  /// Both layouts are matrices: a row of all channels for each pixel, or of all channels and their pixels for each image.
+  /// Both layouts are matrices: a row of all channels for each pixel, or of all channels and their pixels for
+  /// each image.
   int64_t rows() const { return last ? images * pixels : images; }
   int64_t columns() const { return last ? channels : channels * pixels; }
   /// Values of one channel.
   int64_t length() const { return images * pixels; }
-  /// Whether `width` neighbouring values can always be taken at once: of as many channels, when those are last, or else of one.
+  /// Whether `width` neighbouring values can always be taken at once: of as many channels, when those are
+  /// last, or else of one.
   bool is_wide(int64_t width) const { return (last ? channels : pixels) % width == 0; }
 };
 
-/// In how many pieces the sums of each channel are computed, one behind the other being too slow: enough for all of a GPU, but few
-/// beside the values themselves. Where channels are not last there may be fewer: see pieces_of.
+/// In how many pieces the sums of each channel are computed, one behind the other being too slow: enough for
+/// all of a GPU, but few beside the values themselves. Where channels are not last there may be fewer: see
+/// pieces_of.
 inline int64_t channel_pieces(int64_t images, int64_t channels, int64_t pixels) {
   constexpr int64_t kPiece = 8192;        // values of all channels that are worth a block
   constexpr int64_t kMost = 528;          // pieces: of large GPUs each multiprocessor takes some four at once

@@ -64,7 +64,8 @@ cudaError_t copy_walk_typed(const T* from, T* to, const LongWalk<1>& walk, cudaS
   });
 }
 
-/// Whether packs of kWide values stay whole: the last axis lies one by one, and all that is jumped over is of whole packs.
+/// Whether packs of kWide values stay whole: the last axis lies one by one, and all that is jumped over is of
+/// whole packs.
 template <int64_t kWide>
 bool stay_whole(const LongWalk<1>& walk) {
   if (walk.axes == 0 || walk.strides[0][walk.axes - 1] != 1) return false;

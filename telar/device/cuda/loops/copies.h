@@ -7,11 +7,12 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue).
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an
+// error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
-/// Pieces of `length` elements, one in each row of two arrays whose rows begin `from_pitch` and `to_pitch` elements apart.
+/// Pieces of `length` elements, one in each row of two arrays whose rows begin `from_pitch` and `to_pitch`
+/// elements apart.
 struct RowPieces {
   int64_t rows = 1;
   int64_t length = 1;

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-// Loops of ours (see launch.h): each function tells a stream to do it. What members of a cluster have exchanged, f32.
+// Loops of ours (see launch.h): each function tells a stream to do it. What members of a cluster have
+// exchanged, f32.
 namespace telar::cuda {
 
 /// What comes of all members' statistics.

@@ -58,9 +58,10 @@ cudaError_t look_up_typed(const Lookup& lookup, const int32_t* tokens, const voi
   return look_up_packed<In, Out, 1>(lookup, tokens, table, y, stream);
 }
 
-/// Sums over places that are sorted by their row of the table, and cut into pieces of which each is worked through in order: how many
-/// places a row has does not matter to the time. A row that lies in one piece is written at once. Of one that goes on over an edge each
-/// piece leaves a sum, and the piece in which it begins adds them up afterwards.
+/// Sums over places that are sorted by their row of the table, and cut into pieces of which each is worked
+/// through in order: how many places a row has does not matter to the time. A row that lies in one piece is
+/// written at once. Of one that goes on over an edge each piece leaves a sum, and the piece in which it
+/// begins adds them up afterwards.
 template <typename T>
 struct SortedSums {
   static constexpr int64_t kAhead = 8;

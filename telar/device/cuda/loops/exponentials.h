@@ -8,8 +8,8 @@
 // Included by the files in this folder alone, like launch.h.
 namespace telar::cuda {
 
-/// Σ exp(xᵢ − largest) of some numbers and the largest of them, found in one pass (Milakov and Gimelshein, "Online normalizer calculation
-/// for softmax", 2018).
+/// Σ exp(xᵢ − largest) of some numbers and the largest of them, found in one pass (Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018).
 struct Exponentials {
   float largest;
   float sum;

@@ -14,9 +14,9 @@ TELAR_GPU Values<W> of_channels(const float* numbers, int64_t channel, bool last
   return same;
 }
 
-/// For every W neighbouring elements, from element i on, of channels c … c + W − 1, or, unless channels are last, of channel c:
-/// at.write(i, at.read(i)) with at = f.of(c, last). What f.of reads of a channel serves for some rows. What is written may lie where that
-/// was which is read for the same i.
+/// For every W neighbouring elements, from element i on, of channels c … c + W − 1, or, unless channels are
+/// last, of channel c: at.write(i, at.read(i)) with at = f.of(c, last). What f.of reads of a channel serves
+/// for some rows. What is written may lie where that was which is read for the same i.
 template <int W, typename F>
 cudaError_t for_each_channel(const Channels& of, cudaStream_t stream, F f) {
   constexpr int64_t kRows =

@@ -8,13 +8,14 @@
 
 #include "telar/core/dtype.h"
 
-// How loops of ours run on a GPU: what is computed for one index is a function object, and these tell a stream to call it for every
-// index. Included by the files in this folder alone. nvcc makes kernels of them. Another compiler makes plain loops over the host's
-// memory, which the tests run: so all but the launching itself is tested without a GPU.
+// How loops of ours run on a GPU: what is computed for one index is a function object, and these tell a
+// stream to call it for every index. Included by the files in this folder alone. nvcc makes kernels of them.
+// Another compiler makes plain loops over the host's memory, which the tests run: so all but the launching
+// itself is tested without a GPU.
 #ifdef __CUDACC__
 #include <cub/cub.cuh>
-/// Before each function of a function object, and in a lambda: [=] TELAR_GPU(int64_t i) { … }. (A lambda for a GPU must not stand in a
-/// generic lambda: nvcc's rule.)
+/// Before each function of a function object, and in a lambda: [=] TELAR_GPU(int64_t i) { … }. (A lambda for
+/// a GPU must not stand in a generic lambda: nvcc's rule.)
 #define TELAR_GPU __device__
 #else
 #define TELAR_GPU
@@ -31,8 +32,8 @@ TELAR_GPU inline float to_float(__nv_bfloat16 value) { return __bfloat162float(v
 TELAR_GPU inline void store(float& place, float value) { place = value; }
 TELAR_GPU inline void store(__nv_bfloat16& place, float value) { place = __float2bfloat16(value); }
 
-/// Calls f(T()) with T the type of values of `dtype`: float or __nv_bfloat16. An error for another one. For the choice of a function
-/// template alone: [&](auto type) { return scale<decltype(type)>(…); }.
+/// Calls f(T()) with T the type of values of `dtype`: float or __nv_bfloat16. An error for another one. For
+/// the choice of a function template alone: [&](auto type) { return scale<decltype(type)>(…); }.
 template <typename F>
 cudaError_t with_type(DType dtype, const F& f) {
   if (dtype == DType::f32) return f(float());
@@ -51,8 +52,9 @@ __global__ void each_index(int64_t count,
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) f(i);
 }
 
-/// start ∘ term(result, 0) ∘ … ∘ term(result, length − 1), or `start` where there is no such result, by each group of kLanes threads of a
-/// block of kBlock; its first thread is told. All of the block call it, and wait for each other before they do so again.
+/// start ∘ term(result, 0) ∘ … ∘ term(result, length − 1), or `start` where there is no such result, by each
+/// group of kLanes threads of a block of kBlock; its first thread is told. All of the block call it, and wait
+/// for each other before they do so again.
 template <int kBlock, int kLanes, typename T, typename Term, typename Combine>
 __device__ T reduce_terms(int64_t result, bool is_there, int64_t length, T start, const Term& term,
                           const Combine& combine) {
@@ -98,7 +100,8 @@ struct Padded {
   float odd[1 + sizeof(T) / sizeof(float) % 2];
 };
 
-/// A block for some neighbouring columns (`lanes`, a power of two) of a piece; its other threads share the rows.
+/// A block for some neighbouring columns (`lanes`, a power of two) of a piece; its other threads share the
+/// rows.
 template <typename T, typename Term, typename Combine, typename Finish>
 __global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, Term term, Combine combine,
                             Finish finish) {
@@ -142,8 +145,9 @@ cudaError_t for_each(int64_t count, cudaStream_t stream, F f) {
 #endif
 }
 
-/// For every r below `results`: finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) with ∘ = combine, associative and
-/// commutative but for rounding. The order of the terms depends on `results` and `length` alone. T: a float, or a struct of some.
+/// For every r below `results`: finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) with ∘ = combine,
+/// associative and commutative but for rounding. The order of the terms depends on `results` and `length`
+/// alone. T: a float, or a struct of some.
 template <typename T, typename Term, typename Combine, typename Finish>
 cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start, Term term, Combine combine,
                    Finish finish) {
@@ -173,9 +177,10 @@ cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start
 #endif
 }
 
-/// The columns of a matrix, whose rows are cut into `pieces` (at most 65535): finish(p, c, start ∘ term(r, c) ∘ …) over the rows r
-/// of piece p, in an order that depends on `rows`, `columns` and `pieces` alone. `start`, and T, as for reduce(); a piece may have no
-/// row. Threads that are neighbours take neighbouring columns, so a term reads well what lies row by row.
+/// The columns of a matrix, whose rows are cut into `pieces` (at most 65535): finish(p, c, start ∘ term(r, c)
+/// ∘ …) over the rows r of piece p, in an order that depends on `rows`, `columns` and `pieces` alone.
+/// `start`, and T, as for reduce(); a piece may have no row. Threads that are neighbours take neighbouring
+/// columns, so a term reads well what lies row by row.
 template <typename T, typename Term, typename Combine, typename Finish>
 cudaError_t reduce_columns(int64_t rows, int64_t columns, int64_t pieces, cudaStream_t stream, T start,
                            Term term, Combine combine, Finish finish) {

@@ -13,7 +13,8 @@ namespace telar::cuda {
 
 namespace {
 
-/// Of `count` numbers the mean and Σ (x − mean)²: combined as by Chan, Golub and LeVeque (1979), which does not cancel.
+/// Of `count` numbers the mean and Σ (x − mean)²: combined as by Chan, Golub and LeVeque (1979), which does
+/// not cancel.
 struct RowMoments {
   float count;
   float mean;
@@ -91,7 +92,8 @@ cudaError_t backward_packed(const LayerNorm& norm, const T* x, const T* dy, cons
   const int64_t features = norm.features;
   const float epsilon = norm.epsilon;
   const float share = 1 / static_cast<float>(features);
-  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance + ε).
+  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance
+  // + ε).
   return map_rows(
       norm.rows, features / W, false, stream, TwoSums{0, 0},
       [=] TELAR_GPU(int64_t row, int64_t pack) {

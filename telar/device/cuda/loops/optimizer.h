@@ -16,8 +16,9 @@ struct UpdateMemory {
   float* states[2] = {};  ///< what the rule keeps, in the order of telar/graph/ops/update.h; null without
   int64_t count = 0;
   const float* loss = nullptr;  ///< nothing is updated when it is NaN or infinite; may be null
-  /// Becomes `mark` when the loss or a gradient is NaN or infinite. With a loss nothing is updated when it holds another mark, one of an
-  /// earlier update: a non-finite value of this one is found while it runs, and must not stop a part of it.
+  /// Becomes `mark` when the loss or a gradient is NaN or infinite. With a loss nothing is updated when it
+  /// holds another mark, one of an earlier update: a non-finite value of this one is found while it runs, and
+  /// must not stop a part of it.
   float* non_finite = nullptr;
   float mark = 1;  ///< not 0
 };

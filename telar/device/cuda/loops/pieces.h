@@ -5,8 +5,9 @@
 
 namespace telar::cuda {
 
-/// How a reduction of `length` terms to each of `results` is cut into pieces, so that there is work for all threads of a GPU where there
-/// are few results; what the pieces give is then reduced. Depends on the extents alone: the same job gives the same bits twice.
+/// How a reduction of `length` terms to each of `results` is cut into pieces, so that there is work for all
+/// threads of a GPU where there are few results; what the pieces give is then reduced. Depends on the extents
+/// alone: the same job gives the same bits twice.
 struct Pieces {
   int64_t results = 1;
   int64_t length = 1;
@@ -19,7 +20,8 @@ struct Pieces {
   constexpr int64_t between() const { return count > 1 ? results * count : 0; }
 };
 
-/// `beside`: whether it is the terms of neighbouring results that lie beside each other, and not those of one result.
+/// `beside`: whether it is the terms of neighbouring results that lie beside each other, and not those of one
+/// result.
 constexpr Pieces pieces_of(int64_t results, int64_t length, bool beside) {
   constexpr int64_t kThreadsWanted = int64_t{1} << 18;  // what the largest GPUs can hold
   constexpr int64_t kMostOfOneThread = 32;              // short enough not to wait for

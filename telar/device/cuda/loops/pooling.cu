@@ -11,7 +11,8 @@ namespace telar::cuda {
 
 namespace {
 
-// Counted in Index (see walk.h): int64_t, or int32_t where all elements of x and y can be. Signed: windows begin in the padding.
+// Counted in Index (see walk.h): int64_t, or int32_t where all elements of x and y can be. Signed: windows
+// begin in the padding.
 
 template <typename Index>
 struct Place {
@@ -126,7 +127,8 @@ struct Extents {
 int64_t inputs_of(const Pooling& of) { return of.images * of.channels * of.down.size * of.right.size; }
 int64_t outputs_of(const Pooling& of) { return of.images * of.channels * of.down.windows * of.right.windows; }
 
-/// The position, in its window, of the value that has won: in one byte where those of a window can be counted in it.
+/// The position, in its window, of the value that has won: in one byte where those of a window can be counted
+/// in it.
 using SmallWinner = uint8_t;
 using LargeWinner = int32_t;
 bool is_small(const Pooling& of) { return of.down.kernel * of.right.kernel <= 256; }

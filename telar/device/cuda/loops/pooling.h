@@ -7,12 +7,12 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue). Sums are in f32.
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an
+// error (cudaErrorInvalidValue). Sums are in f32.
 namespace telar::cuda {
 
-/// A step down, or to the right, of windows over the pixels of x: [images, channels, height, width], or, channels last,
-/// [images, height, width, channels], and y in the same layout.
+/// A step down, or to the right, of windows over the pixels of x: [images, channels, height, width], or,
+/// channels last, [images, height, width, channels], and y in the same layout.
 struct PoolingAxis {
   int64_t size = 1;     ///< of x
   int64_t windows = 1;  ///< size of y
@@ -31,7 +31,8 @@ struct Pooling {
 /// Bytes that tell, for each value of y, which value of its window has won.
 size_t winner_bytes(const Pooling& of);
 
-/// y: the largest of each window, the first one of those that are equal; NaN when there is one. `winners` may be null.
+/// y: the largest of each window, the first one of those that are equal; NaN when there is one. `winners` may
+/// be null.
 cudaError_t max_pool(const void* x, DType dtype, const Pooling& of, void* y, void* winners,
                      cudaStream_t stream);
 /// dx: of each value of x the dy of the windows that it has won.

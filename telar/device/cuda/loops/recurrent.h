@@ -6,9 +6,10 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do one step of a recurrent layer, but for its products. Types are
-// f32 and bf16, of what is not said to be f32; another is an error (cudaErrorInvalidValue). Steps are counted from 0. Gates stand in
-// PyTorch's order; σ(x) is 1 / (1 + exp(−x)).
+// Loops of ours (see launch.h): each function tells a stream to do one step of a recurrent layer, but for its
+// products. Types are f32 and bf16, of what is not said to be f32; another is an error
+// (cudaErrorInvalidValue). Steps are counted from 0. Gates stand in PyTorch's order; σ(x) is 1 / (1 +
+// exp(−x)).
 namespace telar::cuda {
 
 /// N samples of T steps, H hidden units.
@@ -31,13 +32,15 @@ struct RecurrentForward {
   void* hidden = nullptr;  ///< [N, H] at the sample's length
 };
 
-/// Gates: x · W_ihᵀ + before · W_hhᵀ of i, f, g, o are replaced by what they open: σ, σ, tanh, σ of them with the biases.
-/// c = f ⊙ c + i ⊙ g, h = o ⊙ tanh(c). cells: [N, T, H] f32, of every step. cell: [N, H] at the sample's length.
+/// Gates: x · W_ihᵀ + before · W_hhᵀ of i, f, g, o are replaced by what they open: σ, σ, tanh, σ of them with
+/// the biases. c = f ⊙ c + i ⊙ g, h = o ⊙ tanh(c). cells: [N, T, H] f32, of every step. cell: [N, H] at the
+/// sample's length.
 cudaError_t lstm_step(const RecurrentForward& layer, float* cells, void* cell, int64_t step, DType dtype,
                       cudaStream_t stream);
 
-/// Gates: x · W_ihᵀ of r, z, n are replaced by r = σ, z = σ, n = tanh(n + r ⊙ q), with the biases, and what follows them by q, which is
-/// before · W_hnᵀ + b_hn. h = (1 − z) ⊙ n + z ⊙ h. recurrent: [N, 3H] f32, before · W_hhᵀ; null in step 0. state: [N, H] f32: h.
+/// Gates: x · W_ihᵀ of r, z, n are replaced by r = σ, z = σ, n = tanh(n + r ⊙ q), with the biases, and what
+/// follows them by q, which is before · W_hnᵀ + b_hn. h = (1 − z) ⊙ n + z ⊙ h. recurrent: [N, 3H] f32, before
+/// · W_hhᵀ; null in step 0. state: [N, H] f32: h.
 cudaError_t gru_step(const RecurrentForward& layer, const float* recurrent, float* state, int64_t step,
                      DType dtype, cudaStream_t stream);
 
@@ -54,12 +57,13 @@ struct RecurrentBackward {
       nullptr;  ///< [N, T, gates · H]: of what the gates were made of; 0 from the sample's length on
 };
 
-/// dcell_out: [N, H], of `cell`, or null. dcell: [N, H] f32: what dstate is for c; each step leaves it for the one before.
+/// dcell_out: [N, H], of `cell`, or null. dcell: [N, H] f32: what dstate is for c; each step leaves it for
+/// the one before.
 cudaError_t lstm_step_backward(const RecurrentBackward& layer, const float* cells, const void* dcell_out,
                                float* dcell, int64_t step, DType dtype, cudaStream_t stream);
 
-/// before: as forward left it. dsums: of x · W_ihᵀ + b_ih; drecurrent: [N, T, 3H], of before · W_hhᵀ + b_hh. dstate becomes
-/// z ⊙ dh, to which drecurrent · W_hh is still to be added for the step before.
+/// before: as forward left it. dsums: of x · W_ihᵀ + b_ih; drecurrent: [N, T, 3H], of before · W_hhᵀ + b_hh.
+/// dstate becomes z ⊙ dh, to which drecurrent · W_hh is still to be added for the step before.
 cudaError_t gru_step_backward(const RecurrentBackward& layer, const void* before, void* drecurrent,
                               int64_t step, DType dtype, cudaStream_t stream);
 

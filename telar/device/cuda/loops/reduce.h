@@ -8,8 +8,8 @@
 #include "telar/device/cuda/loops/pieces.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, reduced in f32; another is an error
-// (cudaErrorInvalidValue).
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, reduced in
+// f32; another is an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
 enum class Reduction : uint8_t { sum, mean, max };
@@ -21,7 +21,8 @@ struct ReducedAxes {
   Pieces pieces;
 };
 
-/// y[r] = the sum, mean or largest of its elements; NaN when one of them is. `between`: axes.pieces.between() numbers, f32.
+/// y[r] = the sum, mean or largest of its elements; NaN when one of them is. `between`: axes.pieces.between()
+/// numbers, f32.
 cudaError_t reduce_values(Reduction reduction, const void* x, void* y, DType dtype, const ReducedAxes& axes,
                           float* between, cudaStream_t stream);
 

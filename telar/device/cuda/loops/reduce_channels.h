@@ -5,7 +5,8 @@
 
 namespace telar::cuda {
 
-// What a reduction finds of W channels is a Found<W>, with lane(i), the Found<1> of one of them. Its terms are a function object with
+// What a reduction finds of W channels is a Found<W>, with lane(i), the Found<1> of one of them. Its terms
+// are a function object with
 //   Found<W> of_channels<W>(i, c): of the elements i … i + W − 1 of channels c … c + W − 1, one of each;
 //   Found<1> of_pixels<W>(i, c): of the elements i … i + W − 1 of channel c.
 // Function objects, not lambdas: nvcc's lambdas must not stand in a function that is given some.
@@ -20,7 +21,8 @@ struct TermOfRow {
   }
 };
 
-/// A term of piece p of channel c, which is result c · count + p, where pixels are last. W neighbours are of one image.
+/// A term of piece p of channel c, which is result c · count + p, where pixels are last. W neighbours are of
+/// one image.
 template <int W, template <int> class Found, typename Terms>
 struct TermOfPixels {
   Terms terms;
@@ -82,8 +84,9 @@ struct FoundOfPiece {
   }
 };
 
-/// finish(c, Found<1>() ∘ …) for each channel, over what `terms` give of all its elements, W of which can be taken at once
-/// (Channels::is_wide). ∘ = combine, of any width, associative and commutative but for rounding. `pieces`: channel_pieces(…) · channels.
+/// finish(c, Found<1>() ∘ …) for each channel, over what `terms` give of all its elements, W of which can be
+/// taken at once (Channels::is_wide). ∘ = combine, of any width, associative and commutative but for
+/// rounding. `pieces`: channel_pieces(…) · channels.
 template <int W, template <int> class Found, typename Terms, typename Combine, typename Finish>
 cudaError_t reduce_channels(const Channels& of, Found<1>* pieces, cudaStream_t stream, const Terms& terms,
                             Combine combine, const Finish& finish) {

@@ -74,8 +74,9 @@ struct TermBetween {
   }
 };
 
-/// For every result r: finish(r, start ∘ terms(p, 0) ∘ … ∘ terms(p, length − 1)) with p = terms.place(r), which may be worked out once for
-/// many terms, and ∘ = combine, associative and commutative but for rounding; start changes nothing. `between`: pieces.between() of T.
+/// For every result r: finish(r, start ∘ terms(p, 0) ∘ … ∘ terms(p, length − 1)) with p = terms.place(r),
+/// which may be worked out once for many terms, and ∘ = combine, associative and commutative but for
+/// rounding; start changes nothing. `between`: pieces.between() of T.
 template <typename T, typename Terms, typename Combine, typename Finish>
 cudaError_t reduce_pieces(const Pieces& pieces, T* between, cudaStream_t stream, T start, const Terms& terms,
                           Combine combine, const Finish& finish) {

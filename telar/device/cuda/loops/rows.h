@@ -73,9 +73,10 @@ struct WholeRow {
   }
 };
 
-/// For every row r: v = start ∘ term(r, 0) ∘ … ∘ term(r, length − 1) with ∘ = combine, associative and commutative but for rounding; then
-/// apply(r, i, v) for every i, by the thread that made term(r, i), and after all terms of the row: it may write over what they read.
-/// T: a float, or a struct of some, with no constructor. `beside`: whether it is elements of neighbouring rows that lie beside each other.
+/// For every row r: v = start ∘ term(r, 0) ∘ … ∘ term(r, length − 1) with ∘ = combine, associative and
+/// commutative but for rounding; then apply(r, i, v) for every i, by the thread that made term(r, i), and
+/// after all terms of the row: it may write over what they read. T: a float, or a struct of some, with no
+/// constructor. `beside`: whether it is elements of neighbouring rows that lie beside each other.
 template <typename T, typename Term, typename Combine, typename Apply>
 cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside, cudaStream_t stream, T start,
                      Term term, Combine combine, Apply apply) {
@@ -98,8 +99,8 @@ cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside,
   return for_each(rows, stream, WholeRow<T, Term, Combine, Apply>{length, start, term, combine, apply});
 }
 
-/// map_rows of rows that lie one behind the other; then finish(0, Σ each[r]), in double, of numbers that apply() writes, one of each row.
-/// Few short rows are one launch.
+/// map_rows of rows that lie one behind the other; then finish(0, Σ each[r]), in double, of numbers that
+/// apply() writes, one of each row. Few short rows are one launch.
 template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
 cudaError_t map_rows_and_sum(int64_t rows, int64_t length, cudaStream_t stream, T start, Term term,
                              Combine combine, Apply apply, const float* each, Finish finish) {

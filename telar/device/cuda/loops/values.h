@@ -6,8 +6,8 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue).
+// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an
+// error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
 /// y[i] = x[i], in another type; bf16 is rounded to nearest even.

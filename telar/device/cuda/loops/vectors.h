@@ -66,8 +66,8 @@ TELAR_GPU inline void store(T* to, const Values<W>& values) {
   store_packed(to, packed);
 }
 
-/// Calls f.at<W>(i) for every W values, from value i on, and f.at<1>(i) for those that are left; for all where arrays lie otherwise
-/// than in packs of W (`packed`: see pack.h).
+/// Calls f.at<W>(i) for every W values, from value i on, and f.at<1>(i) for those that are left; for all
+/// where arrays lie otherwise than in packs of W (`packed`: see pack.h).
 template <int W, typename F>
 cudaError_t for_each_wide(int64_t count, bool packed, cudaStream_t stream, F f) {
   const int64_t packs = packed ? count / W : 0;

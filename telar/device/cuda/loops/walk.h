@@ -8,9 +8,10 @@ namespace telar::cuda {
 
 inline constexpr size_t kMostAxes = 8;
 
-/// How some arrays are walked through together: element i of the walk, counted row-major over `extents`, lies in array k at the sum of
-/// index · strides[k] over the axes. A stride is 0 where an array has one element for the whole axis. `Index` is int64_t, or a type of
-/// 32 bits where all elements can be counted in it: a GPU divides those several times as fast.
+/// How some arrays are walked through together: element i of the walk, counted row-major over `extents`, lies
+/// in array k at the sum of index · strides[k] over the axes. A stride is 0 where an array has one element
+/// for the whole axis. `Index` is int64_t, or a type of 32 bits where all elements can be counted in it: a
+/// GPU divides those several times as fast.
 template <typename Index, size_t kArrays>
 struct Walk {
   size_t axes = 0;
