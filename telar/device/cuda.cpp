@@ -18,10 +18,10 @@ cuda::Functions load() {
   }
   if (module.reason.empty()) {
     throw user_error(
-        "this build computes on processors alone: the module telar-cuda is not here; build it where CUDA 13 and cuDNN 9 are (docs/gpu.md)");
+        "this build supports CPU devices only: the module telar-cuda is missing; build it on a machine with CUDA 13 and cuDNN 9 (docs/gpu.md)");
   }
   throw user_error(
-      "the module telar-cuda cannot be loaded: {}; it needs cuBLASLt of CUDA 13 and cuDNN 9 where the system looks for libraries, or in LD_LIBRARY_PATH (docs/gpu.md)",
+      "the module telar-cuda cannot be loaded: {}; it needs cuBLASLt of CUDA 13 and cuDNN 9 in the system's library folders or in LD_LIBRARY_PATH (docs/gpu.md)",
       module.reason);
 }
 
@@ -54,7 +54,8 @@ std::optional<int> cuda_number(const std::string& device) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || number < 0)
     throw user_error(
-        "there is no device '{}'; a GPU is cuda (cuda:0), gpu (the same) or cuda:N, with N from 0", device);
+        "there is no device '{}'; a GPU is cuda (cuda:0), gpu (the same) or cuda:N, where N counts from 0",
+        device);
   return number;
 }
 

@@ -71,7 +71,7 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
       session->begin(samples.view(), {.learning_rate = 0.01F, .step = 1});
       expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
       expect_error([&] { session->begin(samples.view(), {.learning_rate = 0.01F, .step = 3}); },
-                   {"sums no more", "a member of their group has failed"});
+                   {"no longer sums", "a member of their group has failed"});
       fake_of_module() = {};
     });
   }

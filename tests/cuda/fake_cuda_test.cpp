@@ -156,7 +156,7 @@ TEST_F(FakeCuda, IsWaitedForAndSaysThenWhatFailed) {
   gpu->synchronise();
   EXPECT_EQ(fake().waits, waits + 1);
   fake().failure = cudaErrorIllegalAddress;
-  test::expect_error([&] { gpu->synchronise(); }, {"what was run on the GPU", "CUDA's words"},
+  test::expect_error([&] { gpu->synchronise(); }, {"work on the GPU", "CUDA's words"},
                      Error::Kind::run);
 }
 
