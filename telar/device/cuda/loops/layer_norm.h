@@ -7,8 +7,8 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/pieces.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. x, y, dy, dx: rows × features of f32
-// or bf16, computed in f32; another type is an error (cudaErrorInvalidValue). gamma, beta, dgamma, dbeta: f32
+// GPU loops (see launch.h). Each function enqueues its work on a stream. x, y, dy, dx: rows × features of f32
+// or bf16, computed in f32; other types are an error (cudaErrorInvalidValue). gamma, beta, dgamma, dbeta: f32
 // [features]; mean, variance (biased): f32 [rows].
 namespace telar::cuda {
 
@@ -22,7 +22,7 @@ struct LayerNorm {
 cudaError_t layer_norm(const LayerNorm& norm, const void* x, const float* gamma, const float* beta, void* y,
                        float* mean, float* variance, DType dtype, cudaStream_t stream);
 
-/// dx may be dy.
+/// Computes dx; dx may be dy.
 cudaError_t layer_norm_backward(const LayerNorm& norm, const void* x, const void* dy, const float* gamma,
                                 const float* mean, const float* variance, void* dx, DType dtype,
                                 cudaStream_t stream);
