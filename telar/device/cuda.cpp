@@ -54,8 +54,7 @@ std::optional<int> cuda_number(const std::string& device) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || number < 0)
     throw user_error(
-        "there is no device '{}'; a GPU is cuda (cuda:0), gpu (the same) or cuda:N, where N counts from 0",
-        device);
+        "there is no device '{}'; a GPU is cuda (cuda:0), gpu (the same) or cuda:N, with N from 0", device);
   return number;
 }
 
