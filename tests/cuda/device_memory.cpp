@@ -27,8 +27,8 @@ class Region {
 
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const size_t whole =
-        (bytes + kPage - 1) / kPage * kPage + kPage;  // ends with a page that belongs to no block
+    // Ends with a page that belongs to no block.
+    const size_t whole = (bytes + kPage - 1) / kPage * kPage + kPage;
     size_t at = 0;
     for (const auto& [begin, size] : blocks_) {
       if (begin - at >= whole) break;

@@ -115,8 +115,8 @@ class CpuContext final : public Context {
   }
 
   std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
-    std::optional<std::string>
-        found;  // the run continues to its end: other members wait for the values that it exchanges
+    // The run continues to its end: other members wait for the values that it exchanges.
+    std::optional<std::string> found;
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
       run_step(s, host);

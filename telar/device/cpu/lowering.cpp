@@ -30,8 +30,8 @@ TensorLayout make_layout(const Desc& desc) {
 Lowering::Lowering(const Graph& graph, const CompileOptions& options)
     : graph_(graph), options_(options), uses_(graph.uses()) {
   for (const auto& output : graph.outputs()) {
-    uses_[static_cast<size_t>(output.second)].push_back(
-        static_cast<int>(graph.nodes().size()));  // read after the last operation
+    // Read after the last operation.
+    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));
   }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
@@ -160,7 +160,8 @@ void Lowering::prepare_with_last_step() {
   }
   for (const RegionId id : written) {
     Region& region = regions_[static_cast<size_t>(id)];
-    region.place = Place::prepared;  // a scratchpad, too: this step does not run next to its neighbours
+    // A scratchpad, too, because this step runs at a different time than its neighbours.
+    region.place = Place::prepared;
     region.offset = prepared_bytes_;
     prepared_bytes_ += align_up(region.bytes);
   }

@@ -25,8 +25,8 @@ struct Region {
   size_t bytes = 0;
   Place place = Place::activation;
   std::string name;  ///< of the parameter (for its gradient, too), metric or input
-  size_t offset =
-      0;  ///< activation: offset in the memory plan, set by plan_memory; prepared: in the prepared memory
+  /// Activation: offset in the memory plan, set by plan_memory; prepared: in the prepared memory.
+  size_t offset = 0;
   RegionId alias_of = -1;  ///< the region whose memory this one describes in another way
   size_t shift = 0;        ///< byte offset in the memory of alias_of
 };

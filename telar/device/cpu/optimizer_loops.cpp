@@ -93,8 +93,8 @@ bool all_finite(const float* g, int64_t count) {
 
 TELAR_FOR_EACH_CPU
 double sum_of_squares(const float* g, int64_t count) {
-  constexpr int kLanes =
-      16;  // independent sums in a fixed order: vectorises, and the bits do not depend on the vector width
+  // Independent sums in a fixed order: vectorises, and the bits do not depend on the vector width.
+  constexpr int kLanes = 16;
   double sums[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

@@ -12,7 +12,7 @@ namespace telar::cuda {
 namespace {
 
 constexpr size_t kMostPlans = 8;
-/// Of these, the most plans whose kernels are compiled when the plan is made.
+/// At most this many of them need kernels that are compiled when the plan is made.
 constexpr size_t kMostCompiled = 3;
 /// Parameters are stored at multiples of 64 bytes (telar/device/layout.h); engines require 16 at most.
 constexpr int64_t kAlignment = 16;

@@ -127,8 +127,8 @@ class CudaContext final : public Context {
   void prepare(Phase /*phase*/) override {}  // a GPU is not a pipeline stage
 
   std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
-    std::optional<std::string>
-        found;  // the run continues to its end: other members wait for the values that it exchanges
+    // The run continues to its end: other members wait for the values that it exchanges.
+    std::optional<std::string> found;
     if (phase == Phase::after_pause) return found;
     Bound& bound = bound_inputs();
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {

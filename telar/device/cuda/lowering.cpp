@@ -23,8 +23,8 @@ std::string without_prefix(const std::string& name, const std::string& prefix) {
 Lowering::Lowering(const Graph& graph, Gpu& gpu, const CompileOptions& options)
     : graph_(graph), gpu_(gpu), options_(options), uses_(graph.uses()) {
   for (const auto& output : graph.outputs()) {
-    uses_[static_cast<size_t>(output.second)].push_back(
-        static_cast<int>(graph.nodes().size()));  // read after the last operation
+    // Read after the last operation.
+    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));
   }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];

@@ -7,7 +7,7 @@
 
 namespace telar::cuda {
 
-/// NCCL, loaded on demand: one GPU computes without it. Functions have the names and signatures of nccl.h.
+/// NCCL, loaded on demand: GPUs can compute without it. Functions have the names and signatures of nccl.h.
 class Nccl {
  public:
   using Communicator = void*;

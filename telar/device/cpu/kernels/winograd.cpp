@@ -9,8 +9,8 @@ namespace telar::cpu {
 namespace {
 
 constexpr int64_t kTile = 4;  // outputs of a tile along each axis
-constexpr int64_t kFewTiles =
-    32;  // with fewer, the transformed weights cost more memory traffic than they save
+// With fewer tiles, the transformed weights cost more memory traffic than they save.
+constexpr int64_t kFewTiles = 32;
 
 constexpr int64_t kFewChannels = 16;  // one vector; images with fewer channels are padded
 
@@ -51,8 +51,8 @@ bool winograd_pays(const ConvolutionTensors& t, const ConvolutionShape& shape) {
   if (!all_are(shape.strides, 1) || !all_are(shape.dilations, 1)) return false;
   const int64_t tiles = tiles_along(t.y[2]) * tiles_along(t.y[3]);
   if (t.x[0] * tiles < kFewTiles) return false;
-  constexpr int64_t kOfTile =
-      (kTile + 2) * (kTile + 2);  // multiplications; the direct convolution needs 9 for each output
+  // Multiplications; the direct convolution needs 9 for each output.
+  constexpr int64_t kOfTile = (kTile + 2) * (kTile + 2);
   if (2 * tiles * kOfTile > 9 * t.y[2] * t.y[3]) return false;
   require_winograd();
   return available(t, shape);

@@ -100,8 +100,8 @@ cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside,
   return for_each(rows, stream, WholeRow<T, Term, Combine, Apply>{length, start, term, combine, apply});
 }
 
-/// map_rows of rows that lie one behind the other; then finish(0, Σ each[r]), in double, of numbers that
-/// apply() writes, one of each row. Few short rows are one launch.
+/// As map_rows, for rows that are stored one after the other. Then calls finish(0, Σ each[r]), with the sum
+/// in double over one number that apply() writes for each row. A few short rows need only one launch.
 template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
 cudaError_t map_rows_and_sum(int64_t rows, int64_t length, cudaStream_t stream, T start, Term term,
                              Combine combine, Apply apply, const float* each, Finish finish) {
