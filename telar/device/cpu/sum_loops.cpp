@@ -5,8 +5,8 @@
 namespace telar::cpu {
 
 TELAR_FOR_EACH_CPU
-// Independent sums: enough for the adders of any CPU, with little rounding.
 float sum_of(const float* x, int64_t count) {
+  // Independent sums: enough for the adders of any CPU, with little rounding.
   constexpr int64_t kLanes = 64;
   float lanes[kLanes] = {};
   int64_t i = 0;
