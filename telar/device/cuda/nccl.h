@@ -7,7 +7,7 @@
 
 namespace telar::cuda {
 
-/// NCCL, loaded on demand: GPUs can compute without it. Functions have the names and signatures of nccl.h.
+/// NCCL, loaded on demand: GPUs can compute without it. The private pointers are functions of nccl.h.
 class Nccl {
  public:
   using Communicator = void*;
