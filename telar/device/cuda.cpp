@@ -18,13 +18,10 @@ cuda::Functions load() {
   }
   if (module.reason.empty()) {
     throw user_error(
-        "this build computes on processors alone: the module telar-cuda is not here; build it where CUDA 13 "
-        "and "
-        "cuDNN 9 are (docs/gpu.md)");
+        "this build supports CPU devices only: the module telar-cuda is missing; build it on a machine with CUDA 13 and cuDNN 9 (docs/gpu.md)");
   }
   throw user_error(
-      "the module telar-cuda cannot be loaded: {}; it needs cuBLASLt of CUDA 13 and cuDNN 9 where the system "
-      "looks for libraries, or in LD_LIBRARY_PATH (docs/gpu.md)",
+      "the module telar-cuda cannot be loaded: {}; it needs cuBLASLt of CUDA 13 and cuDNN 9 in the system's library folders or in LD_LIBRARY_PATH (docs/gpu.md)",
       module.reason);
 }
 

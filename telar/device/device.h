@@ -12,41 +12,42 @@
 
 namespace telar {
 
-/// What the first (or only) run of a gradient graph in a step does with the gradient buffers.
+/// What the first (or only) run of a gradient graph in a training step does with the gradient buffers.
 enum class Accumulation : uint8_t {
-  overwrite,  ///< replaces what they hold: kernels write straight into them
-  add         ///< adds: further micro-batches of the same step
+  overwrite,  ///< replaces their contents: kernels write directly into them
+  add         ///< adds to them: later micro-batches of the same step
 };
 
-/// One operation of an executable, for messages and profiles.
+/// One operation of an executable, for error messages and profiles.
 struct OperationName {
   std::string scope;  ///< the layer; may be empty
-  std::string op;     ///< "conv2d"; "conv2d (reorder)" for bringing a value into the layout that it wants
+  std::string op;     ///< "conv2d"; "conv2d (reorder)" for a conversion to the layout that it needs
   bool backward = false;
 };
 
-/// The host's part in a run: the device calls back where a graph communicates, and between operations.
+/// What the host does during a run: the device calls it for communication nodes and between operations.
 class HostOperations {
  public:
   virtual ~HostOperations() = default;
-  /// Executes a communication node; `memory` is the value it works on, in place (empty for bucket operations).
+  /// Executes a communication node. `memory` is the value, updated in place (empty for bucket operations).
   virtual void communicate(const Node& node, std::span<float> memory) = 0;
-  /// Called between operations, so that communication makes progress while the device computes.
+  /// Called between operations, so that communication progresses while the device computes.
   virtual void poll() {}
-  /// Whether the host is to be told of each operation; asked when a run begins.
+  /// Whether ran() is called after each operation; queried when a run begins.
   virtual bool listens() const { return false; }
-  /// Told right after each operation but communicate(). The name lives as long as the executable.
+  /// Called after each operation except communication nodes. The name lives as long as the executable.
   virtual void ran(const OperationName& /*operation*/) {}
-  /// As Group::sums_on_device(): what communicate() sums holds the device up until others have come.
+  /// As Group::sums_on_device(): sums that communicate() starts make the device wait for the other members.
   virtual bool sums_on_device() const { return false; }
-  /// Told what makes the run slower than it could be: a sentence without a full stop.
+  /// Reports something that slows the run down, without a full stop.
   virtual void warn(const std::string& /*text*/) {}
 };
 
-/// Which part of a graph with a `pause` runs (telar/graph/ops/stage.h).
+/// Which part of a graph with a `pause` node runs (telar/graph/ops/stage.h).
 enum class Phase : uint8_t { whole, before_pause, after_pause };
 
-/// Memory that a device computes in, zeroed at first and given back at its end: of the host for a processor, its own for a GPU.
+/// Memory that a device computes in: host memory for a CPU device, GPU memory for a GPU. Zeroed when
+/// allocated, freed by the destructor.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -61,179 +62,193 @@ class Memory {
   size_t size_;
 };
 
-/// The long-lived memory, of the device, that a graph's parameters and buffers refer to.
+/// Device memory that the parameters and buffers of a graph refer to. It outlives single runs.
 struct Bindings {
-  std::byte* parameters = nullptr;  ///< arena
-  std::byte* gradients = nullptr;   ///< arena; null when the graph has no gradients
+  std::byte* parameters = nullptr;  ///< an arena
+  std::byte* gradients = nullptr;   ///< an arena; null when the graph has no gradients
   float* metrics = nullptr;         ///< in the order of CompileOptions::metrics
-  std::span<std::byte>
-      activations;  ///< at least Executable::activation_bytes; contexts that never run at once may share it
-  /// Executable::prepared_bytes of memory, which contexts of one executable share.
+  /// Executable::activation_bytes or more. Contexts that never run at the same time may share it.
+  std::span<std::byte> activations;
+  /// Executable::prepared_bytes, shared by all contexts of one executable.
   std::byte* prepared = nullptr;
-  /// Where this run's samples of each value lie that goes from graph to graph, by name; null when the graph has none.
+  /// By name: the memory of this run's samples of each value that is passed between graphs. Null when the
+  /// graph has no such values.
   const std::map<std::string, std::byte*>* delivered = nullptr;
 };
 
-/// Time that one operation took.
+/// The time that one operation took.
 struct OperationTime {
   std::string scope;
   std::string op;
   double seconds = 0;
 };
 
-/// An executable bound to memory: what is needed for one run in flight. Not for two threads at once.
+/// An executable bound to memory: everything that one run in flight needs. Not thread-safe.
 class Context {
  public:
   virtual ~Context() = default;
-  /// Where an input lies in the host's memory: contiguous, canonical, of the graph's type. A processor reads it there during the
-  /// following runs; a device with memory of its own copies it now, so that it has to be set again when it has changed.
+  /// Sets an input from host memory: contiguous, canonical layout, of the graph's type. A CPU device keeps
+  /// the pointer and reads the memory during the following runs. A GPU copies it now, so set the input again
+  /// when its contents change.
   virtual void set_input(const std::string& name, const void* memory) = 0;
-  /// A processor has run when this returns; a device that works beside the host has been told to: Device::synchronise waits for it.
+  /// Runs the graph. A CPU device has finished when this returns. A GPU has only been given the work: wait
+  /// with Device::synchronise.
   virtual void run(HostOperations& host, Phase phase = Phase::whole) = 0;
-  /// Brings the parameters that this part reads in another layout into it, for every context of the executable: once after
-  /// each update, before the first run. Needed with CompileOptions::prepare_parameters.
+  /// Converts the parameters that this part reads in another layout, for all contexts of the executable. Call
+  /// it after each update, before the first run. Required with CompileOptions::prepare_parameters.
   virtual void prepare(Phase phase) = 0;
-  /// Runs and looks at every result: the layer and operation in which a NaN or infinity is first seen.
+  /// Runs and checks every result. Returns the layer and operation whose result is the first with a NaN or
+  /// infinity; none when all are finite.
   virtual std::optional<std::string> find_non_finite(HostOperations& host, Phase phase = Phase::whole) = 0;
-  /// The value of a graph output after run, which it waits for, in canonical layout, f32.
+  /// The value of a graph output, in canonical layout, f32. Waits for the run.
   virtual std::vector<float> output(const std::string& name) = 0;
 };
 
-/// A graph compiled for a device: kernels, layouts, memory plan. Immutable.
+/// A graph compiled for a device: kernels, layouts and memory plan. Immutable.
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// The layout of every parameter that the graph uses, in order of first use.
+  /// The layouts of all parameters that the graph uses, in order of first use.
   virtual const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const = 0;
-  /// Bytes of the memory plan.
+  /// Size of the memory plan.
   virtual size_t activation_bytes() const = 0;
-  /// Bytes of parameters in other layouts, with CompileOptions::prepare_parameters.
+  /// Bytes of converted parameters, with CompileOptions::prepare_parameters.
   virtual size_t prepared_bytes() const = 0;
-  /// The layouts of values that go from graph to graph and whose layout was left to this graph, for its batch.
+  /// The layouts, for this graph's batch, of the values passed between graphs whose layout this graph has
+  /// chosen.
   virtual const std::map<std::string, TensorLayout>& delivered_layouts() const = 0;
-  /// The layout given to the constructor of the arenas must agree with parameter_layouts.
+  /// `arena` is the layout with which the arenas were allocated; it must agree with parameter_layouts.
   virtual std::unique_ptr<Context> bind(const ArenaLayout& arena, const Bindings& bindings) const = 0;
 };
 
-/// Inputs of an update, f32.
+/// Scalar inputs of an update, f32.
 struct UpdateScalars {
   float learning_rate = 0;
-  float samples = 0;  ///< global count of the step
+  float samples = 0;  ///< global number of samples in the step
   float step = 1;     ///< 1 for the first update
 };
 
-/// The memory, of the device, of an update: arenas of one layout.
+/// Device memory of an update: arenas of one layout.
 struct UpdateBindings {
   std::byte* parameters = nullptr;
   const std::byte* gradients = nullptr;
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
-  size_t gradients_begin = 0;      ///< byte of the arena at which `gradients` begins
-  /// Memory of the device that is no longer 0 once a gradient was not finite; with it apply returns true, and does not wait.
+  size_t gradients_begin = 0;      ///< byte offset in the arena of gradients[0]
+  /// Device memory, one f32 that becomes non-zero once a gradient is not finite. When it is set, apply
+  /// returns true and does not wait.
   float* non_finite = nullptr;
-  /// Memory of the device, with `non_finite`: nothing is updated when it holds NaN or infinity, which sets `non_finite`, too, or when
-  /// an earlier update has set `non_finite`.
+  /// Device memory, only with `non_finite`: a NaN or infinity here sets `non_finite`. Nothing is updated
+  /// then, nor when an earlier update has set `non_finite`.
   const float* loss = nullptr;
 };
 
-/// A compiled update graph. Element-wise over the arenas, so any range [begin, end) of bytes may be updated alone
-/// and several threads may update different ranges at once.
+/// A compiled update graph. It works element by element on the arenas. So any range of bytes [begin, end) can
+/// be updated on its own, and several threads may update different ranges at the same time.
 class Updater {
  public:
   virtual ~Updater() = default;
-  /// Σ g² over the part of [begin, end) that counts for clipping; 0 when the graph does not clip.
+  /// Σ g² over the elements of [begin, end) that count for clipping; 0 when the graph does not clip.
   virtual double sum_of_squares(const UpdateBindings& bindings, size_t begin, size_t end) const = 0;
   virtual bool clips() const = 0;
-  /// `sum_of_squares`: over all ranges of all members. Ignored when the graph does not clip. False when a gradient
-  /// in the range was NaN or infinite: the parameters are then non-finite. (A ReLU may hide such values from the loss.)
+  /// `sum_of_squares` is the total of all ranges and members; ignored when the graph does not clip. Returns
+  /// false when a gradient in the range was NaN or infinite: the parameters are then non-finite. (A ReLU may
+  /// hide such values from the loss.)
   virtual bool apply(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                      size_t begin, size_t end) const = 0;
 };
 
-/// Names of the optimizer-state slots ("momentum", "adam_m" …) that an update graph needs, sorted.
+/// The names of the optimizer-state slots ("momentum", "adam_m" …) that an update graph needs, sorted.
 std::vector<std::string> state_slots(const Graph& update);
 
 struct CompileOptions {
   Accumulation accumulation = Accumulation::overwrite;
-  const ArenaLayout* parameters = nullptr;  ///< layouts agreed before; null lets the device choose
-  std::vector<std::string> metrics;         ///< order of the metric span, names without "metric/"
-  /// A parameter that is read in another layout is brought into it by Context::prepare, not by each run.
+  const ArenaLayout* parameters = nullptr;  ///< layouts agreed on before; null: the device chooses
+  std::vector<std::string> metrics;         ///< order of the metrics, names without "metric/"
+  /// Context::prepare converts parameters that are read in another layout; otherwise each run converts them.
   bool prepare_parameters = false;
-  /// Layouts, for any batch, of values that go from graph to graph; one that is missing is chosen by the graph.
+  /// Layouts, for any batch size, of values passed between graphs. The graph chooses those that are missing.
   const std::map<std::string, TensorLayout>* delivered = nullptr;
-  /// GPUs may round the factors of f32 products and convolutions to TF32 (10 bits of mantissa); sums stay f32. Processors do not.
+  /// A GPU may round f32 operands of products and convolutions to TF32 (10 bits of mantissa); sums stay f32.
+  /// CPU devices ignore it.
   bool tf32 = false;
 };
 
-/// A copy to the host's memory that a device makes beside what the host does.
+/// An asynchronous copy to host memory.
 class PendingCopy {
  public:
   virtual ~PendingCopy() = default;
-  /// Throws Error (run) when something that the device was told before has failed.
+  /// Throws Error (run) when work that was submitted to the device before has failed.
   virtual bool done() const = 0;
   virtual void wait() const = 0;
 };
 
-/// Memory of the host that a device copies into while the host goes on, as long as this lives.
+/// Keeps host memory pinned, for asynchronous copies, as long as it lives.
 class PinnedHost {
  public:
   virtual ~PinnedHost() = default;
 };
 
-/// A processor with its memory. Compile and run on the thread that will use the result: a CPU device gives its
-/// thread team to the thread that calls.
+/// A CPU or GPU with its memory. Compile and run on the thread that will use the result: a CPU device binds
+/// its thread team to the calling thread.
 class Device {
  public:
   virtual ~Device() = default;
   /// "cpu:0-1", "cuda:0".
   virtual std::string name() const = 0;
-  /// Makes the calling thread one of this device: team size, affinity.
+  /// Prepares the calling thread for this device: team size, core affinity, current GPU.
   virtual void enter() const = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const = 0;
   virtual std::unique_ptr<Updater> compile_update(const Graph& update, const ArenaLayout& arena) const = 0;
-  /// 64-byte aligned. Throws Error (run), with the size that was wanted and `what` for, when it is not to be had.
-  std::unique_ptr<Memory> allocate(size_t bytes, const std::string& what = "what is computed") const {
+  /// Zeroed, 64-byte aligned. When there is not enough memory, throws Error (run) with the size and `what`,
+  /// the purpose.
+  std::unique_ptr<Memory> allocate(size_t bytes, const std::string& what = "computed values") const {
     return make_memory(bytes, what);
   }
-  /// Bytes that can still be had; none where nobody knows.
+  /// Bytes that are free; none when unknown.
   virtual std::optional<size_t> free_memory() const { return std::nullopt; }
-  /// "host", or "cuda:0": devices with equal names compute in the same memory.
+  /// "host" or "cuda:0". Devices with equal names share their memory.
   virtual std::string memory_name() const = 0;
-  /// Without blanks: equal for the same device in every process, which may count GPUs otherwise.
+  /// Without blanks. The same device has the same identity in every process, even if the processes number
+  /// GPUs differently.
   virtual std::string identity() const { return memory_name(); }
-  /// Where what it has computed can be read, and written, without a copy.
+  /// Whether the host can read and write the device's memory without a copy.
   bool in_host_memory() const { return memory_name() == "host"; }
-  /// Row-major, without padding: what all devices have in common.
+  /// Row-major, without padding: the layout that all devices support.
   virtual TensorLayout plain_layout(const Shape& shape) const = 0;
-  /// Between its memory and the host's, after what it was told to do before; the copy is there when they return.
+  /// Copies between device memory and host memory, after the work submitted so far. Returns when the copy is
+  /// complete.
   virtual void copy_out(const std::byte* memory, std::span<std::byte> host) const = 0;
   virtual void copy_in(std::span<const std::byte> host, std::byte* memory) const = 0;
-  /// As copy_out, without waiting; `host` should be pinned, else it may wait after all. `beside`: the device computes meanwhile, and
-  /// must not be told to change that memory before the copy is done.
+  /// As copy_out, but returns at once if `host` is pinned; otherwise it may wait. With `beside` the device
+  /// computes further work during the copy; that work must not change `memory` before the copy is done.
   virtual std::unique_ptr<PendingCopy> start_copy_out(const std::byte* memory, std::span<std::byte> host,
                                                       bool beside) const = 0;
-  /// Null where there is nothing to be done for it: `host` is as good as it is.
+  /// Pins host memory for copies. Null when there is nothing to undo: the device does not need pinned memory,
+  /// or pinning failed. Copies are correct in either case.
   virtual std::unique_ptr<PinnedHost> pin(std::span<std::byte> host) const = 0;
-  /// In its memory, in the order of what it is told: zeroes bytes; adds f32 values, to[i] += from[i].
+  /// Work in device memory, in order of submission: zero sets bytes to 0; add computes to[i] += from[i], f32.
   virtual void zero(std::byte* memory, size_t bytes) const = 0;
   virtual void add(std::byte* to, const std::byte* from, size_t count) const = 0;
-  /// Canonical f32 values, in the host's memory, of a tensor in the device's layout and memory, and back (padding is zeroed).
+  /// Copies a tensor from the device's memory and layout to canonical f32 values in host memory, and back
+  /// (write zeroes the padding).
   virtual void read(const TensorLayout& layout, const std::byte* memory,
                     std::span<float> canonical) const = 0;
   virtual void write(const TensorLayout& layout, std::span<const float> canonical,
                      std::byte* memory) const = 0;
-  /// Waits until all that this device was told to do is done; whoever reads a clock calls it before. Nothing to do where run() itself
-  /// computes. Throws Error (run) when something of it has failed.
+  /// Waits until all submitted work is done. Call it before reading a clock. Does nothing on devices whose
+  /// run() computes before it returns. Throws Error (run) when some of the work has failed.
   virtual void synchronise() const {}
 
  private:
   virtual std::unique_ptr<Memory> make_memory(size_t bytes, const std::string& what) const = 0;
 };
 
-/// A CPU device on the given cores with a thread team of `threads`. An empty list of cores pins nothing.
+/// A CPU device with a team of `threads` threads on the given cores. With an empty list of cores, threads are
+/// not pinned.
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores);
 
-/// The GPU of this number, as CUDA counts them from 0 (telar/device/cuda.h says which there are). Loads the module telar-cuda. Throws
-/// Error (user) with the reason when there is no such GPU, no driver, or no such module here.
+/// The GPU with this number; CUDA counts from 0, and telar/device/cuda.h lists the GPUs. Loads the module
+/// telar-cuda. Throws Error (user) with the reason when the GPU, the driver or the module is missing.
 std::unique_ptr<Device> make_cuda_device(int number);
 
 }  // namespace telar

@@ -12,13 +12,14 @@ namespace telar {
 struct TensorLayout {
   Shape shape;         ///< extents as the device counts them (grouped convolutions: [g, O/g, C/g, KH, KW])
   size_t bytes = 0;    ///< with padding
-  std::string format;  ///< the device's name for it, e.g. "oihw" or "OIhw16i16o"
-  std::shared_ptr<const void> native;  ///< the device's own description
+  std::string format;  ///< the device's name for the layout, e.g. "oihw" or "OIhw16i16o"
+  std::shared_ptr<const void> native;  ///< the device's own descriptor
 };
 
-/// Where every parameter lies in a flat arena. Parameters, gradients and each kind of optimizer state are arenas of
-/// this one layout, in the order in which gradients become ready, so that a range of bytes means the same
-/// parameters in all of them and an element-wise update runs over any range.
+/// The offset of each parameter in a flat arena. The arenas of parameters, gradients and each kind of
+/// optimizer state all have this layout. Parameters are in the order in which their gradients become ready. A
+/// range of bytes therefore means the same parameters in every arena, and an element-wise update can run over
+/// any range.
 struct ArenaLayout {
   struct Entry {
     std::string name;
@@ -30,7 +31,7 @@ struct ArenaLayout {
 
   /// Throws Error (run) when there is no such parameter.
   const Entry& find(const std::string& name) const;
-  /// Puts the tensors one behind the other, each aligned.
+  /// Places the tensors one after the other, each aligned.
   static ArenaLayout pack(const std::vector<std::pair<std::string, TensorLayout>>& tensors);
 };
 

@@ -7,7 +7,7 @@ namespace telar {
 
 namespace {
 
-/// The lowest offset at which `life` meets none of the placed lives that exist at the same time.
+/// The lowest offset at which `life` overlaps no placed life that exists at the same time.
 size_t lowest_offset(const Life& life, const std::vector<const Life*>& placed_by_offset) {
   size_t offset = 0;
   for (const Life* other : placed_by_offset) {

@@ -2,8 +2,8 @@
 
 namespace telar {
 
-/// What one element-wise pass of an optimizer computes with, the same on every device. Formulas and sources: telar/graph/ops/update.h.
-/// The gradient sum is multiplied by `scale` (clip factor / samples) before anything else.
+/// Parameters of one element-wise pass of an optimizer, the same on every device. For formulas and sources
+/// see telar/graph/ops/update.h. The gradient sum is first multiplied by `scale` (clip factor / samples).
 
 struct SgdRule {
   float learning_rate, scale, momentum, weight_decay;
@@ -21,7 +21,7 @@ struct RmspropRule {
 };
 
 struct AdagradRule {
-  float learning_rate;  ///< already lowered by lr_decay
+  float learning_rate;  ///< after decay by lr_decay
   float scale, epsilon, weight_decay;
 };
 

@@ -36,7 +36,7 @@ UpdateSection section_of(const Graph& update, const Node& node, const ArenaLayou
                         node.attributes,
                         {},
                         node.inputs.back() != kNoValue};
-  for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four are scalars
+  for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four inputs are scalars
     const std::string& name = update.value(node.inputs[i]).name;
     const auto slot = std::find(slots.begin(), slots.end(), name.substr(0, name.find('/')));
     section.states.push_back(static_cast<size_t>(slot - slots.begin()));
@@ -111,7 +111,7 @@ UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, f
     return AdagradRule{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
   }
   if (section.rule == "running_average_update") return RunningAverageRule{real(a, "momentum"), scale};
-  throw run_error("devices have no rule for '{}'", section.rule);
+  throw run_error("there is no update rule for '{}'", section.rule);
 }
 
 }  // namespace telar

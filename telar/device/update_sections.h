@@ -9,20 +9,20 @@
 
 namespace telar {
 
-/// Parameters with the same rule that lie one behind the other: one pass over flat memory.
+/// Consecutive parameters with the same update rule: one pass over flat memory.
 struct UpdateSection {
-  size_t begin, end;               ///< bytes in the arena
-  std::vector<size_t> parameters;  ///< where each of them ends
-  std::string rule;                ///< name of the operation
+  size_t begin, end;               ///< byte offsets in the arena
+  std::vector<size_t> parameters;  ///< end offset of each parameter
+  std::string rule;                ///< name of the update operation
   Attributes attributes;
   std::vector<size_t> states;  ///< indices into UpdateBindings::states
   bool clipped;
 };
 
-/// An update graph as passes over the arenas, in their order.
+/// An update graph as a sequence of passes over the arenas.
 struct UpdateSections {
   std::vector<UpdateSection> sections;
-  double max_norm = 0;  ///< of the mean gradient; 0: no clipping
+  double max_norm = 0;  ///< limit for the norm of the mean gradient; 0: no clipping
 };
 
 UpdateSections sections_of(const Graph& update, const ArenaLayout& arena);
@@ -31,7 +31,7 @@ UpdateSections sections_of(const Graph& update, const ArenaLayout& arena);
 float clip_factor_of(double max_norm, double sum_of_squares, float samples);
 
 using UpdateRule = std::variant<SgdRule, AdamRule, RmspropRule, AdagradRule, RunningAverageRule>;
-/// What a section computes with in this step. Throws Error (run) for a rule that devices do not know.
+/// The rule of a section with this step's numbers. Throws Error (run) for an unknown rule.
 UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, float scale);
 
 }  // namespace telar

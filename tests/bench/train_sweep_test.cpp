@@ -38,8 +38,8 @@ TEST(Environments, AreSettingsOfAJob) {
 }
 
 TEST(Environments, SayWhyTheyAreImpossibleHere) {
-  EXPECT_TRUE(says(environment_of("gpu").impossible, "processors alone"));
-  EXPECT_TRUE(says(environment_of("hybrid").impossible, "processors alone"));
+  EXPECT_TRUE(says(environment_of("gpu").impossible, "CPU devices only"));
+  EXPECT_TRUE(says(environment_of("hybrid").impossible, "CPU devices only"));
   for (const char* name : {"cpu:4096", "replicas:4096", "mpi:4096", "pipeline:4096"})
     EXPECT_TRUE(says(environment_of(name).impossible, "this process may use")) << name;
 }
@@ -164,7 +164,7 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
 TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
   const Result result = measure_training(options({"gpu", "cpu:1", "replicas:4096", "hybrid"}));
   ASSERT_EQ(result.rows.size(), 4U);
-  EXPECT_TRUE(says(result.rows[0].impossible, "processors alone"));
+  EXPECT_TRUE(says(result.rows[0].impossible, "CPU devices only"));
   EXPECT_TRUE(result.rows[1].measured);
   EXPECT_TRUE(says(result.rows[2].impossible, "may use"));
   EXPECT_EQ(figure_value(result.rows[1], "speed-up"), 1);

@@ -90,7 +90,7 @@ class Gpu : public testing::Test {
   nlohmann::json rows() const { return nlohmann::json::parse(read_text(folder_ / "b.json")).at("rows"); }
 
   static bool says_why(const std::string& text) {
-    return says(text, "the module telar-cuda is not here") || says(text, "no GPU: ");
+    return says(text, "the module telar-cuda is missing") || says(text, "no GPU: ");
   }
 
   void train(const std::string& arguments, const std::string& prefix = "timeout 60") const {

@@ -1,4 +1,4 @@
-// Batch norms that cuDNN computes, and those that it leaves to us, beside the processors'.
+// Batch norms that cuDNN computes, and those that our loops compute, compared with the CPU device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,8 @@ std::map<std::string, std::vector<float>> results_of(const Graph& graph, std::un
   return results;
 }
 
-/// Makes all batch norms be computed in this way from now on, as if it had been the fastest; a start must have chosen before.
+/// Sets the algorithm of all batch norms from now on, as if it had been the fastest. A previous start must
+/// have chosen one.
 void choose_for_batch_norms(const std::string& way) {
   change_choices([&](const std::string& what, const std::string& algorithm) {
     return what.starts_with("cuDNN batch norm") ? way : algorithm;

@@ -32,7 +32,7 @@ struct Case {
   }
 };
 
-/// One channel and one value; wide channels and odd ones, wide pixels and odd ones; several pieces.
+/// A single channel and value; channels and pixels that allow wide access and others; several pieces.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [images, channels, pixels] : {std::array<int64_t, 3>{2, 1, 1},
@@ -63,7 +63,7 @@ Buffer stored(std::vector<float> values) {
   return memory;
 }
 
-/// A batch norm forwards and back by the loops, and by the formulas in f64.
+/// A batch norm forwards and backwards, by the loops and by the formulas in f64.
 class BatchNormLoops : public ::testing::TestWithParam<size_t> {
  protected:
   BatchNormLoops() : given(cases()[GetParam()]) {}
@@ -73,7 +73,7 @@ class BatchNormLoops : public ::testing::TestWithParam<size_t> {
   void expect_near(const Buffer& found, size_t i, double wanted) {
     EXPECT_NEAR(value(found, i), wanted, (given.bf16() ? 1e-2 : 2e-5) * (1 + std::abs(wanted))) << i;
   }
-  /// Means over each channel.
+  /// The mean of a term over each channel.
   template <typename Term>
   std::vector<double> means(const Term& term) const {
     std::vector<double> found(given.channels());
@@ -83,7 +83,7 @@ class BatchNormLoops : public ::testing::TestWithParam<size_t> {
   }
 
   Case given;
-  Buffer x = stored(given, 1, 30);  // far from 0: squares alone would lose digits
+  Buffer x = stored(given, 1, 30);  // far from 0: with plain sums of squares, digits would cancel
   Buffer dy = stored(given, 2, 0);
   Buffer scale = stored(numbers(given.of.channels, 3));
   Buffer shift = stored(numbers(given.of.channels, 4));
@@ -130,7 +130,7 @@ TEST_P(BatchNormLoops, ComputeTheFormulasForwardsAndBack) {
   for (size_t i = 0; i < given.values(); ++i)
     expect_near(y, i, given.relu ? std::max(0.0, before_relu(i)) : before_relu(i));
 
-  // By the sign that the loops found: where the sum is 0 but for rounding, both are right.
+  // Uses the sign from the loops: where the sum is 0 except for rounding, both signs are correct.
   const auto through = [&](size_t i) { return given.relu && value(y, i) <= 0 ? 0 : value(dy, i); };
   const auto shift_mean = means(through);
   const auto scale_mean = means([&](size_t i) { return through(i) * normal(i); });

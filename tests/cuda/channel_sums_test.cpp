@@ -47,7 +47,8 @@ void expect_sums(const Extents& of, bool last, DType dtype) {
 }  // namespace
 
 TEST(ChannelSums, AreThoseOfEachChannel) {
-  // One of each; wide channels and odd ones, wide pixels and odd ones; several pieces, of which some end early.
+  // A single value; channels and pixels that allow wide access and others; several pieces, some of which are
+  // shorter.
   const std::vector<Extents> all{{1, 1, 1},   {3, 5, 7},     {4, 16, 9},    {70, 24, 1},    {70, 3, 1},
                                  {2, 8, 400}, {5, 64, 1001}, {3, 33, 3000}, {1, 1, 100000}, {999, 256, 1}};
   for (const Extents& of : all)

@@ -1,4 +1,4 @@
-// Algorithms that were chosen are those of the next start.
+// Algorithms that were chosen are used again by the next start.
 #include "telar/device/cuda/choices.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,8 @@ TEST_F(CudaChoices, ThatWereCutOffCountForNothing) {
   const cuda::Choices again(file_);
   EXPECT_EQ(again.known("a product"), Names{"algorithm 1"});
   EXPECT_EQ(again.known("third"), Names{"algorithm 2"});
-  EXPECT_EQ(again.known("another"), Names{"algorithm 17 (cut off)"});  // perhaps of 175: none has this name
+  EXPECT_EQ(again.known("another"),
+            Names{"algorithm 17 (cut off)"});  // may be part of 175: no algorithm has this name
 }
 
 TEST_F(CudaChoices, HoldForThisProcessWhereTheyCannotBeKept) {
@@ -74,7 +75,7 @@ TEST_F(CudaChoices, AreNamedAfterTheGpuAndItsLibraries) {
             "a fake-GPU, driver 13000, cuBLASLt 130001, cuDNN 91001, measuring 2.txt");
 }
 
-/// What a start computes: y = conv2d(x) and its product with itself.
+/// The computation of a start: y = conv2d(x), and its product with itself.
 std::vector<float> start() {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8, 6, 6}}, true);
@@ -101,7 +102,7 @@ TEST_F(CudaChoices, SpareTheNextStartItsMeasuring) {
   EXPECT_EQ(fake().executed.size(), 1U);
 }
 
-/// The file in which this program's starts keep their choices.
+/// The file with the choices of this program's starts.
 fs::path kept_file() {
   for (const auto& file : fs::recursive_directory_iterator(std::getenv("XDG_CACHE_HOME")))  // NOLINT
     if (file.is_regular_file()) return file.path();

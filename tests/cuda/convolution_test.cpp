@@ -1,4 +1,5 @@
-// Convolutions on what stands for cuDNN: in every form that cuDNN may leave to us, beside the processors'.
+// Convolutions on the fake cuDNN, in every form that cuDNN may leave to our loops, compared with the CPU
+// device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +44,8 @@ struct Case {
   Conv2dOptions options;
 };
 
-/// What the fixtures leave out: groups with dilation, channels that are not a multiple of 8, several pieces of the bias' gradient.
+/// Cases that the fixtures do not cover: groups with dilation, channels that are not a multiple of 8, several
+/// pieces of the bias gradient.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"groups, stride, dilation",
@@ -58,7 +60,8 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-/// y = conv2d(x, w, bias), then perhaps ReLU, and the gradients of Σ y · weighting. Weights and bias are parameters.
+/// y = conv2d(x, w, bias), optionally with ReLU, and the gradients of Σ y · weighting. Weights and bias are
+/// parameters.
 Graph graph_of(const Case& given, DType dtype, bool bias, bool activated) {
   GraphBuilder builder;
   builder.set_scope("layer");
@@ -77,14 +80,14 @@ Graph graph_of(const Case& given, DType dtype, bool bias, bool activated) {
   return fuse_activations(differentiate(graph, graph.output("loss"), wanted));
 }
 
-/// Numbers that are the same in bf16: there, too, the same sums are negative before a ReLU.
+/// Numbers that bf16 represents exactly, so that the same sums are negative before a ReLU in either type.
 std::vector<float> numbers(int64_t count, uint64_t stream) {
   std::vector<float> values = test::numbers(count, stream);
   for (float& value : values) value = from_bf16(to_bf16(value));
   return values;
 }
 
-/// y and the gradients by name.
+/// y and the gradients, by name.
 std::map<std::string, std::vector<float>> results_of(const Graph& graph, std::unique_ptr<Device> device) {
   test::GraphRun run(graph, std::move(device));
   std::map<std::string, std::vector<float>> results;
@@ -112,7 +115,7 @@ void expect_as_on_processors(const Case& given, DType dtype, bool bias, bool act
   const auto right = results_of(graph_of(given, DType::f32, bias, activated), make_cpu_device(1, {}));
   EXPECT_EQ(found.size(), bias ? 4U : 3U);
   if (tolerance == 0) {
-    // A sum near 0 may change its sign where it was rounded before the bias is added.
+    // A sum near 0 may change its sign if it was rounded before the bias is added.
     tolerance = dtype == DType::f32 ? 1e-5 : bias && activated ? 0.15 : 2e-2;
   }
   for (const auto& [name, values] : found)
@@ -151,13 +154,13 @@ TEST_F(FakeCudaConvolution, EqualsThemWhereCudnnFusesNothing) {
   EXPECT_EQ(fake().fused, 0);
 }
 
-/// An engine as it is named when it was chosen.
+/// The name of an engine when it is chosen.
 std::string name_of(const std::string& engine, int workspace) {
   return fmt::format("engine {}, {}={}", test::number_of({engine}),
                      static_cast<int>(CUDNN_KNOB_TYPE_WORKSPACE), workspace);
 }
 
-/// Makes convolutions be computed so from now on.
+/// Sets the algorithms of convolutions from now on.
 void choose(const std::string& forward, const std::string& backward_to_weights) {
   test::change_choices([&](const std::string& what, const std::string& algorithm) {
     if (what.starts_with("cuDNN convolution with")) return forward;
@@ -198,7 +201,7 @@ TEST_F(FakeCudaConvolution, ExecutesNoEngineThatRoundsOrAddsInOtherWays) {
   EXPECT_EQ(fake().executed, bf16);
 }
 
-/// y = conv2d(x, w), computed where nothing was chosen before.
+/// y = conv2d(x, w), computed without earlier choices.
 void convolve() {
   test::forget_choices();
   GraphBuilder builder;
@@ -276,7 +279,7 @@ TEST_F(FakeCudaConvolution, KeepsNaNsThroughItsReLU) {
   }
 }
 
-/// Counts the steps that bring something into another layout or type.
+/// Counts the steps that convert a value to another layout or type.
 struct Steps final : HostOperations {
   void communicate(const Node& /*node*/, std::span<float> /*memory*/) override {}
   bool listens() const override { return true; }
@@ -288,7 +291,7 @@ struct Steps final : HostOperations {
   int of_convolutions = 0;
 };
 
-/// A graph of a device with its memory.
+/// A graph on a device, with its memory.
 struct Bound {
   Bound(const Graph& graph, const Device& device, const CompileOptions& options)
       : executable(device.compile(graph, options)),
@@ -335,7 +338,8 @@ TEST_F(FakeCudaConvolution, GivesItsWeightsTheLayoutThatItReads) {
         EXPECT_EQ(bound.arena.entries[0].layout.format, wanted ? "channels last" : "plain");
         Steps steps;
         bound.context->run(steps);
-        // The images where channels come last, and the weights into bf16, which the gradient reads, too.
+        // The images, converted to channels last, and the weights, converted to bf16, which the gradient
+        // reads, too.
         EXPECT_EQ(steps.of_convolutions, (wanted ? 1 : 0) + (dtype == DType::bf16 ? 1 : 0));
       }
     }

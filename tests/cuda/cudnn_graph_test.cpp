@@ -1,4 +1,4 @@
-// What is asked of cuDNN beside graphs.
+// What the graph API's wrapper reports about cuDNN itself.
 #include "telar/device/cuda/cudnn_graph.h"
 
 #include <gtest/gtest.h>

@@ -15,9 +15,9 @@ namespace telar::test {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kWhole = size_t{8} << 30;  // of addresses; memory is taken when it is touched
+constexpr size_t kWhole = size_t{8} << 30;  // address range; memory is allocated when it is first accessed
 
-/// One range of addresses from which blocks are cut, so that one call opens or closes all of it.
+/// One address range that contains all blocks, so that one call opens or closes all of them.
 class Region {
  public:
   static Region& get() {
@@ -27,7 +27,8 @@ class Region {
 
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const size_t whole = (bytes + kPage - 1) / kPage * kPage + kPage;  // ends in what is nobody's
+    // Ends with a page that belongs to no block.
+    const size_t whole = (bytes + kPage - 1) / kPage * kPage + kPage;
     size_t at = 0;
     for (const auto& [begin, size] : blocks_) {
       if (begin - at >= whole) break;
@@ -39,7 +40,7 @@ class Region {
     protect(true);
     ASAN_UNPOISON_MEMORY_REGION(base_ + at, whole);
     std::memset(base_ + at, 0xff, whole);  // NaN
-    // The address sanitizer, where there is one, watches the ends of blocks.
+    // The address sanitizer, if enabled, checks the ends of blocks.
     ASAN_POISON_MEMORY_REGION(base_ + at + bytes, whole - bytes);
     protect(open_ > 0);
     return base_ + at;

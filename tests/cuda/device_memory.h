@@ -2,8 +2,8 @@
 
 namespace telar::test {
 
-/// What stands for a GPU's memory can be touched as long as one of these lives, in any thread: by what a stream was told. The host's own code
-/// that reads or writes it dies, as it would where there is a GPU.
+/// While one of these objects lives, any thread may access the memory of a fake GPU: streams do their work
+/// under it. At other times, host code that reads or writes this memory crashes, as it would with a real GPU.
 class OpenMemory {
  public:
   OpenMemory();

@@ -13,13 +13,13 @@ namespace {
 
 constexpr double kGroupEpsilon = 1e-3;
 
-/// What two members with these values gather of each.
+/// The rows that two members with these values gather.
 ValueId gathered(GraphBuilder& builder, ValueId first, ValueId second) {
   const std::vector<int64_t> row{1, builder.type(first).shape[0]};
   return concat(builder, {reshape(builder, first, row), reshape(builder, second, row)}, 0);
 }
 
-/// What `output` makes of the values and gradients of one of two members.
+/// Cases for `output`, a function of the values and gradients of one of two members.
 template <typename Output>
 std::vector<GpuCase> cases(const std::string& name, const Output& output) {
   std::vector<GpuCase> found;
@@ -28,7 +28,7 @@ std::vector<GpuCase> cases(const std::string& name, const Output& output) {
       found.push_back(gpu_case(name + ", " + which, dtype, [&](GraphBuilder& builder, const auto& input) {
         const auto values = [&](const std::string& value) {
           const ValueId given = input(value, shape);
-          // A convolution's output lies channels last.
+          // A convolution's output has channels last.
           return convolved
                      ? conv2d(builder, given, input("w " + value, {shape[1], shape[1], 1, 1}), kNoValue, {})
                      : given;

@@ -1,4 +1,5 @@
-// Members of a group over NCCL that fail: the others' GPUs have then been told to make sums that nobody will complete.
+// Members of an NCCL group that fail while the other members' GPUs have sums enqueued that will never
+// complete.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +29,7 @@ void expect_error(const std::function<void()>& action, const std::vector<std::st
   test::expect_error(action, parts, Error::Kind::run);
 }
 
-/// Ends this program when `body` hangs: its threads cannot be ended otherwise.
+/// Ends this program when `body` hangs: its threads cannot be ended in another way.
 void in_time(const std::function<void()>& body) {
   auto done = std::async(std::launch::async, body);
   if (done.wait_for(std::chrono::seconds(60)) == std::future_status::timeout) {
@@ -38,7 +39,7 @@ void in_time(const std::function<void()>& body) {
   done.get();
 }
 
-/// Two GPUs, of which the second has nearly all of each batch, so many times what the first has.
+/// Two GPUs. The second one gets nearly all of each batch: `times` the share of the first.
 std::unique_ptr<Session> uneven_session(double times, double clip_norm) {
   SessionSetup setup{.replicas = 2, .mirrored = true, .devices = {"cuda:0", "cuda:1"}};
   setup.session.gpu_exchange = GpuExchange::nccl;
@@ -49,16 +50,17 @@ std::unique_ptr<Session> uneven_session(double times, double clip_norm) {
                       setup);
 }
 
-/// A step so large that its activations do not fit on the second GPU, while those of the first do.
+/// A step that is so large that its activations fit on the first GPU but not on the second.
 void train_too_large_a_batch(Session& session) {
   const Samples samples(200, {1, 8, 8}, 10);
-  BatchView large = samples.view();  // the second GPU's part is not looked at
+  BatchView large = samples.view();  // the second GPU's share is never read
   large.size = 100'000;
   session.begin(large, {.learning_rate = 0.01F, .step = 2});
 }
 
 TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
-  // The first GPU computes some samples meanwhile, or none, and has long been told to sum; with steps ahead, and with waiting in each.
+  // The first GPU computes a few samples or none, so its sums are enqueued long before. Both with steps in
+  // flight and with a wait in each step.
   for (const auto& [times, clip_norm] :
        std::vector<std::pair<double, double>>{{1e4, 0}, {1e4, 1}, {1e6, 0}}) {
     in_time([times = times, clip_norm = clip_norm] {
@@ -69,7 +71,7 @@ TEST(FailedMember, ASessionWhoseGpuHasNotEnoughMemoryEndsWithThatError) {
       session->begin(samples.view(), {.learning_rate = 0.01F, .step = 1});
       expect_error([&] { train_too_large_a_batch(*session); }, {"cuda:1 has not enough memory"});
       expect_error([&] { session->begin(samples.view(), {.learning_rate = 0.01F, .step = 3}); },
-                   {"sums no more", "a member of their group has failed"});
+                   {"no longer sums", "a member of their group has failed"});
       fake_of_module() = {};
     });
   }
@@ -80,7 +82,7 @@ void fail_soon(ThreadTeam& team) {
   team.fail(1);
 }
 
-/// Members of a group over NCCL, each with a GPU.
+/// Members of an NCCL group, each with one GPU.
 struct TwoMembers {
   TwoMembers() {
     const std::string name = new_gpu_group();
@@ -128,7 +130,7 @@ TEST(FailedMember, WhoWaitsForItsGpuIsToldWhichReplicaFailed) {
     two.sum(0);
     auto failure = std::async(std::launch::async, [&] { fail_soon(two.team); });
     expect_error([&] { two.devices[0]->synchronise(); }, {"replica 1 failed"});
-    two.devices[0]->synchronise();  // nothing holds it up any more
+    two.devices[0]->synchronise();  // nothing blocks it any more
   });
 }
 

@@ -1,5 +1,5 @@
-// Stands for cuBLASLt: computes what its documentation says of column-major matrices, overwrites the workspace, and refuses what it was not
-// promised, or does not say that it can.
+// A fake cuBLASLt. It computes column-major products as the documentation describes, overwrites the
+// workspace, and refuses calls that break its promises or that it does not support.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -33,13 +33,13 @@ struct Product {
   bool sums() const { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
   bool rounds() const { return compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
 };
-/// Alignments: of A, B, C, D.
+/// Alignments of A, B, C, D.
 struct Preference {
   uint64_t workspace = 0;
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   std::array<uint32_t, 4> alignments{256, 256, 256, 256};
 };
-/// What an algorithm was found for: words of its `data` beside the first, its number.
+/// The promises under which an algorithm was found: words of its `data` after the first, which is its number.
 enum Promised : size_t {
   kAlignmentA = 1,
   kAlignmentB,
@@ -66,7 +66,8 @@ constexpr size_t kWorkspace = 512;
 
 bool is_multiple(const void* memory, uint64_t of) { return reinterpret_cast<uintptr_t>(memory) % of == 0; }
 
-/// What its table of types has, of f32 and bf16, with sums in f32. The vector of an epilogue is of D's type there.
+/// The documented type combinations of f32 and bf16 with sums in f32, where an epilogue's vector has D's
+/// type.
 bool types_go_together(const Product& product, const Matrix& left, const Matrix& right,
                        const Matrix& result) {
   if (left.type != right.type) return false;
@@ -83,14 +84,14 @@ bool shapes_go_together(const Product& product, const Matrix& left, const Matrix
          columns_of(left, product.left) == rows_of(right, product.right);
 }
 
-/// With 10 bits of the mantissa, as TF32 has them.
+/// Rounded to 10 bits of mantissa, as TF32 does.
 float rounded(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   bits = (bits + 0x1000U) & ~0x1fffU;
   return std::bit_cast<float>(bits);
 }
 
-/// The sum over k of one element of the result.
+/// The sum over k for one element of the result.
 double dot(const Product& product, const Matrix& left, const void* a, const Matrix& right, const void* b,
            int64_t index, uint64_t row, uint64_t column) {
   const bool bf16 = left.type == CUDA_R_16BF;
@@ -114,7 +115,7 @@ void sum_columns(const Product& product, const Matrix& right, const void* b, boo
   }
 }
 
-/// D = A · B, and what was there, where it is kept; with the epilogue.
+/// D = A · B, plus the old contents if they are kept; with the epilogue.
 void multiply(const Product& product, const Matrix& left, const void* a, const Matrix& right, const void* b,
               float kept, const Matrix& result, void* d) {
   const bool bf16 = result.type == CUDA_R_16BF;
@@ -225,7 +226,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-/// Four proposals, of which the third is none; each remembers what was promised. None for an epilogue where the fake has none.
+/// Proposes four algorithms, of which the third is invalid. Each stores the promises under which it was
+/// found. None for an epilogue if the fake supports none.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t left, cublasLtMatrixLayout_t right,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -233,7 +235,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
   const auto& product = *reinterpret_cast<const Product*>(description);
   const auto& wanted = *reinterpret_cast<const Preference*>(preference);
-  // Other reductions add partial sums in the result's type, or in the order in which they are ready.
+  // Other reductions would add partial sums in the result's type, or in the order in which they are ready.
   if (requested < 4 || c != d || wanted.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
     return CUBLAS_STATUS_INVALID_VALUE;
   *found = 0;
@@ -259,7 +261,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// An algorithm is its number, and all else about it 0.
+/// An algorithm consists of its number; everything else is 0.
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void* value, size_t bytes, size_t* /*written*/) {
@@ -294,7 +296,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
     return CUBLAS_STATUS_INVALID_VALUE;
   if (static_cast<int>(data[0]) < 4 - fake().products_that_work) return CUBLAS_STATUS_NOT_SUPPORTED;
   telar::test::count(&telar::test::Fake::products);
-  // Descriptions may be gone, or others, when the stream comes to it.
+  // The descriptors may be destroyed or changed before the stream runs this work.
   telar::test::on_stream(stream, [=, product = product, left = left, right = right, result = result] {
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     multiply(product, left, a, right, b, kept, result, d);

@@ -1,4 +1,4 @@
-// Stands for CUDA's runtime: its memory is the host's, and what a stream is told is done at once.
+// A fake CUDA runtime. Its memory is host memory; streams are in fake_streams.cpp.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
@@ -54,7 +54,7 @@ using telar::test::on_stream;
 
 namespace {
 
-/// Memory of the host that CUDA copies while the host goes on. Replicas in several threads have some.
+/// Host memory that CUDA copies asynchronously. Replicas in several threads use it.
 class Pinned {
  public:
   static Pinned& get() {
@@ -87,7 +87,7 @@ bool is_pinned(const void* memory) { return Pinned::get().has(memory); }
 
 extern "C" {
 
-/// For tests that load the module: the settings in it.
+/// For tests that load the module: its settings.
 __attribute__((visibility("default"))) telar::test::Fake* telar_fake() { return &fake(); }
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -132,7 +132,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
 cudaError_t cudaFree(void* memory) {
   forbid_recording();
   telar::test::count(&telar::test::Fake::blocks, -1);
-  telar::test::finish_all();  // cudaFree waits for what uses the memory
+  telar::test::finish_all();  // cudaFree waits for work that uses the memory
   telar::test::free_device_memory(memory);
   return cudaSuccess;
 }
@@ -165,7 +165,7 @@ cudaError_t cudaHostUnregister(void* memory) {
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
   on_stream(stream, [=] {
-    if (bytes > 0) std::memset(memory, value, bytes);  // of nothing CUDA, but not C, takes any address
+    if (bytes > 0) std::memset(memory, value, bytes);  // for 0 bytes, CUDA accepts any address but C does not
   });
   return cudaSuccess;
 }
@@ -176,7 +176,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   };
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     forbid_recording();
-    // What is not pinned is read before this returns.
+    // Memory that is not pinned is read before this returns.
     const auto* bytes_of = static_cast<const std::byte*>(from);
     on_stream(stream, [=, kept = std::vector<std::byte>(bytes_of, bytes_of + bytes)] { copy(kept.data()); });
     return cudaSuccess;

@@ -1,5 +1,5 @@
-// The module's own code, from the graph to the calls of the libraries, on what stands for them. What the libraries really do is seen
-// on a GPU alone (tests/device/cuda_device_test.cpp).
+// The module's own code, from the graph to the library calls, on the fakes. Only a GPU shows what the
+// libraries really do (tests/device/cuda_device_test.cpp).
 #include <gtest/gtest.h>
 
 #include "cuda/fakes.h"
@@ -23,7 +23,7 @@ class FakeCuda : public testing::Test {
     fake() = {};
     telar_cuda(module_);
   }
-  /// One device at most is left by a test, and nothing of its memory.
+  /// A test leaves at most one device, and none of its memory.
   void TearDown() override {
     EXPECT_EQ(fake().blocks, 0);
     EXPECT_EQ(fake().descriptors, 0);
@@ -95,7 +95,7 @@ class Warned final : public HostOperations {
 TEST_F(FakeCuda, RunsStepByStepWhatCannotBeRecorded) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 2}}, false);
-  builder.output("y", matmul(builder, x, x));  // whose algorithm is chosen without a recording, too
+  builder.output("y", matmul(builder, x, x));  // its algorithm is chosen without a recording, too
   const Graph graph = builder.build();
   const auto gpu = device();
   fake().recording = cudaErrorStreamCaptureInvalidated;
@@ -135,11 +135,11 @@ TEST_F(FakeCuda, TellsEachOperationAndFindsTheFirstThatIsNotFinite) {
   std::vector<float> weights(4, 1);
   context->set_input("x", images.data());
   context->set_input("w", weights.data());
-  images.assign(18, 0);  // what was set was copied
+  images.assign(18, 0);  // changes the original after it was copied
   Listener host;
   const int waits = fake().waits;
   context->run(host);
-  EXPECT_EQ(fake().waits, waits + 4);  // what is told of an operation is that it has run
+  EXPECT_EQ(fake().waits, waits + 4);  // the host is notified of an operation when it has run
   EXPECT_EQ(host.names,
             (std::vector<std::string>{"conv2d (reorder)", "conv2d (reorder)", "conv2d", "reduce_sum"}));
   EXPECT_FLOAT_EQ(context->output("y").front(), 36e30F);
@@ -156,8 +156,7 @@ TEST_F(FakeCuda, IsWaitedForAndSaysThenWhatFailed) {
   gpu->synchronise();
   EXPECT_EQ(fake().waits, waits + 1);
   fake().failure = cudaErrorIllegalAddress;
-  test::expect_error([&] { gpu->synchronise(); }, {"what was run on the GPU", "CUDA's words"},
-                     Error::Kind::run);
+  test::expect_error([&] { gpu->synchronise(); }, {"work on the GPU", "CUDA's words"}, Error::Kind::run);
 }
 
 TEST_F(FakeCuda, GoesOnWhileACopyIsOnItsWayAndWhereNothingCanBePinned) {
@@ -168,13 +167,13 @@ TEST_F(FakeCuda, GoesOnWhileACopyIsOnItsWayAndWhereNothingCanBePinned) {
   fake().pins = false;
   EXPECT_EQ(gpu->pin(bytes), nullptr);
   gpu->add(memory->data(), memory->data(), 4);
-  EXPECT_TRUE(gpu->start_copy_out(memory->data(), bytes, true)->done());  // waited for
+  EXPECT_TRUE(gpu->start_copy_out(memory->data(), bytes, true)->done());  // waits for the copy
   gpu->add(memory->data(), memory->data(), 4);
   fake().pins = true;
   const auto pinned = gpu->pin(bytes);
   const auto copy = gpu->start_copy_out(memory->data(), bytes, true);
   EXPECT_FALSE(copy->done());
-  gpu->add(memory->data(), memory->data(), 4);  // a kernel, which must not be taken to have failed
+  gpu->add(memory->data(), memory->data(), 4);  // a kernel, which must not appear to have failed
   copy->wait();
   EXPECT_TRUE(copy->done());
 }

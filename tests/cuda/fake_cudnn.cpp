@@ -1,4 +1,4 @@
-// Stands for cuDNN's graph API. Workspaces are overwritten.
+// A fake of cuDNN's graph API. It overwrites workspaces.
 #include <cudnn.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@ using telar::test::FakeEngine;
 
 Described& of(cudnnBackendDescriptor_t descriptor) { return *static_cast<Described*>(descriptor); }
 
-/// Reads everything that a descriptor of this type must have.
+/// Reads every attribute that a descriptor of this type requires.
 cudnnStatus_t finalize(Described& descriptor) {
   switch (descriptor.type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: telar::test::FakeTensor{descriptor}; break;
@@ -71,11 +71,11 @@ size_t size_of(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_DOUBLE: return sizeof(double);
     case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_VOID_PTR: return sizeof(void*);
-    default: return sizeof(int);  // f32 and the names of things
+    default: return sizeof(int);  // f32 and enumerations
   }
 }
 
-/// Gives the first of `values` and says how many there are.
+/// Returns the first of `values`, and their number.
 template <typename T>
 void give(const std::vector<T>& values, int64_t requested, int64_t* count, void* into) {
   *count = static_cast<int64_t>(values.size());
@@ -83,7 +83,7 @@ void give(const std::vector<T>& values, int64_t requested, int64_t* count, void*
     static_cast<T*>(into)[i] = values[i];
 }
 
-/// Every engine has one setting: how much it uses beside its operands.
+/// Every engine has one setting: the size of its workspace.
 void give_setting(const FakeEngine& engine, int64_t requested, int64_t* count, void* into) {
   *count = 1;
   if (requested < 1) return;
@@ -142,7 +142,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     const cudnnStatus_t status = finalize(of(descriptor));
     of(descriptor).finalized = status == CUDNN_STATUS_SUCCESS;
     return status;
-  } catch (const std::out_of_range&) {  // something was not set
+  } catch (const std::out_of_range&) {  // an attribute was not set
     return CUDNN_STATUS_BAD_PARAM;
   }
 }

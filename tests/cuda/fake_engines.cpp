@@ -27,7 +27,7 @@ const std::vector<FakeEngine>& engines() {
   return all;
 }
 
-/// More that can be had, one as good as the other.
+/// More valid engines, all equally good.
 std::vector<FakeEngine> make_further(const std::string& name,
                                      const std::vector<cudnnBackendBehaviorNote_t>& notes) {
   std::vector<FakeEngine> made;
@@ -41,7 +41,7 @@ const std::vector<FakeEngine>& further_engines() {
   return fake().compiles ? compiled : ready;
 }
 
-/// Of batch norms.
+/// Engines for batch norms.
 const std::vector<FakeEngine>& norm_engines() {
   static const std::vector<FakeEngine> all = {
       {"norm by chance", {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},

@@ -8,7 +8,7 @@
 
 namespace telar::test {
 
-/// One of cuDNN's engines, as its notes say, and what becomes of it.
+/// One of cuDNN's engines with its notes, and how the fake treats it.
 struct FakeEngine {
   std::string name;
   std::vector<cudnnBackendNumericalNote_t> numerical = {};
@@ -18,23 +18,23 @@ struct FakeEngine {
   bool runs = true;
 };
 
-/// By which cuDNN knows it, whatever the graph.
+/// The engine's index in cuDNN, the same in every graph.
 int64_t number_of(const FakeEngine& engine);
 
-/// What cuDNN's choice of engines depends on.
+/// The properties of a graph on which cuDNN's choice of engines depends.
 struct FakeGraph {
   bool fused = false;  ///< more than one operation
-  bool mixed = false;  ///< one that writes another type than it reads
+  bool mixed = false;  ///< an operation writes another type than it reads
   bool channels_last = false;
   bool norm = false;  ///< a batch norm
   bool bf16 = false;
   int64_t groups = 1;
 };
 
-/// Whether cuDNN can compute such a graph at all.
+/// Whether cuDNN has any engine for such a graph.
 bool has_engines(const FakeGraph& graph);
 
-/// What cuDNN proposes, good and bad. What is fused is computed by tensor cores alone, as on a GPU.
+/// The engines that cuDNN proposes, suitable or not. Only tensor cores compute fused graphs, as on a GPU.
 std::vector<const FakeEngine*> engines_for(const FakeGraph& graph, cudnnBackendHeurMode_t mode);
 
 }  // namespace telar::test

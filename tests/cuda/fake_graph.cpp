@@ -17,7 +17,7 @@ void for_each_place(const Extents& extents, const F& f) {
         for (int64_t d = 0; d < extents[3]; ++d) f(Extents{a, b, c, d});
 }
 
-/// How the attributes of an operation are called: its tensors, and what describes it.
+/// The names of an operation's attributes: its tensors and its descriptor.
 struct Names {
   cudnnBackendAttributeName_t x, w, y, by;
   cudnnBackendAttributeName_t alpha, beta;
@@ -46,7 +46,7 @@ bool is_pointwise(const Described& operation) {
   return operation.type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
 }
 
-/// Every product of a convolution belongs to one element of each of its three tensors.
+/// Calls f for every product of a convolution, which belongs to one element of each of the three tensors.
 template <typename F>
 void for_each_product(const Described& by, const std::vector<FakeTensor>& tensors, const F& f) {
   const Extents& x = tensors[0].extents;
@@ -56,7 +56,7 @@ void for_each_product(const Described& by, const std::vector<FakeTensor>& tensor
   const auto dilation = by.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
   const int64_t groups = x[1] / w[1];
   for_each_place(tensors[2].extents, [&](const Extents& at) {
-    const int64_t first = at[1] / (w[0] / groups) * w[1];  // channel of the group
+    const int64_t first = at[1] / (w[0] / groups) * w[1];  // first channel of the group
     for_each_place({1, w[1], w[2], w[3]}, [&](const Extents& tap) {
       const int64_t row = at[2] * stride[0] - padding[0] + tap[2] * dilation[0];
       const int64_t column = at[3] * stride[1] - padding[1] + tap[3] * dilation[1];
@@ -106,7 +106,7 @@ void compute_pointwise(const Described& operation, const Operands& operands) {
   });
 }
 
-/// The memory of a tensor that the pack names; between operations there is none yet.
+/// Finds the memory of a tensor in the variant pack; intermediate values have none yet.
 bool find_memory(FakeTensor& tensor, const Described& pack) {
   if (!tensor.stored) return true;
   const auto uids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -117,14 +117,14 @@ bool find_memory(FakeTensor& tensor, const Described& pack) {
          reinterpret_cast<uintptr_t>(tensor.memory) % static_cast<uintptr_t>(tensor.alignment) == 0;
 }
 
-/// An operation with the memory that it works on.
+/// An operation with the memory that it uses.
 struct Work {
   Described operation;
   Operands operands;
-  std::vector<std::shared_ptr<float>> values = {};  ///< that were given, not where they are
+  std::vector<std::shared_ptr<float>> values = {};  ///< copies of tensors passed by value
 };
 
-/// Reads what is given by value.
+/// Reads the tensors that are passed by value.
 void take_values(Work& work) {
   for (FakeTensor& tensor : work.operands.tensors) {
     if (!tensor.by_value) continue;

@@ -12,22 +12,23 @@
 #include "cuda/fake_engines.h"
 #include "cuda/fakes.h"
 
-/// What descriptors of cuDNN's graph API say, and plain loops that compute it.
+/// Descriptors of cuDNN's graph API, and plain loops that compute the graph.
 namespace telar::test {
 
-/// A descriptor: what it was given, each attribute as it was then. Asked for what it was not given it throws std::out_of_range.
+/// A descriptor with copies of the attributes that were set. Reading an attribute that was not set throws
+/// std::out_of_range.
 struct Described {
   struct Attribute {
     cudnnBackendAttributeType_t type;
     int64_t count;
     std::vector<std::byte> bytes;
-    std::vector<Described> descriptors;  ///< as they were when they were given
+    std::vector<Described> descriptors;  ///< copies made when they were set
   };
 
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Attribute> attributes = {};
-  const FakeEngine* engine = nullptr;  ///< of a configuration, an engine or a plan
+  const FakeEngine* engine = nullptr;  ///< of a configuration, engine or plan
 
   bool has(cudnnBackendAttributeName_t name) const { return attributes.contains(name); }
   template <typename T>
@@ -49,7 +50,7 @@ struct Described {
 
 using Extents = std::array<int64_t, 4>;
 
-/// A tensor as it was described, and where it lies.
+/// A tensor with its description and memory.
 struct FakeTensor {
   explicit FakeTensor(const Described& from)
       : uid(from.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID)),
@@ -69,7 +70,8 @@ struct FakeTensor {
   int64_t elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
   size_t place(const Extents& at) const {
     int64_t sum = 0;
-    for (size_t i = 0; i < 4; ++i) sum += (extents[i] == 1 ? 0 : at[i]) * strides[i];  // one for all
+    for (size_t i = 0; i < 4; ++i)
+      sum += (extents[i] == 1 ? 0 : at[i]) * strides[i];  // a single element is broadcast
     return static_cast<size_t>(sum);
   }
   float load(const Extents& at) const { return test::load(memory, bf16(), place(at)); }
@@ -79,13 +81,13 @@ struct FakeTensor {
   cudnnDataType_t type;
   int64_t alignment;
   bool stored;
-  bool by_value;  ///< its memory is the host's, and read when a plan is told to compute
+  bool by_value;  ///< its memory is on the host, and read when a plan is enqueued
   Extents extents{};
   Extents strides{};
   void* memory = nullptr;
 };
 
-/// The tensors of an operation; what it writes is named by `result`.
+/// The tensors of an operation; `result` is the index of the one that it writes.
 struct Operands {
   std::vector<FakeTensor> tensors;
   size_t result = 0;
@@ -95,10 +97,11 @@ Operands operands_of(const Described& operation);
 const std::vector<Described>& operations_of(const Described& graph);
 FakeGraph nature_of(const Described& graph);
 
-/// Whether an operation is described as cuDNN's documentation says; of those on each element, addition, ReLU and its gradient are known.
+/// Whether an operation is described as cuDNN's documentation requires. Supported pointwise operations:
+/// addition, ReLU and its gradient.
 bool is_right(const Described& operation);
 
-/// Tells the stream to compute a plan's graph in the memory that the pack names.
+/// Enqueues a plan's graph on the stream, with the memory in the variant pack.
 cudnnStatus_t execute(const Described& plan, const Described& pack, cudaStream_t stream);
 
 }  // namespace telar::test

@@ -1,5 +1,6 @@
-// Stands for NCCL, in the module that stands for a GPU's. A sum holds its stream up until all members have come to it, or until its member's
-// communicator is aborted. Unless NCCL_RUNTIME_CONNECT is 0 a member's first sum waits on the host for the others'.
+// A fake NCCL, in the module with the fake GPU. A sum blocks its stream until all members have joined it, or
+// until its member's communicator is aborted. Unless NCCL_RUNTIME_CONNECT is 0, a member's first sum waits on
+// the host for the other members.
 #include <driver_types.h>
 
 #include <algorithm>
@@ -25,10 +26,10 @@ namespace {
 
 using Id = std::array<char, 128>;
 
-/// The members of a group, all of this process.
+/// The members of a group, all in this process.
 struct Meeting {
   struct Sum {
-    std::map<int, std::vector<float>> values;  // of each member that has come, by rank
+    std::map<int, std::vector<float>> values;  // of each member that has joined, by rank
     int taken = 0;
   };
 
@@ -38,7 +39,7 @@ struct Meeting {
   int joined = 0;
   int connected = 0;
   int left = 0;
-  std::map<long, Sum> sums;  // those that not all have taken, by number
+  std::map<long, Sum> sums;  // sums that some members have not received yet, by number
 };
 
 struct Member {
@@ -50,7 +51,8 @@ struct Member {
   bool aborted = false;
 };
 
-/// Brings what this member adds to the sum of that number, once, and takes the sum when all have come. False: they have not.
+/// Adds this member's values to the sum with this number, once, and reads the sum when all members have
+/// joined. Returns false if some are missing.
 bool sum(Member& member, long number, float* values, size_t count) {
   Meeting& meeting = *member.meeting;
   const std::lock_guard lock(meeting.mutex);
@@ -69,10 +71,10 @@ bool sum(Member& member, long number, float* values, size_t count) {
   return true;
 }
 
-/// As a member begins its first sum.
+/// Connects when a member starts its first sum.
 void connect(Meeting& meeting) {
   const char* later =
-      std::getenv("NCCL_RUNTIME_CONNECT");  // NOLINT(concurrency-mt-unsafe): nobody sets it now
+      std::getenv("NCCL_RUNTIME_CONNECT");  // NOLINT(concurrency-mt-unsafe): no thread sets it now
   if (later != nullptr && std::string_view(later) == "0") return;
   std::unique_lock lock(meeting.mutex);
   ++meeting.connected;
@@ -80,7 +82,7 @@ void connect(Meeting& meeting) {
   meeting.changed.wait(lock, [&] { return meeting.connected == meeting.size; });
 }
 
-/// Sums that GPUs were told to make and that are not complete.
+/// The number of incomplete sums enqueued on each GPU.
 std::mutex summing_mutex;
 std::map<int, int> summing;
 
@@ -120,7 +122,7 @@ EXPORTED int ncclCommInitRank(void** communicator, int size, Id id, int rank) {
   ++meeting->joined;
   meeting->changed.notify_all();
   meeting->changed.wait(lock, [&] { return meeting->joined == size; });
-  // What a stream was told may outlive the communicator.
+  // Enqueued work may outlive the communicator.
   *communicator = new std::shared_ptr<Member>(new Member{.meeting = meeting, .rank = rank});
   return 0;
 }

@@ -15,7 +15,7 @@ constexpr size_t kScale = 3;
 constexpr size_t kShift = 4;
 constexpr size_t kY = 5;
 constexpr size_t kEpsilon = 6;
-// Back.
+// Backwards.
 constexpr size_t kDy = 4;
 constexpr size_t kDx = 5;
 constexpr size_t kScaleGradient = 6;
@@ -29,7 +29,7 @@ bool is_training(const Described& operation) {
          CUDNN_NORM_FWD_TRAINING;
 }
 
-/// f(place) for each value of a channel.
+/// Calls f(place) for each value of a channel.
 template <typename F>
 void for_each_in_channel(const FakeTensor& of, int64_t channel, const F& f) {
   for (int64_t n = 0; n < of.extents[0]; ++n)

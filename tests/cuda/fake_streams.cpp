@@ -1,4 +1,4 @@
-// Stands for CUDA's streams, events and graphs.
+// Fake streams, events and graphs of CUDA.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -15,17 +15,17 @@
 #include "cuda/fakes.h"
 #include "cuda/streams.h"
 
-/// Says whether it could be done; otherwise it is asked again.
+/// Returns whether the work could be done; otherwise it is called again.
 using StreamWork = std::function<bool()>;
 
-/// How often it was recorded, and how often that has been reached.
+/// The number of times that an event was recorded, and that it was reached.
 struct Moments {
   CUstream_st* stream = nullptr;
   long recorded = 0;
   long reached = 0;
   std::chrono::steady_clock::time_point when;
 };
-/// What a stream waits for outlives the event, which may be destroyed as soon as it was told.
+/// The state on which a stream waits outlives the event, which may be destroyed right after the call.
 struct CUevent_st {
   std::shared_ptr<Moments> moments = std::make_shared<Moments>();
 };
@@ -39,7 +39,7 @@ struct CUstream_st;
 
 namespace {
 
-/// Streams wait for each other, from any thread: of all that is here.
+/// Streams wait for each other, in any thread, so one lock protects all of them.
 std::recursive_mutex& lock() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -62,7 +62,7 @@ struct CUstream_st {
 
 namespace {
 
-/// Streams that this thread records.
+/// The number of streams that this thread records.
 thread_local int recording = 0;
 
 enum class Taken { one, nothing, held_up };
@@ -74,14 +74,14 @@ Taken take_one(CUstream_st* stream) {
   return Taken::one;
 }
 
-/// Whether all of it could be done.
+/// Whether all work of the stream could be done.
 bool empty(CUstream_st* stream) {
   while (take_one(stream) == Taken::one) {
   }
   return stream->queue.empty();
 }
 
-/// Whether the `count`-th recording could be reached; that of an event that was never recorded is.
+/// Whether the `count`-th recording could be reached. True for an event that was never recorded.
 bool reach(const Moments& event, long count) {
   while (event.reached < count) {
     const Taken taken = take_one(event.stream);
@@ -91,14 +91,15 @@ bool reach(const Moments& event, long count) {
   return true;
 }
 
-/// GPUs need nobody who waits for them: one piece of work of each stream. False: there is none that could be done.
+/// GPUs make progress even if no thread waits for them: does one piece of work of each stream. False if none
+/// could be done.
 bool work_on() {
   bool any = false;
   for (CUstream_st* stream : streams()) any = (!stream->captured && take_one(stream) == Taken::one) || any;
   return any;
 }
 
-/// The host waits, and lets other threads go on when everything is held up.
+/// Waits on the host, and lets other threads run when all streams are blocked.
 template <typename Done>
 void wait_until(const Done& done) {
   std::unique_lock guard(lock());
@@ -189,7 +190,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   telar::test::forbid_recording();
   const std::lock_guard guard(lock());
-  // Who asks again and again is answered at last.
+  // A thread that polls must see progress eventually.
   if (take_one(stream) == Taken::held_up) work_on();
   return telar::test::failed(stream->queue.empty() ? fake().failure : cudaErrorNotReady);
 }
@@ -224,7 +225,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   telar::test::forbid_recording();
   const std::lock_guard guard(lock());
-  // Who asks again and again is answered at last.
+  // A thread that polls must see progress eventually.
   if (event->moments->reached < event->moments->recorded &&
       take_one(event->moments->stream) == Taken::held_up)
     work_on();

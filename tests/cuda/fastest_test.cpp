@@ -1,4 +1,4 @@
-// The fastest of several candidates, on what stands for a GPU.
+// Finding the fastest of several candidates, on a fake GPU.
 #include "telar/device/cuda/fastest.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class CudaFastest : public testing::Test {
  protected:
   void SetUp() override { fake() = {}; }
   void TearDown() override { fake() = {}; }
-  /// Tells the stream to be busy for so long.
+  /// Keeps the stream busy for the given time.
   bool work(int milliseconds) {
     on_stream(gpu_.stream(), [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
     return true;
@@ -39,7 +39,7 @@ TEST_F(CudaFastest, IsOneThatCanBeRun) {
 }
 
 TEST_F(CudaFastest, IsOneThatCanBeRecorded) {
-  // The third call is the first that is recorded.
+  // The third call is the first one in a recording.
   const auto found = cuda::fastest(gpu_, 2, [&, calls = 0](size_t candidate) mutable {
     return (candidate == 1 || ++calls != 3) && work(0);
   });

@@ -13,7 +13,7 @@ namespace telar::test {
 
 namespace {
 
-/// Where this program keeps its choices.
+/// The folder in which this program keeps its choices.
 std::unique_ptr<TemporaryFolder>& folder() {
   static std::unique_ptr<TemporaryFolder> kept;
   return kept;

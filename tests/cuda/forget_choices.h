@@ -5,10 +5,10 @@
 
 namespace telar::test {
 
-/// From here on no algorithm was ever chosen, as at the beginning of each test of this program.
+/// Forgets all chosen algorithms, as at the beginning of each test in this program.
 void forget_choices();
 
-/// Gives `chosen` what was chosen for what, in words, and keeps what it returns in its place.
+/// Calls `chosen` with each description and the algorithm chosen for it. Its result replaces that algorithm.
 void change_choices(
     const std::function<std::string(const std::string& what, const std::string& algorithm)>& chosen);
 

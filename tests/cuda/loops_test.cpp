@@ -1,5 +1,5 @@
-// Loops of our own where the operations' fixtures do not look: channels last, reductions that are cut into pieces, long rows, tokens that
-// come often. Beside what processors compute.
+// Loops of ours in cases that the operations' fixtures do not cover: channels last, reductions in several
+// pieces, long rows, frequent tokens. Compared with the CPU device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Host final : public HostOperations {
   void communicate(const Node& /*node*/, std::span<float> /*memory*/) override {}
 };
 
-/// A graph of inputs alone, compiled for a device; f32 inputs are normal numbers.
+/// A graph of inputs only, compiled for a device; f32 inputs are normally distributed.
 class InputRun {
  public:
   InputRun(const Graph& graph, std::unique_ptr<Device> device, const Integers& integers)
@@ -86,7 +86,7 @@ class Build {
     wanted.push_back(x);
     return compute_ == DType::f32 ? x : convert(builder, x, compute_);
   }
-  /// [N, C, H, W] that a GPU has with its channels last: a transposition that moves nothing.
+  /// [N, C, H, W] with channels last on a GPU, through a transposition that moves no data.
   ValueId images(const std::string& name, const Shape& shape) {
     const ValueId x = input(name, {shape[0], shape[2], shape[3], shape[1]});
     return transpose(builder, x, {0, 3, 1, 2});
@@ -104,7 +104,7 @@ class Build {
 
 using BuildOutput = std::function<ValueId(Build&)>;
 
-/// A value and the gradients of a sum of its elements, each with a weight of its own.
+/// A value, and the gradients of a weighted sum of its elements.
 Graph with_gradients(const BuildOutput& output, DType compute) {
   Build build(compute);
   ValueId y = output(build);
@@ -181,7 +181,7 @@ TEST(CudaLoops, ReduceInPieces) {
 
 TEST(CudaLoops, FindMaximaInPieces) {
   const auto largest = [](const Shape& shape, int64_t axis) {
-    // Whole numbers of a few values: many are the largest, in bf16 too.
+    // Few different integers: many elements equal the maximum, in bf16, too.
     Build b(DType::f32);
     const ValueId x = b.input("x", shape);
     const ValueId y = reduce_max(b.builder, relu(b.builder, scale(b.builder, x, -1)), {axis});
@@ -225,9 +225,10 @@ TEST(CudaLoops, NormaliseWhatIsFarFromZero) {
   const ValueId none = constant(b.builder, 0, {300});
   b.builder.output("y", layer_norm(b.builder, far, one, none, 1e-5));
   const Graph graph = b.builder.build();
-  expect_alike(
-      InputRun(graph, tested_device(), {}).run(), InputRun(graph, make_cpu_device(1, {}), {}).run(),
-      2e-3);  // the mean of numbers around 3000 has no more digits; differences of squares would be wrong by a quarter
+  // The mean of numbers around 3000 has no more digits; with differences of squares the error would be a
+  // quarter.
+  expect_alike(InputRun(graph, tested_device(), {}).run(), InputRun(graph, make_cpu_device(1, {}), {}).run(),
+               2e-3);
 }
 
 TEST(CudaLoops, PutTogetherAndTakeApartWhereChannelsLieLast) {

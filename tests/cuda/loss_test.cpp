@@ -19,7 +19,7 @@ struct Totals {
   float loss, error, correct;
 };
 
-/// The sums over values of a normal distribution, once or more often.
+/// Sums over normally distributed values, computed `times` times.
 Totals totals(int times, bool adding) {
   const std::vector<float> logits = numbers(kValues, 1);
   const std::vector<float> targets = numbers(kValues, 2);

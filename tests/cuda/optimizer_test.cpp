@@ -32,7 +32,7 @@ TEST(UpdateLoops, UpdateAllInTheStepThatFindsAGradientThatIsNotFiniteAndNothingA
   step(1);
   expect_all(7);
   EXPECT_EQ(non_finite, 0);
-  gradients[0] = NAN;  // the first that is seen
+  gradients[0] = NAN;  // the first non-finite value
   step(2);
   expect_all(6);
   EXPECT_EQ(non_finite, 2);

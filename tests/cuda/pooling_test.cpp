@@ -17,7 +17,7 @@ namespace {
 
 using cuda::Pooling;
 
-/// x and y of a pooling, by where their values lie.
+/// The shape of x or y of a pooling, with the offsets of their values.
 struct Image {
   const Pooling& of;
   int64_t height, width;
@@ -28,7 +28,7 @@ struct Image {
   }
 };
 
-/// Calls f(y's value, [x's values of its window, row by row]).
+/// Calls f(index in y, indices in x of its window, row by row).
 template <typename F>
 void for_each_window(const Pooling& of, const F& f) {
   const Image x{of, of.down.size, of.right.size};
@@ -51,7 +51,8 @@ cuda::PoolingAxis axis(int64_t size, int64_t kernel, int64_t stride, int64_t pad
   return {size, (size + 2 * padding - kernel) / stride + 1, kernel, stride, padding};
 }
 
-/// Windows that overlap, that leave values out, that are one for all (in more values than a byte counts); wide channels and odd ones.
+/// Windows that overlap, that skip values, that cover everything (more values than a byte can count);
+/// channels that allow wide access and others.
 std::vector<Pooling> poolings() {
   std::vector<Pooling> all;
   for (const int64_t channels : {3, 16}) {
@@ -68,7 +69,7 @@ std::vector<Pooling> poolings() {
 class PoolingLoops : public ::testing::TestWithParam<size_t> {
  protected:
   PoolingLoops() {
-    // Few different values: many are equal.
+    // Few different values, so that many are equal.
     const std::vector<float> given = numbers(static_cast<int64_t>(inputs), 5);
     for (size_t i = 0; i < inputs; ++i) store(x.data(), bf16, i, std::round(2 * given[i]) / 2 - 2);
     const std::vector<float> slopes = numbers(static_cast<int64_t>(outputs), 6);

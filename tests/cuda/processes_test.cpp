@@ -1,4 +1,4 @@
-// GPUs of several processes, which are threads of this one: what they agree on before they train, and while.
+// GPUs of several processes, which are threads here: what they agree on before and during training.
 #include <gtest/gtest.h>
 
 #include "cuda/module_settings.h"
@@ -42,7 +42,7 @@ TEST(GpuProcesses, TakeResultsAfterEquallyManyStepsHoweverFastTheyAre) {
 }
 
 TEST(GpuProcesses, TellGpusApartThatTheyCountAlike) {
-  // As each of the second process's GPUs is when the first is hidden from it.
+  // As if the first GPU were hidden from the second process.
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(make_cuda_device(0));
   test::fake_of_module().hidden_gpus = 1;
@@ -71,7 +71,7 @@ TEST(GpuProcesses, ThatComputeOnDifferentKindsOfDevicesAreRefused) {
       test::expect_error(
           [&, first = first, second = second] {
             as_processes(2, [&](Processes& process) {
-              // A job without a GPU says nothing of how they exchange.
+              // A job without a GPU does not set how GPUs exchange gradients.
               const std::string device = process.rank() == 0 ? first : second;
               session_of(process, device, device == "cpu" ? GpuExchange::automatic : exchange);
             });

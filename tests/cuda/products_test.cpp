@@ -1,5 +1,5 @@
-// Products, linear and recurrent layers where the operations' own tests (tests/ops) do not look: without cuBLASLt's epilogues, with TF32,
-// with lengths that are no lengths, with one step.
+// Products, linear layers and recurrent layers in cases that the operations' own tests (tests/ops) do not
+// cover: without cuBLASLt's epilogues, with TF32, with invalid lengths, with one step.
 #include <gtest/gtest.h>
 
 #include "cuda/fakes.h"
@@ -31,7 +31,8 @@ void expect_near(const Results& found, const Results& wanted, double tolerance) 
     EXPECT_LE(relative_error(found.at(name), values), tolerance) << name;
 }
 
-/// max(0, x · wᵀ + b) of 150 samples, 33 inputs and 70 outputs, and the gradients of a weighted sum of it.
+/// max(0, x · wᵀ + b) for 150 samples, 33 inputs and 70 outputs, and the gradients of a weighted sum of the
+/// result.
 Results relu_of_linear(bool bias, DType dtype, bool fused) {
   constexpr int64_t kSamples = 150;
   constexpr int64_t kIn = 33;
@@ -83,7 +84,7 @@ TEST_F(CudaProducts, TakeTheWayThatWorks) {
   expect_near(relu_of_linear(true, DType::f32, true), right, 1e-6);
 }
 
-/// 1 · 1.0001, to which 5 is added where there was 5 and it is kept.
+/// 1 · 1.0001, added to 5 if the old value is kept.
 float multiplied(const cuda::ProductOptions& options) {
   cuda::Gpu gpu(0);
   cuda::Product product(gpu, cuda::matrix_product({1, 1}, false, {1, 1}, false, {1, 1}), options);
@@ -116,11 +117,11 @@ TEST_F(CudaProducts, RoundToTF32AndAddWhereTheyAreToldTo) {
 struct Sequence {
   int64_t samples;
   int64_t steps;
-  std::vector<int32_t> lengths;  ///< none: no lengths are given
+  std::vector<int32_t> lengths;  ///< empty: no lengths
 };
 
-/// Results of a recurrent layer of 7 inputs and 5 hidden units and the gradients of a weighted sum of them. Sample and weights
-/// of a step depend on the step's number alone.
+/// Results of a recurrent layer with 7 inputs and 5 hidden units, and the gradients of a weighted sum of
+/// them. The samples and weights of a step depend only on its number.
 Results recurrent_layer(bool lstm, const Sequence& of) {
   constexpr int64_t kIn = 7;
   constexpr int64_t kHidden = 5;

@@ -5,7 +5,7 @@
 
 namespace telar::test {
 
-/// Calls loop(stream) with a stream of its own and waits until it is done.
+/// Calls loop(stream) with a new stream and waits until it is done.
 template <typename Loop>
 void run_loop(const Loop& loop) {
   cudaStream_t stream = nullptr;

@@ -11,7 +11,7 @@ namespace telar::test {
 
 namespace {
 
-/// What the program loads when it is asked for a GPU, too.
+/// Makes the program load the fake module when it needs a GPU.
 class FakeModule : public testing::Environment {
  public:
   void SetUp() override { ::setenv("TELAR_MODULES", TELAR_FAKE_CUDA, 1); }
@@ -20,7 +20,7 @@ const auto* const kFakeModule = testing::AddGlobalTestEnvironment(new FakeModule
 
 }  // namespace
 
-/// What stands for a GPU.
+/// A fake GPU.
 std::unique_ptr<Device> tested_device(int /*threads*/) {
   cuda::Functions module;
   telar_cuda(module);

@@ -10,7 +10,7 @@
 namespace telar {
 namespace {
 
-/// On a real GPU. Where there is none each test is skipped, and says why.
+/// Tests on a real GPU. Without one, each test is skipped with a reason.
 class CudaDevice : public testing::Test {
  protected:
   void SetUp() override {

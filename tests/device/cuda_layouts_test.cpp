@@ -15,7 +15,7 @@ std::vector<float> counted(int64_t count) {
   return values;
 }
 
-/// What the GPU's loop does.
+/// The same computation as the GPU loop.
 template <typename T>
 std::vector<T> transposed(const std::vector<T>& x, const Transposition& stack) {
   std::vector<T> y(x.size());
@@ -68,13 +68,14 @@ TEST(CudaLayouts, SizesAreOfTheTypeAndWhatHasNoneIsRefused) {
       {"0 bytes"}, Error::Kind::run);
 }
 
-/// Element (row, column) of what the product takes of a column-major matrix, in the memory of matrix `index` of the batch.
+/// The index of element (row, column) of a column-major operand, as the product uses it, in matrix `index` of
+/// the batch.
 size_t place(const ColumnMajor& matrix, int64_t index, int64_t row, int64_t column) {
   if (matrix.transposed) std::swap(row, column);
   return static_cast<size_t>(index * matrix.rows * matrix.columns + column * matrix.rows + row);
 }
 
-/// y = a · b in the way in which cuBLAS computes it from the description.
+/// y = a · b, computed from the description like cuBLAS does.
 std::vector<float> multiplied(const MatrixProduct& product, const std::vector<float>& a,
                               const std::vector<float>& b) {
   const ColumnMajor& y = product.result;
@@ -90,7 +91,7 @@ std::vector<float> multiplied(const MatrixProduct& product, const std::vector<fl
 }
 
 TEST(CudaProducts, AreRowMajor) {
-  // [[1, 2, 3], [4, 5, 6]] · [[1, 2], [3, 4], [5, 6]], and the operands written transposed
+  // [[1, 2, 3], [4, 5, 6]] · [[1, 2], [3, 4], [5, 6]], and the operands in transposed form
   const std::vector<float> a{1, 2, 3, 4, 5, 6};
   const std::vector<float> at{1, 4, 2, 5, 3, 6};
   const std::vector<float> b{1, 2, 3, 4, 5, 6};

@@ -28,7 +28,7 @@ TEST(CudaNames, WithoutARightNumberAreRefused) {
   }
 }
 
-/// With a folder of modules of its own.
+/// Uses an empty folder for modules.
 class CudaLoading : public testing::Test {
  protected:
   void SetUp() override { ::setenv("TELAR_MODULES", folder_.path().c_str(), 1); }
@@ -37,10 +37,10 @@ class CudaLoading : public testing::Test {
 };
 
 TEST_F(CudaLoading, WithoutTheModuleTheBuildIsForProcessorsAlone) {
-  test::expect_error([] { make_cuda_device(0); }, {"processors alone", "docs/gpu.md"});
+  test::expect_error([] { make_cuda_device(0); }, {"CPU devices only", "docs/gpu.md"});
   const CudaGpus found = find_cuda_gpus();
   EXPECT_TRUE(found.gpus.empty());
-  EXPECT_TRUE(test::says(found.not_found, "processors alone"));
+  EXPECT_TRUE(test::says(found.not_found, "CPU devices only"));
 }
 
 TEST_F(CudaLoading, AModuleThatCannotBeLoadedSaysWhy) {

@@ -5,7 +5,7 @@
 namespace telar::cpu {
 namespace {
 
-/// Regions of so many floats, and steps that touch them.
+/// Regions with the given numbers of floats, and steps that use them.
 struct Plan {
   std::vector<Region> regions;
   std::vector<Step> steps;

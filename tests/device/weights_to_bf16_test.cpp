@@ -13,8 +13,8 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// Numbers of all signs, and those that are rounded otherwise than most: halfway, infinite, not a number. (None is denormal: the
-/// processor's own conversion, which oneDNN uses where there is one, makes them zeros.)
+/// Numbers of both signs, and special cases of rounding: halfway, infinite, NaN. (None is denormal: the CPU's
+/// own conversion, which oneDNN may use, flushes those to zero.)
 std::vector<float> weights(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(i)) * 3.0F;
@@ -30,7 +30,7 @@ std::vector<float> weights(size_t count) {
   return values;
 }
 
-/// Both ways from the same weights: ours into memory full of ones, and oneDNN's reorder.
+/// Compares two conversions of the same weights: ours, into memory filled with ones, and oneDNN's reorder.
 void expect_as_reordered(const Desc& from, const Desc& to, const WeightsToBf16& convert) {
   ASSERT_TRUE(convert);
   std::vector<float> source = weights(from.get_size() / sizeof(float));

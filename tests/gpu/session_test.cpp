@@ -1,5 +1,6 @@
-// Training on GPUs, through the module as the program loads it: the same job on processors is what is right. Without one they run on what
-// stands for two, whose memory cannot be touched by the host's own code (cuda/device_memory.h), so that these also show what stays on the GPU.
+// Training on GPUs through the module, as the program loads it. The expected results are those of the same
+// job on CPU devices. Without GPUs, the tests run on two fake ones. The host's own code cannot access the
+// fakes' memory (cuda/device_memory.h), so the tests also show what stays on the GPU.
 #include "telar/runtime/session.h"
 
 #include <gtest/gtest.h>
@@ -22,14 +23,14 @@ using test::relative_l2;
 using test::Samples;
 using test::SessionSetup;
 
-/// Where the environment names no module (TELAR_MODULES), the program finds what stands for GPUs.
+/// Uses the fake GPUs unless the environment names a module (TELAR_MODULES).
 class SomeModule : public testing::Environment {
  public:
   void SetUp() override { setenv("TELAR_MODULES", TELAR_FAKE_CUDA, 0); }
 };
 const auto* const kSomeModule = testing::AddGlobalTestEnvironment(new SomeModule);
 
-/// For what a real GPU does not show, or has too much memory for.
+/// For behaviour that a real GPU does not show, or for which it has too much memory.
 bool on_stand_ins() { return std::string(std::getenv("TELAR_MODULES")) == TELAR_FAKE_CUDA; }
 bool has_two_gpus() { return find_cuda_gpus().gpus.size() > 1; }
 
@@ -54,7 +55,8 @@ Network convnet() {
           {.batch = 12, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}},
           1e-3F};
 }
-/// Residual blocks with batch norm. At a usual rate such a network makes a rounding into a percent within few steps.
+/// Residual blocks with batch norm. At a usual learning rate, such a network amplifies a rounding error to
+/// one percent within a few steps.
 Network residual() {
   const Model model{"residual", {3, 8, 8}, DType::f32, [](ModelBuilder& m, ValueId x) {
                       x = relu(m, batch_norm(m, "bn1", residual_convolution(m, "conv1", x, 8, 3, 1)));
@@ -65,7 +67,7 @@ Network residual() {
   return {"residual", model, model.sample, {.batch = 6, .optimizer = SgdOptions{.momentum = 0.9}}, 1e-4F};
 }
 
-/// The mean losses of some steps.
+/// The mean losses of the given number of steps.
 std::vector<float> losses(Session& session, const Network& network, int64_t steps) {
   std::vector<float> all;
   for (int64_t s = 1; s <= steps; ++s) {
@@ -91,13 +93,13 @@ void expect_follows_single(const Network& network, const SessionSetup& setup, in
 
 TEST(GpuSession, OneGpuFollowsTheProcessor) {
   expect_follows_single(mlp(), {.devices = {"cuda:0"}}, 100);
-  expect_follows_single(convnet(), {.devices = {"cuda:0"}}, on_stand_ins() ? 20 : 100);  // they are slow
+  expect_follows_single(convnet(), {.devices = {"cuda:0"}}, on_stand_ins() ? 20 : 100);  // fakes are slow
   expect_follows_single(residual(), {.devices = {"cuda:0"}}, 20);
 }
 
 SessionSetup mirrored(std::vector<std::string> devices) {
   const auto replicas = static_cast<int>(devices.size());
-  // Synchronised statistics: else batch normalisation is not that of single.
+  // Synchronised statistics; without them, batch normalisation differs from strategy `single`.
   return {.replicas = replicas,
           .mirrored = true,
           .devices = std::move(devices),
@@ -133,15 +135,15 @@ TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
 }
 
 TEST(GpuSession, NothingIsPreparedWhileNcclHoldsTheGpuUp) {
-  if (!on_stand_ins()) GTEST_SKIP() << "of stand-ins alone";
+  if (!on_stand_ins()) GTEST_SKIP() << "runs on fake GPUs only";
   SessionSetup setup = mirrored({"cuda:0", "cuda:1"});
   setup.session.gpu_exchange = GpuExchange::nccl;
   auto session = make_session(mlp().model, mlp().options, setup);
   const test::Fake& fake = test::fake_of_module();
   const int graphs = fake.graphs;
   losses(*session, mlp(), 2);
-  for (int64_t step = 3; step <= 6; ++step) {  // of which none waits for the one before
-    const Samples samples(8, {1, 8, 8}, 10);   // a further graph
+  for (int64_t step = 3; step <= 6; ++step) {  // no step waits for the previous one
+    const Samples samples(8, {1, 8, 8}, 10);   // requires another graph
     session->begin(samples.view(), {.learning_rate = 0.01F, .step = step});
   }
   for (int step = 3; step <= 6; ++step) EXPECT_TRUE(session->finished(true)->finite);
@@ -204,14 +206,14 @@ TEST(GpuSession, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
 }
 
 TEST(GpuSession, ABatchThatDoesNotFitLeavesTheSessionToSmallerOnes) {
-  if (!on_stand_ins()) GTEST_SKIP() << "of stand-ins alone";
+  if (!on_stand_ins()) GTEST_SKIP() << "runs on fake GPUs only";
   const Network network = mlp();
   auto session = make_session(network.model, network.options, {.devices = {"cuda:0"}});
   const StepInputs inputs{.learning_rate = 0.01F, .step = 1, .epoch = 0};
   const Samples small(12, network.sample, 10);
   EXPECT_TRUE(session->train(small.view(), inputs).finite);
   BatchView large = small.view();
-  large.size = 20'000'000;  // none of which is looked at
+  large.size = 20'000'000;  // its samples are never read
   test::expect_error([&] { session->train(large, inputs); }, {"cuda:0 has not enough memory", "a batch of "},
                      Error::Kind::run);
   EXPECT_TRUE(session->train(small.view(), inputs).finite);

@@ -11,15 +11,15 @@ namespace {
 
 constexpr int kSide = 16;
 
-/// The bits of the bf16 number in the upper half of a word; what stands in the lower half is of no meaning. As to_bf16 does, but
-/// without a branch.
+/// The bf16 number in the upper half of the word; the lower half is undefined. Like to_bf16, but without a
+/// branch.
 inline uint32_t rounded(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t nearest = bits + 0x7fffU + ((bits >> 16) & 1U);
   return (bits & 0x7fffffffU) > 0x7f800000U ? bits | 0x400000U : nearest;
 }
 
-/// Two numbers side by side in memory, the first one first.
+/// Two adjacent numbers in memory, `first` first.
 inline uint32_t pair(uint32_t first, uint32_t second) { return (first >> 16) | (second & 0xffff0000U); }
 
 }  // namespace

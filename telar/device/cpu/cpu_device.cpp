@@ -24,7 +24,7 @@ class HostMemory final : public Memory {
   Buffer buffer_;
 };
 
-/// Done before anybody can ask.
+/// A copy that was complete when it was created.
 class NothingPending final : public PendingCopy {
  public:
   bool done() const override { return true; }
@@ -34,9 +34,10 @@ class NothingPending final : public PendingCopy {
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::vector<int> cores) : threads_(threads), cores_(std::move(cores)) {
-    // oneDNN's kernels wait in barriers for as many threads as were asked for: with fewer they would wait for ever.
+    // oneDNN's kernels wait in barriers for the requested number of threads. With fewer threads they would
+    // wait forever.
     if (threads > omp_get_thread_limit()) {
-      throw user_error("{} threads are asked for, but OMP_THREAD_LIMIT in the environment allows {}", threads,
+      throw user_error("{} threads are requested, but OMP_THREAD_LIMIT in the environment allows {}", threads,
                        omp_get_thread_limit());
     }
   }
@@ -53,7 +54,7 @@ class CpuDevice final : public Device {
     cpu_set_t set;
     CPU_ZERO(&set);
     for (const int core : cores_) CPU_SET(static_cast<size_t>(core), &set);
-    sched_setaffinity(0, sizeof(set), &set);  // a hint: a container may forbid it, and the run goes on
+    sched_setaffinity(0, sizeof(set), &set);  // only a hint: if a container forbids it, the run continues
   }
 
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const override {
@@ -125,7 +126,7 @@ class CpuDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_cpu_device(int threads, std::vector<int> cores) {
-  if (threads < 1) throw user_error("a device needs at least 1 thread, not {}", threads);
+  if (threads < 1) throw user_error("a CPU device needs at least 1 thread, not {}", threads);
   return std::make_unique<CpuDevice>(threads, std::move(cores));
 }
 

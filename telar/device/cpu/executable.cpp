@@ -67,7 +67,7 @@ OperationName CpuExecutable::name_of(const Step& step, size_t backward) const {
           static_cast<size_t>(step.node) >= backward};
 }
 
-/// Pointers for every region and oneDNN memory objects for every argument, made once.
+/// Pointers for every region, and oneDNN memory objects for every argument. They are created once.
 class CpuContext final : public Context {
  public:
   CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
@@ -85,7 +85,7 @@ class CpuContext final : public Context {
     for (size_t i = 0; i < executable_.regions_.size(); ++i) {
       const Region& region = executable_.regions_[i];
       if (region.place != Place::input || region.name != name) continue;
-      // Inputs are only read; oneDNN and Pointers have one pointer type for both.
+      // Inputs are read-only, but oneDNN and Pointers have one pointer type for everything.
       pointers_[i] = static_cast<std::byte*>(const_cast<void*>(memory)) + region.shift;
       for (const auto& [step, position] : input_uses_[static_cast<RegionId>(i)]) {
         if (executable_.steps_[step].primitive) {
@@ -115,7 +115,8 @@ class CpuContext final : public Context {
   }
 
   std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
-    std::optional<std::string> found;  // the run goes on to its end: other members wait for what it exchanges
+    // The run continues to its end: other members wait for the values that it exchanges.
+    std::optional<std::string> found;
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
       run_step(s, host);
@@ -156,14 +157,14 @@ class CpuContext final : public Context {
       case Place::metric: {
         const auto& names = executable_.metrics_;
         const auto found = std::find(names.begin(), names.end(), region.name);
-        if (found == names.end()) throw run_error("no memory was given for metric '{}'", region.name);
+        if (found == names.end()) throw run_error("there is no memory for the metric '{}'", region.name);
         return reinterpret_cast<std::byte*>(bindings.metrics + (found - names.begin()));
       }
       case Place::prepared: return bindings.prepared + region.offset;
       case Place::delivered: {
         const auto found = bindings.delivered->find(region.name);
         if (found == bindings.delivered->end())
-          throw run_error("no memory was given for value '{}'", region.name);
+          throw run_error("there is no memory for the value '{}'", region.name);
         return found->second;
       }
       case Place::input: return nullptr;
@@ -250,12 +251,12 @@ class CpuContext final : public Context {
 std::unique_ptr<Context> CpuExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {
   for (const auto& [name, layout] : layouts_) {
     if (arena.find(name).layout.format != layout.format) {
-      throw run_error("parameter '{}' lies as {} but the graph was compiled for {}", name,
+      throw run_error("parameter '{}' has the layout {} but the graph was compiled for {}", name,
                       arena.find(name).layout.format, layout.format);
     }
   }
   if (bindings.activations.size() < activation_bytes_) {
-    throw run_error("the graph needs {} bytes for activations, {} were given", activation_bytes_,
+    throw run_error("the graph needs {} bytes for activations but has only {}", activation_bytes_,
                     bindings.activations.size());
   }
   return std::make_unique<CpuContext>(*this, arena, bindings);

@@ -30,8 +30,8 @@ TensorLayout make_layout(const Desc& desc) {
 Lowering::Lowering(const Graph& graph, const CompileOptions& options)
     : graph_(graph), options_(options), uses_(graph.uses()) {
   for (const auto& output : graph.outputs()) {
-    uses_[static_cast<size_t>(output.second)].push_back(
-        static_cast<int>(graph.nodes().size()));  // read after the end
+    // Read after the last operation.
+    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));
   }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
@@ -73,7 +73,7 @@ void Lowering::run() {
     try {
       lower(*this, node);
     } catch (const dnnl::error& error) {
-      throw run_error("layer '{}': oneDNN cannot do {}({}): {}", node.scope, node.op->name(),
+      throw run_error("layer '{}': oneDNN does not support {}({}): {}", node.scope, node.op->name(),
                       node.attributes.str(), error.what());
     }
   }
@@ -123,7 +123,7 @@ RegionId Lowering::region(ValueId value, const Desc& wanted) {
   if (is_parameter(value) && parameters_.at(graph_.value(value).name).open) fix_layout(value, wanted);
   const Value& asked = graph_.value(value);
   if (asked.kind == ValueKind::input &&
-      !lies_.contains(value)) {  // from another graph: the first reader's layout
+      !lies_.contains(value)) {  // from another graph: in the first reader's layout
     lies_[value] = add_region(delivery_desc(value, asked.name, wanted), Place::delivered, asked.name);
   }
   const auto found = lies_.find(value);
@@ -137,7 +137,7 @@ RegionId Lowering::region(ValueId value, const Desc& wanted) {
   } else if (const auto source = converted_parameter(value)) {
     from = region(*source);
   } else {
-    throw run_error("operation '{}' reads a value that no operation has made",
+    throw run_error("operation '{}' reads a value that no operation has computed",
                     graph_.nodes()[static_cast<size_t>(node_)].op->name());
   }
   const bool prepares =
@@ -160,7 +160,8 @@ void Lowering::prepare_with_last_step() {
   }
   for (const RegionId id : written) {
     Region& region = regions_[static_cast<size_t>(id)];
-    region.place = Place::prepared;  // a scratchpad, too: this step runs at another time than its neighbours
+    // A scratchpad, too, because this step runs at a different time than its neighbours.
+    region.place = Place::prepared;
     region.offset = prepared_bytes_;
     prepared_bytes_ += align_up(region.bytes);
   }

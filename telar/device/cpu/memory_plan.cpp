@@ -15,7 +15,7 @@ RegionId root_of(const std::vector<Region>& regions, RegionId region) {
   return region;
 }
 
-/// The life of each region; those of regions that nothing touches begin at −1.
+/// The life of each region. Regions that no step uses have lives that begin at −1.
 std::vector<Life> lives_of(const std::vector<Region>& regions, const std::vector<Step>& steps,
                            const std::set<RegionId>& kept) {
   std::vector<Life> lives(regions.size());
@@ -38,7 +38,7 @@ size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
                    const std::set<RegionId>& kept) {
   const std::vector<Life> all = lives_of(regions, steps, kept);
   std::vector<Life> lives;
-  std::vector<size_t> activations;  // whose lives these are
+  std::vector<size_t> activations;  // regions of these lives
   for (size_t i = 0; i < regions.size(); ++i) {
     if (regions[i].place != Place::activation || regions[i].alias_of >= 0 || all[i].first < 0) continue;
     lives.push_back({align_up(regions[i].bytes), all[i].first, all[i].last});

@@ -73,10 +73,10 @@ Desc tap_by_tap(const Desc& weights, const Shape& taps) {
   const int first = data.ndims - 2;
   const int64_t had = data.dims[first] * data.dims[first + 1];
   const int64_t tap_stride = std::min(strides[first], strides[first + 1]);
-  int64_t piece = 1;  // elements of a tap, padding of blocks included
+  int64_t piece = 1;  // elements of a tap, including the padding of blocks
   for (int axis = 0; axis < first; ++axis) {
     piece *= data.padded_dims[axis];
-    if (strides[axis] > tap_stride) strides[axis] /= had;  // it stepped over all taps
+    if (strides[axis] > tap_stride) strides[axis] /= had;  // the stride spanned all taps
   }
   for (int axis = first; axis < data.ndims; ++axis) {
     data.dims[axis] = data.padded_dims[axis] = taps[static_cast<size_t>(axis - first)];

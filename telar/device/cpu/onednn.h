@@ -1,6 +1,7 @@
 #pragma once
 
-// The only header through which the engine sees oneDNN; primitives.h wraps what differs between its major versions.
+// The engine includes oneDNN only through this header. primitives.h hides the differences between major
+// versions.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
@@ -17,34 +18,34 @@ const dnnl::engine& engine();
 
 dnnl::memory::data_type data_type(DType dtype);
 
-/// Row-major, unpadded: how tensors look to the user.
+/// Row-major, without padding: the layout that users see.
 Desc plain(DType dtype, const Shape& shape);
-/// Of a bias: one f32 for each of `features`.
+/// The bias of `features` outputs, f32.
 inline Desc bias_desc(int64_t features) { return plain(DType::f32, {features}); }
-/// Any layout: the primitive chooses.
+/// Lets the primitive choose the layout.
 Desc any(DType dtype, const Shape& shape);
-/// The same tensor with another element type in the same order of elements.
+/// The same tensor with another element type, in the same order of elements.
 Desc with_type(const Desc& desc, DType dtype);
-/// A tensor of another shape stored in the same manner (plain, channels last, blocked channels) as `desc`.
+/// A tensor of another shape in the same kind of layout as `desc` (plain, channels last, blocked channels).
 Desc like(const Desc& desc, DType dtype, const Shape& shape);
-/// True when axis 0 is outermost and dense, so that some samples of a batch are a piece of its memory.
+/// Whether axis 0 is outermost and dense, so that consecutive samples of a batch are contiguous in memory.
 bool batch_is_outermost(const Desc& desc);
 /// The same layout for another extent of axis 0, which must be outermost.
 Desc for_batch(const Desc& desc, int64_t batch);
-/// A layout of weights whose kernel has `taps` [KH, KW] (the last two axes), in which each tap is one piece of memory, stored as
-/// `weights` stores the taps that it has.
+/// A layout of weights with a kernel of `taps` [KH, KW] (the last two axes). Each tap is contiguous and
+/// stored like the taps in `weights`.
 Desc tap_by_tap(const Desc& weights, const Shape& taps);
-/// A part of a tensor where it lies: its layout, and how many bytes of the tensor's memory lie before it.
+/// A part of a tensor in place: its layout, and its byte offset in the tensor's memory.
 struct Part {
   Desc desc;
   size_t shift;
 };
-/// The part of these extents that begins at `offsets`, which must not cut a block.
+/// The part with these extents that begins at `offsets`, which must not divide a block.
 Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets);
-/// Whether the elements lie at the same places: == but for the strides of axes that have one element.
+/// Whether the elements have the same addresses: like ==, but ignores strides of axes with one element.
 bool same_memory(const Desc& a, const Desc& b);
-/// How a layout stores its elements: in blocks of `sizes` along the axes `inner`, the first the outermost, and the blocks, `counts` of
-/// them along each axis, `strides` elements from one to the next.
+/// How a layout stores its elements: in blocks of `sizes` along the axes `inner`, the outermost first. There
+/// are `counts` blocks along each axis, `strides` elements apart.
 struct Blocks {
   std::vector<int> inner;
   std::vector<int64_t> sizes;
@@ -53,10 +54,10 @@ struct Blocks {
   bool padded = false;  ///< the last block of some axis is not full
 };
 Blocks blocks_of(const Desc& desc);
-/// Raw memory.
+/// A descriptor of raw memory.
 Desc bytes_desc(size_t bytes);
-/// The layout in oneDNN's letters: axes by descending stride, capital where also blocked, then the inner blocks:
-/// "abcd", "ABcd16b16a". With strides when they are not dense.
+/// The layout in oneDNN's letters: axes by descending stride, in capitals if also blocked, then the inner
+/// blocks: "abcd", "ABcd16b16a". With strides if they are not dense.
 std::string format_name(const Desc& desc);
 /// Bytes of padding or gaps: true when every byte of the memory is an element of the tensor.
 bool is_dense(const Desc& desc);

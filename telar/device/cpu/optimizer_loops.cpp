@@ -86,15 +86,15 @@ void running_average(const RunningAverageRule& rule, float* __restrict p, const 
 TELAR_FOR_EACH_CPU
 bool all_finite(const float* g, int64_t count) {
   const auto* bits = reinterpret_cast<const int32_t*>(g);
-  int32_t bad = 0;  // by exponent bits: an integer OR vectorises where a comparison of floats may not
+  int32_t bad = 0;  // tests exponent bits: an integer OR vectorises, a float comparison may not
   for (int64_t i = 0; i < count; ++i) bad |= (bits[i] & 0x7f800000) == 0x7f800000 ? 1 : 0;
   return bad == 0;
 }
 
 TELAR_FOR_EACH_CPU
 double sum_of_squares(const float* g, int64_t count) {
-  constexpr int kLanes =
-      16;  // independent sums in a fixed order: vectorises, and the bits do not depend on the width
+  // Independent sums in a fixed order: vectorises, and the bits do not depend on the vector width.
+  constexpr int kLanes = 16;
   double sums[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

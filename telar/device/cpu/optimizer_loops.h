@@ -6,7 +6,7 @@
 
 namespace telar::cpu {
 
-/// Passes of the optimizers (telar/device/update_rules.h) over flat memory.
+/// Optimizer passes (telar/device/update_rules.h) over flat memory.
 
 void sgd_plain(const SgdRule& rule, float* p, const float* g, int64_t count);
 void sgd_momentum(const SgdRule& rule, float* p, const float* g, float* m, int64_t count);
@@ -20,7 +20,7 @@ void adagrad(const AdagradRule& rule, float* p, const float* g, float* s, int64_
 
 void running_average(const RunningAverageRule& rule, float* p, const float* g, int64_t count);
 
-/// No NaN and no infinity among them.
+/// Whether all numbers are finite.
 bool all_finite(const float* g, int64_t count);
 
 double sum_of_squares(const float* g, int64_t count);

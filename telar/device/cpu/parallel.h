@@ -7,14 +7,14 @@
 
 namespace telar::cpu {
 
-/// Threads of the caller's team that so much work is worth waking: `grain` items each at least.
+/// The number of threads in the caller's team to use, so that each has `grain` items or more.
 inline int useful_threads(int64_t count, int64_t grain) {
   const int64_t useful = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
   return static_cast<int>(std::min<int64_t>(omp_get_max_threads(), useful));
 }
 
-/// Calls body(begin, end) on contiguous parts of [0, count), one part a thread of the caller's team. Work below
-/// `grain` items a thread is not worth waking another thread for.
+/// Calls body(begin, end) on contiguous parts of [0, count), one for each thread of the caller's team. It
+/// uses fewer threads when a thread would have fewer than `grain` items.
 template <typename Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   const int threads = useful_threads(count, grain);

@@ -19,7 +19,8 @@ dnnl::prop_kind forward_kind(bool training) {
   return training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
 }
 
-dnnl::memory::dims onednn_dilations(const ConvolutionShape& shape) {  // oneDNN counts gaps: 0 is dense
+dnnl::memory::dims onednn_dilations(
+    const ConvolutionShape& shape) {  // oneDNN's dilation counts gaps: 0 is dense
   dnnl::memory::dims gaps = shape.dilations;
   for (auto& gap : gaps) gap -= 1;
   return gaps;

@@ -6,13 +6,13 @@
 
 namespace telar::cpu {
 
-/// Descriptions of the oneDNN primitives that kernels use. Everything that differs between oneDNN 2 and 3 is in
-/// primitives.cpp and onednn.cpp. Every primitive leaves its scratchpad to the caller.
+/// Descriptors of the oneDNN primitives that kernels use. Everything that differs between oneDNN 2 and 3 is
+/// in primitives.cpp and onednn.cpp. The caller provides the scratchpad of every primitive.
 
 struct ConvolutionShape {
-  dnnl::memory::dims strides, dilations;      ///< dilations as the field counts them: 1 is dense
-  dnnl::memory::dims padding, padding_after;  ///< before the first row and column; behind the last
-  bool winograd = false;                      ///< by Winograd's algorithm; else directly
+  dnnl::memory::dims strides, dilations;      ///< dilations in the usual convention: 1 is dense
+  dnnl::memory::dims padding, padding_after;  ///< before the first row and column; after the last
+  bool winograd = false;                      ///< true: Winograd's algorithm; false: direct
 };
 
 /// `bias` may be empty (Desc()). With `relu` the output is max(0, …).

@@ -6,10 +6,10 @@
 
 namespace telar::cpu {
 
-/// More of primitives.h: what sequence and attention models need. The same rules: everything that differs between
-/// oneDNN 2 and 3 is in the source, and scratchpads are the caller's.
+/// Continues primitives.h with primitives for sequence and attention models. The same rules apply: everything
+/// that differs between oneDNN 2 and 3 is in the source, and the caller provides scratchpads.
 
-/// Over the last axis; `statistics` describes mean and variance, one for each row.
+/// Normalises over the last axis. `statistics` describes mean and variance, one for each row.
 dnnl::layer_normalization_forward::primitive_desc layer_normalization_forward(const Desc& x,
                                                                               const Desc& statistics,
                                                                               float epsilon);
@@ -20,19 +20,19 @@ dnnl::layer_normalization_backward::primitive_desc layer_normalization_backward(
 dnnl::softmax_forward::primitive_desc softmax_forward(const Desc& x, int axis);
 dnnl::softmax_backward::primitive_desc softmax_backward(const Desc& y, int axis);
 
-/// The layout of the result is the primitive's choice.
+/// The primitive chooses the layout of the result.
 dnnl::concat::primitive_desc concatenation(int axis, const std::vector<Desc>& parts);
 
-/// One recurrent layer, one direction, from zero states, f32.
+/// One recurrent layer in one direction, with zero initial states, f32.
 struct RecurrentShape {
-  bool lstm = true;  ///< otherwise a GRU in its linear-before-reset form, PyTorch's
+  bool lstm = true;  ///< false: a GRU in linear-before-reset form, as in PyTorch
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0;
 
   int64_t gates() const { return lstm ? 4 : 3; }
   /// A GRU has a second bias for its new gate, inside the reset.
   int64_t bias_elements() const { return 4 * hidden; }
 
-  /// [N, T, ·] in memory, which is how the engine keeps sequences.
+  /// Stored as [N, T, ·], the engine's layout of sequences.
   Desc x() const { return sequence(inputs); }
   Desc y() const { return sequence(hidden); }
   /// [N, H].
@@ -58,7 +58,7 @@ struct RecurrentPrimitive {
 
 /// Order of gates: LSTM input, forget, cell, output; GRU update, reset, new.
 RecurrentPrimitive recurrent_forward(bool training, const RecurrentShape& shape);
-/// Adds to the gradients of weights and bias: zero them before.
+/// Adds to the gradients of weights and bias, so zero them before.
 RecurrentPrimitive recurrent_backward(const RecurrentShape& shape);
 
 }  // namespace telar::cpu

@@ -6,8 +6,8 @@ namespace telar::cpu {
 
 TELAR_FOR_EACH_CPU
 float sum_of(const float* x, int64_t count) {
-  constexpr int64_t kLanes =
-      64;  // sums of their own: enough to fill the adders of any processor, and little rounding
+  // Independent sums: enough for the adders of any CPU, with little rounding.
+  constexpr int64_t kLanes = 64;
   float lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)

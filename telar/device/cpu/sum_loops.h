@@ -4,7 +4,7 @@
 
 namespace telar::cpu {
 
-/// The sum of so many numbers, in an order that depends on their number alone.
+/// The sum of `count` numbers, in an order that depends on `count` only.
 float sum_of(const float* x, int64_t count);
 
 }  // namespace telar::cpu

@@ -14,16 +14,16 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kFloatsAThread = 8192;  // floats a thread
+constexpr int64_t kFloatsAThread = 8192;  // floats for each thread
 
-/// What a section's rule works on.
+/// The memory of a section's rule.
 struct Memory {
   float* p;
   const float* g;
   std::vector<float*> s;
 };
 
-/// A pass of a rule over floats [from, from + count) of the section.
+/// A pass of a rule over the floats [from, from + count) of the section.
 struct Pass {
   const Memory& m;
   int64_t from;
@@ -96,7 +96,7 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
     memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
   }
   std::atomic<bool> finite = true;
-  // In blocks: the gradient is still in the first-level cache when the rule reads it after the check.
+  // In blocks, so that the gradient is still in the L1 cache when the rule reads it after the check.
   const auto update = [&](int64_t first, int64_t last) {
     constexpr int64_t kBlock = 4096;
     for (int64_t from = first; from < last; from += kBlock) {
@@ -105,8 +105,9 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
       std::visit(Pass{memory, from, to - from}, rule);
     }
   };
-  // Each thread has its part of every parameter, not of the section: where a layer's product is shared out by output features,
-  // they are the weights that this thread alone has read, and that no other core must give up first (see linear.cpp).
+  // Each thread updates a part of every parameter, not of the section. When a layer's product is divided by
+  // output features, those are the weights that only this thread has read. So no other core has to release
+  // them first (see linear.cpp).
   const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kFloatsAThread);
 #pragma omp parallel num_threads(threads)
   {

@@ -12,15 +12,15 @@ namespace telar::cpu {
 namespace {
 
 constexpr int64_t kSide = 16;
-constexpr int64_t kBlocksAThread = 64;  // blocks a thread
+constexpr int64_t kBlocksAThread = 64;  // blocks for each thread
 
-/// An axis along which there are several blocks.
+/// An axis with several blocks.
 struct Axis {
   int64_t blocks = 1;
   BlockSteps steps;
 };
 
-/// The blocks from number `begin` to `end`, the last axis the fastest.
+/// Converts blocks `begin` to `end`; the last axis is the fastest.
 template <typename Loop>
 void convert(const std::vector<Axis>& axes, const Loop& loop, const float* from, uint16_t* to, int64_t begin,
              int64_t end) {
@@ -39,7 +39,8 @@ void convert(const std::vector<Axis>& axes, const Loop& loop, const float* from,
     at[a] += run;
     from += run * axes[a].steps.from;
     to += run * axes[a].steps.to;
-    for (; a > 0 && at[a] == axes[a].blocks; --a) {  // back to this axis's beginning, on along the one before
+    for (; a > 0 && at[a] == axes[a].blocks;
+         --a) {  // back to the beginning of this axis, and to the next index of the one before
       from += axes[a - 1].steps.from - at[a] * axes[a].steps.from;
       to += axes[a - 1].steps.to - at[a] * axes[a].steps.to;
       at[a] = 0;

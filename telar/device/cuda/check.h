@@ -6,7 +6,8 @@
 
 namespace telar::cuda {
 
-/// Throws Error (run) with what failed ("copying an input") and what the library says of it.
+/// Throws Error (run) unless the call succeeded. The message names the action, `what` ("copying an input"),
+/// and the library's error.
 void check(cudaError_t status, const char* what);
 void check(cublasStatus_t status, const char* what);
 void check(cudnnStatus_t status, const char* what);

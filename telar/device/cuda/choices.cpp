@@ -17,7 +17,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// Whether a file of complete lines has another one behind them that was cut off.
+/// Whether the file ends with a truncated line.
 bool is_cut_off(int file) {
   char last = '\n';
   const off_t end = ::lseek(file, 0, SEEK_END);
@@ -30,7 +30,8 @@ Choices::Choices(std::filesystem::path file) : file_(std::move(file)) { read(); 
 
 void Choices::read() {
   std::ifstream file(file_);
-  for (std::string line; std::getline(file, line) && !file.eof();) {  // the last line ends like the others
+  for (std::string line;
+       std::getline(file, line) && !file.eof();) {  // only complete lines end with a line feed
     const size_t tab = line.find('\t');
     if (tab != std::string::npos) add(line.substr(0, tab), line.substr(tab + 1));
   }
@@ -47,11 +48,11 @@ std::vector<std::string> Choices::known(const std::string& what) const {
 }
 
 void Choices::keep(const std::string& what, const std::string& algorithm) {
-  std::error_code ignored;  // opening the file tells
+  std::error_code ignored;  // opening the file reports errors
   std::filesystem::create_directories(file_.parent_path(), ignored);
   const int file = ::open(file_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file >= 0) {
-    // One call, so that lines of several processes do not mix.
+    // One call, so that lines of different processes do not mix.
     const std::string line = (is_cut_off(file) ? " (cut off)\n" : "") + what + "\t" + algorithm + "\n";
     const ssize_t written = ::write(file, line.data(), line.size());
     ::close(file);
@@ -63,7 +64,7 @@ void Choices::keep(const std::string& what, const std::string& algorithm) {
 std::filesystem::path choices_file(const std::string& gpu) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
-  constexpr int kMeasuring = 2;  // another number where algorithms are measured or named in another way
+  constexpr int kMeasuring = 2;  // increase it when algorithms are measured or named differently
   std::string name = fmt::format("{}, driver {}, cuBLASLt {}, cuDNN {}, measuring {}", gpu, driver,
                                  cublasLtGetVersion(), cudnnGetVersion(), kMeasuring);
   std::replace_if(

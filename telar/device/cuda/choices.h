@@ -7,19 +7,20 @@
 
 namespace telar::cuda {
 
-/// Which algorithm was measured to be the fastest for what, on one kind of GPU with one version of the libraries. Kept in a file, so that a
-/// job computes the same bits when it is started again, and starts faster. Processes share the file: what one has appended first holds for
-/// all, as long as it exists. Not for two threads at once.
+/// The fastest measured algorithm for each operation, on one model of GPU with one version of the libraries.
+/// The choices are kept in a file. So a job that is started again computes the same bits, and starts faster.
+/// Processes share the file: the first entry for an operation that names an existing algorithm applies to
+/// all. Not thread-safe.
 class Choices {
  public:
-  /// Those in this file, which need not exist. Lines that were cut off count for nothing.
+  /// Reads the choices from this file, which need not exist. Ignores truncated lines.
   explicit Choices(std::filesystem::path file);
 
-  /// The names of the algorithms that were chosen for `what`, in this order: the first that exists holds. Another may come from a version that
-  /// named them otherwise, or from a line that was cut off.
+  /// The names of the algorithms chosen for `what`, in the order of the file. The first one that exists
+  /// applies. Others may come from a version that used other names, or from a truncated line.
   std::vector<std::string> known(const std::string& what) const;
-  /// Adds one, behind those of other processes. Where the file cannot be written it holds for this process. Neither text has tabs or
-  /// line ends.
+  /// Adds a choice, after those of other processes. If the file cannot be written, the choice applies to this
+  /// process only. Neither text contains tabs or line ends.
   void keep(const std::string& what, const std::string& algorithm);
 
  private:
@@ -30,7 +31,7 @@ class Choices {
   std::map<std::string, std::vector<std::string>> known_;
 };
 
-/// The file for a GPU of this name with the libraries that are loaded.
+/// The file for this model of GPU and the loaded versions of the libraries.
 std::filesystem::path choices_file(const std::string& gpu);
 
 }  // namespace telar::cuda

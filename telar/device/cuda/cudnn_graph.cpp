@@ -12,13 +12,13 @@ namespace telar::cuda {
 namespace {
 
 constexpr size_t kMostPlans = 8;
-/// Of these, those whose kernels are compiled when the plan is made.
+/// At most this many of them need kernels that are compiled when the plan is made.
 constexpr size_t kMostCompiled = 3;
-/// Parameters lie at multiples of 64 bytes (telar/device/layout.h); engines ask for 16 at most.
+/// Parameters are stored at multiples of 64 bytes (telar/device/layout.h); engines require 16 at most.
 constexpr int64_t kAlignment = 16;
-/// Ways to ask for engines, the better first.
+/// Heuristics that propose engines, the better one first.
 constexpr std::array kModes = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-/// More than there are of either kind.
+/// More than cuDNN has of either kind.
 constexpr size_t kMostNotes = 64;
 
 std::vector<int64_t> strides_of(const Shape& shape, Layout layout) {
@@ -42,7 +42,7 @@ bool permits(const EngineRules& rules, cudnnBackendNumericalNote_t note) {
   }
 }
 
-/// Engines that want weights in an order of their own are none for us.
+/// Excludes engines that require reordered weights.
 bool permits(cudnnBackendBehaviorNote_t note) {
   return note != CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER &&
          note != CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
@@ -71,7 +71,7 @@ bool is_compiled(const Notes& notes) {
          notes.behaviour.end();
 }
 
-/// An engine and its settings: "engine 34, 2=5, 13=0".
+/// The name of an engine with its settings: "engine 34, 2=5, 13=0".
 std::string name_of(const Descriptor& configuration) {
   const auto engine =
       configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
@@ -86,7 +86,7 @@ std::string name_of(const Descriptor& configuration) {
   return name;
 }
 
-/// What cuDNN proposes for a graph, the likeliest first.
+/// The engine configurations that cuDNN proposes for a graph, the most promising first.
 std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -102,7 +102,7 @@ Descriptor pointwise_operation(cudnnPointwiseMode_t mode) {
   pointwise.set(CUDNN_ATTR_POINTWISE_MODE, mode);
   pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   if (mode == CUDNN_POINTWISE_RELU_FWD || mode == CUDNN_POINTWISE_RELU_BWD) {
-    // Without it a NaN becomes 0, and nobody sees it.
+    // Without this attribute, NaN becomes 0 and goes unnoticed.
     pointwise.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   }
   check(pointwise.finalize(), "describing an operation on each element");
@@ -149,15 +149,15 @@ cudnnStatus_t Descriptor::finalize() { return cudnnBackendFinalize(descriptor_);
 
 int64_t Descriptor::count(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const {
   int64_t count = 0;
-  check(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr), "asking about a graph");
+  check(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr), "querying a graph");
   return count;
 }
 
 size_t Descriptor::get_values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t most,
                               void* values) const {
-  int64_t count = 0;  // of all that there are
+  int64_t count = 0;  // all proposals
   check(cudnnBackendGetAttribute(descriptor_, name, type, static_cast<int64_t>(most), &count, values),
-        "asking about a graph");
+        "querying a graph");
   return std::min(static_cast<size_t>(count), most);
 }
 
@@ -192,7 +192,7 @@ cudnnStatus_t Plan::enqueue(cudnnHandle_t handle, const std::vector<int64_t>& ui
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
-  check(pack.finalize(), "naming the memory of a graph");
+  check(pack.finalize(), "setting the memory of a graph");
   return cudnnBackendExecute(handle, plan_.get(), pack.get());
 }
 
@@ -279,10 +279,9 @@ std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::st
 }
 
 std::string lost_without_compiler(const char* library) {
-  if (::dlopen(library, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};  // it stays: cuDNN will want it
+  if (::dlopen(library, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};  // never closed: cuDNN will use it
   return fmt::format(
-      "{} cannot be loaded: cuDNN does without the engines that it compiles, "
-      "so batch norms in bf16 and convolutions with bias or ReLU may be slower",
+      "{} cannot be loaded: cuDNN cannot use engines that need compilation, so batch norms in bf16 and convolutions with bias or ReLU may be slower",
       library);
 }
 

@@ -13,8 +13,9 @@
 #include "telar/device/cuda/layouts.h"
 #include "telar/graph/op.h"
 
-// cuDNN's graph API (its "backend" API): tensors and operations are described, each by attributes, cuDNN proposes engines for the
-// graph that they make, and a plan of one of them is executed. All throw Error (run) when cuDNN refuses what must work.
+// cuDNN's graph API (its "backend" API). Tensors and operations are described by attributes and form a graph;
+// cuDNN proposes engines for the graph, and a plan for one of the engines is executed. All functions throw
+// Error (run) when cuDNN refuses a call that must succeed.
 namespace telar::cuda {
 
 constexpr cudnnBackendAttributeType_t attribute_type(int64_t) { return CUDNN_TYPE_INT64; }
@@ -45,7 +46,7 @@ constexpr cudnnBackendAttributeType_t attribute_type(cudnnBackendBehaviorNote_t)
   return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-/// One thing that is described to cuDNN. What a finalized one was given is cuDNN's own copy.
+/// A cuDNN descriptor. A finalized descriptor holds copies of the attributes that were set.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
@@ -67,12 +68,12 @@ class Descriptor {
   void set(cudnnBackendAttributeName_t name, const Descriptor& value);
   void set(cudnnBackendAttributeName_t name, const std::vector<Descriptor>& values);
 
-  /// Ends the setting. Whether cuDNN can do what is described is the caller's question.
+  /// Ends the setting of attributes. The caller checks whether cuDNN supports what is described.
   [[nodiscard]] cudnnStatus_t finalize();
 
-  /// How many values an attribute has.
+  /// The number of values of an attribute.
   int64_t count(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const;
-  /// The first `most` of them.
+  /// The first `most` values.
   template <typename T>
   std::vector<T> values(cudnnBackendAttributeName_t name, size_t most) const {
     std::vector<T> values(most);
@@ -95,31 +96,33 @@ cudnnDataType_t data_type(DType dtype);
 
 /// A tensor of an operation graph: f32 or bf16, of rank 4.
 struct GraphTensor {
-  int64_t uid = 0;  ///< names it in its graph, and its memory when a plan is executed
+  int64_t uid = 0;  ///< identifies the tensor in its graph, and its memory when a plan runs
   TensorType type;
   Layout layout = Layout::plain;
-  bool stored = true;     ///< false: it goes from one operation to the next and lies nowhere
-  bool by_value = false;  ///< its one element is read from the host's memory when a plan is told to compute
+  bool stored = true;     ///< false: an intermediate value, which is not stored in memory
+  bool by_value = false;  ///< its one element is read from host memory when a plan is enqueued
 };
 
-/// What an engine must not do. None may round by Winograd's or Fourier's transforms, sum in less than f32, or sum in another order
-/// when it runs again: promises of equality rest on that (docs/design.md).
+/// What an engine must not do. No engine may round through Winograd or Fourier transforms, accumulate in less
+/// than f32, or change the order of its sums between runs. Guarantees of equal results depend on this
+/// (docs/design.md).
 struct EngineRules {
   DType operands = DType::f32;
   bool tf32 = false;  ///< whether f32 operands may be rounded to TF32
   size_t most_workspace = size_t{1} << 30;
 };
 
-/// One engine with its settings, ready to compute a graph.
+/// One engine with its settings, ready to execute a graph.
 class Plan {
  public:
-  /// None when this engine cannot be had after all.
+  /// None when cuDNN cannot provide this engine after all.
   static std::optional<Plan> make(cudnnHandle_t handle, std::string name, Descriptor configuration);
 
   /// The engine and its settings, as "engine 34, 2=5, 13=0".
   const std::string& name() const { return name_; }
   size_t workspace() const { return workspace_; }
-  /// Tells the handle's stream to compute the graph with `memory` of the tensors `uids`, aligned to 16 bytes.
+  /// Enqueues the graph on the handle's stream. `memory` holds the pointers of the tensors `uids`, aligned to
+  /// 16 bytes.
   cudnnStatus_t enqueue(cudnnHandle_t handle, const std::vector<int64_t>& uids,
                         const std::vector<void*>& memory, void* workspace) const;
 
@@ -136,28 +139,30 @@ class Plan {
   size_t workspace_;
 };
 
-/// Operations as they are put together, and the plans for them.
+/// A graph of operations under construction, and the plans for it.
 class OperationGraph {
  public:
   explicit OperationGraph(cudnnHandle_t handle) : handle_(handle) {}
 
-  /// The description of a tensor, the same for each operation that names its uid.
+  /// The descriptor of a tensor, shared by all operations that name its uid.
   const Descriptor& describe(const GraphTensor& tensor);
   /// Adds an operation with all its attributes, not yet finalized.
   void add(Descriptor operation);
-  /// y = mode(x), or, with b, mode(x, b); in f32. An axis of b may have one element for all of x's.
+  /// y = mode(x), or mode(x, b) with b, computed in f32. An axis of b with one element is broadcast.
   void add_pointwise(cudnnPointwiseMode_t mode, const GraphTensor& x, const GraphTensor* b,
                      const GraphTensor& y);
   /// dx = dy where y > 0, else 0.
   void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
-  /// At most 8 plans, the likeliest first, of which at most 3 are of kernels that cuDNN compiles then; none when cuDNN has no engine for this graph that keeps the rules.
+  /// At most 8 plans, the most promising first; at most 3 of them need kernels that cuDNN compiles at run
+  /// time. None when no engine of cuDNN for this graph satisfies the rules.
   std::vector<Plan> plans(const EngineRules& rules) const;
-  /// The one of this name alone: to make a plan may take cuDNN as long as to compile a kernel. None when there is none.
+  /// Only the plan with this name: making a plan may take as long as compiling a kernel. None when there is
+  /// no such plan.
   std::optional<Plan> plan(const EngineRules& rules, const std::string& name) const;
 
  private:
-  /// None when cuDNN refuses it.
+  /// None when cuDNN refuses the graph.
   std::optional<Descriptor> finalized() const;
 
   cudnnHandle_t handle_;
@@ -166,12 +171,13 @@ class OperationGraph {
   bool possible_ = true;  ///< no operation was refused
 };
 
-/// The compiler of CUDA's own, by which cuDNN makes kernels while it runs. cuDNN does not say that it is not there: it has fewer engines.
+/// NVIDIA's run-time compiler, with which cuDNN makes kernels. Without it cuDNN reports no error but has
+/// fewer engines.
 inline constexpr const char* kCompiler = "libnvrtc.so.13";
-/// What is lost where this library cannot be loaded, a sentence without a full stop; empty where it can.
+/// The consequences when this library cannot be loaded, without a full stop; empty when it can.
 std::string lost_without_compiler(const char* library = kCompiler);
 
-/// What cuDNN says of the last thing that it refused.
+/// cuDNN's description of its last refusal.
 std::string last_refusal();
 
 }  // namespace telar::cuda

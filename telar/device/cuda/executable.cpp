@@ -22,7 +22,7 @@ std::vector<std::byte*> pointers_of(const Step& step, const std::vector<std::byt
   return pointers;
 }
 
-/// Puts the sums of gradients off until the end of a run.
+/// Postpones the sums of gradients until the end of a run.
 class SumsAtTheEnd final : public HostOperations {
  public:
   explicit SumsAtTheEnd(HostOperations& host) : host_(host) {}
@@ -71,7 +71,7 @@ CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, con
 }
 
 void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) const {
-  // Not std::call_once, whose way out of an exception the thread sanitizer does not know.
+  // Not std::call_once: the thread sanitizer does not understand how an exception leaves it.
   const std::lock_guard lock(choosing_);
   if (chosen_) return;
   for (const Step& step : steps_)
@@ -79,8 +79,8 @@ void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) 
   chosen_ = true;
 }
 
-/// Pointers for every region of memory, and the inputs. What runs is recorded when it runs for the second time, in pieces between
-/// calls of the host, and then played.
+/// Pointers for every region of memory, and the inputs. The steps between two host calls are recorded when
+/// they run for the second time, and replayed from then on.
 class CudaContext final : public Context {
  public:
   CudaContext(const CudaExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
@@ -104,13 +104,14 @@ class CudaContext final : public Context {
   }
 
   void run(HostOperations& host, Phase phase) override {
-    // A graph with a `pause` is refused by the lowering: all of this one is before it.
+    // The lowering refuses graphs with a `pause`, so the whole graph is before the pause.
     if (phase == Phase::after_pause) return;
     Bound& bound = bound_inputs();
     const bool plays = warm_ && recordable_ && !host.listens();
     if (host.sums_on_device() && (!warm_ || (plays && !bound.recorded))) {
-      // CUDA loads what runs for the first time, and prepares what was recorded. It may wait for the whole GPU then and hold up the threads of
-      // others, who would never come to a sum for which this GPU waits. So there is none meanwhile.
+      // CUDA loads kernels when they run for the first time, and prepares recordings. It may then wait for
+      // the whole GPU and block the threads of other members. Those would never join a sum that this GPU
+      // waits for. So no sums run during this time.
       gpu_.wait();
       SumsAtTheEnd sums(host);
       run(bound, sums, plays);
@@ -123,10 +124,11 @@ class CudaContext final : public Context {
     inputs_.read(input_buffer_);
   }
 
-  void prepare(Phase /*phase*/) override {}  // a GPU is no stage of a pipeline
+  void prepare(Phase /*phase*/) override {}  // a GPU is not a pipeline stage
 
   std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
-    std::optional<std::string> found;  // the run goes on to its end: other members wait for what it exchanges
+    // The run continues to its end: other members wait for the values that it exchanges.
+    std::optional<std::string> found;
     if (phase == Phase::after_pause) return found;
     Bound& bound = bound_inputs();
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {
@@ -153,12 +155,12 @@ class CudaContext final : public Context {
   }
 
  private:
-  /// The work with the inputs in one of their two places.
+  /// The steps with the inputs in one of the two batch buffers.
   struct Bound {
     std::vector<std::byte*> pointers;            // of each region
-    std::vector<std::vector<std::byte*>> steps;  // of each step, as it reads them
-    std::vector<Recording> recordings;           // of the steps between two calls of the host, in order
-    bool recorded = false;                       // all of them
+    std::vector<std::vector<std::byte*>> steps;  // of each step, in the order in which it reads them
+    std::vector<Recording> recordings;           // of the steps between two host calls, in order
+    bool recorded = false;                       // all steps are recorded
   };
 
   void run(Bound& bound, HostOperations& host, bool plays) {
@@ -176,7 +178,7 @@ class CudaContext final : public Context {
     return bytes;
   }
 
-  /// Sends the inputs, and takes the work that finds them where they are.
+  /// Sends the inputs and returns the steps that use the buffer in which they arrive.
   Bound& bound_inputs() {
     gpu_.use();
     input_buffer_ = inputs_.send();
@@ -210,7 +212,7 @@ class CudaContext final : public Context {
       case Place::metric: {
         const auto& names = executable_.metrics_;
         const auto found = std::find(names.begin(), names.end(), region.name);
-        if (found == names.end()) throw run_error("no memory was given for metric '{}'", region.name);
+        if (found == names.end()) throw run_error("there is no memory for the metric '{}'", region.name);
         return reinterpret_cast<std::byte*>(bindings_.metrics + (found - names.begin()));
       }
       case Place::input: break;
@@ -223,7 +225,7 @@ class CudaContext final : public Context {
     for (size_t s = 0; s < executable_.steps_.size(); ++s) {
       run_step(bound, s, host);
       if (notifies && !executable_.steps_[s].host) {
-        gpu_.wait();  // what is told of an operation is that it has run
+        gpu_.wait();  // the host is notified of an operation when it has run
         host.ran(executable_.names_[s]);
       }
       host.poll();
@@ -255,14 +257,14 @@ class CudaContext final : public Context {
     bound.recorded = recordable_;
   }
 
-  /// What cannot be recorded runs step by step from now on.
+  /// If something cannot be recorded, the steps are enqueued one by one from then on.
   void record(Bound& bound, const std::function<void()>& enqueue, HostOperations& host) {
     try {
       bound.recordings.emplace_back(gpu_, enqueue);
     } catch (const Error& error) {
       recordable_ = false;
       host.warn(fmt::format(
-          "{} is told each operation of a step, which takes longer than playing a record of it: {}",
+          "{} enqueues the operations of a step one by one, which takes longer than replaying a recording: {}",
           gpu_.name(), error.what()));
     }
   }
@@ -311,19 +313,19 @@ class CudaContext final : public Context {
   Inputs inputs_;
   std::array<Bound, Inputs::kBuffers> bound_;
   size_t input_buffer_ = 0;  // of the inputs
-  bool warm_ = false;        // libraries have loaded what they need
+  bool warm_ = false;        // libraries have loaded their kernels
   bool recordable_ = true;
 };
 
 std::unique_ptr<Context> CudaExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {
   for (const auto& [name, layout] : layouts_) {
     if (arena.find(name).layout.format != layout.format) {
-      throw run_error("parameter '{}' lies as {} but the graph was compiled for {}", name,
+      throw run_error("parameter '{}' has the layout {} but the graph was compiled for {}", name,
                       arena.find(name).layout.format, layout.format);
     }
   }
   if (bindings.activations.size() < plan_bytes_) {
-    throw run_error("the graph needs {} bytes for activations, {} were given", plan_bytes_,
+    throw run_error("the graph needs {} bytes for activations but has only {}", plan_bytes_,
                     bindings.activations.size());
   }
   gpu_->use();

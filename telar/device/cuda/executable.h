@@ -12,10 +12,11 @@
 
 namespace telar::cuda {
 
-/// A lowered graph with its memory plan. See telar/device/device.h. Contexts have memory of their own for their inputs.
+/// A lowered graph with its memory plan. See telar/device/device.h. Each context has its own memory for
+/// inputs.
 class CudaExecutable final : public Executable {
  public:
-  /// Throws Error (run) naming what a GPU cannot compute.
+  /// Throws Error (run) naming an operation that a GPU cannot compute.
   CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, const CompileOptions& options);
 
   const std::vector<std::pair<std::string, TensorLayout>>& parameter_layouts() const override {
@@ -33,7 +34,7 @@ class CudaExecutable final : public Executable {
     RegionId region;
   };
 
-  /// Lets each step choose its algorithm, in the memory of the first context.
+  /// Every step with several algorithms chooses one, using the memory of the first context.
   void choose_algorithms(const std::vector<std::byte*>& pointers) const;
 
   std::shared_ptr<Gpu> gpu_;
@@ -47,8 +48,8 @@ class CudaExecutable final : public Executable {
   mutable bool chosen_ = false;  ///< guarded by choosing_
   std::vector<std::pair<std::string, TensorLayout>> layouts_;
   std::vector<std::string> metrics_;
-  std::map<std::string, TensorLayout>
-      delivered_layouts_;  // no values go from graph to graph: a GPU is no stage
+  // Empty: a GPU is not a pipeline stage, so no values are passed between graphs.
+  std::map<std::string, TensorLayout> delivered_layouts_;
 };
 
 }  // namespace telar::cuda

@@ -12,12 +12,12 @@ namespace {
 
 class Mark {
  public:
-  Mark() { check(cudaEventCreate(&event_), "making an event"); }
+  Mark() { check(cudaEventCreate(&event_), "creating an event"); }
   ~Mark() { cudaEventDestroy(event_); }
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
   void record(const Gpu& gpu) const { check(cudaEventRecord(event_, gpu.stream()), "recording an event"); }
-  /// Milliseconds from `begin` to this one, once the stream has reached both.
+  /// Milliseconds from `begin` to this mark, once the stream has reached both.
   float since(const Mark& begin) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "reading an event");
@@ -28,7 +28,7 @@ class Mark {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Milliseconds of the stream's time.
+/// Measures milliseconds on the stream.
 class Clock {
  public:
   explicit Clock(const Gpu& gpu) : gpu_(gpu) {}
@@ -46,15 +46,15 @@ class Clock {
   Mark end_;
 };
 
-/// CUDA keeps an error, and the next kernel would be taken to have failed.
+/// CUDA keeps an error; without this call the next kernel would appear to have failed.
 void forget_error() { cudaGetLastError(); }
 
-/// So many calls, one behind the other, as a step plays them; none where they cannot be recorded.
+/// Records `calls` calls, one after the other, as a step plays them; none when they cannot be recorded.
 std::optional<Recording> record(const Gpu& gpu, int calls, const std::function<bool()>& enqueue) {
   try {
     return Recording(gpu, [&] {
       for (int i = 0; i < calls; ++i)
-        if (!enqueue()) throw run_error("it cannot be recorded");
+        if (!enqueue()) throw run_error("the algorithm cannot be recorded");
     });
   } catch (const Error&) {
     forget_error();
@@ -70,18 +70,18 @@ std::optional<Fastest> fastest(const Gpu& gpu, size_t candidates,
   constexpr float kRoundMilliseconds = 1;
   constexpr float kMostCalls = 20;
   constexpr float kHopeless = 3;
-  constexpr float kHostMilliseconds = 0.1F;  // a first call that took less was perhaps the host's time
+  constexpr float kHostMilliseconds = 0.1F;  // a faster first call may have measured the host's time only
   const Clock clock(gpu);
   struct Best {
     size_t candidate;
-    float first;  ///< the time of one call that was not recorded
+    float first;  ///< the time of one call without recording
     float time;
   };
   std::optional<Best> best;
   std::optional<Best> unrecorded;
   for (size_t candidate = 0; candidate < candidates; ++candidate) {
     const auto once = [&] { return enqueue(candidate); };
-    if (!once()) {  // this first call also loads its code
+    if (!once()) {  // this first call also loads the kernel
       forget_error();
       continue;
     }

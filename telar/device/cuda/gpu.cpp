@@ -12,12 +12,12 @@ namespace telar::cuda {
 
 namespace {
 
-constexpr const char* kWhatRan = "what was run on the GPU";
+constexpr const char* kWhatRan = "work on the GPU";
 
-/// Of a query. Throws Error (run) when what it asks for has failed.
+/// Whether the status of a query reports completion. Throws Error (run) when the queried work has failed.
 bool is_done(cudaError_t status) {
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // CUDA keeps it for an error, and the next kernel would be taken to have failed
+    cudaGetLastError();  // CUDA keeps it as an error, and the next kernel would appear to have failed
     return false;
   }
   check(status, kWhatRan);
@@ -28,31 +28,31 @@ bool is_done(cudaError_t status) {
 
 Count count_gpus() {
   int driver = 0;
-  // Without a driver this succeeds, too, and says 0.
+  // Without a driver this call succeeds, too, and reports version 0.
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-    return {0, "no GPU: NVIDIA's driver (libcuda.so.1) is not here"};
+    return {0, "no GPU: NVIDIA's driver (libcuda.so.1) is missing"};
   Count count;
   const cudaError_t status = cudaGetDeviceCount(&count.gpus);
   if (status == cudaSuccess && count.gpus > 0) return count;
   return {0,
-          fmt::format("no GPU: {}", status == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(status))};
+          fmt::format("no GPU: {}", status == cudaSuccess ? "CUDA finds none" : cudaGetErrorString(status))};
 }
 
 Gpu::Gpu(int number) : number_(number) {
   const Count count = count_gpus();
   if (!count.none.empty()) throw user_error("{}", count.none);
   if (number < 0 || number >= count.gpus) {
-    throw user_error("there is no cuda:{}: CUDA counts {} GPU{} here, from cuda:0", number, count.gpus,
-                     count.gpus == 1 ? "" : "s");
+    throw user_error("there is no cuda:{}: CUDA finds {} GPU{} on this machine, numbered from cuda:0", number,
+                     count.gpus, count.gpus == 1 ? "" : "s");
   }
   use();
   try {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
-    check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
-    check(cudaStreamCreateWithFlags(&returns_, cudaStreamNonBlocking), "making a stream");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+    check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "creating a stream");
+    check(cudaStreamCreateWithFlags(&returns_, cudaStreamNonBlocking), "creating a stream");
     check(cublasLtCreate(&products_), "starting");
     cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, number), "looking at the GPU");
+    check(cudaGetDeviceProperties(&properties, number), "querying the GPU");
     for (const char byte : properties.uuid.bytes)
       identity_ += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     choices_.emplace(choices_file(properties.name));
@@ -65,7 +65,7 @@ Gpu::Gpu(int number) : number_(number) {
 Gpu::~Gpu() { release(); }
 
 void Gpu::release() {
-  // Nothing can be done about what fails here; work that is under way is waited for by the stream's end.
+  // Errors are ignored here. Destroying the stream waits for pending work.
   use_at_last();
   known_convolutions_.clear();
   known_batch_norms_.clear();
@@ -78,7 +78,7 @@ void Gpu::release() {
 
 std::string Gpu::name() const { return fmt::format("cuda:{}", number_); }
 
-void Gpu::use() const { check(cudaSetDevice(number_), "choosing the GPU"); }
+void Gpu::use() const { check(cudaSetDevice(number_), "selecting the GPU"); }
 
 void Gpu::use_at_last() const noexcept { cudaSetDevice(number_); }
 
@@ -86,7 +86,7 @@ void Gpu::wait_at_last() const noexcept {
   use_at_last();
   try {
     wait();
-  } catch (const std::exception&) {  // it was told, or will be by the next call
+  } catch (const std::exception&) {  // another call has reported or will report it
   }
 }
 
@@ -109,14 +109,14 @@ void Gpu::wait(const Event& event) const {
 }
 
 void Gpu::copy_out(const std::byte* memory, std::span<std::byte> host) const {
-  if (watch_) wait();  // CUDA waits in a copy to memory that is not pinned, where nobody looks
+  if (watch_) wait();  // CUDA blocks in a copy to memory that is not pinned, where the watch is not called
   check(cudaMemcpyAsync(host.data(), memory, host.size(), cudaMemcpyDeviceToHost, stream_),
         "copying to the host");
   wait();
 }
 
 void Gpu::copy_in(std::span<const std::byte> host, std::byte* memory) const {
-  if (watch_) wait();  // likewise
+  if (watch_) wait();  // as in copy_out
   check(cudaMemcpyAsync(memory, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
         "copying to the GPU");
   wait();
@@ -127,7 +127,7 @@ cudnnHandle_t Gpu::convolutions() {
     cudnnHandle_t handle = nullptr;
     check(cudnnCreate(&handle), "starting");
     convolutions_ = handle;
-    check(cudnnSetStream(convolutions_, stream_), "taking the stream");
+    check(cudnnSetStream(convolutions_, stream_), "setting the stream");
   }
   return convolutions_;
 }
@@ -136,7 +136,7 @@ DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what
   if (bytes == 0) return;
   void* memory = nullptr;
   if (const cudaError_t status = cudaMalloc(&memory, bytes); status != cudaSuccess) {
-    cudaGetLastError();  // it is told here, and not by the next call
+    cudaGetLastError();  // it is reported here, not by the next call
     throw run_error("{} has not enough memory: {:.1f} MiB wanted for {} ({})", gpu.name(),
                     static_cast<double>(bytes) / 1048576.0, what, cudaGetErrorString(status));
   }
@@ -148,7 +148,7 @@ DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (data_ != nullptr) cudaFree(data_);  // waits for what uses it
+  if (data_ != nullptr) cudaFree(data_);  // waits for work that uses it
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
@@ -164,8 +164,8 @@ PinnedMemory::PinnedMemory(const Gpu& gpu, size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* memory = nullptr;
   if (const cudaError_t status = cudaMallocHost(&memory, bytes); status != cudaSuccess) {
-    cudaGetLastError();  // it is told here, and not by the next call
-    throw run_error("the host has not enough memory that {} can copy from: {:.1f} MiB wanted ({})",
+    cudaGetLastError();  // it is reported here, not by the next call
+    throw run_error("the host has not enough pinned memory for copies to {}: {:.1f} MiB wanted ({})",
                     gpu.name(), static_cast<double>(bytes) / 1048576.0, cudaGetErrorString(status));
   }
   data_ = static_cast<std::byte*>(memory);
@@ -184,7 +184,7 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   return *this;
 }
 
-Event::Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
+Event::Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event"); }
 
 Event::~Event() { cudaEventDestroy(event_); }
 

@@ -20,15 +20,15 @@ class BatchNormPlans;
 class Convolution;
 class Event;
 
-/// Why there is no GPU for CUDA, or how many there are.
+/// The number of GPUs, or the reason why there are none.
 struct Count {
   int gpus = 0;
-  std::string none;  ///< "no GPU: …", without a full stop; empty when there are some
+  std::string none;  ///< "no GPU: …", without a full stop; empty when there are GPUs
 };
 Count count_gpus();
 
-/// A GPU, one stream of it on which everything happens in order but the copies that are made beside it, and the handles of the libraries.
-/// Not for two threads at once.
+/// A GPU with its streams and library handles. All work runs in order on one stream, except asynchronous
+/// copies. Not thread-safe.
 class Gpu {
  public:
   /// Throws Error (user) when there is no such GPU, Error (run) when it cannot be used.
@@ -39,37 +39,39 @@ class Gpu {
 
   /// "cuda:0".
   std::string name() const;
-  /// The same in every process, which may count otherwise: 32 hexadecimal digits.
+  /// 32 hexadecimal digits, the same in every process, even if the processes number GPUs differently.
   const std::string& identity() const { return identity_; }
-  /// Makes it the calling thread's: before any call of CUDA.
+  /// Makes this the current GPU of the calling thread. Required before any CUDA call.
   void use() const;
-  /// The same, for destructors: where it cannot be, another call has told it.
+  /// The same, for destructors: ignores errors, which another call has reported.
   void use_at_last() const noexcept;
-  /// Until the stream is empty, or another stream of this GPU, or the event is reached. Throws Error (run) when something before has failed, and
-  /// what the watch throws.
+  /// Waits until the stream is empty, another stream of this GPU is empty, or the event is reached. Throws
+  /// Error (run) when earlier work has failed, and whatever the watch function throws.
   void wait() const { wait(stream_); }
   void wait(cudaStream_t stream) const;
   void wait(const Event& event) const;
-  /// As use_at_last() and wait(), before memory is given back: CUDA waits in that, too, where nobody looks.
+  /// use_at_last() and wait(), for destructors before they free memory. Freeing blocks, too, but inside CUDA,
+  /// where the watch function is not called.
   void wait_at_last() const noexcept;
-  /// Called again and again while the host waits, on the thread that waits: for what lets this GPU wait for others. When one of them has failed
-  /// it ends what the GPU waits for, and throws. Null: nobody looks.
+  /// Sets the watch function. The thread that waits for this GPU calls it repeatedly. It checks the peers
+  /// that this GPU's work depends on. When one has failed, it ends the work that waits for that peer, and
+  /// throws. Null: no checks.
   void watch(std::function<void()> watch) { watch_ = std::move(watch); }
-  /// To the host's memory, pinned or not, and waits.
+  /// Copies to host memory, pinned or not, and waits.
   void copy_out(const std::byte* memory, std::span<std::byte> host) const;
-  /// The other way, likewise.
+  /// Copies from host memory, pinned or not, and waits.
   void copy_in(std::span<const std::byte> host, std::byte* memory) const;
 
   cudaStream_t stream() const { return stream_; }
-  /// For copies to and from the GPU while the other stream computes.
+  /// Streams for copies to the GPU (copies) and from it (returns) while stream() computes.
   cudaStream_t copies() const { return copies_; }
   cudaStream_t returns() const { return returns_; }
   cublasLtHandle_t products() const { return products_; }
-  /// Made when it is first asked for: cuDNN's own libraries take a while to load.
+  /// Created at first use: cuDNN's libraries take a while to load.
   cudnnHandle_t convolutions();
-  /// Of algorithms, on GPUs of this kind.
+  /// The algorithms chosen on GPUs of this model.
   Choices& choices() { return *choices_; }
-  /// What was described to cuDNN so far, in words: to plan it takes long, and layers repeat.
+  /// The convolutions planned so far, by description: planning takes long, and layers repeat.
   std::map<std::string, std::shared_ptr<Convolution>>& known_convolutions() { return known_convolutions_; }
   std::map<std::string, std::shared_ptr<BatchNormPlans>>& known_batch_norms() { return known_batch_norms_; }
 
@@ -91,12 +93,12 @@ class Gpu {
   std::map<std::string, std::shared_ptr<BatchNormPlans>> known_batch_norms_;
 };
 
-/// Memory of the GPU that is in use, aligned to kMemoryAlignment, zeroed on its stream.
+/// Memory of the current GPU, aligned to kMemoryAlignment, zeroed on the GPU's stream.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// Throws Error (run) when it is not to be had, with the size that was wanted and `what` for.
-  DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what = "what is computed");
+  /// When there is not enough memory, throws Error (run) with the size and `what`, the purpose.
+  DeviceMemory(const Gpu& gpu, size_t bytes, const std::string& what = "computed values");
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
@@ -111,11 +113,11 @@ class DeviceMemory {
   size_t size_ = 0;
 };
 
-/// Memory of the host that a GPU copies from and to while the host goes on.
+/// Host memory for asynchronous copies from and to a GPU.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  /// Throws Error (run) when it is not to be had, with the size that was wanted.
+  /// Throws Error (run) with the size when there is not enough memory.
   PinnedMemory(const Gpu& gpu, size_t bytes);
   ~PinnedMemory();
   PinnedMemory(PinnedMemory&& other) noexcept;
@@ -131,7 +133,7 @@ class PinnedMemory {
   size_t size_ = 0;
 };
 
-/// A place in the order of a stream's work.
+/// A position in a stream's work.
 class Event {
  public:
   Event();
@@ -139,10 +141,11 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t stream);
-  /// The stream's following work waits until it is reached, or the host does, or nobody. Nothing when it was never recorded.
+  /// hold() makes later work of the stream wait for the event, wait() the host. Both do nothing if the event
+  /// was never recorded.
   void hold(cudaStream_t stream) const;
   void wait() const;
-  /// Throws Error (run) when something before it has failed.
+  /// Throws Error (run) when work before the event has failed.
   bool reached() const;
 
  private:

@@ -17,10 +17,10 @@ Inputs::Inputs(Gpu& gpu, const std::vector<size_t>& bytes) : gpu_(gpu), bytes_(b
 }
 
 void Inputs::make(BatchBuffer& buffer) const {
-  gpu_.wait();  // CUDA may wait in what follows, where nobody looks
+  gpu_.wait();  // CUDA may block in the following calls, where the watch is not called
   buffer.host = PinnedMemory(gpu_, whole_);
   buffer.device = DeviceMemory(gpu_, whole_, "a batch");
-  gpu_.wait();  // it was zeroed on another stream than the one that fills it
+  gpu_.wait();  // another stream zeroes the memory than the one that fills it
 }
 
 void Inputs::set(size_t input, const void* memory) {
@@ -28,7 +28,7 @@ void Inputs::set(size_t input, const void* memory) {
   if (first && sent_once_) current_ = (current_ + 1) % kBuffers;
   BatchBuffer& buffer = buffers_[current_];
   if (buffer.host.data() == nullptr) make(buffer);
-  if (first) gpu_.wait(buffer.sent);  // the last copy from it
+  if (first) gpu_.wait(buffer.sent);  // until the last copy from this buffer is done
   std::memcpy(buffer.host.data() + offsets_[input], memory, bytes_[input]);
   set_[input] = true;
 }

@@ -8,23 +8,26 @@
 
 namespace telar::cuda {
 
-/// The inputs of a graph on their way to the GPU: through pinned memory, all in one copy, on a stream of their own, so that a batch comes while
-/// the step before computes. There are two batch buffers, used in turns; the second is made when inputs are set for the second time.
+/// Transfers the inputs of a graph to the GPU, all in one copy from pinned memory. The copy runs on a
+/// separate stream, so a batch arrives while the previous step computes. There are two batch buffers, used in
+/// turn. The second is allocated when inputs are set for the second time.
 class Inputs {
  public:
   static constexpr size_t kBuffers = 2;
 
-  /// `bytes` of each input.
+  /// `bytes` contains the size of each input.
   Inputs(Gpu& gpu, const std::vector<size_t>& bytes);
 
-  /// Takes a copy of an input's values, for the runs that follow; those that are not set keep theirs.
+  /// Copies an input's values to pinned memory, for the following runs. Inputs that are not set keep their
+  /// values.
   void set(size_t input, const void* memory);
-  /// Sends what was set since the last call, and makes the stream of the GPU wait for it. Which buffer holds the values now.
+  /// Starts the copy of what was set since the last call, and makes the GPU's stream wait for it. Returns the
+  /// index of the buffer that holds the values now.
   size_t send();
-  /// The work that reads this buffer has been put on the stream.
+  /// Call this when the work that reads the buffer has been put on the stream.
   void read(size_t buffer);
 
-  /// Where an input lies on the GPU; null in a buffer that there is not yet.
+  /// The address of an input on the GPU; null in a buffer that is not allocated yet.
   std::byte* memory(size_t buffer, size_t input) const;
 
  private:

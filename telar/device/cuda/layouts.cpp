@@ -7,7 +7,7 @@
 namespace telar::cuda {
 
 size_t bytes_of(const TensorType& type) {
-  if (type.dtype == DType::opaque) throw run_error("a GPU cannot tell the bytes of {}", type.str());
+  if (type.dtype == DType::opaque) throw run_error("{} has no defined size on a GPU", type.str());
   return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
 }
 
@@ -16,11 +16,12 @@ std::string name_of(Layout layout) { return layout == Layout::plain ? "plain" : 
 Layout layout_named(const std::string& name) {
   for (const Layout layout : {Layout::plain, Layout::channels_last})
     if (name == name_of(layout)) return layout;
-  throw run_error("a GPU knows no layout '{}'", name);
+  throw run_error("GPUs have no layout '{}'", name);
 }
 
 Transposition transposition_to(Layout to, const Shape& shape) {
-  if (shape.rank() != 4) throw run_error("channels come last in [N, C, H, W] alone, not in {}", shape.str());
+  if (shape.rank() != 4)
+    throw run_error("only [N, C, H, W] can be stored with channels last, not {}", shape.str());
   const int64_t pixels = shape[2] * shape[3];
   if (to == Layout::channels_last) return {shape[0], shape[1], pixels};
   return {shape[0], pixels, shape[1]};
@@ -38,7 +39,7 @@ void transpose(std::span<const std::byte> from, std::span<std::byte> into, const
 std::vector<float> canonical_values(std::span<const std::byte> memory, const TensorType& type,
                                     Layout layout) {
   if (type.dtype != DType::f32 && type.dtype != DType::bf16)
-    throw run_error("values of {} are not f32 or bf16", type.str());
+    throw run_error("the values of {} are neither f32 nor bf16", type.str());
   if (memory.size() < bytes_of(type))
     throw run_error("{} bytes are too few for values of {}", memory.size(), type.str());
   std::vector<std::byte> plain;

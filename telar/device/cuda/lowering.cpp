@@ -23,8 +23,8 @@ std::string without_prefix(const std::string& name, const std::string& prefix) {
 Lowering::Lowering(const Graph& graph, Gpu& gpu, const CompileOptions& options)
     : graph_(graph), gpu_(gpu), options_(options), uses_(graph.uses()) {
   for (const auto& output : graph.outputs()) {
-    uses_[static_cast<size_t>(output.second)].push_back(
-        static_cast<int>(graph.nodes().size()));  // read after the end
+    // Read after the last operation.
+    uses_[static_cast<size_t>(output.second)].push_back(static_cast<int>(graph.nodes().size()));
   }
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
@@ -60,7 +60,7 @@ void Lowering::run() {
     if (lower == nullptr) throw run_error("a GPU cannot compute {} yet", node.op->name());
     lower(*this, node);
   }
-  // An output that is a converted parameter is made now, with the last operation.
+  // An output that is a converted parameter is computed here, after the last operation.
   for (const auto& output : graph_.outputs()) region(output.second);
   node_ = static_cast<int>(graph_.nodes().size());
   for (size_t i = 0; i < graph_.values().size(); ++i)
@@ -105,7 +105,7 @@ RegionId Lowering::region(ValueId value, Layout wanted) {
   if (!lies_.contains(value)) {
     const auto source = converted_.find(value);
     if (source == converted_.end()) {
-      throw run_error("operation '{}' reads a value that no operation has made",
+      throw run_error("operation '{}' reads a value that no operation has computed",
                       graph_.nodes()[static_cast<size_t>(node_)].op->name());
     }
     const RegionId from = region(source->second, wanted);
@@ -253,7 +253,7 @@ size_t plan_memory(std::vector<Region>& regions, const std::vector<Step>& steps,
   for (size_t s = 0; s < steps.size(); ++s)
     for (const RegionId region : steps[s].regions) touch(region, static_cast<int>(s));
   for (const RegionId region : kept) touch(region, static_cast<int>(steps.size()));
-  // What lies elsewhere, or is touched by nothing, keeps 0 bytes.
+  // Regions in other memory and regions that no step uses keep 0 bytes.
   for (size_t i = 0; i < regions.size(); ++i)
     if (regions[i].place == Place::activation && regions[i].alias_of < 0 && lives[i].first >= 0)
       lives[i].bytes = align_up_memory(regions[i].bytes);

@@ -1,4 +1,4 @@
-// What the shared module telar-cuda exports.
+// The functions that the shared module telar-cuda exports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// An arena, or memory for a graph's values.
+/// An arena, or the memory for a graph's values.
 class GpuMemory final : public Memory {
  public:
   GpuMemory(std::shared_ptr<Gpu> gpu, size_t bytes, const std::string& what)
@@ -30,7 +30,7 @@ class GpuMemory final : public Memory {
   DeviceMemory memory_;
 };
 
-/// Whether CUDA copies there while the host goes on.
+/// Whether CUDA can copy to this memory asynchronously.
 bool is_pinned(const void* host) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess)
@@ -43,7 +43,7 @@ class PendingGpuCopy final : public PendingCopy {
  public:
   PendingGpuCopy(const Gpu& gpu, const std::byte* memory, std::span<std::byte> host, bool beside)
       : gpu_(gpu) {
-    if (!is_pinned(host.data())) gpu.wait();  // as CUDA would, where nobody looks
+    if (!is_pinned(host.data())) gpu.wait();  // CUDA would block in the copy, where the watch is not called
     const cudaStream_t stream = beside ? gpu.returns() : gpu.stream();
     if (beside) {
       Event computed;
@@ -54,11 +54,11 @@ class PendingGpuCopy final : public PendingCopy {
           "copying to the host");
     copied_.record(stream);
   }
-  /// What is written into the host's memory must not outlive that.
+  /// The copy's target must outlive this object.
   ~PendingGpuCopy() override {
     try {
       wait();
-    } catch (const Error&) {  // it was told, or will be by the next call
+    } catch (const Error&) {  // another call has reported or will report it
     }
   }
   bool done() const override { return copied_.reached(); }
@@ -71,7 +71,7 @@ class PendingGpuCopy final : public PendingCopy {
 
 class PinnedForGpu final : public PinnedHost {
  public:
-  /// Of memory that was registered.
+  /// `host` is already registered.
   explicit PinnedForGpu(std::span<std::byte> host) : host_(host) {}
   ~PinnedForGpu() override { cudaHostUnregister(host_.data()); }
 
@@ -102,7 +102,7 @@ class CudaDevice final : public Device {
     gpu_->use();
     size_t free = 0;
     size_t all = 0;
-    check(cudaMemGetInfo(&free, &all), "asking for free memory");
+    check(cudaMemGetInfo(&free, &all), "querying free memory");
     return free;
   }
   std::string memory_name() const override { return gpu_->name(); }
@@ -127,7 +127,8 @@ class CudaDevice final : public Device {
     gpu_->use();
     if (host.empty()) return nullptr;
     if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault) != cudaSuccess) {
-      // Another library has pinned it already, or the system lets nobody pin so much: copies are right, if slower.
+      // Another library has pinned the memory already, or the system does not allow so much pinned memory.
+      // Copies are correct but may be slower.
       cudaGetLastError();
       return nullptr;
     }
@@ -141,7 +142,7 @@ class CudaDevice final : public Device {
     gpu_->use();
     check(accumulate_scaled(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from),
                             static_cast<int64_t>(count), 1.0F, true, gpu_->stream()),
-          "adding up gradients");
+          "accumulating gradients");
   }
   void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {
     std::vector<std::byte> lying(layout.bytes);
@@ -182,7 +183,7 @@ std::unique_ptr<Device> make_device(int number) { return std::make_unique<CudaDe
 
 CudaGpu describe(int number, int gpus) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, number), "looking at a GPU");
+  check(cudaGetDeviceProperties(&properties, number), "querying a GPU");
   CudaGpu gpu{properties.name, properties.totalGlobalMem,
               fmt::format("{}.{}", properties.major, properties.minor), properties.multiProcessorCount,
               static_cast<uint64_t>(properties.l2CacheSize)};
@@ -191,9 +192,9 @@ CudaGpu describe(int number, int gpus) {
     int reaches = 0;
     int atomics = 0;
     check(cudaDeviceGetP2PAttribute(&reaches, cudaDevP2PAttrAccessSupported, number, peer),
-          "looking at a link");
+          "querying a link");
     check(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, number, peer),
-          "looking at a link");
+          "querying a link");
     if (reaches != 0) gpu.peers.push_back(peer);
     if (reaches != 0 && atomics != 0) gpu.by_nvlink.push_back(peer);
   }

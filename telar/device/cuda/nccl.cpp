@@ -18,16 +18,17 @@ constexpr int kInProgress = 7;  // ncclInProgress: no error
 template <typename Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) throw user_error("{} has no {}: NCCL 2 is wanted", kLibrary, name);
+  if (function == nullptr) throw user_error("{} has no {}; NCCL 2 is required", kLibrary, name);
 }
 
 }  // namespace
 
 Nccl::Nccl() : library_(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) throw user_error("NCCL cannot be loaded: {}", ::dlerror());
-  // All are connected when they join. Else NCCL connects them within their first sums, where it waits on the host for who does not come, and
-  // nobody can end that.
-  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // NOLINT(concurrency-mt-unsafe): changes what is there once
+  // Connect all members when they join. Otherwise NCCL connects them in their first sums. It would then wait
+  // on the host for a missing member, and nothing could end that.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0",
+           0);  // NOLINT(concurrency-mt-unsafe): changes the environment only once
   find(library_, "ncclGetUniqueId", get_unique_id_);
   find(library_, "ncclCommInitRank", comm_init_rank_);
   find(library_, "ncclCommDestroy", comm_destroy_);
@@ -43,7 +44,7 @@ void Nccl::check(int status, const char* what) const {
 
 Nccl::Id Nccl::new_id() const {
   Id id{};
-  check(get_unique_id_(&id), "making a group's name");
+  check(get_unique_id_(&id), "creating a group's name");
   return id;
 }
 
@@ -59,7 +60,7 @@ void Nccl::abort(Communicator communicator) const { comm_abort_(communicator); }
 
 void Nccl::check(Communicator communicator) const {
   int error = 0;
-  check(comm_get_async_error_(communicator, &error), "asking how the group is");
+  check(comm_get_async_error_(communicator, &error), "querying the group's state");
   if (error != kInProgress) check(error, "a sum");
 }
 

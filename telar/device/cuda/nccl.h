@@ -7,25 +7,26 @@
 
 namespace telar::cuda {
 
-/// NCCL, loaded when it is asked for: GPUs compute without it. (Its own names, as nccl.h has them.)
+/// NCCL, loaded on demand: GPUs can compute without it. The private pointers are functions of nccl.h.
 class Nccl {
  public:
   using Communicator = void*;
   using Id = std::array<char, 128>;
 
-  /// Throws Error (user) with the reason when the library is not here. The first one sets what NCCL finds in the environment.
+  /// Throws Error (user) with the reason when the library is missing. The first call sets environment
+  /// variables for NCCL.
   Nccl();
 
   Id new_id() const;
   /// Waits for all members. Throws Error (run).
   Communicator join(const Id& id, int rank, int size) const;
-  /// Waits for the members of this process. Sums must be complete.
+  /// Waits for the members in this process. All sums must be complete.
   void leave(Communicator communicator) const;
-  /// Instead, when a member has failed: sums that are not complete come to an end, with any values. Waits for nobody.
+  /// Replaces leave() when a member has failed. Incomplete sums end with arbitrary values. Does not wait.
   void abort(Communicator communicator) const;
-  /// Throws Error (run) when NCCL has found since that a member or the way to it has failed.
+  /// Throws Error (run) when NCCL has detected that a member or the connection to it has failed.
   void check(Communicator communicator) const;
-  /// values = their sums over the members, on this stream. f32, in place.
+  /// Replaces `values`, f32, by their sums over the members. Runs on this stream.
   void all_reduce(float* values, size_t count, Communicator communicator, cudaStream_t stream) const;
 
  private:

@@ -10,13 +10,13 @@ namespace telar::cuda {
 
 namespace {
 
-/// Sums before what else waits for a multiprocessor: others wait for them.
+/// Sums have priority over other work that waits for a multiprocessor, because other members wait for them.
 cudaStream_t make_urgent_stream() {
   int least = 0;
   int greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "creating a stream");
   return stream;
 }
 
@@ -28,7 +28,8 @@ NcclGroup::NcclGroup(std::shared_ptr<Gpu> gpu, Group& host, const Nccl::Id& id)
   stream_ = make_urgent_stream();
   try {
     gpu_->wait();
-    // Nobody can end NCCL's waiting for a member that does not join: so each says first that its GPU works, and is about to.
+    // Nothing can interrupt NCCL while it waits for a member that does not join. So each member first reports
+    // that its GPU works and that it is about to join.
     std::array<float, 1> here = {1};
     host_.all_reduce(here);
     communicator_ = nccl_.join(id, host_.rank(), host_.size());
@@ -45,7 +46,8 @@ NcclGroup::~NcclGroup() {
     check();
     gpu_->wait(stream_);
   } catch (const Error&) {
-    // It was told, or nobody waits for what failed. Leaving is for members of whom none has.
+    // The error was reported, or nobody waits for the work that failed. leave() requires that no member has
+    // failed.
     abandon();
   }
   gpu_->watch(nullptr);
@@ -55,13 +57,13 @@ NcclGroup::~NcclGroup() {
 
 void NcclGroup::check() const {
   if (communicator_ == nullptr)
-    throw run_error("{} sums no more with other GPUs: a member of their group has failed", gpu_->name());
+    throw run_error("{} no longer sums with other GPUs: a member of their group has failed", gpu_->name());
   host_.check();
   nccl_.check(communicator_);
 }
 
 void NcclGroup::watch() {
-  if (communicator_ == nullptr) return;  // nothing holds the GPU up any more
+  if (communicator_ == nullptr) return;  // nothing blocks the GPU any more
   try {
     check();
   } catch (const Error&) {
@@ -74,7 +76,8 @@ void NcclGroup::abandon() {
   if (communicator_ == nullptr) return;
   gpu_->use_at_last();
   nccl_.abort(std::exchange(communicator_, nullptr));
-  // What waited for the sums runs to its end. Where that fails it was told, or will be by the next call.
+  // Work that waited for the sums now runs to its end. If it fails, another call has reported or will report
+  // it.
   for (const cudaStream_t stream : {stream_, gpu_->stream(), gpu_->returns()}) cudaStreamSynchronize(stream);
 }
 
@@ -103,7 +106,8 @@ size_t NcclGroup::poll() {
 void NcclGroup::finish() {
   if (!sums_.empty()) sums_.back().hold(gpu_->stream());
   sums_.clear();
-  // CUDA loads what the GPU is told after its first sums, and may wait in that for the whole GPU: so they are done.
+  // CUDA loads kernels that are enqueued after the first sums, and may wait for the whole GPU while it does.
+  // So complete the sums first.
   if (!std::exchange(finished_once_, true)) gpu_->wait(stream_);
 }
 

@@ -9,12 +9,13 @@
 
 namespace telar::cuda {
 
-/// A member whose buckets lie on its GPU and are summed by NCCL, on a stream beside the computation. Every member gets every sum, and
-/// updates all of its own copy of the parameters. What is small, and lies in the host's memory, goes through `host`, the same member of a
-/// group of the host's.
+/// A member whose gradient buckets are in GPU memory and are summed by NCCL, on a separate stream during the
+/// computation. Every member receives every sum and updates its own copy of all parameters. Small data in
+/// host memory is exchanged through `host`, the same member in a host group.
 ///
-/// A sum to which one member does not come would hold up the GPUs of the others for ever, and whoever waits for them. So whoever waits for this
-/// one looks, meanwhile, whether a member has failed (Gpu::watch); then the sums are given up, and the waiting ends with an Error.
+/// When a member never joins a sum, the GPUs of the others block forever, and so do the threads that wait for
+/// them. Therefore a thread that waits for this GPU also checks that no member has failed (Gpu::watch). If
+/// one has, the sums are aborted, and the wait ends with an Error.
 class NcclGroup final : public Group {
  public:
   /// Waits for all members. `host` must outlive it. Throws Error.
@@ -28,7 +29,7 @@ class NcclGroup final : public Group {
   std::span<std::byte> allocate(size_t bytes) override;
   void start_reduce_scatter(std::span<float> bucket) override;
   size_t poll() override;
-  /// Makes the GPU's following work wait; the host the first time alone.
+  /// Makes later work of the GPU wait for the sums; the first call also waits on the host.
   void finish() override;
   void all_reduce(std::span<float> values) override { host_.all_reduce(values); }
   double sum_over_shards(double value) override { return value; }
@@ -38,16 +39,16 @@ class NcclGroup final : public Group {
   void abandon() override;
 
  private:
-  /// As check(), and abandons the group where that throws.
+  /// Calls check(); abandons the group when it throws.
   void watch();
 
   std::shared_ptr<Gpu> gpu_;
   Group& host_;
   Nccl nccl_;
-  Nccl::Communicator communicator_ = nullptr;  ///< null once the group was abandoned
+  Nccl::Communicator communicator_ = nullptr;  ///< null after abandon()
   cudaStream_t stream_ = nullptr;
   DeviceMemory memory_;
-  std::deque<Event> sums_;  ///< since the last finish()
+  std::deque<Event> sums_;  ///< started since the last finish()
   bool finished_once_ = false;
 };
 

@@ -12,13 +12,14 @@ namespace telar::cuda {
 
 namespace {
 
-/// What cuBLASLt may use beside the matrices: as much as its own documentation advises for Hopper.
+/// Workspace limit in bytes: what cuBLASLt's documentation recommends for Hopper.
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
 constexpr int kCandidates = 8;
 
 cudaDataType_t product_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-/// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are y's columns.
+/// y = a · b is computed as yᵀ = bᵀ · aᵀ (matrix_product.h): cuBLASLt's second operand is a, and its rows are
+/// the columns of y.
 uint32_t named(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
@@ -32,20 +33,20 @@ uint32_t named(Epilogue epilogue) {
 
 bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::none && epilogue != Epilogue::relu; }
 
-/// Stands for an epilogue's vector while algorithms are looked for: an address as aligned as vectors are, and no more, from which cuBLASLt
-/// reads how they will be aligned.
+/// Placeholder for an epilogue's vector during the search for algorithms. cuBLASLt derives the vector's
+/// alignment from the address, so this one is aligned like the vectors and no more.
 const void* vector_to_come() {
   alignas(2 * kProductAlignment) static constexpr std::array<std::byte, 2 * kProductAlignment> kNothing{};
   return &kNothing[kProductAlignment];
 }
 
-/// "128x64", and how it is taken.
+/// "128x64", with transposition and gaps.
 std::string words_of(const ColumnMajor& matrix) {
   return fmt::format("{}x{}{}{}", matrix.rows, matrix.columns, matrix.transposed ? "T" : "",
                      matrix.gap > 0 ? fmt::format(" with gaps of {}", matrix.gap) : "");
 }
 
-/// All that the choice of an algorithm depends on.
+/// Everything that the choice of an algorithm depends on.
 std::string words_of(const MatrixProduct& product, const ProductOptions& options, bool loop) {
   const auto epilogue = static_cast<int>(options.epilogue);
   return fmt::format("cuBLASLt product: {} by {} times {}, {} to {}, epilogue {}{}{}{}, alignment {}",
@@ -55,7 +56,7 @@ std::string words_of(const MatrixProduct& product, const ProductOptions& options
                      options.alignment);
 }
 
-/// The numbers that make up an algorithm, and whether a loop follows it.
+/// The numbers that define an algorithm, and whether a loop follows it.
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm, bool loop) {
   std::string name = "algorithm";
   for (const auto attribute :
@@ -68,7 +69,7 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm, bool loop) {
     uint32_t value = 0;
     check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value,
                                                narrow ? sizeof(uint16_t) : sizeof(uint32_t), nullptr),
-          "asking about an algorithm");
+          "querying an algorithm");
     name += fmt::format(" {}", value);
   }
   return name + (loop ? " and a loop" : "");
@@ -151,10 +152,11 @@ void Product::find_candidates(ProductDescription& description, bool loop) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       gpu_.products(), description.get(), left_.get(), right_.get(), result_.get(), result_.get(),
       preference.get(), kCandidates, proposals.data(), &found);
-  // Nothing found is a status of its own. An epilogue that does not go with these types may be called invalid, too: the loop is left.
+  // A search without result has a status of its own. For an epilogue that does not support these types
+  // cuBLASLt may also report an invalid value; the loop then remains.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
   if (status == CUBLAS_STATUS_INVALID_VALUE && loop_ && !loop) return;
-  check(status, "looking for an algorithm");
+  check(status, "searching for an algorithm");
   for (int i = 0; i < found; ++i) {
     const auto& proposal = proposals[static_cast<size_t>(i)];
     if (proposal.state == CUBLAS_STATUS_SUCCESS)
@@ -178,7 +180,7 @@ cublasStatus_t Product::enqueue(const Candidate& candidate, const ProductMemory&
       cublasLtMatmul(gpu_.products(), description.get(), &one, memory.b, left_.get(), memory.a, right_.get(),
                      &kept, memory.y, result_.get(), memory.y, result_.get(), &candidate.algorithm.algo,
                      memory.workspace, candidate.algorithm.workspaceSize, gpu_.stream());
-  if (status == CUBLAS_STATUS_SUCCESS && candidate.loop) check(loop_(memory), "what follows a product");
+  if (status == CUBLAS_STATUS_SUCCESS && candidate.loop) check(loop_(memory), "the epilogue of a product");
   return status;
 }
 

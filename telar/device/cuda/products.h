@@ -12,16 +12,16 @@
 
 namespace telar::cuda {
 
-/// What a product y = a · b of [M, K] and [K, N] does beside multiplying, with a vector v of y's type.
+/// What a product y = a · b of [M, K] and [K, N] computes in addition, with a vector v of y's type.
 enum class Epilogue : uint8_t {
   none,
   relu,          ///< y = max(0, a · b)
   bias,          ///< y = a · b + v in each row; v: [N]
   bias_relu,     ///< y = max(0, a · b + v)
-  bias_gradient  ///< v = Σ a over k, v: [M], is made: where a · b is dyᵀ · x, the gradient of the bias
+  bias_gradient  ///< writes v = Σ a over k, v: [M]; for a · b = dyᵀ · x, the gradient of the bias
 };
 
-/// What every piece of memory that a product works on is a multiple of, in bytes: parameters, gradients and activations are.
+/// Alignment in bytes of all memory of a product; parameters, gradients and activations satisfy it.
 inline constexpr size_t kProductAlignment = 16;
 
 struct ProductOptions {
@@ -30,23 +30,23 @@ struct ProductOptions {
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;  ///< y += a · b
   bool tf32 = false;        ///< operands in f32 may be rounded to TF32
-  size_t alignment =
-      kProductAlignment;  ///< of a, b and y where they are parts of something: a power of two below it
+  /// Of a, b and y when they are parts of larger memory: a power of two, at most kProductAlignment.
+  size_t alignment = kProductAlignment;
 };
 
-/// The memory of a product; row-major matrices.
+/// The memory of a product: row-major matrices.
 struct ProductMemory {
   const void* a = nullptr;
   const void* b = nullptr;
   void* y = nullptr;
-  void* vector = nullptr;     ///< of the epilogue, aligned to kProductAlignment; null where it has none
+  void* vector = nullptr;     ///< of the epilogue, aligned to kProductAlignment; null without one
   void* workspace = nullptr;  ///< Product::workspace() bytes, aligned to kMemoryAlignment
 };
 
-/// Does what an epilogue does by a loop of ours, told to the stream after a product without one.
+/// Computes an epilogue with a loop of ours, enqueued after a product without epilogue.
 using EpilogueLoop = std::function<cudaError_t(const ProductMemory&)>;
 
-/// What cuBLASLt is told of a product; it asks to be destroyed.
+/// cuBLASLt's descriptor of a product.
 class ProductDescription {
  public:
   ProductDescription(const MatrixProduct& product, const ProductOptions& options, Epilogue epilogue);
@@ -62,7 +62,7 @@ class ProductDescription {
   cublasLtMatmulDesc_t description_ = nullptr;
 };
 
-/// A matrix, or a batch of some, as cuBLASLt is told of it.
+/// cuBLASLt's descriptor of a matrix, or of a batch of matrices.
 class MatrixLayout {
  public:
   MatrixLayout(const ColumnMajor& matrix, int64_t batch, DType dtype);
@@ -75,26 +75,27 @@ class MatrixLayout {
   cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
-/// A product on a GPU with the algorithms that can compute it, of which the fastest is chosen in the memory where it is to run. Each gives
-/// the same bits every time: partial sums stay in f32 and are added in one order. Not for two threads at once.
+/// A product on a GPU with the algorithms that can compute it. The fastest one is chosen in the memory where
+/// it will run. Each algorithm produces the same bits every time: partial sums stay in f32 and are added in a
+/// fixed order. Not thread-safe.
 class Product {
  public:
-  /// With a `loop`, the product without the epilogue and the loop after it is one more way to compute it: the only one where
-  /// cuBLASLt has no algorithm with the epilogue. Throws Error (run) when there is no way.
+  /// With a `loop`, the product without epilogue followed by the loop is a further candidate, and the only
+  /// one if cuBLASLt has no algorithm with the epilogue. Throws Error (run) when there is no candidate.
   Product(Gpu& gpu, const MatrixProduct& product, const ProductOptions& options, EpilogueLoop loop = {});
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
-  /// Bytes that are enough for each of the algorithms; the loop may use them, too.
+  /// Bytes that suffice for each algorithm; the loop may use them, too.
   size_t workspace() const { return candidates_.workspace(); }
-  /// Throws Error (run) when none of the algorithms can run.
+  /// Throws Error (run) when no algorithm can run.
   void choose(const ProductMemory& memory);
-  /// Tells the stream to compute it with the chosen algorithm, or, before, the likeliest one.
+  /// Enqueues the product with the chosen algorithm; before choose(), with the most promising one.
   void run(const ProductMemory& memory);
 
  private:
   struct Candidate {
-    bool loop;  ///< without the epilogue, and the loop after it
+    bool loop;  ///< without the epilogue, followed by the loop
     cublasLtMatmulHeuristicResult_t algorithm;
   };
 

@@ -8,7 +8,8 @@ namespace telar::cuda {
 
 namespace {
 
-/// Throws Error (run) for what was refused, which the next kernel's call would else be told, too.
+/// Throws Error (run) when the call failed, and clears CUDA's error, which the next kernel call would report
+/// again.
 void check_recording(cudaError_t status, const char* what) {
   if (status != cudaSuccess) cudaGetLastError();
   check(status, what);
@@ -16,7 +17,7 @@ void check_recording(cudaError_t status, const char* what) {
 
 cudaGraph_t record(const Gpu& gpu, const std::function<void()>& enqueue) {
   cudaGraph_t graph = nullptr;
-  // What other threads do with their GPUs does not matter here.
+  // Other threads may use their GPUs during the recording.
   check_recording(cudaStreamBeginCapture(gpu.stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
   try {
     enqueue();

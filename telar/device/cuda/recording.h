@@ -6,11 +6,12 @@
 
 namespace telar::cuda {
 
-/// Work that is put on the stream as a whole, as often as wanted: a CUDA graph. Its memory must stay where it was.
+/// A recorded sequence of GPU work (a CUDA graph) that can be put on the stream repeatedly. The memory that
+/// it uses must stay allocated.
 class Recording {
  public:
-  /// Keeps what `enqueue` puts on the stream of the GPU; nothing of it is done. Throws Error (run) where that cannot be recorded; the stream is
-  /// then as it was.
+  /// Records what `enqueue` puts on the GPU's stream, without executing it. Throws Error (run) when something
+  /// cannot be recorded; the stream is then unchanged.
   Recording(const Gpu& gpu, const std::function<void()>& enqueue);
   ~Recording();
   Recording(Recording&& other) noexcept;

@@ -4,15 +4,16 @@
 
 namespace telar::cuda {
 
-/// A stack of `count` matrices of `rows` × `columns` that is transposed, matrix by matrix, to bring a tensor into another layout.
+/// A stack of `count` matrices of `rows` × `columns`, each of which is transposed to convert a tensor to
+/// another layout.
 struct Transposition {
   int64_t count = 1;
   int64_t rows = 1;
   int64_t columns = 1;
 };
 
-/// In a transposed stack: where element `i` of the result lies in the source. `Index` is int64_t, or a type of 32 bits where all
-/// elements can be counted in it: a GPU divides those several times as fast.
+/// The source index of element `i` of a transposed stack. `Index` is int64_t, or a 32-bit type when it can
+/// count all elements: GPUs divide 32-bit numbers several times as fast.
 template <typename Index>
 constexpr Index transposed_source(Index i, Index rows, Index columns) {
   const Index matrix = i / (rows * columns);

@@ -11,7 +11,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// The part of [begin, end) that is the section's; empty when begin >= end.
+/// The intersection of [begin, end) with a section; empty when begin >= end.
 struct Part {
   size_t begin, end;
   bool empty() const { return begin >= end; }
@@ -21,8 +21,8 @@ struct Part {
 Part part_of(const UpdateSection& section, size_t begin, size_t end) {
   constexpr size_t kVector = 16;
   if (begin % kVector != 0 || end % kVector != 0) {
-    throw run_error("a GPU updates ranges that begin and end at multiples of {} bytes, not {} to {}", kVector,
-                    begin, end);
+    throw run_error("a GPU can only update ranges that begin and end at multiples of {} bytes, not {} to {}",
+                    kVector, begin, end);
   }
   return {std::max(begin, section.begin), std::min(end, section.end)};
 }
@@ -79,7 +79,7 @@ double CudaUpdater::sum_of_squares(const UpdateBindings& bindings, size_t begin,
 
 void CudaUpdater::enqueue(const UpdateBindings& bindings, const UpdateScalars& scalars, double sum_of_squares,
                           size_t begin, size_t end) const {
-  constexpr int64_t kMarks = 1 << 20;  // far more than steps that are ahead; each is an f32
+  constexpr int64_t kMarks = 1 << 20;  // far more than the number of steps in flight; exact in f32
   const auto mark = static_cast<float>(1 + static_cast<int64_t>(scalars.step) % kMarks);
   const float clip = clip_factor_of(plan_.max_norm, sum_of_squares, scalars.samples);
   for (const UpdateSection& section : plan_.sections) {

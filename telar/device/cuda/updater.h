@@ -7,8 +7,8 @@
 
 namespace telar::cuda {
 
-/// The update graph as passes over flat memory: a kernel for each section. Ranges begin and end at multiples of 16 bytes; Error (run)
-/// otherwise. Not for two threads at once, as the GPU.
+/// The update graph as passes over flat memory, one kernel for each section. Ranges must begin and end at
+/// multiples of 16 bytes; otherwise throws Error (run). Not thread-safe, like Gpu.
 class CudaUpdater final : public Updater {
  public:
   CudaUpdater(const Graph& update, const ArenaLayout& arena, std::shared_ptr<Gpu> gpu);
@@ -25,8 +25,8 @@ class CudaUpdater final : public Updater {
 
   std::shared_ptr<Gpu> gpu_;
   UpdateSections plan_;
-  DeviceMemory non_finite_;  // one f32, for callers that bring none
-  DeviceMemory squares_;     // pieces of a section's sum, then the sum of each section, f64
+  DeviceMemory non_finite_;  // one f32, for callers that pass none
+  DeviceMemory squares_;     // partial sums of a section, then the sum of each section, f64
 };
 
 }  // namespace telar::cuda

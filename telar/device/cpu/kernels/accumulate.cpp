@@ -5,8 +5,8 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kSumsAThread =
-    16384;  // floats a thread: below this a second thread costs more than it saves
+// Floats for each thread: with fewer, a second thread costs more than it saves.
+constexpr int64_t kSumsAThread = 16384;
 
 void add_scaled(float* to, const float* from, int64_t count, float factor) {
   parallel_for(count, kSumsAThread, [=](int64_t begin, int64_t end) {

@@ -5,8 +5,8 @@ namespace telar::cpu {
 
 namespace {
 
-/// The variants whose derivative is taken from the output, as the graph's backward operations expect; gelu's is
-/// taken from the input.
+/// The variants whose derivative is computed from the output, as the graph's backward operations expect;
+/// gelu's is computed from the input.
 dnnl::algorithm algorithm_of(std::string_view name) {
   if (name.starts_with("relu")) return dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   if (name.starts_with("sigmoid")) return dnnl::algorithm::eltwise_logistic_use_dst_for_bwd;

@@ -5,15 +5,15 @@ namespace telar::cpu {
 
 namespace {
 
-/// The shape with leading ones up to `rank` axes.
+/// The shape with leading ones, up to `rank` axes.
 Shape padded(const Shape& shape, size_t rank) {
   std::vector<int64_t> dims(rank - shape.rank(), 1);
   dims.insert(dims.end(), shape.begin(), shape.end());
   return Shape(dims);
 }
 
-/// oneDNN broadcasts its second operand alone. The operand that already has the output's shape goes first; when
-/// neither has, the first is spread by adding it to zeros of the output's shape.
+/// oneDNN broadcasts only its second operand. The operand with the output's shape goes first. If neither has
+/// it, the first one is broadcast by adding it to zeros of the output's shape.
 void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(y);
@@ -25,7 +25,7 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
 
   if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
     const Desc desc = lowering.desc(a);
-    // oneDNN 2.6 computes nonsense with a ReLU behind an addition of blocks that are not full.
+    // oneDNN 2.6 computes wrong results for an addition followed by a ReLU when blocks are not full.
     const bool apart = relu && blocks_of(desc).padded;
     const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);
     const RegionId first = lowering.region(a);

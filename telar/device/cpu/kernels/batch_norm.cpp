@@ -54,7 +54,7 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   Arguments arguments{{DNNL_ARG_SRC, lowering.region(x)},
                       {DNNL_ARG_DIFF_DST, from},
                       {DNNL_ARG_SCALE, scale},
-                      {DNNL_ARG_SHIFT, scale},  // oneDNN 2 wants one and does not read it
+                      {DNNL_ARG_SHIFT, scale},  // oneDNN 2 requires a shift but does not read it
                       {DNNL_ARG_MEAN, saved[0]},
                       {DNNL_ARG_VARIANCE, saved[1]},
                       {DNNL_ARG_DIFF_SRC, lowering.region(node.outputs[0])},

@@ -10,7 +10,8 @@ namespace {
 
 int axis_of(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
 
-/// The part of `whole` that has this shape and starts at `begin` of `axis`; empty when a block of the layout would be cut.
+/// The part of `whole` with this shape that begins at `begin` of `axis`; empty if it would divide a block of
+/// the layout.
 std::optional<Desc> piece_along(const Desc& whole, const Shape& part, size_t axis, int64_t begin) {
   dnnl::memory::dims offsets(part.rank(), 0);
   offsets[axis] = begin;
@@ -19,7 +20,7 @@ std::optional<Desc> piece_along(const Desc& whole, const Shape& part, size_t axi
   return desc;
 }
 
-/// Parts of x, one behind the other along the axis, into values of their own.
+/// Copies consecutive parts of x along the axis to separate values.
 void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<ValueId>& parts) {
   Desc whole = lowering.desc(x);
   const auto fits = [&] {

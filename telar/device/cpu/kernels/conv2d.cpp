@@ -7,17 +7,17 @@ namespace telar::cpu {
 
 namespace {
 
-/// oneDNN keeps groups as a leading axis of the weights: [O, C/g, KH, KW] is [g, O/g, C/g, KH, KW].
+/// oneDNN stores groups as a leading axis of the weights: [O, C/g, KH, KW] is [g, O/g, C/g, KH, KW].
 Shape grouped(const Shape& w, int64_t groups, const Shape& taps) {
   if (groups == 1) return {w[0], w[1], taps[0], taps[1]};
   return {groups, w[0] / groups, w[1], taps[0], taps[1]};
 }
 
-/// A convolution of a node, with the taps of its kernel that meet the image.
+/// The convolution of a node, with the kernel taps that touch the image.
 struct Convolution {
   DType dtype;
   Shape x, y;
-  Shape w;  ///< with groups, and these taps alone
+  Shape w;  ///< with groups, and these taps only
   KernelTaps taps;
 
   Convolution(const Lowering& lowering, const Node& node, ValueId x_value, ValueId w_value, ValueId y_value)
@@ -42,7 +42,7 @@ struct Convolution {
     return convolution_backward_weights(any(dtype, x), any(DType::f32, w), bias ? bias_desc(y[1]) : Desc(),
                                         any(dtype, y), taps.shape, forward(bias, false));
   }
-  /// The layout of the weights, all taps, as their gradient is made.
+  /// The layout of the weights, with all taps, that their gradient uses.
   Desc weights_layout(bool bias) const {
     const Desc made = backward_weights(bias).diff_weights_desc();
     return taps.cropped() ? tap_by_tap(made, taps.all) : made;
@@ -56,7 +56,7 @@ struct Convolution {
   }
 };
 
-/// The weights as the primitive wants them.
+/// The weights in the layout that the primitive needs.
 RegionId weights_region(Lowering& lowering, ValueId w, const Convolution& convolution, const Desc& wanted) {
   if (!convolution.taps.cropped()) return lowering.region(w, wanted);
   const ValueId stored = lowering.converted_parameter(w).value_or(w);

@@ -10,8 +10,8 @@ namespace telar::cpu {
 
 namespace {
 
-/// Where element (n, c, s) of an image tensor lies: n·sample + (c / block)·group + s·pixel + c % block. Covers plain,
-/// channels-last and blocked layouts; s counts H·W.
+/// The offset of element (n, c, s) of an image tensor is n·sample + (c / block)·group + s·pixel + c % block.
+/// This covers plain, channels-last and blocked layouts; s counts H·W.
 struct ImageLayout {
   int64_t samples, channels, pixels;
   int64_t block;
@@ -47,7 +47,7 @@ float load(const uint16_t* p) { return from_bf16(*p); }
 void store(float* p, float value) { *p = value; }
 void store(uint16_t* p, float value) { *p = to_bf16(value); }
 
-/// Calls body(c, index of the element) for every element of the channels of group g, sample by sample.
+/// Calls body(c, index of the element) for every element of the channels in group g, sample by sample.
 template <typename Body>
 void for_each_in_group(const ImageLayout& l, int64_t g, const Body& body) {
   const int64_t width = l.in_group(g);
@@ -129,7 +129,7 @@ void backward_apply(const ImageLayout& l, float epsilon, const T* x, const T* dy
   });
 }
 
-/// Calls body with a null pointer of the element type: f32 or bf16.
+/// Calls body with a null pointer to the element type: f32 or bf16.
 template <typename Body>
 void with_element(DType dtype, const Body& body) {
   if (dtype == DType::bf16) {
@@ -257,7 +257,7 @@ void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.ho
 void lower_all_gather(Lowering& lowering, const Node& node) {
   const int64_t length = lowering.shape(node.inputs[0])[0];
   const RegionId rows = lowering.define_plain(node.outputs[0]);
-  // The device does not know its rank: its row goes first, and the host moves it to its place.
+  // The device does not know its rank: its row is copied to the front, and the host moves it to its position.
   lowering.function({lowering.plain_region(node.inputs[0])}, {rows},
                     [=](const Pointers& p) { std::copy_n(p.get<const float>(0), length, p.get<float>(1)); });
   lowering.host(rows);

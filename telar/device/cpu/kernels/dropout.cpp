@@ -9,7 +9,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kDropsAThread = 4096;  // elements a thread: each costs some ten times a multiplication
+constexpr int64_t kDropsAThread = 4096;  // elements for each thread; each costs about ten multiplications
 
 float scaled(float value, float scale) { return value * scale; }
 uint16_t scaled(uint16_t value, float scale) { return to_bf16(from_bf16(value) * scale); }

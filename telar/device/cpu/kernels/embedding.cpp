@@ -9,8 +9,8 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kCopiesAThread = 16384;  // elements a thread
-constexpr int64_t kColumns = 16;           // one cache line of floats: threads never write to the same one
+constexpr int64_t kCopiesAThread = 16384;  // elements for each thread
+constexpr int64_t kColumns = 16;           // one cache line of floats: threads never write to the same line
 
 void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
   for (int64_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ void lower_embedding(Lowering& lowering, const Node& node) {
   const auto source = lowering.converted_parameter(table);
   const RegionId from = lowering.plain_region(source.value_or(table));
   const RegionId tokens = lowering.plain_region(node.inputs[0]);
-  // A table that is converted to bf16 has its few looked-up rows converted, not the whole of it.
+  // If the table is converted to bf16, only the rows that are looked up are converted.
   const RegionId gathered =
       source ? lowering.temporary(plain(DType::f32, lowering.shape(y))) : lowering.define_plain(y);
   const auto row_bytes =
@@ -64,7 +64,8 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
     const auto* token = p.get<const int32_t>(0);
     const auto* from = p.get<const float>(1);
     auto* to = p.get<float>(2);
-    // Each thread owns some columns of the table: equal work whatever the tokens, and sums in the order of the batch.
+    // Each thread owns some columns of the table. So the work is equal for any tokens, and sums are in the
+    // order of the batch.
     const int64_t groups = (features + kColumns - 1) / kColumns;
     parallel_for(groups, std::max<int64_t>(1, kCopiesAThread / (kColumns * (rows + count))),
                  [=](int64_t first, int64_t last) {

@@ -8,10 +8,10 @@ namespace telar::cpu {
 
 using LowerFunction = void (*)(Lowering&, const Node&);
 
-/// The kernel of an operation by its name; null when the device has none.
+/// The function that lowers an operation; null when the device does not support it.
 LowerFunction find_kernel(std::string_view operation);
 
-// One declaration for each kernel; each is defined in the file of its family beside this one.
+// Each kernel is defined in the file of its family in this folder.
 void lower_accumulate(Lowering& lowering, const Node& node);
 void lower_activation(Lowering& lowering, const Node& node);
 void lower_activation_backward(Lowering& lowering, const Node& node);

@@ -11,7 +11,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kZeroBytesAThread = 65536;  // bytes of zeros a thread
+constexpr int64_t kZeroBytesAThread = 65536;  // bytes of zeros for each thread
 
 struct Axis {
   int64_t image, kernel, output;
@@ -30,7 +30,7 @@ struct Range {
   int64_t first, count, padding_before, padding_after;
 };
 
-/// Nothing when no smaller kernel with paddings of 0 or more gives the same outputs.
+/// Empty when no smaller kernel with non-negative paddings gives the same outputs.
 std::optional<Range> range_of(const Axis& axis) {
   int64_t first = 0;
   int64_t last = axis.kernel - 1;
@@ -101,7 +101,7 @@ RegionId cropped_gradients(Lowering& lowering, RegionId whole, const KernelTaps&
 void spread_gradients(Lowering& lowering, RegionId cropped, RegionId whole, const KernelTaps& taps) {
   const Desc desc = lowering.desc_of(whole);
   const Part part = part_of_taps(desc, taps);
-  if (same_memory(part.desc, lowering.desc_of(cropped))) return;  // they were made there
+  if (same_memory(part.desc, lowering.desc_of(cropped))) return;  // they were computed in this memory
   lowering.function({}, {whole},
                     [bytes = desc.get_size()](const Pointers& p) { fill_zeros(p.get<std::byte>(0), bytes); });
   lowering.reorder(cropped, lowering.view(whole, part.desc, part.shift));

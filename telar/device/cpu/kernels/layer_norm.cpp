@@ -38,7 +38,7 @@ void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
                      {{DNNL_ARG_SRC, lowering.region(node.inputs[0], d.x)},
                       {DNNL_ARG_DIFF_DST, lowering.region(node.inputs[1], d.x)},
                       {DNNL_ARG_SCALE, scale},
-                      {DNNL_ARG_SHIFT, scale},  // oneDNN 2 wants one and does not read it
+                      {DNNL_ARG_SHIFT, scale},  // oneDNN 2 requires a shift but does not read it
                       {DNNL_ARG_MEAN, lowering.region(node.inputs[3], d.statistics)},
                       {DNNL_ARG_VARIANCE, lowering.region(node.inputs[4], d.statistics)},
                       {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], d.x)},

@@ -21,12 +21,11 @@ dnnl::inner_product_backward_weights::primitive_desc backward_weights_of(const S
                                         forward_of(s, bias, false));
 }
 
-/// Into how many parts of equal size a product's samples are cut, run one after the other.
-///
-/// oneDNN shares a product out by blocks of 64 samples, and by output features where there is one block only. Sharing by samples
-/// makes every core read every weight, and the update then waits for each cache line that another core holds: with 128 samples
-/// of an MLP 784-256-256-10 on two cores, Adam took 3 times as long. So where there are more weights than inputs each part is
-/// one block. The product itself is not slower.
+/// The number of equal parts into which a product's samples are divided; the parts run one after the other.
+/// oneDNN divides a product by blocks of 64 samples, or by output features if there is only one block. With a
+/// division by samples every core reads every weight. The update then waits for each cache line that another
+/// core holds. With 128 samples of an MLP 784-256-256-10 on two cores, Adam took 3 times as long. So when
+/// there are more weights than inputs, each part is one block. The product itself is not slower.
 int64_t sample_parts(const Shapes& s, const Desc& x, const Desc& y) {
   constexpr int64_t kBlock = 64;
   const bool plain_rows = x == plain(s.dtype, s.x) && y == plain(s.dtype, s.y);

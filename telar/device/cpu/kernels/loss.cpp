@@ -8,9 +8,9 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kExponentialsAThread = 512;  // elements a thread; each takes an exponential
+constexpr int64_t kExponentialsAThread = 512;  // elements for each thread; each needs an exponential
 
-/// Row r: log-probabilities from logits, numerically shifted by the row's largest.
+/// Computes log-probabilities from a row of logits, shifted by the row's maximum.
 void log_softmax_row(const float* logits, float* log_probabilities, int64_t classes) {
   const float largest = *std::max_element(logits, logits + classes);
   float sum = 0;
@@ -38,7 +38,7 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
         log_softmax_row(logits + r * classes, log_probabilities + r * classes, classes);
       }
     });
-    double loss = 0;  // in row order: the same whatever the team
+    double loss = 0;  // in row order: the same for any team
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = log_probabilities + r * classes;
       loss -= (1.0F - smoothing) * row[labels[r]];

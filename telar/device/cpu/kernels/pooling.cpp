@@ -42,7 +42,7 @@ void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId dx = node.outputs[0];
   const RegionId winners = lowering.attached(node.inputs[1])[0];
-  // The workspace is in the layout of the forward output; the gradient must be in the same one.
+  // The workspace has the layout of the forward output; the gradient must have the same one.
   const Desc dy_desc = with_type(Desc(lowering.desc_of(winners)), lowering.type(dy).dtype);
   const PoolingShape shape = shape_of(node.attributes);
   const Desc dx_like = like(dy_desc, lowering.type(dx).dtype, lowering.shape(dx));

@@ -6,13 +6,14 @@
 #include "telar/device/cpu/kernels/recurrent_layer.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
-// LSTM and GRU through oneDNN's primitives, in f32 whatever the type of x.
+// LSTM and GRU through oneDNN's primitives, in f32 for any type of x.
 //
-// Lengths. A step depends on earlier steps only, so y and the hidden state up to a sample's length are right whatever
-// follows: y is blanked from there on and the state is read from y at the length. Backward, the gradient of the
-// state is added to that of y at the length, and from there on it is zero. The LSTM's cell state is no part of y. Where
-// somebody reads it, x gets one more feature, 1 from the length on, whose weights drive the input gate to exactly 0 and the
-// forget gate to exactly 1: the cell then stands still, and its gradient passes back unchanged.
+// Lengths: a step depends on earlier steps only. So y and the hidden state are correct up to a sample's
+// length. From there on, y is set to zero, and the state is read from y at the length. In the backward pass,
+// the gradient of the state is added to that of y at the length; after it the gradient is zero. An LSTM's
+// cell state is not part of y. If an operation reads it, x gets one more feature, which is 1 from the length
+// on. Its weights set the input gate to exactly 0 and the forget gate to exactly 1. The cell then stays
+// frozen, and its gradient passes back unchanged.
 
 namespace telar::cpu {
 
@@ -21,7 +22,7 @@ namespace {
 /// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
 enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
 
-/// What forward keeps for backward.
+/// What the forward pass keeps for the backward one.
 enum Saved : size_t { kWorkspace, kLayerInput, kLayerOutput, kHidden, kCell, kPackedIh, kPackedHh, kBias };
 
 RecurrentLayer layer_of(const Lowering& lowering, const Node& node, ValueId cell) {
@@ -62,7 +63,7 @@ RegionId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
   return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_region(lowering, value);
 }
 
-/// Memory in f32 for a result, and `finish` to call when it has been written: it converts where the result is bf16.
+/// Memory in f32 for a result. Call `finish` when it has been written: it converts a bf16 result.
 struct F32Result {
   F32Result(Lowering& lowering, ValueId of)
       : value(of),
@@ -123,7 +124,8 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
                       join_biases(layer, p.get<const float>(0), p.get<const float>(1), p.get<float>(2));
                     });
 
-  // With lengths the primitive's own y and state are kept apart: backward reads them unblanked.
+  // With lengths, the primitive's own y and state are kept separately: the backward pass reads them
+  // unmodified.
   const F32Result y_result(lowering, y);
   const F32Result hidden_result(lowering, hidden);
   const RegionId y_raw = layer.lengths ? f32_temporary(lowering, lowering.shape(y)) : y_result.region;
@@ -157,7 +159,7 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   if (layer.lstm) cell_result->finish(lowering);
 }
 
-/// Gradient of weights from the primitive's layout and order of gates to PyTorch's.
+/// Converts the gradient of weights from the primitive's layout and order of gates to PyTorch's.
 void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, RegionId from, const Desc& as,
                              ValueId result, int64_t columns, bool widened) {
   const RegionId to = lowering.define_plain(result);

@@ -6,15 +6,16 @@ namespace telar::cpu {
 
 namespace {
 
-/// Far beyond where a sigmoid in f32 is exactly 0 or 1, and far from the largest bf16 or f32.
+/// Large enough that a sigmoid in f32 is exactly 0 or 1, but far from the largest bf16 or f32 number.
 constexpr float kSaturating = 10000.0F;
 
-/// Where gate g of PyTorch's order stands in oneDNN's: a GRU's first two change places.
+/// The index in oneDNN's order of gate g in PyTorch's order: a GRU's first two gates are exchanged.
 int64_t onednn_gate(const RecurrentLayer& layer, int64_t gate) {
   return layer.lstm || gate == 2 ? gate : 1 - gate;
 }
 
-/// Weight of the freezing feature: input gate to 0, forget gate to 1, the others untouched.
+/// Weight of the freezing feature: sets the input gate to 0 and the forget gate to 1; the others are
+/// unchanged.
 float freezing_weight(int64_t gate) {
   if (gate == 0) return -kSaturating;
   return gate == 1 ? kSaturating : 0.0F;

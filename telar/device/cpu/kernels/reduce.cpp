@@ -9,16 +9,16 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kTermsAThread = 16384;  // elements a thread
+constexpr int64_t kTermsAThread = 16384;  // elements for each thread
 
-/// The shape of the result with the reduced axes kept at extent 1.
+/// The shape of the result, in which reduced axes have extent 1.
 Shape kept_shape(const Shape& x, const Attributes& attributes) {
   Shape kept = x;
   for (const int64_t axis : attributes.integers("axes")) kept[static_cast<size_t>(axis)] = 1;
   return kept;
 }
 
-/// Where each row (the last axis) of x lies in the reduced tensor.
+/// The offset of each row (the last axis) of x in the reduced tensor.
 class Rows {
  public:
   Rows(const Shape& x, const Shape& kept) : x_(x.dims()), strides_(x.rank()) {
@@ -29,7 +29,7 @@ class Rows {
     }
     length_ = x_.back();
     count_ = x.elements() / length_;
-    // Rows of one item of axis 0 meet no other item's results when that axis is kept: threads may share them out.
+    // If axis 0 is kept, rows of different items have different results, so threads may divide the items.
     items_ = kept[0] == x[0] && x.rank() > 1 ? x[0] : 1;
   }
 
@@ -44,7 +44,7 @@ class Rows {
     return offset;
   }
 
-  /// visit(offset of the row in x, offset of its first result), in order within each item.
+  /// Calls visit(offset of the row in x, offset of its first result), in order within each item.
   template <typename Visit>
   void for_each(const Visit& visit) const {
     const int64_t rows_per_item = count_ / items_;
@@ -79,8 +79,8 @@ void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algor
                      {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
-/// The sum of a whole tensor does not ask in which layout it lies, and all threads can make it: oneDNN's reduction wants it plain, and makes
-/// one result on one thread.
+/// The sum of a whole tensor does not depend on the layout, and all threads can compute it. oneDNN's
+/// reduction needs plain layout and computes one result on one thread.
 bool sums_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Shape& shape = lowering.shape(x);
@@ -110,7 +110,7 @@ RegionId plain_f32_region(Lowering& lowering, ValueId value) {
   return lowering.region(value, plain(DType::f32, lowering.shape(value)));
 }
 
-/// The gradient is computed in f32; for bf16 it is converted afterwards.
+/// The gradient is computed in f32 and then converted if it is bf16.
 void add_backward(Lowering& lowering, const Node& node, const std::vector<RegionId>& reads,
                   const Function& function) {
   const ValueId dx = node.outputs[0];
@@ -165,7 +165,7 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
                                     plain_f32_region(lowering, node.inputs[1]),
                                     plain_f32_region(lowering, node.inputs[2])};
   const RegionId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
-  // First how many elements hold each maximum, then the gradient that each of them gets.
+  // First counts the elements that equal each maximum, then computes the gradient that each of them gets.
   lowering.function({reads[1], reads[2]}, {share}, [=](const Pointers& p) {
     const auto* values = p.get<const float>(0);
     const auto* largest = p.get<const float>(1);

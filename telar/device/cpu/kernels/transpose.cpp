@@ -6,7 +6,7 @@ void lower_transpose(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(x);
-  std::vector<int64_t> steps(shape.rank(), 1);  // from one element of an axis to the next
+  std::vector<int64_t> steps(shape.rank(), 1);  // stride of each axis
   for (size_t i = shape.rank(); i-- > 1;) steps[i - 1] = steps[i] * shape[i];
   dnnl::memory::dims strides;
   for (const int64_t axis : node.attributes.integers("permutation")) {

@@ -8,11 +8,11 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kTile = 4;  // outputs of a tile, along each axis
-constexpr int64_t kFewTiles =
-    32;  // below this many the transformed weights cost more memory traffic than is saved
+constexpr int64_t kTile = 4;  // outputs of a tile along each axis
+// With fewer tiles, the transformed weights cost more memory traffic than they save.
+constexpr int64_t kFewTiles = 32;
 
-constexpr int64_t kFewChannels = 16;  // one vector; images with fewer are padded
+constexpr int64_t kFewChannels = 16;  // one vector; images with fewer channels are padded
 
 int64_t tiles_along(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
@@ -23,13 +23,11 @@ bool all_are(const dnnl::memory::dims& values, int64_t wanted) {
 void require_winograd() {
   if (DNNL_VERSION_MAJOR < 3 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core) return;
   throw user_error(
-      "training.convolution is winograd, which needs a processor with AVX-512 and oneDNN 2 (this one is "
-      "{}.{}); "
-      "choose direct",
+      "training.convolution is winograd, which requires a CPU with AVX-512 and oneDNN 2 (this is oneDNN {}.{}); choose direct",
       DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
 }
 
-/// oneDNN refuses what it has no Winograd kernel for.
+/// oneDNN refuses a convolution for which it has no Winograd kernel.
 bool available(const ConvolutionTensors& t, ConvolutionShape shape) {
   shape.winograd = true;
   try {
@@ -53,8 +51,8 @@ bool winograd_pays(const ConvolutionTensors& t, const ConvolutionShape& shape) {
   if (!all_are(shape.strides, 1) || !all_are(shape.dilations, 1)) return false;
   const int64_t tiles = tiles_along(t.y[2]) * tiles_along(t.y[3]);
   if (t.x[0] * tiles < kFewTiles) return false;
-  constexpr int64_t kOfTile =
-      (kTile + 2) * (kTile + 2);  // multiplications; the direct convolution has 9 an output
+  // Multiplications; the direct convolution needs 9 for each output.
+  constexpr int64_t kOfTile = (kTile + 2) * (kTile + 2);
   if (2 * tiles * kOfTile > 9 * t.y[2] * t.y[3]) return false;
   require_winograd();
   return available(t, shape);

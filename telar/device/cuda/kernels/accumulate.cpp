@@ -11,14 +11,15 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
   const bool metric = lowering.graph().value(buffer).name.starts_with("metric/");
   if (lowering.written_directly(value)) return;
   const RegionId to = metric ? lowering.metric_region(buffer) : lowering.gradient_region(buffer);
-  // A metric adds up over all that runs; of a gradient the first run of a step replaces what there was.
+  // A metric accumulates over all runs. In a gradient, the first run of a step may overwrite the old
+  // contents.
   const bool adding = metric || lowering.accumulation() == Accumulation::add;
   const float factor = node.inputs.size() > 2 ? static_cast<float>(lowering.shape(node.inputs[2])[0]) : 1.0F;
   lowering.add({lowering.region(value, lowering.layout_of(to))}, {to},
                [=, count = lowering.shape(value).elements(), stream = lowering.stream()](const Pointers& p) {
                  check(
                      accumulate_scaled(p.get<float>(1), p.get<const float>(0), count, factor, adding, stream),
-                     "adding up a gradient");
+                     "accumulating a gradient");
                });
 }
 

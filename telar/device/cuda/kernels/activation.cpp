@@ -32,7 +32,7 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
   const ValueId data = node.inputs[1];
   const RegionId gradient = lowering.region(dy, lowering.layout(data));
   const RegionId known = lowering.region(data);
-  // Where dy had to be brought into the other layout, its own memory lies wrong.
+  // If dy was converted to the other layout, its own memory cannot be reused.
   const RegionId to = gradient == lowering.region(dy)
                           ? lowering.define_in_place(node.outputs[0], dy)
                           : lowering.define(node.outputs[0], lowering.layout(data));

@@ -10,12 +10,12 @@ namespace telar::cuda {
 
 namespace {
 
-/// Operands of one shape are computed as they lie, whatever the order of their elements; where they lie differently, channels last.
+/// Operands of one shape are computed in storage order. If their layouts differ, channels last is used.
 void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
   const Layout layout = std::max(lowering.layout(a), lowering.layout(b));
   const RegionId first = lowering.region(a, layout);
   const RegionId second = lowering.region(b, layout);
-  // Where an operand had to be brought into the other layout, its own memory lies wrong.
+  // If an operand was converted to the other layout, its own memory cannot be reused.
   const RegionId to =
       lowering.layout(a) == layout ? lowering.define_in_place(y, a) : lowering.define(y, layout);
   lowering.add({first, second}, {to},
@@ -25,7 +25,7 @@ void lower_alike(Lowering& lowering, Combination combination, ValueId a, ValueId
                });
 }
 
-/// The result lies as the operand of its shape does, the other operand is read where it lies.
+/// The result has the layout of the operand of its shape. The other operand is read in its own layout.
 void lower_broadcast(Lowering& lowering, Combination combination, ValueId a, ValueId b, ValueId y) {
   const Shape& shape = lowering.shape(y);
   const bool whole = lowering.shape(a) == shape;

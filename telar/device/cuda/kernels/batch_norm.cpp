@@ -16,8 +16,8 @@ RegionId pieces_for(Lowering& lowering, const Channels& of) {
   return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));
 }
 
-/// What the forward operation leaves for the backward one, [3, C] f32: mean, 1 / √(variance + epsilon), and the shift, of which a ReLU
-/// is computed again.
+/// What the forward operation keeps for the backward one, [3, C] f32: mean, 1 / √(variance + epsilon), and
+/// the shift, from which a ReLU is recomputed.
 struct Kept {
   float* mean;
   float* inverse;
@@ -26,7 +26,7 @@ struct Kept {
       : mean(memory), inverse(memory + of.channels), shift(memory + 2 * of.channels) {}
 };
 
-/// Adds a step that one of these ways computes; the workspace is the last of `writes`.
+/// Adds a step that one of these ways computes. The workspace is the last of `writes`.
 void add_step(Lowering& lowering, const std::shared_ptr<BatchNormPlans>& plans,
               const std::vector<RegionId>& reads, std::vector<RegionId> writes,
               const std::function<BatchNormMemory(const Pointers&)>& memory,
@@ -124,7 +124,7 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
                                 stream),
                 "a batch norm's gradients");
           check(batch_norm_slopes(p[0], p[1], dtype, of, by, relu, dscale, dshift, factor, p[4], stream),
-                "a batch norm's slopes");
+                "the input gradient of a batch norm");
         },
         {}};
   };

@@ -8,7 +8,7 @@ namespace {
 
 const std::string kLoops = "loops";
 
-/// Names of the tensors in a graph.
+/// Identifiers of the tensors in a graph.
 enum BatchNormTensor : int64_t {
   kNormX = 1,
   kNormScale,
@@ -19,7 +19,7 @@ enum BatchNormTensor : int64_t {
   kNormY,
   kNormalised,  ///< y before a ReLU
   kDy,
-  kThrough,  ///< what of dy comes through a ReLU
+  kThrough,  ///< the part of dy that passes through the ReLU
   kDx,
   kScaleGradient,
   kShiftGradient
@@ -32,7 +32,7 @@ struct Tensors {
 
   GraphTensor of_images(BatchNormTensor uid) const { return {uid, image, Layout::channels_last}; }
   GraphTensor of_channels(BatchNormTensor uid) const { return {uid, channels, Layout::channels_last}; }
-  /// Between two operations.
+  /// An intermediate value between two operations.
   GraphTensor between(BatchNormTensor uid, DType dtype) const {
     return {uid, {dtype, image.shape}, Layout::channels_last, false};
   }
@@ -41,7 +41,7 @@ struct Tensors {
   TensorType channels;
 };
 
-/// y by mean and inverse, which are written in training.
+/// Computes y from mean and inverse, which are outputs in training.
 Descriptor forward_operation(OperationGraph& graph, const Tensors& tensors, cudnnBackendNormFwdPhase_t phase,
                              const GraphTensor& y) {
   Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
@@ -70,7 +70,7 @@ void add_forward(OperationGraph& graph, const Tensors& tensors, bool relu) {
 void add_backward(OperationGraph& graph, const Tensors& tensors, bool relu) {
   GraphTensor dy = tensors.of_images(kDy);
   if (relu) {
-    // y is computed again for its sign.
+    // Recomputes y for its sign.
     const GraphTensor normalised = tensors.between(kNormalised, DType::f32);
     graph.add(forward_operation(graph, tensors, CUDNN_NORM_FWD_INFERENCE, normalised));
     const GraphTensor through = tensors.between(kThrough, tensors.image.dtype);
@@ -166,7 +166,8 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
 
 std::shared_ptr<BatchNormPlans> find_batch_norm_plans(const Lowering& lowering, ValueId x,
                                                       const BatchNormForm& form) {
-  // f32 has to equal PyTorch's to 5 digits, of which cuDNN says nothing. Memory of channels begins at multiples of 16 bytes.
+  // cuDNN documents no accuracy for f32, which must equal PyTorch's to 5 digits. Memory of channels begins at
+  // multiples of 16 bytes.
   constexpr int64_t kChannels = 8;
   if (form.x.dtype != DType::bf16 || form.x.shape.rank() != 4 || form.x.shape[1] % kChannels != 0 ||
       lowering.layout(x) != Layout::channels_last)

@@ -5,7 +5,7 @@
 
 namespace telar::cuda {
 
-/// How a value [N, C, H, W] or [N, C] lies.
+/// How a value [N, C, H, W] or [N, C] is stored.
 Channels channels_of(const Lowering& lowering, ValueId value);
 
 }  // namespace telar::cuda

@@ -8,7 +8,7 @@ void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.ho
 void lower_all_gather(Lowering& lowering, const Node& node) {
   const RegionId row = lowering.plain_region(node.inputs[0]);
   const RegionId rows = lowering.define_plain(node.outputs[0]);
-  // The device does not know its rank: its row goes first, and the host moves it to its place.
+  // The device does not know its rank: its row is copied to the front, and the host moves it to its position.
   lowering.add(
       {row}, {rows},
       [bytes = bytes_of(lowering.type(node.inputs[0])), stream = lowering.stream()](const Pointers& p) {

@@ -11,7 +11,7 @@ namespace {
 
 size_t axis_of(const Node& node) { return static_cast<size_t>(node.attributes.integer("axis")); }
 
-/// Channels last if one of them lies so.
+/// Channels last if one of the values has this layout.
 Layout common_layout(const Lowering& lowering, const std::vector<ValueId>& values) {
   Layout common = Layout::plain;
   for (const ValueId value : values)
@@ -19,14 +19,14 @@ Layout common_layout(const Lowering& lowering, const std::vector<ValueId>& value
   return common;
 }
 
-/// A tensor and its parts along an axis: in memory each part is a piece of each of the tensor's rows.
+/// A tensor and its parts along an axis. In memory, each part is a piece of each of the tensor's rows.
 class Parts {
  public:
   Parts(const Shape& whole, size_t axis, Layout layout)
       : stride_(strides_of(whole, layout)[axis]), pitch_(whole[axis] * stride_) {
     rows_ = whole.elements() / pitch_;
   }
-  /// From the whole, where the part begins at this index, to itself.
+  /// Copies a part with this extent out of the whole, and into it.
   RowPieces out(int64_t extent) const { return {rows_, extent * stride_, pitch_, extent * stride_}; }
   RowPieces into(int64_t extent) const { return {rows_, extent * stride_, extent * stride_, pitch_}; }
   int64_t begin(int64_t index) const { return index * stride_; }
@@ -37,7 +37,7 @@ class Parts {
   int64_t rows_ = 1;
 };
 
-/// Copies a part, which begins at this index of the axis, between itself and the whole.
+/// Copies a part between its own memory and the whole. `from_begin` and `to_begin` are offsets in a row.
 void add_copy(Lowering& lowering, RegionId from, RegionId to, const RowPieces& pieces, int64_t from_begin,
               int64_t to_begin, DType dtype) {
   lowering.add({from}, {to}, [=, stream = lowering.stream()](const Pointers& p) {
@@ -45,7 +45,8 @@ void add_copy(Lowering& lowering, RegionId from, RegionId to, const RowPieces& p
   });
 }
 
-/// Values behind each other along the axis into one; an absent one leaves its place, as long as `extents` says, as it is.
+/// Concatenates values along the axis into `whole`. An absent value leaves its part, of the size that
+/// `extents` gives, unchanged.
 void put_together(Lowering& lowering, const std::vector<ValueId>& values, const std::vector<int64_t>& extents,
                   RegionId whole, const Parts& parts, Layout layout, DType dtype) {
   int64_t begin = 0;
@@ -70,7 +71,7 @@ void lower_concat(Lowering& lowering, const Node& node) {
                Parts(lowering.shape(y), axis, layout), layout, lowering.dtype(y));
 }
 
-/// Also concat_backward, whose further inputs are there for their shapes.
+/// Also for concat_backward, whose other inputs only provide their shapes.
 void lower_split(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const size_t axis = axis_of(node);

@@ -7,7 +7,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// `memory`: of the pointers of what is read, the result and the workspace.
+/// `memory` maps the pointers of the operands, the result and the workspace to a ConvolutionMemory.
 template <typename Memory>
 void add_convolution(Lowering& lowering, const std::shared_ptr<Convolution>& convolution,
                      const std::vector<RegionId>& reads, RegionId result, const Memory& memory) {

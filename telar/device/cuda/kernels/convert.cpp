@@ -8,7 +8,7 @@ void lower_convert(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   if (lowering.graph().value(x).kind == ValueKind::parameter) {
-    lowering.define_converted_parameter(y, x);  // in the layout that its reader wants
+    lowering.define_converted_parameter(y, x);  // in the layout that its reader needs
     return;
   }
   const RegionId from = lowering.region(x);

@@ -11,7 +11,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// Names of the tensors in a graph.
+/// Identifiers of the tensors in a graph.
 enum ConvolutionTensor : int64_t {
   kConvolvedX = 1,
   kConvolvedW,
@@ -83,7 +83,7 @@ void add_convolution(OperationGraph& graph, const ConvolutionForm& form, const A
   graph.add(std::move(operation));
 }
 
-/// The convolution, and what comes behind it while its result is still in registers, f32.
+/// The convolution with bias and ReLU, which are applied while the result is still in registers, in f32.
 OperationGraph graph_of(cudnnHandle_t handle, const ConvolutionForm& form, const Attributes& attributes) {
   OperationGraph graph(handle);
   const GraphTensor y{kConvolvedY, form.y, form.layout};
@@ -109,14 +109,14 @@ std::string name_of(Direction direction) {
   return "convolution backward to weights";
 }
 
-/// All that its plans depend on.
+/// Everything that its plans depend on.
 std::string words_of(const ConvolutionForm& form, const Attributes& attributes, bool tf32) {
   return fmt::format("cuDNN {}{}{}: x {} w {} y {} {} {}{}", name_of(form.direction),
                      form.bias ? " with bias" : "", form.relu ? " and ReLU" : "", form.x.str(), form.w.str(),
                      form.y.str(), cuda::name_of(form.layout), attributes.str(), tf32 ? " TF32" : "");
 }
 
-/// What cuDNN may be asked for; the last is all.
+/// The forms that cuDNN may be asked for. The last one is the complete form.
 std::vector<ConvolutionForm> forms_of(const ConvolutionForm& wanted) {
   std::vector<ConvolutionForm> forms;
   const auto another = [&]() -> ConvolutionForm& { return forms.emplace_back(wanted); };
@@ -132,7 +132,7 @@ std::vector<ConvolutionForm> forms_of(const ConvolutionForm& wanted) {
   return forms;
 }
 
-/// What a way's name begins with.
+/// The prefix of a way's name.
 std::string words_of_difference(const ConvolutionForm& form, const ConvolutionForm& wanted) {
   if (form.bias != wanted.bias && form.bias) return "bias rounded, ";
   if (form.bias != wanted.bias || form.relu != wanted.relu) return "a loop behind ";

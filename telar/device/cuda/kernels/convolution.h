@@ -11,21 +11,22 @@
 
 namespace telar::cuda {
 
-/// Which of a convolution's three tensors is computed from the other two: y from x and w, or a gradient.
+/// Which of the three tensors is computed from the other two: y from x and w, or a gradient.
 enum class Direction : uint8_t { forward, backward_data, backward_weights };
 
-/// A convolution, and what comes behind it. The tensors stand for their gradients where those are meant.
+/// A convolution, with bias and ReLU after it. In backward directions, the computed tensor and y stand for
+/// gradients.
 struct ConvolutionForm {
   Direction direction = Direction::forward;
   TensorType x;  ///< [N, C, H, W]
   TensorType w;  ///< [O, C / groups, KH, KW]
   TensorType y;  ///< [N, O, H', W']
   Layout layout = Layout::channels_last;
-  std::optional<DType> bias = {};  ///< forward: one of this type for each channel is added
-  bool relu = false;               ///< forward: then negative values become 0
+  std::optional<DType> bias = {};  ///< forward: a bias of this type is added to each channel
+  bool relu = false;               ///< forward: negative values then become 0
 };
 
-/// The memory of a convolution: what it reads, and what it writes.
+/// The memory that a convolution reads and writes.
 struct ConvolutionMemory {
   void* x = nullptr;
   void* w = nullptr;
@@ -34,13 +35,13 @@ struct ConvolutionMemory {
   void* workspace = nullptr;  ///< Convolution::workspace() bytes, aligned to kMemoryAlignment
 };
 
-/// The ways to compute a convolution, of which the fastest is chosen; there may be none. Sums are in f32. cuDNN computes all that is wanted, or, by
-/// engines that are for other graphs alone, less: with a bias rounded to y's type; without bias and ReLU; with gradients of weights in the
-/// gradients' type. Loops of ours do the rest.
+/// The ways to compute a convolution; there may be none, and the fastest one is chosen. Sums are in f32.
+/// cuDNN computes everything, or less with engines that support only other graphs: with a bias rounded to y's
+/// type; without bias and ReLU; with weight gradients in the gradients' type. Loops of ours do the rest.
 class Convolution {
  public:
-  /// `what`: all of it in words; a bias is f32. `attributes`: stride, padding and dilation. `tf32`: whether f32 operands may be
-  /// rounded to TF32.
+  /// `what` describes the convolution in words; a bias is f32. `attributes`: stride, padding and dilation.
+  /// `tf32`: whether f32 operands may be rounded to TF32.
   Convolution(Gpu& gpu, const std::string& what, const ConvolutionForm& wanted, const Attributes& attributes,
               bool tf32);
 
@@ -48,18 +49,18 @@ class Convolution {
   bool possible() const { return !ways_.empty(); }
   size_t workspace() const { return ways_.workspace(); }
 
-  void choose(const ConvolutionMemory& memory);  ///< once: layers that are alike share a convolution
+  void choose(const ConvolutionMemory& memory);  ///< measures once: equal layers share a convolution
   void run(const ConvolutionMemory& memory) const;
 
  private:
-  /// What cuDNN computes, and how.
+  /// The form that cuDNN computes, and the plan for it.
   struct Way {
     ConvolutionForm form;
     Plan plan;
   };
   void find_ways(const Attributes& attributes, bool tf32);
   void add(const ConvolutionForm& form, Plan plan);
-  /// What of the workspace lies between cuDNN and the loops.
+  /// Bytes of the workspace that pass results from cuDNN to the loops.
   size_t scratch_of(const ConvolutionForm& form) const;
   cudnnStatus_t enqueue(const Way& way, const ConvolutionMemory& memory) const;
   void finish(const ConvolutionForm& form, const ConvolutionMemory& memory) const;
@@ -71,12 +72,13 @@ class Convolution {
   bool chosen_ = false;
 };
 
-/// The layouts to ask cuDNN for, the better first; where it has nothing for that it may have for the other. Its engines on tensor cores compute with
-/// channels last. Those in f32 compute plain: with channels last they reorder what they read and write, within their workspaces.
+/// The layouts to try with cuDNN, the better one first; cuDNN may support only the other one. Engines on
+/// tensor cores compute with channels last. Engines in f32 compute in plain layout; for channels last they
+/// reorder their operands and results in the workspace.
 std::array<Layout, 2> convolution_layouts(const Lowering& lowering, DType dtype);
 
-/// The convolution of a node in the better layout for which cuDNN has a plan; `wanted` says all but the layout. Throws Error (run) naming the
-/// convolution when it has none.
+/// The convolution of a node, in the better layout for which cuDNN has a plan. `wanted` gives everything but
+/// the layout. Throws Error (run) naming the convolution when there is no plan.
 std::shared_ptr<Convolution> find_convolution(const Lowering& lowering, const Node& node,
                                               ConvolutionForm wanted);
 

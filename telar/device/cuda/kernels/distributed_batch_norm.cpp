@@ -14,7 +14,8 @@ RegionId floats(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
 
-/// By statistics [2·C + 1]: means, biased variances, count. 1 / √(variance + epsilon) is computed into `inverse`.
+/// Normalisation by statistics [2·C + 1]: means, biased variances, count. Computes 1 / √(variance + epsilon)
+/// into `inverse`.
 Normalisation prepare(const float* statistics, float epsilon, const Channels& of, float* inverse,
                       cudaStream_t stream) {
   check(inverse_deviations(statistics + of.channels, epsilon, of.channels, inverse, stream), "deviations");
@@ -104,7 +105,7 @@ void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
                        "means of gradients");
                  check(batch_norm_slopes(p[0], p[1], dtype, of, by, false, means + of.channels, means, 1.0F,
                                          p[5], stream),
-                       "a batch norm's slopes");
+                       "the input gradient of a batch norm");
                });
 }
 

@@ -7,7 +7,7 @@ namespace telar::cuda {
 
 void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId tokens = node.inputs[0];
-  // Of a table that is converted to bf16 the few rows are that are looked up, not the whole.
+  // If the table is converted to bf16, only the rows that are looked up are converted.
   const ValueId table = lowering.converted_parameter(node.inputs[1]).value_or(node.inputs[1]);
   const ValueId y = node.outputs[0];
   const Lookup lookup{lowering.shape(tokens).elements(), lowering.shape(table)[0], lowering.shape(table)[1]};

@@ -8,10 +8,11 @@ namespace telar::cuda {
 
 using LowerFunction = void (*)(Lowering&, const Node&);
 
-/// How a GPU computes an operation; null when it cannot yet.
+/// The function that lowers an operation; null when GPUs do not support it yet.
 LowerFunction find_kernel(std::string_view operation);
 
-// One family in a file (conv2d.cpp, …). Each throws Error (run) for a form of its operation that a GPU cannot compute.
+// One file for each family (conv2d.cpp, …). Each function throws Error (run) for a form of its operation that
+// a GPU cannot compute.
 void lower_accumulate(Lowering& lowering, const Node& node);
 void lower_activation(Lowering& lowering, const Node& node);
 void lower_activation_backward(Lowering& lowering, const Node& node);

@@ -46,7 +46,7 @@ void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
   const RegionId between = lowering.temporary(2 * static_cast<size_t>(pieces.between()) * sizeof(float));
   const RegionId dgamma = lowering.define_plain(node.outputs[1]);
   const RegionId dbeta = lowering.define_plain(node.outputs[2]);
-  // The sums first: what comes after may write over dy.
+  // Computes the sums first, because the next step may overwrite dy.
   lowering.add({values, gradient, mean, variance}, {dgamma, dbeta, between}, [=](const Pointers& p) {
     check(layer_norm_sums(norm, pieces, p[0], p[1], p.get<const float>(2), p.get<const float>(3),
                           p.get<float>(4), p.get<float>(5), p.get<float>(6), dtype, stream),

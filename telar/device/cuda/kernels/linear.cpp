@@ -8,7 +8,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// The bias in the product's type: cuBLASLt adds none of another type than the result's.
+/// The bias in the product's type: cuBLASLt adds a bias only if it has the result's type.
 RegionId bias_in(Lowering& lowering, ValueId bias, DType dtype) {
   const RegionId given = lowering.plain_region(bias);
   const TensorType& type = lowering.type(bias);
@@ -23,7 +23,7 @@ Epilogue epilogue_of(bool bias, bool relu) {
   return relu ? Epilogue::relu : Epilogue::none;
 }
 
-/// What makes the epilogue's result of the product's, y: [rows, columns].
+/// The loop that computes the epilogue from the product, y: [rows, columns].
 EpilogueLoop loop_of(const TensorType& y, bool bias, bool relu, cudaStream_t stream) {
   if (bias) {
     return [=, rows = y.shape[0], columns = y.shape[1], dtype = y.dtype](const ProductMemory& m) {

@@ -13,7 +13,7 @@ Classes classes_of(const Shape& logits) { return {logits[0], logits[1]}; }
 
 float smoothing_of(const Node& node) { return static_cast<float>(node.attributes.real("label_smoothing")); }
 
-/// The memory of a loss or metric: the sum over all that runs, where all that is done with the result is to add it to that.
+/// The memory of a loss or metric. It is the sum over all runs when the result is only added to that sum.
 struct Total {
   RegionId region;
   bool adding;
@@ -23,14 +23,14 @@ Total total_of(Lowering& lowering, ValueId result) {
   return {lowering.define_plain(result), false};
 }
 
-/// A loss' gradient: with `reads` where it is not known before.
+/// The gradient of a loss. If it is not known when the graph is lowered, its region is appended to `reads`.
 std::optional<float> known_gradient(Lowering& lowering, ValueId dloss, std::vector<RegionId>& reads) {
   const std::optional<float> known = lowering.constant(dloss);
   if (!known) reads.push_back(lowering.plain_region(dloss));
   return known;
 }
 
-/// The gradient, of which pointer `i` is, unless it is known, and behind it dx.
+/// The gradient, which is pointer `i` unless it is known, followed by dx.
 struct GradientAndResult {
   LossGradient dloss;
   float* dx;
@@ -117,7 +117,7 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
                [=, k = node.attributes.integer("k"), stream = lowering.stream()](const Pointers& p) {
                  check(top_k_correct(extents, k, p.get<const float>(0), p.get<const int32_t>(1),
                                      {p.get<float>(2), correct.adding}, p.get<float>(3), stream),
-                       "counting what is correct");
+                       "counting correct predictions");
                });
 }
 

@@ -4,24 +4,26 @@
 
 namespace telar::cuda {
 
-/// A matrix as cuBLAS reads it, column by column.
+/// A matrix as cuBLAS reads it, in column-major order.
 struct ColumnMajor {
   int64_t rows = 0;
   int64_t columns = 0;
-  bool transposed = false;  ///< the product takes it transposed
-  int64_t gap = 0;          ///< elements between a column's end and the next one's begin
+  bool transposed = false;  ///< the product uses its transpose
+  int64_t gap = 0;          ///< elements between the end of a column and the beginning of the next
 };
 
-/// A row-major product y = a · b as cuBLAS computes it. Row-major memory read column by column is the transposed matrix, so that
-/// yᵀ = bᵀ · aᵀ needs no memory but that of y, a and b: `left` is what b's memory holds, `right` what a's holds.
+/// A row-major product y = a · b in the form that cuBLAS computes. Row-major memory read column by column is
+/// the transposed matrix. So yᵀ = bᵀ · aᵀ is computed in the memory of y, a and b: `left` describes b's
+/// memory, `right` a's.
 struct MatrixProduct {
   ColumnMajor left;
   ColumnMajor right;
   ColumnMajor result;
-  int64_t batch = 1;  ///< matrices of each, one behind the other, without gaps
+  int64_t batch = 1;  ///< number of matrices in each operand, one after the other, without gaps
 };
 
-/// a: […, M, K], or […, K, M] when transposed; b: […, K, N], or […, N, K]; y: […, M, N] (telar/graph/ops/matmul.h).
+/// a: […, M, K], or […, K, M] when transposed; b: […, K, N], or […, N, K]; y: […, M, N]
+/// (telar/graph/ops/matmul.h).
 MatrixProduct matrix_product(const Shape& a, bool transpose_a, const Shape& b, bool transpose_b,
                              const Shape& y);
 

@@ -17,7 +17,7 @@ Pooling pooling_of(const Node& node, const Shape& x, const Shape& y, Layout layo
   return {x[0], x[1], axis(0), axis(1), layout == Layout::channels_last};
 }
 
-/// Of a forward operation.
+/// The pooling of a forward operation.
 Pooling pooling_of(const Lowering& lowering, const Node& node) {
   return pooling_of(node, lowering.shape(node.inputs[0]), lowering.shape(node.outputs[0]),
                     lowering.layout(node.inputs[0]));
@@ -34,7 +34,7 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
   const bool training = lowering.used(node.outputs[1]);
   if (training) {
     writes.push_back(lowering.temporary(winner_bytes(of)));
-    // The winners lie as y does: the backward operation asks y's region how, and nothing else of it.
+    // The winners have y's layout. The backward operation uses y's region only to find this layout.
     lowering.attach(node.outputs[1], {writes.back(), to});
   }
   lowering.add({from}, writes,
@@ -52,7 +52,7 @@ void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const std::vector<RegionId> reads{lowering.region(dy, layout), attached[0]};
   lowering.add(reads, {lowering.define(dx, layout)},
                [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
-                 check(max_pool_backward(p[0], p[1], dtype, of, p[2], stream), "pooling's slopes");
+                 check(max_pool_backward(p[0], p[1], dtype, of, p[2], stream), "the gradient of pooling");
                });
 }
 
@@ -69,14 +69,15 @@ void lower_average_pool(Lowering& lowering, const Node& node) {
 void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId dx = node.outputs[0];
-  // One window over all: dy lies both ways, and what it goes to is most likely of a convolution.
+  // With one window for all pixels, both layouts of dy are the same memory. dx is then most likely the
+  // gradient of a convolution's result.
   const bool global = lowering.shape(dy)[2] * lowering.shape(dy)[3] == 1;
   const Layout layout = global ? convolution_layouts(lowering, lowering.dtype(dy))[0] : lowering.layout(dy);
   const Pooling of = pooling_of(node, lowering.shape(dx), lowering.shape(dy), layout);
   const RegionId from = lowering.region(dy);
   lowering.add({from}, {lowering.define(dx, layout)},
                [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
-                 check(average_pool_backward(p[0], dtype, of, p[1], stream), "pooling's slopes");
+                 check(average_pool_backward(p[0], dtype, of, p[1], stream), "the gradient of pooling");
                });
 }
 

@@ -15,7 +15,7 @@ void add_product(Lowering& lowering, const MatrixProduct& product, ProductOption
   std::vector<RegionId> reads{regions.a, regions.b};
   std::vector<RegionId> writes{regions.y, lowering.temporary(std::max(made->workspace(), loop_workspace))};
   if (regions.vector >= 0) (written ? writes : reads).push_back(regions.vector);
-  // Pointers: a, b, a vector that is read, y, workspace, a vector that is written.
+  // Pointers: a, b, the vector if it is read, y, workspace, the vector if it is written.
   const size_t y = reads.size();
   std::optional<size_t> vector;
   if (regions.vector >= 0) vector = written ? y + 2 : y - 1;
@@ -37,7 +37,7 @@ void add_weights_gradient(Lowering& lowering, const WeightedRows& of, RegionId d
     return;
   }
   options.epilogue = Epilogue::bias_gradient;
-  constexpr int64_t kPixels = 1;  // a matrix [rows, outputs] is so many images of one pixel
+  constexpr int64_t kPixels = 1;  // a matrix [rows, outputs] is `rows` images of one pixel
   const auto sums = [=, stream = lowering.stream()](const ProductMemory& m) {
     return sum_channels(m.a, of.dtype, of.rows, of.outputs, kPixels, true, static_cast<float*>(m.workspace),
                         static_cast<float*>(m.vector), stream);

@@ -6,13 +6,15 @@
 #include "telar/device/cuda/kernels/product_step.h"
 #include "telar/device/cuda/loops/recurrent.h"
 
-// LSTM and GRU. The inputs' part of all steps is one product; each step is then a product with the recurrent weights and a loop of ours,
-// and so it is backward, where the weights' gradients are one product each over all steps. Operands are of x's type, sums and what is
-// carried from step to step in f32. Samples lie one behind the other, as in x, so that a step's rows are T rows apart: cuBLASLt reads and
-// writes them where they are. These are many small calls, which are dear when each is told to the stream alone, and cheap in a graph.
+// LSTM and GRU. One product computes the input contribution of all steps. Each step is then a product with
+// the recurrent weights and a loop of ours. The backward pass works in the same way; each weight gradient is
+// one product over all steps. Operands have x's type; sums and the values carried from step to step are f32.
+// Samples are stored one after the other, as in x, so the rows of a step are T rows apart. cuBLASLt reads and
+// writes them in place. These are many small calls: expensive when each is put on the stream alone, cheap in
+// a CUDA graph.
 //
-// Not cuDNN's: it wants the weights packed in one block of its own, and their gradients there, which would be copied out of and into the
-// arenas in every run, and the lengths on the host.
+// cuDNN's layers are not used. They need the weights, and their gradients, packed in a block of their own,
+// which every run would copy from and to the arenas. They also need the lengths on the host.
 
 namespace telar::cuda {
 
@@ -21,7 +23,8 @@ namespace {
 /// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
 enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
 
-/// What forward keeps for backward: the opened gates, h before each step in x's type, and an LSTM's cells.
+/// What the forward pass keeps for the backward one: the gates after activation, h before each step in x's
+/// type, and an LSTM's cells.
 enum Saved : size_t { kGates, kBefore, kCells };
 
 struct Layer {
@@ -32,8 +35,10 @@ struct Layer {
 
   int64_t rows() const { return extents.samples * extents.steps; }
   int64_t hidden() const { return extents.hidden; }
-  int64_t sums() const { return (lstm ? 4 : 3) * extents.hidden; }  ///< of a row, which its gates are made of
-  int64_t kept() const { return 4 * extents.hidden; }               ///< numbers of a row that backward reads
+  int64_t sums() const {
+    return (lstm ? 4 : 3) * extents.hidden;
+  }                                                    ///< numbers in a row from which its gates are computed
+  int64_t kept() const { return 4 * extents.hidden; }  ///< numbers in a row that the backward pass reads
   size_t size() const { return size_of(dtype); }
   size_t bytes(int64_t numbers) const { return static_cast<size_t>(numbers) * size(); }
 };
@@ -54,7 +59,7 @@ RegionId region_or_none(Lowering& lowering, ValueId value) {
   return value == kNoValue ? -1 : lowering.plain_region(value);
 }
 
-/// What a step reads and writes, counted through; what is absent (−1) has null for its pointer.
+/// Numbers the regions that a step reads and writes. An absent region (−1) has a null pointer.
 class Operands {
  public:
   Operands(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes) {
@@ -78,14 +83,14 @@ class Operands {
   std::vector<int> places_;
 };
 
-/// The largest power of two, no larger than kProductAlignment, of which all of these are multiples.
+/// The largest power of two, at most kProductAlignment, that divides both.
 size_t common_alignment(size_t a, size_t b) { return std::gcd(std::gcd(a, b), kProductAlignment); }
 
-/// The product of a step with the recurrent weights, of rows that lie T rows apart.
+/// The product of a step with the recurrent weights. Its rows are T rows apart.
 struct StepProduct {
   std::shared_ptr<Product> product;
   size_t from;  ///< bytes from one step's operand to the next one's
-  size_t to;    ///< likewise of its result; 0: one place for all
+  size_t to;    ///< the same for its result; 0: all steps share one
 
   ProductMemory memory(int64_t step, const std::byte* rows, const std::byte* weights, std::byte* result,
                        std::byte* workspace) const {
@@ -94,7 +99,8 @@ struct StepProduct {
   }
 };
 
-/// [N, H] · W_hhᵀ: the state before a step to its sums, those of an LSTM added to what its gates hold, of a GRU apart.
+/// [N, H] · W_hhᵀ: from the state before a step to its sums. For an LSTM they are added to the gates' memory,
+/// for a GRU they are stored separately.
 StepProduct forward_product(const Lowering& lowering, const Layer& of) {
   const int64_t samples = of.extents.samples;
   MatrixProduct product =
@@ -111,7 +117,8 @@ StepProduct forward_product(const Lowering& lowering, const Layer& of) {
   return {std::make_shared<Product>(lowering.gpu(), product, options), from, to};
 }
 
-/// [N, sums] · W_hh: gradients of a step's sums to that of the state before it, of a GRU added to what is there.
+/// [N, sums] · W_hh: from the gradients of a step's sums to that of the state before it. For a GRU the result
+/// is added to that state's gradient.
 StepProduct backward_product(const Lowering& lowering, const Layer& of) {
   const int64_t samples = of.extents.samples;
   MatrixProduct product =
@@ -126,7 +133,7 @@ StepProduct backward_product(const Lowering& lowering, const Layer& of) {
   return {std::make_shared<Product>(lowering.gpu(), product, options), from, 0};
 }
 
-/// x · W_ihᵀ of all steps, to where each row's gates will lie.
+/// x · W_ihᵀ of all steps, written to the memory of the gates.
 void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, RegionId gates) {
   MatrixProduct product =
       matrix_product({of.rows(), of.inputs}, false, {of.sums(), of.inputs}, true, {of.rows(), of.sums()});
@@ -136,9 +143,10 @@ void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, R
   add_product(lowering, product, {.operands = of.dtype, .result = DType::f32}, {x, weights, gates});
 }
 
-/// The forward steps of a layer, all told to the stream together.
+/// The forward steps of a layer, enqueued together.
 struct ForwardSteps {
-  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32. Last: the cell's result, or a step's recurrent sums.
+  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32 (GRU). Last: the cell's
+  /// result, or a step's recurrent sums.
   enum Operand : size_t {
     kWeights,
     kIh,
@@ -182,7 +190,7 @@ struct ForwardSteps {
   }
 };
 
-/// cell: the LSTM's; of a GRU no value.
+/// cell: the LSTM's result; no value for a GRU.
 void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId workspace) {
   const Layer of = layer_of(lowering, node);
   const int64_t samples = of.extents.samples;
@@ -208,8 +216,9 @@ void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId w
 
 /// The backward steps of a layer.
 struct BackwardSteps {
-  /// Read: W_hh, lengths, what forward kept (Saved), and the gradients of y, hidden and cell. Written: those of the sums, of the recurrent
-  /// sums of a GRU (of an LSTM they are the same), of h and of c of a step.
+  /// Read: W_hh, lengths, what the forward pass kept (Saved), and the gradients of y, hidden and cell.
+  /// Written: the gradients of the sums, of the recurrent sums of a GRU (an LSTM's are the same), and of a
+  /// step's h and c.
   enum Operand : size_t {
     kWeights,
     kLimits,
@@ -255,7 +264,8 @@ struct BackwardSteps {
   }
 };
 
-/// Gradients of the sums that a layer's gates were made of, [N, T, sums]: of the inputs' part, and of the recurrent part.
+/// Gradients of the sums from which a layer's gates are computed, [N, T, sums]: of the input contribution and
+/// of the recurrent contribution.
 struct SumsGradients {
   RegionId inputs;
   RegionId recurrent;
@@ -286,7 +296,7 @@ SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Lay
   return {dsums, of.lstm ? dsums : drecurrent};
 }
 
-/// Gradients of weights and of their bias, where somebody reads them.
+/// Gradients of weights and of their bias, if an operation reads them.
 void add_parameter_gradients(Lowering& lowering, const WeightedRows& rows, ValueId dw, ValueId db) {
   if (!lowering.used(dw) && !lowering.used(db)) return;
   const RegionId weights = lowering.define_plain(dw);

@@ -10,7 +10,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// The shape of the result with the reduced axes kept at extent 1.
+/// The shape of the result, in which reduced axes have extent 1.
 Shape kept_shape(const Shape& x, const Attributes& attributes) {
   Shape kept = x;
   for (const int64_t axis : attributes.integers("axes")) kept[static_cast<size_t>(axis)] = 1;
@@ -29,7 +29,7 @@ ReducedAxes reduced_axes(const Shape& x, Layout layout, const Shape& kept) {
   return axes;
 }
 
-/// Where results lie that are read for each element of x, as x lies.
+/// The walk over results in x's storage order, one result for each element of x.
 LongWalk<1> walk_of_results(const Shape& x, Layout layout, const Shape& kept) {
   const auto strides = broadcast_strides(kept, Layout::plain, x.rank());
   LongWalk<1> walk;
@@ -41,7 +41,7 @@ RegionId memory_between(Lowering& lowering, const Pieces& pieces) {
   return lowering.temporary(static_cast<size_t>(pieces.between()) * sizeof(float));
 }
 
-/// `kept`: y's shape with as many axes as x.
+/// `kept` is y's shape with as many axes as x.
 void lower_reduction(Lowering& lowering, Reduction reduction, ValueId x, ValueId y, const Shape& kept) {
   const Shape& shape = lowering.shape(x);
   if (kept == shape) {  // every reduced axis has one element
@@ -62,7 +62,7 @@ void lower_reduction(Lowering& lowering, const Node& node, Reduction reduction) 
   lower_reduction(lowering, reduction, x, node.outputs[0], kept_shape(lowering.shape(x), node.attributes));
 }
 
-/// The sum of a whole tensor, which does not ask in which layout it lies.
+/// The sum of a whole tensor, in any layout.
 void lower_sum_of_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const RegionId from = lowering.region(x);
@@ -74,7 +74,7 @@ void lower_sum_of_all(Lowering& lowering, const Node& node) {
                });
 }
 
-/// The gradient lies as x does, whose memory is not read.
+/// The gradient has x's layout; the memory of x is not read.
 void lower_spread(Lowering& lowering, const Node& node, float factor) {
   const ValueId x = node.inputs[1];
   const Shape& shape = lowering.shape(x);
@@ -116,7 +116,7 @@ void lower_reduce_mean_backward(Lowering& lowering, const Node& node) {
   lower_spread(lowering, node, static_cast<float>(lowering.shape(node.inputs[0]).elements()) / whole);
 }
 
-/// The elements that hold a maximum share its gradient.
+/// Elements that equal the maximum share its gradient equally.
 void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[1];
   const Shape& shape = lowering.shape(x);
@@ -131,7 +131,7 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const cudaStream_t stream = lowering.stream();
   lowering.add({values, y}, {ties, memory_between(lowering, axes.pieces)}, [=](const Pointers& p) {
     check(count_ties(p[0], p[1], p.get<float>(2), dtype, axes, p.get<float>(3), stream),
-          "counting what holds a maximum");
+          "counting the elements that equal a maximum");
   });
   const auto walk = walk_of_results(shape, layout, kept);
   lowering.add({dy, values, y, ties}, {lowering.define(node.outputs[0], layout)}, [=](const Pointers& p) {

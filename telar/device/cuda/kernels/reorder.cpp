@@ -10,13 +10,13 @@ Enqueue reorder(const Gpu& gpu, const TensorType& type, Layout to) {
   const Transposition stack = transposition_to(to, type.shape);
   return [stack, dtype = type.dtype, stream = gpu.stream()](const Pointers& p) {
     check(transpose_stack(p[0], p[1], dtype, stack.count, stack.rows, stack.columns, stream),
-          "bringing a value into another layout");
+          "converting a value to another layout");
   };
 }
 
 Enqueue conversion(const Gpu& gpu, const TensorType& from, DType to) {
   return [count = from.shape.elements(), type = from.dtype, to, stream = gpu.stream()](const Pointers& p) {
-    check(convert_values(p[0], type, p[1], to, count, stream), "bringing a value into another type");
+    check(convert_values(p[0], type, p[1], to, count, stream), "converting a value to another type");
   };
 }
 

@@ -4,12 +4,12 @@ namespace telar::cuda {
 
 namespace {
 
-/// Whether the two layouts of this shape are the same memory.
+/// Whether both layouts of this shape store the elements in the same order.
 bool lies_alike(const Shape& shape) { return shape.rank() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1; }
 
 }  // namespace
 
-/// Also reshape_like, whose second input is there for its shape.
+/// Also for reshape_like, whose second input only provides its shape.
 void lower_reshape(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];

@@ -32,7 +32,7 @@ void lower_softmax_backward(Lowering& lowering, const Node& node) {
   const Layout layout = lowering.layout(y);
   const RegionId gradient = lowering.region(dy, layout);
   const RegionId known = lowering.region(y);
-  // Where dy had to be brought into the other layout, its own memory lies wrong.
+  // If dy was converted to the other layout, its own memory cannot be reused.
   const RegionId to =
       lowering.layout(dy) == layout ? lowering.define_in_place(dx, dy) : lowering.define(dx, layout);
   lowering.add({gradient, known}, {to},

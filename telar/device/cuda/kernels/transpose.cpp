@@ -9,7 +9,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// How x is walked through in the order in which y lies. `strides`: of x, by y's axes.
+/// The walk over x in y's storage order. `strides`: of x, by y's axes.
 LongWalk<1> walk_of(const Shape& y, Layout layout, const std::vector<int64_t>& strides) {
   LongWalk<1> walk;
   for (const size_t axis : axes_as_they_lie(y.rank(), layout)) append_axis(walk, y[axis], {strides[axis]});
@@ -20,7 +20,7 @@ bool is_as_it_lies(const LongWalk<1>& walk) {
   return walk.axes == 0 || (walk.axes == 1 && walk.strides[0][0] == 1);
 }
 
-/// A layout for y in which it is x's own memory, if there is one.
+/// A layout of y in which it has x's storage order, if there is one.
 std::optional<Layout> layout_without_moving(const Shape& y, const std::vector<int64_t>& strides) {
   if (is_as_it_lies(walk_of(y, Layout::plain, strides))) return Layout::plain;
   if (y.rank() == 4 && is_as_it_lies(walk_of(y, Layout::channels_last, strides)))

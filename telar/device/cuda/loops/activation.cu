@@ -13,8 +13,8 @@ constexpr float kSqrtHalf = 0.70710678118654752F;
 constexpr float kInverseSqrt2Pi = 0.39894228040143268F;
 
 struct Relu {
-  TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // NaN stays one
-  TELAR_GPU float backwards(float dy, float y) const { return y > 0 ? dy : 0; }  // 0, whatever dy is
+  TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // keeps NaN
+  TELAR_GPU float backwards(float dy, float y) const { return y > 0 ? dy : 0; }  // 0 even if dy is NaN
 };
 struct Gelu {
   TELAR_GPU float operator()(float x) const { return 0.5F * x * (1 + erff(x * kSqrtHalf)); }

@@ -7,13 +7,13 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, computed in f32; another is an error
-// (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16, computed in
+// f32; others are an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
 enum class Arithmetic : uint8_t { add, multiply };
 
-/// What is computed of two numbers; with `relu` max(0, …), of which NaN stays one.
+/// The operation on two numbers; with `relu` followed by max(0, …), which keeps NaN.
 struct Combination {
   Arithmetic operation = Arithmetic::add;
   bool relu = false;
@@ -23,7 +23,8 @@ struct Combination {
 cudaError_t combine(Combination combination, const void* a, const void* b, void* y, DType dtype,
                     int64_t count, cudaStream_t stream);
 
-/// y[i] = a[…] ⊕ b[…] for every i of a walk over a and b, whose strides may be 0. y may be a when a is walked through as it lies.
+/// y[i] = a[…] ⊕ b[…] for every i of a walk over a and b, whose strides may be 0. y may be a if the walk
+/// visits a in storage order.
 cudaError_t combine_walked(Combination combination, const void* a, const void* b, void* y, DType dtype,
                            const LongWalk<2>& walk, cudaStream_t stream);
 

@@ -10,7 +10,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// Means and Σ (x − mean)² of `count` values in each of W channels.
+/// The means and Σ (x − mean)² of `count` values in each of W channels.
 template <int W>
 struct Moments {
   float count;
@@ -19,7 +19,7 @@ struct Moments {
   TELAR_GPU Moments<1> lane(int i) const { return {count, {means[i]}, {squares[i]}}; }
 };
 
-/// Chan, Golub and LeVeque (1979), which loses no digits where means are large.
+/// Chan, Golub and LeVeque (1979): no cancellation when means are large.
 struct CombineMoments {
   template <int W>
   TELAR_GPU Moments<W> operator()(Moments<W> a, const Moments<W>& b) const {
@@ -59,14 +59,14 @@ struct TermsOfMoments {
   }
 };
 
-/// finish(c, its moments) for each channel.
+/// Calls finish(c, moments) for each channel.
 template <typename T, int W, typename Finish>
 cudaError_t moments(const void* x, const Channels& of, float* pieces, Finish finish, cudaStream_t stream) {
   return reduce_channels<W, Moments>(of, reinterpret_cast<Moments<1>*>(pieces), stream,
                                      TermsOfMoments<T>{static_cast<const T*>(x)}, CombineMoments(), finish);
 }
 
-/// Calls f(T(), W) with as many values at once as there can be; W: an integral_constant.
+/// Calls f(T(), W), where the integral_constant W is the largest possible vector width.
 template <typename F>
 cudaError_t with_width(DType dtype, const Channels& of, const F& f) {
   return with_type(dtype, [&](auto type) {
@@ -106,7 +106,8 @@ cudaError_t part_statistics_typed(const void* x, const Channels& of, float* piec
       stream);
 }
 
-/// y before the ReLU. What the backward pass computes again has to have the same sign: no compiler may round it otherwise there.
+/// y before the ReLU. The backward pass recomputes it and needs the same sign, so the rounding must not
+/// depend on the compiler.
 TELAR_GPU inline float normalised(float x, float mean, float inverse) { return (x - mean) * inverse; }
 TELAR_GPU inline float scaled(float normalised, float scale, float shift) {
   return fmaf(scale, normalised, shift);
@@ -128,7 +129,7 @@ struct Normalise {
       for (int lane = 0; lane < W; ++lane) {
         const float value = scaled(normalised(values.of[lane], mean.of[lane], inverse.of[lane]),
                                    scale.of[lane], shift.of[lane]);
-        values.of[lane] = kRelu && value <= 0 ? 0 : value;  // NaN stays one
+        values.of[lane] = kRelu && value <= 0 ? 0 : value;  // keeps NaN
       }
       store(y + i, values);
     }
@@ -144,7 +145,7 @@ struct Normalise {
   }
 };
 
-/// x̂ and, with a ReLU, what of dy comes through it.
+/// x̂ and, with a ReLU, the part of dy that passes through it.
 template <int W, bool kRelu>
 struct Backwards {
   Values<W> mean, inverse, scale, shift;
@@ -304,7 +305,7 @@ cudaError_t slopes_typed(const void* x, const void* dy, const Channels& of, cons
 }  // namespace
 
 int64_t batch_norm_pieces(const Channels& of) {
-  // Moments of one channel, which have the most numbers for each.
+  // Moments of one channel: the result with the most numbers per channel.
   constexpr int64_t kNumbers = sizeof(Moments<1>) / sizeof(float);
   return channel_pieces(of.images, of.channels, of.pixels) * of.channels * kNumbers;
 }
@@ -326,7 +327,7 @@ cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* s
     const float inverse = to.kept_inverse[c];
     to.mean[c] = to.kept_mean[c];
     const float variance = 1.0F / (inverse * inverse) - epsilon;
-    to.unbiased_variance[c] = variance < 0 ? 0 : variance * unbiased;  // NaN stays one
+    to.unbiased_variance[c] = variance < 0 ? 0 : variance * unbiased;  // keeps NaN
     to.kept_shift[c] = shift[c];
   });
 }

@@ -6,12 +6,13 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16; others are
+// an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
-/// y += bias of the channel, and then, with `relu`, max(0, y), where NaN stays one. y: `dtype` [images, channels, pixels], or, channels
-/// last, [images, pixels, channels], at a multiple of 16 bytes; a matrix [N, C] has one pixel. bias: `bias_type` [channels].
+/// y += bias of the channel; then, with `relu`, max(0, y), which keeps NaN. y: `dtype` [images, channels,
+/// pixels] or, with channels last, [images, pixels, channels], at a multiple of 16 bytes; a matrix [N, C] has
+/// one pixel. bias: `bias_type` [channels].
 cudaError_t add_channel_bias(void* y, DType dtype, const void* bias, DType bias_type, bool relu,
                              int64_t images, int64_t channels, int64_t pixels, bool channels_last,
                              cudaStream_t stream);

@@ -6,15 +6,16 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16; others are
+// an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
-/// Numbers (f32) of the memory `pieces` that sum_channels needs.
+/// Size of the memory `pieces` for sum_channels, in f32 numbers.
 int64_t channel_sum_pieces(int64_t images, int64_t channels, int64_t pixels);
 
-/// sums[c] = Σ x over images and pixels, f32, in an order that depends on the extents alone. x: [images, channels, pixels], or, channels
-/// last, [images, pixels, channels]; a matrix [N, C] has one pixel. x lies at a multiple of 16 bytes.
+/// sums[c] = Σ x over images and pixels, f32. The order of summation depends on the extents only. x: [images,
+/// channels, pixels] or, with channels last, [images, pixels, channels]; a matrix [N, C] has one pixel. x
+/// begins at a multiple of 16 bytes.
 cudaError_t sum_channels(const void* x, DType dtype, int64_t images, int64_t channels, int64_t pixels,
                          bool channels_last, float* pieces, float* sums, cudaStream_t stream);
 

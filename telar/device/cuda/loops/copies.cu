@@ -7,7 +7,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// T: a value, or a pack of some, which extents then count.
+/// T: a value, or a pack of values; extents then count packs.
 template <typename T, typename Index>
 cudaError_t copy_counted(const RowPieces& pieces, const T* from, T* to, cudaStream_t stream) {
   const auto length = static_cast<Index>(pieces.length);
@@ -26,7 +26,7 @@ cudaError_t copy_typed(const RowPieces& pieces, const T* from, T* to, cudaStream
                     [&](auto index) { return copy_counted<T, decltype(index)>(pieces, from, to, stream); });
 }
 
-/// In packs of kWide values where everything lies for them.
+/// Whether packs of kWide values are possible: addresses, lengths and pitches are multiples of the pack.
 template <int64_t kWide, typename T>
 bool fits(const RowPieces& pieces, const T* from, const T* to) {
   return lies_for_packs(from, kWide * sizeof(T)) && lies_for_packs(to, kWide * sizeof(T)) &&
@@ -56,7 +56,7 @@ cudaError_t copy_walk_counted(const T* from, T* to, const LongWalk<1>& walk, cud
                   [=] TELAR_GPU(int64_t i) { to[i] = from[steps.offsets(static_cast<Index>(i))[0]]; });
 }
 
-/// T: a value, or a pack of some, which the walk then counts.
+/// T: a value, or a pack of values; the walk then counts packs.
 template <typename T>
 cudaError_t copy_walk_typed(const T* from, T* to, const LongWalk<1>& walk, cudaStream_t stream) {
   return with_index(walk.elements(), [&](auto index) {
@@ -64,7 +64,8 @@ cudaError_t copy_walk_typed(const T* from, T* to, const LongWalk<1>& walk, cudaS
   });
 }
 
-/// Whether packs of kWide values stay whole: the last axis lies one by one, and all that is jumped over is of whole packs.
+/// Whether the walk keeps packs of kWide values whole: the last axis is contiguous, and all strides are
+/// multiples of the pack.
 template <int64_t kWide>
 bool stay_whole(const LongWalk<1>& walk) {
   if (walk.axes == 0 || walk.strides[0][walk.axes - 1] != 1) return false;

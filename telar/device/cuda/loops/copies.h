@@ -7,11 +7,12 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16; another is an error
-// (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16; others are
+// an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
-/// Pieces of `length` elements, one in each row of two arrays whose rows begin `from_pitch` and `to_pitch` elements apart.
+/// Pieces of `length` elements, one in each row of two arrays. Their rows begin `from_pitch` and `to_pitch`
+/// elements apart.
 struct RowPieces {
   int64_t rows = 1;
   int64_t length = 1;
@@ -19,7 +20,7 @@ struct RowPieces {
   int64_t to_pitch = 1;
 };
 
-/// Copies element `from_begin` and those behind it of each row to `to_begin`.
+/// Copies `length` elements of each row, from element `from_begin` on, to `to_begin`.
 cudaError_t copy_pieces(const RowPieces& pieces, const void* from, int64_t from_begin, void* to,
                         int64_t to_begin, DType dtype, cudaStream_t stream);
 

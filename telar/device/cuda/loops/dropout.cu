@@ -8,9 +8,9 @@ namespace telar::cuda {
 
 namespace {
 
-constexpr int64_t kWords = 4;  // of a block of random numbers
+constexpr int64_t kWords = 4;  // in a block of random numbers
 
-/// A block of numbers for each index. `Index` counts the blocks.
+/// Processes one block of random numbers for each index. `Index` counts the blocks.
 template <typename T, typename Index>
 struct Drop {
   DropoutConstants constants;
@@ -19,7 +19,7 @@ struct Drop {
   const int32_t* random;
   T* y;
   int64_t per_sample;
-  Index blocks;  // of a sample
+  Index blocks;  // in a sample
   bool packed;
 
   TELAR_GPU void operator()(int64_t i) const {

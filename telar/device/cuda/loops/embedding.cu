@@ -12,7 +12,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// kWide features of a token for each index. `Index` counts all features of all tokens.
+/// Copies kWide features of a token for each index. `Index` counts all features of all tokens.
 template <typename In, typename Out, typename Index, int64_t kWide>
 struct LookUp {
   const int32_t* tokens;
@@ -58,21 +58,24 @@ cudaError_t look_up_typed(const Lookup& lookup, const int32_t* tokens, const voi
   return look_up_packed<In, Out, 1>(lookup, tokens, table, y, stream);
 }
 
-/// Sums over places that are sorted by their row of the table, and cut into pieces of which each is worked through in order: how many
-/// places a row has does not matter to the time. A row that lies in one piece is written at once. Of one that goes on over an edge each
-/// piece leaves a sum, and the piece in which it begins adds them up afterwards.
+/// Sums over places that are sorted by their row in the table and divided into pieces. Each piece is
+/// processed in order, so the time does not depend on how often a row occurs. A row within one piece is
+/// written at once. For a row that spans several pieces, each piece stores a partial sum. The piece in which
+/// the row begins adds them up afterwards.
 template <typename T>
 struct SortedSums {
   static constexpr int64_t kAhead = 8;
   const T* dy;
   const uint32_t* rows;    // sorted
-  const uint32_t* places;  // of the tokens, in the same order
-  float* sums;  // [pieces, 2, features]: of the row that came over the edge, of the row that goes over it
+  const uint32_t* places;  // indices of the tokens, in the same order
+  // [pieces, 2, features]: of the row continued from the previous piece, and of the row continued in the
+  // next.
+  float* sums;
   float* dtable;
   int64_t tokens;
   int64_t table_rows;
   int64_t features;
-  int64_t each;  // tokens of a piece
+  int64_t each;  // tokens in a piece
 
   TELAR_GPU bool goes_on(int64_t end) const { return end < tokens && rows[end] == rows[end - 1]; }
   TELAR_GPU void write(uint32_t row, int64_t feature, float sum) const {
@@ -85,7 +88,7 @@ struct SortedSums {
     bool came_over = begin > 0 && goes_on(begin);
     float sum = 0;
     for (int64_t t = begin; t < end; t += kAhead) {
-      // Read together: for all that a compiler knows, what is written below could be what is read next.
+      // Read together: the compiler must assume that the store below changes the values read next.
       float ahead[kAhead];
       for (int64_t k = 0; k < kAhead; ++k)
         ahead[k] = t + k < end ? to_float(dy[static_cast<int64_t>(places[t + k]) * features + feature]) : 0;
@@ -99,7 +102,7 @@ struct SortedSums {
     }
   }
 
-  /// The sum of a row of which token `last` is the last one in this piece, which ends before `end`.
+  /// Stores the sum of a row whose last token in this piece, which ends before `end`, is `last`.
   TELAR_GPU void leave(int64_t piece, int64_t feature, int64_t last, bool came_over, int64_t end,
                        float sum) const {
     if (came_over) {
@@ -111,13 +114,13 @@ struct SortedSums {
     }
   }
 
-  /// Of the row that begins in this piece and goes on.
+  /// Adds up the sums of the row that begins in this piece and continues in the next.
   TELAR_GPU void join(int64_t piece, int64_t feature) const {
     const int64_t begin = piece * each;
     int64_t end = begin + each;
     if (!goes_on(end < tokens ? end : tokens)) return;
     const uint32_t row = rows[end - 1];
-    if (begin > 0 && rows[begin - 1] == row) return;  // it began before
+    if (begin > 0 && rows[begin - 1] == row) return;  // the row began in an earlier piece
     float sum = sums[(2 * piece + 1) * features + feature];
     for (int64_t next = piece + 1; end < tokens && rows[end] == row; ++next) {
       sum += sums[2 * next * features + feature];
@@ -127,7 +130,7 @@ struct SortedSums {
   }
 };
 
-/// Long rows take as many steps within a piece as there are pieces to join.
+/// A square root, so that a long row takes as many steps within a piece as there are pieces to join.
 int64_t tokens_of_piece(int64_t tokens) {
   constexpr double kLeast = 32;
   return static_cast<int64_t>(std::max(kLeast, std::ceil(std::sqrt(static_cast<double>(tokens)))));
@@ -136,7 +139,7 @@ int64_t tokens_of_piece(int64_t tokens) {
 int64_t pieces_of(int64_t tokens) { return (tokens + tokens_of_piece(tokens) - 1) / tokens_of_piece(tokens); }
 
 #ifdef __CUDACC__
-/// Sorts the places by their keys, equal ones in order. Without memory: how much of it is needed.
+/// Sorts the places by their keys, stably. If `memory` is null, returns the required size in `bytes`.
 cudaError_t sort_places(const Lookup& lookup, void* memory, size_t& bytes, const uint32_t* keys,
                         uint32_t* sorted_keys, const uint32_t* places, uint32_t* sorted_places,
                         cudaStream_t stream) {
@@ -160,7 +163,7 @@ cudaError_t sort_places(const Lookup& lookup, void* memory, size_t& bytes, const
 }
 #endif
 
-/// Parts of the memory of a backward look-up.
+/// Arrays in the memory of a backward look-up.
 struct Memory {
   uint32_t *keys, *sorted_keys, *places, *sorted_places;
   float* sums;
@@ -192,7 +195,7 @@ Memory parts_of(std::byte* memory, const Lookup& lookup) {
           sums + bytes_of_sums(lookup)};
 }
 
-/// A token that is not in the table gets the key behind its last row.
+/// A token that is not in the table gets the key after the last row.
 cudaError_t make_keys(const Lookup& lookup, const int32_t* tokens, const Memory& memory,
                       cudaStream_t stream) {
   const int64_t rows = lookup.rows;

@@ -5,17 +5,17 @@
 
 #include "telar/device/cuda/loops/launch.h"
 
-// Included by the files in this folder alone, like launch.h.
+// Include only from files in this folder, like launch.h.
 namespace telar::cuda {
 
-/// Σ exp(xᵢ − largest) of some numbers and the largest of them, found in one pass (Milakov and Gimelshein, "Online normalizer calculation
-/// for softmax", 2018).
+/// The largest of some numbers and Σ exp(xᵢ − largest), found in one pass (Milakov and Gimelshein, "Online
+/// normalizer calculation for softmax", 2018).
 struct Exponentials {
   float largest;
   float sum;
 };
 
-/// Of no number. A finite "largest": infinities would have no difference.
+/// For no numbers. `largest` is finite because the difference of infinities is NaN.
 inline constexpr Exponentials kNoExponentials{-FLT_MAX, 0};
 
 struct CombineExponentials {

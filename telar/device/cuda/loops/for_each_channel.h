@@ -5,7 +5,8 @@
 
 namespace telar::cuda {
 
-/// Numbers of W channels from `channel` on, or, unless channels are last, W times that of `channel`.
+/// The numbers of W channels from `channel` on; if channels are not last, W copies of the number of
+/// `channel`.
 template <int W>
 TELAR_GPU Values<W> of_channels(const float* numbers, int64_t channel, bool last) {
   if (last) return load<W>(numbers + channel);
@@ -14,13 +15,14 @@ TELAR_GPU Values<W> of_channels(const float* numbers, int64_t channel, bool last
   return same;
 }
 
-/// For every W neighbouring elements, from element i on, of channels c … c + W − 1, or, unless channels are last, of channel c:
-/// at.write(i, at.read(i)) with at = f.of(c, last). What f.of reads of a channel serves for some rows. What is written may lie where that
-/// was which is read for the same i.
+/// Calls at.write(i, at.read(i)), with at = f.of(c, last), for all groups of W neighbouring elements. Element
+/// i is the first of a group of channels c … c + W − 1 or, if channels are not last, of channel c. What f.of
+/// reads for a channel is reused for several rows. The output for i may be written over the input for the
+/// same i.
 template <int W, typename F>
 cudaError_t for_each_channel(const Channels& of, cudaStream_t stream, F f) {
-  constexpr int64_t kRows =
-      4;  // of a thread, which reads two at once: of more there are too many numbers for its registers
+  // Rows of a thread, which reads two at a time: more would need too many registers.
+  constexpr int64_t kRows = 4;
   const int64_t rows = of.rows();
   const int64_t columns = of.columns() / W;
   const int64_t pixels = of.pixels;

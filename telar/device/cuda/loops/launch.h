@@ -8,19 +8,20 @@
 
 #include "telar/core/dtype.h"
 
-// How loops of ours run on a GPU: what is computed for one index is a function object, and these tell a stream to call it for every
-// index. Included by the files in this folder alone. nvcc makes kernels of them. Another compiler makes plain loops over the host's
-// memory, which the tests run: so all but the launching itself is tested without a GPU.
+// How our loops run on a GPU. A function object computes one index, and the functions below enqueue it for
+// every index. Include only from files in this folder. nvcc compiles the loops to kernels. Any other compiler
+// makes plain loops over host memory, which the tests run. So everything except the launches is tested
+// without a GPU.
 #ifdef __CUDACC__
 #include <cub/cub.cuh>
-/// Before each function of a function object, and in a lambda: [=] TELAR_GPU(int64_t i) { … }. (A lambda for a GPU must not stand in a
-/// generic lambda: nvcc's rule.)
+/// Required before each function of a function object, and in a lambda: [=] TELAR_GPU(int64_t i) { … }. (nvcc
+/// does not allow such a lambda inside a generic lambda.)
 #define TELAR_GPU __device__
 #else
 #define TELAR_GPU
 #include <functional>
 namespace telar::test {
-void on_stream(cudaStream_t stream, std::function<void()> work);  // what stands for a stream there
+void on_stream(cudaStream_t stream, std::function<void()> work);  // the tests' stand-in for a stream
 }
 #endif
 
@@ -31,8 +32,8 @@ TELAR_GPU inline float to_float(__nv_bfloat16 value) { return __bfloat162float(v
 TELAR_GPU inline void store(float& place, float value) { place = value; }
 TELAR_GPU inline void store(__nv_bfloat16& place, float value) { place = __float2bfloat16(value); }
 
-/// Calls f(T()) with T the type of values of `dtype`: float or __nv_bfloat16. An error for another one. For the choice of a function
-/// template alone: [&](auto type) { return scale<decltype(type)>(…); }.
+/// Calls f(T()), where T is float or __nv_bfloat16 for `dtype`; another type is an error. Use it only to
+/// choose a function template: [&](auto type) { return scale<decltype(type)>(…); }.
 template <typename F>
 cudaError_t with_type(DType dtype, const F& f) {
   if (dtype == DType::f32) return f(float());
@@ -40,19 +41,20 @@ cudaError_t with_type(DType dtype, const F& f) {
   return cudaErrorInvalidValue;
 }
 
-inline constexpr int kThreads = 256;  ///< of a block
+inline constexpr int kThreads = 256;  ///< threads of a block
 
 #ifdef __CUDACC__
 
 template <typename F>
-__global__ void each_index(int64_t count,
-                           const __grid_constant__ F f) {  // where it lies: no thread copies it
+// f stays in parameter memory: threads do not copy it.
+__global__ void each_index(int64_t count, const __grid_constant__ F f) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) f(i);
 }
 
-/// start ∘ term(result, 0) ∘ … ∘ term(result, length − 1), or `start` where there is no such result, by each group of kLanes threads of a
-/// block of kBlock; its first thread is told. All of the block call it, and wait for each other before they do so again.
+/// start ∘ term(result, 0) ∘ … ∘ term(result, length − 1), or `start` if the result does not exist. Each
+/// group of kLanes threads in a block of kBlock computes one result and returns it in its first thread. All
+/// threads of the block must call this function, and synchronize before the next call.
 template <int kBlock, int kLanes, typename T, typename Term, typename Combine>
 __device__ T reduce_terms(int64_t result, bool is_there, int64_t length, T start, const Term& term,
                           const Combine& combine) {
@@ -72,7 +74,7 @@ __device__ T reduce_terms(int64_t result, bool is_there, int64_t length, T start
   }
 }
 
-/// A block, or a warp of it, for each result.
+/// Computes each result with a block or a warp.
 template <int kLanes, typename T, typename Term, typename Combine, typename Finish>
 __global__ void each_reduction(int64_t results, int64_t length, T start, Term term, Combine combine,
                                Finish finish) {
@@ -88,17 +90,18 @@ __global__ void each_reduction(int64_t results, int64_t length, T start, Term te
   }
 }
 
-/// Columns of a block of each_column, at most: as many as threads of a warp, which read side by side.
+/// The most columns of a block of each_column: the threads of a warp, which read neighbouring columns.
 inline constexpr int kMostLanes = 32;
 
-/// An odd number of words: neighbours in shared memory begin in different banks.
+/// An odd number of words, so that neighbours in shared memory begin in different banks.
 template <typename T>
 struct Padded {
   T value;
   float odd[1 + sizeof(T) / sizeof(float) % 2];
 };
 
-/// A block for some neighbouring columns (`lanes`, a power of two) of a piece; its other threads share the rows.
+/// Each block computes `lanes` neighbouring columns (a power of two) of a piece. Its other threads share the
+/// rows.
 template <typename T, typename Term, typename Combine, typename Finish>
 __global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, Term term, Combine combine,
                             Finish finish) {
@@ -126,7 +129,7 @@ __global__ void each_column(int64_t rows, int64_t columns, int lanes, T start, T
 
 #endif
 
-/// f(i) for every i below `count`, in any order.
+/// Calls f(i) for every i below `count`, in any order.
 template <typename F>
 cudaError_t for_each(int64_t count, cudaStream_t stream, F f) {
   if (count <= 0) return cudaSuccess;
@@ -142,16 +145,17 @@ cudaError_t for_each(int64_t count, cudaStream_t stream, F f) {
 #endif
 }
 
-/// For every r below `results`: finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) with ∘ = combine, associative and
-/// commutative but for rounding. The order of the terms depends on `results` and `length` alone. T: a float, or a struct of some.
+/// Calls finish(r, start ∘ term(r, 0) ∘ … ∘ term(r, length − 1)) for every r below `results`, with ∘ =
+/// combine, which is associative and commutative except for rounding. The order of the terms depends on
+/// `results` and `length` only. T: a float or a struct of floats.
 template <typename T, typename Term, typename Combine, typename Finish>
 cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start, Term term, Combine combine,
                    Finish finish) {
   if (results <= 0) return cudaSuccess;
 #ifdef __CUDACC__
   constexpr int64_t kMostBlocks = 1 << 20;
-  const int64_t enough =
-      results < 1024 ? 64 : 512;  // terms for a warp: where results are few, threads are idle
+  // Most terms for a warp: with few results, threads are idle anyway.
+  const int64_t enough = results < 1024 ? 64 : 512;
   if (length <= enough) {
     const int64_t blocks = std::min<int64_t>((results + kThreads / 32 - 1) / (kThreads / 32), kMostBlocks);
     each_reduction<32><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(results, length, start, term,
@@ -173,9 +177,10 @@ cudaError_t reduce(int64_t results, int64_t length, cudaStream_t stream, T start
 #endif
 }
 
-/// The columns of a matrix, whose rows are cut into `pieces` (at most 65535): finish(p, c, start ∘ term(r, c) ∘ …) over the rows r
-/// of piece p, in an order that depends on `rows`, `columns` and `pieces` alone. `start`, and T, as for reduce(); a piece may have no
-/// row. Threads that are neighbours take neighbouring columns, so a term reads well what lies row by row.
+/// Reduces the columns of a matrix whose rows are divided into `pieces` (at most 65535). Calls finish(p, c,
+/// start ∘ term(r, c) ∘ …) over the rows r of piece p. The order depends on `rows`, `columns` and `pieces`
+/// only. `start` and T are as for reduce(); a piece may be empty. Neighbouring threads compute neighbouring
+/// columns, which suits row-major memory.
 template <typename T, typename Term, typename Combine, typename Finish>
 cudaError_t reduce_columns(int64_t rows, int64_t columns, int64_t pieces, cudaStream_t stream, T start,
                            Term term, Combine combine, Finish finish) {
@@ -202,7 +207,7 @@ cudaError_t reduce_columns(int64_t rows, int64_t columns, int64_t pieces, cudaSt
 #endif
 }
 
-/// Sums, for reduce().
+/// Sums in f32, for reduce().
 struct Sum {
   TELAR_GPU float operator()(float a, float b) const { return a + b; }
 };

@@ -13,7 +13,8 @@ namespace telar::cuda {
 
 namespace {
 
-/// Of `count` numbers the mean and Σ (x − mean)²: combined as by Chan, Golub and LeVeque (1979), which does not cancel.
+/// The mean and Σ (x − mean)² of `count` numbers, combined as in Chan, Golub and LeVeque (1979), which avoids
+/// cancellation.
 struct RowMoments {
   float count;
   float mean;
@@ -41,7 +42,8 @@ struct AddBoth {
   }
 };
 
-/// 1 / √x, of a row, where each of its elements asks for it: fast, and within two units of the last place.
+/// 1 / √x. Every element of a row computes it, so it must be fast; its error is at most two units in the last
+/// place.
 TELAR_GPU inline float inverse_root(float x) {
 #ifdef __CUDACC__
   return rsqrtf(x);
@@ -50,7 +52,7 @@ TELAR_GPU inline float inverse_root(float x) {
 #endif
 }
 
-// Rows in packs of W values.
+// Rows as packs of W values.
 
 template <int W, typename T>
 cudaError_t forward_packed(const LayerNorm& norm, const T* x, const float* gamma, const float* beta, T* y,
@@ -91,7 +93,8 @@ cudaError_t backward_packed(const LayerNorm& norm, const T* x, const T* dy, cons
   const int64_t features = norm.features;
   const float epsilon = norm.epsilon;
   const float share = 1 / static_cast<float>(features);
-  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance + ε).
+  // With x̂ the normalised values and g = dy · gamma: dx = (g − mean of g − x̂ · mean of g · x̂) / √(variance
+  // + ε).
   return map_rows(
       norm.rows, features / W, false, stream, TwoSums{0, 0},
       [=] TELAR_GPU(int64_t row, int64_t pack) {
@@ -123,7 +126,7 @@ cudaError_t backward_packed(const LayerNorm& norm, const T* x, const T* dy, cons
       });
 }
 
-/// Whether rows, of arrays of T and of numbers for each feature, are of whole packs.
+/// Whether rows can be read in packs: arrays of T, and numbers for each feature.
 template <typename T>
 bool in_packs(const LayerNorm& norm, std::initializer_list<const void*> arrays,
               std::initializer_list<const float*> numbers) {
@@ -155,7 +158,7 @@ cudaError_t backward_typed(const LayerNorm& norm, const void* x, const void* dy,
   return backward_packed<1>(norm, values, gradient, gamma, mean, variance, to, stream);
 }
 
-/// The terms of column sums.
+/// The terms of the column sums.
 template <typename T>
 struct Columns {
   const T* x;

@@ -7,8 +7,9 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/pieces.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. x, y, dy, dx: rows × features of f32 or bf16, computed in f32;
-// another type is an error (cudaErrorInvalidValue). gamma, beta, dgamma, dbeta: f32 [features]; mean, variance (biased): f32 [rows].
+// GPU loops (see launch.h). Each function enqueues its work on a stream. x, y, dy, dx: rows × features of f32
+// or bf16, computed in f32; other types are an error (cudaErrorInvalidValue). gamma, beta, dgamma, dbeta: f32
+// [features]; mean, variance (biased): f32 [rows].
 namespace telar::cuda {
 
 struct LayerNorm {
@@ -21,13 +22,13 @@ struct LayerNorm {
 cudaError_t layer_norm(const LayerNorm& norm, const void* x, const float* gamma, const float* beta, void* y,
                        float* mean, float* variance, DType dtype, cudaStream_t stream);
 
-/// dx may be dy.
+/// Computes dx; dx may be dy.
 cudaError_t layer_norm_backward(const LayerNorm& norm, const void* x, const void* dy, const float* gamma,
                                 const float* mean, const float* variance, void* dx, DType dtype,
                                 cudaStream_t stream);
 
-/// dgamma = Σ dy · (x − mean) / √(variance + ε) and dbeta = Σ dy over the rows. `between`: 2 · pieces.between() numbers, with pieces of
-/// `features` results and `rows` terms.
+/// dgamma = Σ dy · (x − mean) / √(variance + ε) and dbeta = Σ dy over the rows. `between`: 2 ·
+/// pieces.between() numbers, with pieces of `features` results and `rows` terms.
 cudaError_t layer_norm_sums(const LayerNorm& norm, const Pieces& pieces, const void* x, const void* dy,
                             const float* mean, const float* variance, float* dgamma, float* dbeta,
                             float* between, DType dtype, cudaStream_t stream);

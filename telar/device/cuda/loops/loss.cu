@@ -11,7 +11,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// Of a row of logits.
+/// Results for a row of logits.
 struct Row {
   Exponentials exponentials;
   float sum;
@@ -23,7 +23,7 @@ struct CombineRows {
   }
 };
 
-/// Writes a row's log-probabilities, and its loss: by the one thread that sees the label's own.
+/// Writes a row's log-probabilities. The thread that processes the label's class also writes the loss.
 struct FinishLossRow {
   Classes extents;
   float smoothing;
@@ -47,7 +47,7 @@ struct FinishLossRow {
   }
 };
 
-/// In double until here: a loss of many rows has no digit to lose.
+/// Rounds to f32 only here: a sum over many rows loses no digits.
 struct StoreLoss {
   LossSum y;
   TELAR_GPU void operator()(int64_t, double sum) const {

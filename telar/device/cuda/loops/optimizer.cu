@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kOptimizerWidth = kWide<float>;
 
-// A rule for one number p with its gradient sum and what is kept of it.
+// A rule updates one number p, given its gradient sum and its state.
 
 struct Sgd {
   SgdRule k;
@@ -86,7 +86,7 @@ cudaError_t update_with(Rule rule, const UpdateMemory& memory, cudaStream_t stre
       const float non_finite = *memory.non_finite;
       if (non_finite != 0 && non_finite != memory.mark) return;
       if (!is_finite(*memory.loss)) {
-        *memory.non_finite = memory.mark;  // whoever writes it writes the same
+        *memory.non_finite = memory.mark;  // all threads that write here write the same value
         return;
       }
     }

@@ -5,27 +5,30 @@
 
 namespace telar::cuda {
 
-/// How a reduction of `length` terms to each of `results` is cut into pieces, so that there is work for all threads of a GPU where there
-/// are few results; what the pieces give is then reduced. Depends on the extents alone: the same job gives the same bits twice.
+/// How a reduction of `length` terms to each of `results` is divided into pieces, so that all threads of a
+/// GPU have work when there are few results. A second reduction combines the results of the pieces. The
+/// division depends on the extents only, so the same job produces the same bits each time.
 struct Pieces {
   int64_t results = 1;
   int64_t length = 1;
-  bool columns =
-      false;  ///< a thread makes a whole piece, beside its neighbours' results; else some threads share a piece
-  int64_t count = 1;  ///< of a result
+  /// true: a thread computes a whole piece, next to neighbouring results; false: several threads share a
+  /// piece.
+  bool columns = false;
+  int64_t count = 1;  ///< pieces of a result
   int64_t each = 1;   ///< terms of a piece; the last one may have fewer
 
-  /// Numbers that lie between the two reductions.
+  /// Numbers that pass from the first reduction to the second.
   constexpr int64_t between() const { return count > 1 ? results * count : 0; }
 };
 
-/// `beside`: whether it is the terms of neighbouring results that lie beside each other, and not those of one result.
+/// `beside`: whether the terms of neighbouring results are adjacent in memory, instead of the terms of one
+/// result.
 constexpr Pieces pieces_of(int64_t results, int64_t length, bool beside) {
-  constexpr int64_t kThreadsWanted = int64_t{1} << 18;  // what the largest GPUs can hold
-  constexpr int64_t kMostOfOneThread = 32;              // short enough not to wait for
-  constexpr int64_t kSmall = int64_t{1} << 16;   // in a cache, where it matters little what lies beside what
-  constexpr int64_t kSharing = 256;              // threads of a piece
-  constexpr int64_t kMostPiecesOfAResult = 512;  // what is left for the second reduction
+  constexpr int64_t kThreadsWanted = int64_t{1} << 18;  // the capacity of the largest GPUs
+  constexpr int64_t kMostOfOneThread = 32;              // short enough for one thread
+  constexpr int64_t kSmall = int64_t{1} << 16;   // fits in a cache, where the order in memory matters little
+  constexpr int64_t kSharing = 256;              // threads that share a piece
+  constexpr int64_t kMostPiecesOfAResult = 512;  // limits the second reduction
   Pieces pieces{results, length, false, 1, length};
   pieces.columns = length <= kMostOfOneThread || (beside && results * length > kSmall);
   const int64_t threads = pieces.columns ? results : results * kSharing;

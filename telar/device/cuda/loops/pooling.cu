@@ -11,19 +11,20 @@ namespace telar::cuda {
 
 namespace {
 
-// Counted in Index (see walk.h): int64_t, or int32_t where all elements of x and y can be. Signed: windows begin in the padding.
+// Counted in Index (see walk.h): int64_t, or int32_t if it can count all elements of x and y. Signed, because
+// windows begin in the padding.
 
 template <typename Index>
 struct Place {
   Index image, channel, row, column;
 };
 
-/// The pixels of x or of y, of which W channels are taken at once where those are last.
+/// The pixels of x or y. W channels are processed at once if channels are last.
 template <typename Index, bool kLast>
 struct Pixels {
   Index channels, height, width;
 
-  /// Neighbouring indices lie side by side.
+  /// Neighbouring indices are adjacent in memory.
   template <int W>
   TELAR_GPU Place<Index> place(int64_t i) const {
     const auto index = static_cast<Index>(i);
@@ -47,7 +48,7 @@ struct Pixels {
   }
 };
 
-/// From `first` to before `last`.
+/// The half-open range [first, last).
 template <typename Index>
 struct Range {
   Index first, last;
@@ -64,14 +65,14 @@ struct Axis {
         stride(static_cast<Index>(axis.stride)),
         padding(static_cast<Index>(axis.padding)) {}
 
-  /// Where a window begins: in the padding, if it is less than 0.
+  /// The beginning of a window; negative in the padding.
   TELAR_GPU Index begin(Index window) const { return window * stride - padding; }
-  /// What of a window's kernel is not padding.
+  /// The part of a window's kernel that is not padding.
   TELAR_GPU Range<Index> within_window(Index window) const {
     const Index room = size - begin(window);
     return {begin(window) < 0 ? -begin(window) : 0, room < kernel ? room : kernel};
   }
-  /// The windows that a value of x is in.
+  /// The windows that contain a value of x.
   TELAR_GPU Range<Index> windows_over(Index at) const {
     const Index end = at + padding;
     const Index first = end < kernel ? 0 : (end - kernel) / stride + 1;
@@ -80,7 +81,7 @@ struct Axis {
   }
 };
 
-/// Of the loops.
+/// Extents of the loops.
 template <typename Index, bool kLast>
 struct Extents {
   Pixels<Index, kLast> input, output;
@@ -99,7 +100,7 @@ struct Extents {
     return down.within_window(window.row).first * right.kernel + right.within_window(window.column).first;
   }
 
-  /// Calls f(element of x, position in the kernel) for all of a window but the padding, row by row.
+  /// Calls f(element of x, position in the kernel) for a whole window except the padding, row by row.
   template <typename F>
   TELAR_GPU void for_each_of_window(const Place<Index>& window, const F& f) const {
     const Range<Index> rows = down.within_window(window.row);
@@ -111,7 +112,7 @@ struct Extents {
         f(input.element({window.image, window.channel, top + i, left + j}), i * right.kernel + j);
   }
 
-  /// Calls f(element of y, position in its kernel) for all windows that a value of x is in.
+  /// Calls f(element of y, position in its kernel) for all windows that contain a value of x.
   template <typename F>
   TELAR_GPU void for_each_window_over(const Place<Index>& at, const F& f) const {
     const Range<Index> rows = down.windows_over(at.row);
@@ -126,12 +127,12 @@ struct Extents {
 int64_t inputs_of(const Pooling& of) { return of.images * of.channels * of.down.size * of.right.size; }
 int64_t outputs_of(const Pooling& of) { return of.images * of.channels * of.down.windows * of.right.windows; }
 
-/// The position, in its window, of the value that has won: in one byte where those of a window can be counted in it.
+/// The position of the maximum in its window. One byte if that can count all positions of a window.
 using SmallWinner = uint8_t;
 using LargeWinner = int32_t;
 bool is_small(const Pooling& of) { return of.down.kernel * of.right.kernel <= 256; }
 
-// E: Extents. Each is a loop over W values of y, or, backwards, of x.
+// E: Extents. Each function object processes W values of y or, in the backward pass, of x.
 
 template <int W, typename E, typename T, typename Winner>
 struct MaxPool {
@@ -219,7 +220,8 @@ struct AveragePoolBackward {
 
 float area_of(const Pooling& of) { return static_cast<float>(of.down.kernel * of.right.kernel); }
 
-/// Calls f(Extents, T(), W) with as many channels at once as there can be; W: an integral_constant.
+/// Calls f(Extents, T(), W), where the integral_constant W is the largest possible number of channels at
+/// once.
 template <typename F>
 cudaError_t with_extents(DType dtype, const Pooling& of, const F& f) {
   return with_index(std::max(inputs_of(of), outputs_of(of)), [&](auto unsigned_index) {
@@ -235,7 +237,7 @@ cudaError_t with_extents(DType dtype, const Pooling& of, const F& f) {
   });
 }
 
-/// Calls f(Winner()).
+/// Calls f(Winner()) with the type for this pooling.
 template <typename F>
 cudaError_t with_winner(const Pooling& of, const F& f) {
   return is_small(of) ? f(SmallWinner()) : f(LargeWinner());

@@ -9,7 +9,7 @@ namespace telar::cuda {
 namespace {
 
 TELAR_GPU inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
-/// Of σ and tanh, from what they gave.
+/// Derivatives of σ and tanh, from their results.
 TELAR_GPU inline float sigmoid_slope(float y) { return y * (1 - y); }
 TELAR_GPU inline float tanh_slope(float y) { return 1 - y * y; }
 
@@ -23,13 +23,13 @@ TELAR_GPU void put(void* values, int64_t at, float value) {
   store(static_cast<T*>(values)[at], value);
 }
 
-/// Unit i of the N · H that a step computes.
+/// Unit i of the N · H units that a step computes.
 struct Unit {
   int64_t sample;
   int64_t h;
-  int64_t row;  ///< of [N · T]: the sample's step
-  bool beyond;  ///< the sample's length
-  bool last;    ///< of the sample's length
+  int64_t row;  ///< index in [N · T] of the sample's step
+  bool beyond;  ///< the step is after the sample's length
+  bool last;    ///< the step is the last one of the sample
 };
 
 TELAR_GPU inline Unit unit_at(int64_t i, const RecurrentExtents& extents, const int32_t* lengths,
@@ -43,7 +43,7 @@ TELAR_GPU inline Unit unit_at(int64_t i, const RecurrentExtents& extents, const 
 
 TELAR_GPU inline float bias_of(const float* bias, int64_t at) { return bias == nullptr ? 0.0F : bias[at]; }
 
-/// The step's h to where it is read.
+/// Stores the step's h wherever it is read.
 template <typename T>
 TELAR_GPU void put_state(const RecurrentForward& layer, const Unit& unit, int64_t i, int64_t step, float h) {
   const int64_t at = unit.row * layer.extents.hidden + unit.h;

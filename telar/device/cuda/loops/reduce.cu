@@ -9,10 +9,10 @@ namespace telar::cuda {
 namespace {
 
 struct Largest {
-  TELAR_GPU float operator()(float a, float b) const { return a > b || a != a ? a : b; }  // NaN wins
+  TELAR_GPU float operator()(float a, float b) const { return a > b || a != a ? a : b; }  // a NaN is kept
 };
 
-/// The elements of x.
+/// Terms: the elements of x.
 template <typename T, typename Index>
 struct Values {
   const T* x;
@@ -24,7 +24,7 @@ struct Values {
   }
 };
 
-/// 1 for each element that equals its result.
+/// Terms: 1 for each element that equals its result.
 template <typename T, typename Index>
 struct Ties {
   struct Place {

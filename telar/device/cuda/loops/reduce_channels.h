@@ -5,12 +5,13 @@
 
 namespace telar::cuda {
 
-// What a reduction finds of W channels is a Found<W>, with lane(i), the Found<1> of one of them. Its terms are a function object with
-//   Found<W> of_channels<W>(i, c): of the elements i … i + W − 1 of channels c … c + W − 1, one of each;
-//   Found<1> of_pixels<W>(i, c): of the elements i … i + W − 1 of channel c.
-// Function objects, not lambdas: nvcc's lambdas must not stand in a function that is given some.
+// The reduction of W channels is a Found<W>; its lane(i) is the Found<1> of one channel. The terms are a
+// function object with
+//   Found<W> of_channels<W>(i, c): elements i … i + W − 1, one from each of the channels c … c + W − 1;
+//   Found<1> of_pixels<W>(i, c): elements i … i + W − 1 of channel c.
+// Function objects, not lambdas: nvcc does not allow its lambdas in a function that takes others.
 
-/// A term where channels are last.
+/// A term when channels are last.
 template <int W, template <int> class Found, typename Terms>
 struct TermOfRow {
   Terms terms;
@@ -20,15 +21,16 @@ struct TermOfRow {
   }
 };
 
-/// A term of piece p of channel c, which is result c · count + p, where pixels are last. W neighbours are of one image.
+/// A term of piece p of channel c, which is result c · count + p, when pixels are last. The W neighbours are
+/// in one image.
 template <int W, template <int> class Found, typename Terms>
 struct TermOfPixels {
   Terms terms;
   int64_t channels;
-  int64_t packs;  ///< of an image's channel
-  int64_t all;    ///< of a channel
+  int64_t packs;  ///< in one channel of an image
+  int64_t all;    ///< packs in a channel
   int64_t count;
-  int64_t each;  ///< packs of a piece
+  int64_t each;  ///< packs in a piece
 
   TELAR_GPU Found<1> operator()(int64_t result, int64_t i) const {
     const int64_t channel = result / count;
@@ -40,7 +42,7 @@ struct TermOfPixels {
   }
 };
 
-/// Takes what was found of a piece of a channel: all, where it is the one piece.
+/// Takes the result of a piece of a channel; a single piece is the final result.
 template <typename One, typename Finish>
 struct TakePiece {
   One* pieces;
@@ -82,8 +84,9 @@ struct FoundOfPiece {
   }
 };
 
-/// finish(c, Found<1>() ∘ …) for each channel, over what `terms` give of all its elements, W of which can be taken at once
-/// (Channels::is_wide). ∘ = combine, of any width, associative and commutative but for rounding. `pieces`: channel_pieces(…) · channels.
+/// Calls finish(c, Found<1>() ∘ …) for each channel, over the terms of all its elements, of which W can be
+/// read at once (Channels::is_wide). ∘ = combine, for any width, associative and commutative except for
+/// rounding. `pieces`: channel_pieces(…) · channels.
 template <int W, template <int> class Found, typename Terms, typename Combine, typename Finish>
 cudaError_t reduce_channels(const Channels& of, Found<1>* pieces, cudaStream_t stream, const Terms& terms,
                             Combine combine, const Finish& finish) {

@@ -5,12 +5,12 @@
 #include "telar/device/cuda/loops/launch.h"
 #include "telar/device/cuda/loops/pieces.h"
 
-// Included by the files in this folder alone, like launch.h.
+// Include only from files in this folder, like launch.h.
 namespace telar::cuda {
 
-// Function objects, not lambdas: nvcc's lambdas must not stand in a function that is given some.
+// Function objects, not lambdas: nvcc does not allow its lambdas in a function that takes others.
 
-/// Makes piece i / results of result i mod results.
+/// Computes piece i / results of result i mod results.
 template <typename T, typename Terms, typename Combine, typename Finish>
 struct PieceOfColumn {
   Pieces pieces;
@@ -74,8 +74,9 @@ struct TermBetween {
   }
 };
 
-/// For every result r: finish(r, start ∘ terms(p, 0) ∘ … ∘ terms(p, length − 1)) with p = terms.place(r), which may be worked out once for
-/// many terms, and ∘ = combine, associative and commutative but for rounding; start changes nothing. `between`: pieces.between() of T.
+/// Calls finish(r, start ∘ terms(p, 0) ∘ … ∘ terms(p, length − 1)) for every result r. p = terms.place(r) may
+/// be computed once for many terms. ∘ = combine is associative and commutative except for rounding, and
+/// `start` is its neutral element. `between`: pieces.between() values of T.
 template <typename T, typename Terms, typename Combine, typename Finish>
 cudaError_t reduce_pieces(const Pieces& pieces, T* between, cudaStream_t stream, T start, const Terms& terms,
                           Combine combine, const Finish& finish) {

@@ -4,7 +4,7 @@
 
 #include "telar/device/cuda/loops/launch.h"
 
-// Included by the files in this folder alone, like launch.h.
+// Include only from files in this folder, like launch.h.
 namespace telar::cuda {
 
 struct NumberOfRow {
@@ -14,7 +14,7 @@ struct NumberOfRow {
 
 #ifdef __CUDACC__
 
-/// Each group of kLanes threads, of all blocks of kBlock, takes rows.
+/// Distributes the rows over groups of kLanes threads in all blocks of kBlock threads.
 template <int kBlock, int kLanes, typename T, typename Term, typename Combine, typename Apply>
 __device__ void take_rows(int64_t rows, int64_t length, T start, const Term& term, const Combine& combine,
                           const Apply& apply) {
@@ -34,17 +34,17 @@ __device__ void take_rows(int64_t rows, int64_t length, T start, const Term& ter
   }
 }
 
-/// A block, or a warp of it, for each row.
+/// A block or a warp for each row.
 template <int kLanes, typename T, typename Term, typename Combine, typename Apply>
 __global__ void each_row(int64_t rows, int64_t length, T start, Term term, Combine combine, Apply apply) {
   take_rows<kThreads, kLanes>(rows, length, start, term, combine, apply);
 }
 
-/// Threads of the one block of each_row_and_sum, and those of each of its rows.
+/// The threads of the single block of each_row_and_sum, and of each of its rows.
 inline constexpr int kThreadsOfOne = 1024;
 inline constexpr int kLanesOfOne = 4;
 
-/// One block for all rows, and then for the sum of what they left in `each`.
+/// A single block for all rows, and then for the sum of the numbers that they wrote to `each`.
 template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
 __global__ void __launch_bounds__(kThreadsOfOne)
     each_row_and_sum(int64_t rows, int64_t length, T start, Term term, Combine combine, Apply apply,
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreadsOfOne)
 
 #endif
 
-/// A row by one thread.
+/// Computes a row in one thread.
 template <typename T, typename Term, typename Combine, typename Apply>
 struct WholeRow {
   int64_t length;
@@ -73,16 +73,18 @@ struct WholeRow {
   }
 };
 
-/// For every row r: v = start ∘ term(r, 0) ∘ … ∘ term(r, length − 1) with ∘ = combine, associative and commutative but for rounding; then
-/// apply(r, i, v) for every i, by the thread that made term(r, i), and after all terms of the row: it may write over what they read.
-/// T: a float, or a struct of some, with no constructor. `beside`: whether it is elements of neighbouring rows that lie beside each other.
+/// For every row r: v = start ∘ term(r, 0) ∘ … ∘ term(r, length − 1) with ∘ = combine, associative and
+/// commutative except for rounding. Then calls apply(r, i, v) for every i, in the thread that computed
+/// term(r, i) and after all terms of the row. So apply may overwrite the operands of term. T: a float or a
+/// struct of floats, without constructor. `beside`: whether elements of neighbouring rows are adjacent in
+/// memory, instead of those of one row.
 template <typename T, typename Term, typename Combine, typename Apply>
 cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside, cudaStream_t stream, T start,
                      Term term, Combine combine, Apply apply) {
   if (rows <= 0) return cudaSuccess;
 #ifdef __CUDACC__
   constexpr int64_t kMostBlocks = 1 << 20;
-  constexpr int64_t kShort = 1024;  // a warp is enough
+  constexpr int64_t kShort = 1024;  // one warp suffices
   if (!beside && length <= kShort) {
     const int64_t blocks = std::min<int64_t>((rows + kThreads / 32 - 1) / (kThreads / 32), kMostBlocks);
     each_row<32>
@@ -98,16 +100,16 @@ cudaError_t map_rows(int64_t rows, int64_t length, [[maybe_unused]] bool beside,
   return for_each(rows, stream, WholeRow<T, Term, Combine, Apply>{length, start, term, combine, apply});
 }
 
-/// map_rows of rows that lie one behind the other; then finish(0, Σ each[r]), in double, of numbers that apply() writes, one of each row.
-/// Few short rows are one launch.
+/// As map_rows, for rows that are stored one after the other. Then calls finish(0, Σ each[r]), with the sum
+/// in double over one number that apply() writes for each row. A few short rows need only one launch.
 template <typename T, typename Term, typename Combine, typename Apply, typename Finish>
 cudaError_t map_rows_and_sum(int64_t rows, int64_t length, cudaStream_t stream, T start, Term term,
                              Combine combine, Apply apply, const float* each, Finish finish) {
 #ifdef __CUDACC__
   constexpr int64_t kMostRows = 1024;
   constexpr int64_t kMostLength = 128;
-  constexpr int64_t kMostValues =
-      1 << 14;  // of which one multiprocessor has read all before a second launch begins
+  // So few that one multiprocessor reads them all before a second launch would begin.
+  constexpr int64_t kMostValues = 1 << 14;
   if (rows <= kMostRows && length <= kMostLength && rows * length <= kMostValues) {
     each_row_and_sum<<<1, kThreadsOfOne, 0, stream>>>(rows, length, start, term, combine, apply, each,
                                                       finish);

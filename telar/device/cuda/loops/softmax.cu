@@ -7,7 +7,7 @@ namespace telar::cuda {
 
 namespace {
 
-/// Where element i of a line lies.
+/// The offset of element i of a line.
 struct Places {
   int64_t length;
   int64_t stride;

@@ -6,11 +6,11 @@
 
 #include "telar/core/dtype.h"
 
-// Loops of ours (see launch.h): each function tells a stream to do it. Types are f32 and bf16, computed in f32; another is an error
-// (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16, computed in
+// f32; others are an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
-/// `count` lines of `length` elements that lie `stride` apart; the lines of neighbours lie beside each other, `stride` of them.
+/// `count` lines of `length` elements, which are `stride` apart. `stride` neighbouring lines are interleaved.
 struct Lines {
   int64_t count = 1;
   int64_t length = 1;

@@ -41,7 +41,7 @@ cudaError_t transpose_counted(const void* x, void* y, int64_t elements, int64_t 
 template <typename T>
 cudaError_t transpose_typed(const void* x, void* y, int64_t elements, int64_t rows, int64_t columns,
                             cudaStream_t stream) {
-  // A GPU divides 32 bits several times as fast.
+  // GPUs divide 32-bit numbers several times as fast.
   if (elements <= INT32_MAX) return transpose_counted<T, uint32_t>(x, y, elements, rows, columns, stream);
   return transpose_counted<T, int64_t>(x, y, elements, rows, columns, stream);
 }

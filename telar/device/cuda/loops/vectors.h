@@ -4,26 +4,26 @@
 
 #include "telar/device/cuda/loops/launch.h"
 
-// Values that lie side by side, read and written at once: a GPU moves 16 bytes of a thread as fast as one.
+// Adjacent values that are read and written together: a thread moves 16 bytes as fast as one value.
 namespace telar::cuda {
 
-/// Values of T in 16 bytes.
+/// The number of values of T in 16 bytes.
 template <typename T>
 inline constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
-/// W numbers, to compute with.
+/// W numbers in f32, for computations.
 template <int W>
 struct Values {
   float of[W];
 };
 
-/// W numbers as they lie in memory.
+/// W numbers in their storage type.
 template <typename T, int W>
 struct alignas(sizeof(T) * W) Packed {
   T of[W];
 };
 
-/// As they lie, from memory that is aligned to the W values.
+/// Without conversion, from memory aligned to W values.
 template <int W, typename T>
 TELAR_GPU inline Packed<T, W> load_packed(const T* from) {
   return *reinterpret_cast<const Packed<T, W>*>(from);
@@ -41,12 +41,13 @@ TELAR_GPU inline Values<W> load(const T* from) {
   return unpacked(load_packed<W>(from));
 }
 
-/// To the GPU's memory: not to what a thread or a block has of its own.
+/// Writes to global memory only, not to a thread's or block's own memory.
 template <typename T, int W>
 TELAR_GPU inline void store_packed(T* to, const Packed<T, W>& packed) {
 #ifdef __CUDACC__
   if constexpr (sizeof(packed) == sizeof(uint4)) {
-    // Some stores, as the second one of a loop, nvcc 13.0 takes apart into four unless it is told so.
+    // nvcc 13.0 splits some stores, for example the second one in a loop, into four. The assembly prevents
+    // this.
     uint4 bits;
     memcpy(&bits, &packed, sizeof(bits));
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
@@ -66,8 +67,8 @@ TELAR_GPU inline void store(T* to, const Values<W>& values) {
   store_packed(to, packed);
 }
 
-/// Calls f.at<W>(i) for every W values, from value i on, and f.at<1>(i) for those that are left; for all where arrays lie otherwise
-/// than in packs of W (`packed`: see pack.h).
+/// Calls f.at<W>(i) for every group of W values, from value i on, and f.at<1>(i) for the rest. Calls only
+/// f.at<1> if an array is not aligned for packs of W (`packed`: see pack.h).
 template <int W, typename F>
 cudaError_t for_each_wide(int64_t count, bool packed, cudaStream_t stream, F f) {
   const int64_t packs = packed ? count / W : 0;

@@ -8,16 +8,17 @@ namespace telar::cuda {
 
 inline constexpr size_t kMostAxes = 8;
 
-/// How some arrays are walked through together: element i of the walk, counted row-major over `extents`, lies in array k at the sum of
-/// index · strides[k] over the axes. A stride is 0 where an array has one element for the whole axis. `Index` is int64_t, or a type of
-/// 32 bits where all elements can be counted in it: a GPU divides those several times as fast.
+/// How several arrays are visited together. Element i of the walk, counted row-major over `extents`, is in
+/// array k at the sum of index · strides[k] over the axes. A stride is 0 if the array has one element for the
+/// whole axis. `Index` is int64_t, or a 32-bit type if it can count all elements: GPUs divide 32-bit numbers
+/// several times as fast.
 template <typename Index, size_t kArrays>
 struct Walk {
   size_t axes = 0;
   std::array<Index, kMostAxes> extents{};
   std::array<std::array<Index, kMostAxes>, kArrays> strides{};
 
-  /// Where element i lies in each of the arrays.
+  /// The offset of element i in each of the arrays.
   constexpr std::array<Index, kArrays> offsets(Index i) const {
     std::array<Index, kArrays> sums{};
     for (size_t axis = axes; axis-- > 1;) {
@@ -36,7 +37,7 @@ struct Walk {
     return count;
   }
 
-  /// The same, counted in another type.
+  /// The same walk with another index type.
   template <typename Other>
   constexpr Walk<Other, kArrays> in() const {
     Walk<Other, kArrays> same;
@@ -52,7 +53,7 @@ struct Walk {
 template <size_t kArrays>
 using LongWalk = Walk<int64_t, kArrays>;
 
-/// f(Index()) with the type that counts `elements` fastest.
+/// Calls f(Index()) with the fastest type that can count `elements`.
 template <typename F>
 auto with_index(int64_t elements, const F& f) {
   if (elements <= INT32_MAX) return f(uint32_t());
