@@ -20,8 +20,7 @@ class Strategy {
 
 /// The samples over which batch normalisation takes its statistics in data parallel.
 enum class BatchNormMode : uint8_t {
-  /// statistics of each replica's part of the batch; running averages are means over the replicas
-  local,
+  local,        ///< statistics of each replica's part; running averages are means over the replicas
   synchronised  ///< statistics of the whole batch, as on one device
 };
 
@@ -34,8 +33,7 @@ struct OperationCost {
 };
 
 struct StrategyOptions {
-  size_t bucket_bytes =
-      size_t{4} << 20;  ///< gradients are exchanged together in buckets of at least this many bytes
+  size_t bucket_bytes = size_t{4} << 20;  ///< minimum size of a bucket of gradients
   BatchNormMode batch_norm = BatchNormMode::local;
   int64_t micro_batches = 0;         ///< of a pipeline; 0: four per stage
   std::vector<OperationCost> costs;  ///< measurements to balance a pipeline's stages; empty: estimates
