@@ -1,14 +1,14 @@
-# The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Where CUDA or cuDNN is missing telar is built for processors
-# alone, and says so in one line.
+# The module telar-cuda computes on NVIDIA GPUs (docs/gpu.md). If CUDA or cuDNN is missing, telar is built for
+# CPUs only, and one line of the output reports that.
 
-# What describes values to the GPU's libraries needs none of them, and is tested everywhere.
+# The code that describes values to the GPU libraries does not need these libraries, and is tested everywhere.
 add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/matrix_product.cpp)
 set_target_properties(telar-cuda-parts PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_include_directories(telar-cuda-parts PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(telar-cuda-parts PUBLIC fmt::fmt)
 telar_options(telar-cuda-parts)
 
-# The fuzzer's targets need none of it.
+# The fuzz targets do not need the rest.
 if(TELAR_FUZZ)
   return()
 endif()
@@ -34,14 +34,15 @@ if(NOT version STREQUAL "9")
   return()
 endif()
 
-# The module's sources, and the little that it needs of the floors below: it shares no symbols with the program.
+# The module's sources, and the few that it needs of lower floors: it shares no symbols with the program.
 file(GLOB_RECURSE TELAR_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
 list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")  # in telar-cuda-parts
 file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
 set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/cache_folder.cpp
   telar/core/dtype.cpp   telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
 
-# The sources are built on stand-ins, too (tests/cuda), which need the headers alone. So are they under sanitizers, which do not go with nvcc.
+# The tests (tests/cuda) also build the sources with stand-ins for the GPU libraries, which need only the
+# headers. Builds with sanitizers have only that version, because nvcc does not support sanitizers.
 if(TELAR_SANITIZE)
   return()
 endif()
@@ -50,7 +51,7 @@ if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_LIB
   return()
 endif()
 
-# Code for each generation that has bf16, from Ampere on, and for those to come in the form that the driver compiles.
+# Code for each GPU generation with bf16, from Ampere on, and PTX, which the driver compiles for later ones.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 100-virtual)
 endif()
@@ -62,7 +63,7 @@ if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 enable_language(CUDA)
 
-# nvcc compiles what is written in CUDA, and nothing else. (C++17: this CMake knows no later one for it.)
+# nvcc compiles only the .cu files. (C++17: this version of CMake supports no later standard for CUDA.)
 add_library(telar-cuda-loops STATIC ${TELAR_CUDA_LOOPS})
 set_target_properties(telar-cuda-loops PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden CUDA_STANDARD 17)
 target_include_directories(telar-cuda-loops PRIVATE ${CMAKE_SOURCE_DIR})
@@ -70,7 +71,7 @@ target_compile_options(telar-cuda-loops PRIVATE --expt-relaxed-constexpr --exten
   -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
 
 add_library(telar-cuda MODULE ${TELAR_CUDA_SOURCES} ${TELAR_CUDA_FLOORS})
-# No path is kept in it: libraries are found by their names where it runs.
+# Contains no run path: libraries are found by name on the machine on which it runs.
 set_target_properties(telar-cuda PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON
   INSTALL_RPATH "" LINKER_LANGUAGE CXX)
 target_include_directories(telar-cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE})
