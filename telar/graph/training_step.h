@@ -32,13 +32,15 @@ inline constexpr std::string_view kGradientPrefix = "gradient/";
 /// state are inputs, so the same graphs serve any part of a batch, any worker and any schedule.
 ///
 /// Names:
-///   inputs of `gradient` and `evaluation`: "x" (batched; f32 or i32), "label" (batched; i32 [N] or f32 targets),
-///     "sample" (batched; i32 [N], global sample ids), "random" (i32 [4]: seed low, seed high, epoch, 0). Only
-///     those that are used are declared.
-///   buffers: "gradient/NAME" for every parameter, trainable or not (running statistics: the sum over samples of
-///     the batch's statistic); "metric/NAME" f32 [1], sums over samples: "metric/loss" always, and
-///     "metric/accuracy", "metric/top5" … as requested; optimizer state "SLOT/NAME" ("momentum/…", "adam_m/…").
-///   inputs of `update`: "learning_rate", "samples" (global count of the step), "step" (1 for the first), f32 [1].
+///   inputs of `gradient` and `evaluation`: "x" (batched; f32 or i32), "label" (batched; i32 [N] or f32
+///     targets), "sample" (batched; i32 [N], global sample ids), "random" (i32 [4]: seed low, seed high, epoch,
+///     0). Only those that are used are declared.
+///   buffers: "gradient/NAME" for every parameter, trainable or not (running statistics: the sum over samples
+///     of the batch's statistic); "metric/NAME" f32 [1], sums over samples: "metric/loss" always, and
+///     "metric/accuracy", "metric/top5" … as requested; optimizer state "SLOT/NAME" ("momentum/…",
+///     "adam_m/…").
+///   inputs of `update`: "learning_rate", "samples" (global count of the step), "step" (1 for the first), all
+///     f32 [1].
 struct TrainingStep {
   Graph gradient;    ///< forward and backward over some samples; adds sums, never means, to the buffers
   Graph update;      ///< divides by `samples`, clips if requested, applies the optimizer to every parameter
