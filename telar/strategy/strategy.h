@@ -77,10 +77,10 @@ int64_t micro_batches_of(const StrategyOptions& options, int64_t stages);
 /// al., Large Scale Distributed Deep Networks, 2012; Recht et al., Hogwild, 2011).
 std::unique_ptr<Strategy> make_async_sgd(const StrategyOptions& options);
 
-/// Downpour SGD (Dean et al., 2012, section 4.1 and appendix). In each step the worker alone does p ← p −
-/// lr·ĝ (if fetch_every > 1). Every push_every steps it sends the accrued gradients, the sum of the batches'
-/// means, to the servers, whose optimizer applies them on arrival. Every fetch_every steps it fetches the
-/// servers' parameters.
+/// Downpour SGD (Dean et al., 2012, section 4.1 and appendix). In each step the worker alone does
+/// p ← p − lr·ĝ (if fetch_every > 1). Every push_every steps it sends the accrued gradients, the sum of the
+/// batches' means, to the servers, whose optimizer applies them on arrival. Every fetch_every steps it
+/// fetches the servers' parameters.
 std::unique_ptr<Strategy> make_downpour(const StrategyOptions& options);
 
 /// Synchronous training on parameter servers. The gradient sums of n workers, each for its part of the batch,

@@ -37,8 +37,8 @@ struct AdamOptions {
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options);
 
-/// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum b =
-/// momentum·b + u; p −= lr·(b or u).
+/// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum
+/// b = momentum·b + u; p −= lr·(b or u).
 struct RmspropOptions {
   double alpha = 0.99;
   double epsilon = 1e-8;
@@ -48,8 +48,8 @@ struct RmspropOptions {
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options);
 
-/// Adagrad (Duchi, Hazan and Singer, 2011; PyTorch's form): ĝ += weight_decay·p;  s += ĝ²; p −= lr / (1 +
-/// (step − 1)·lr_decay) · ĝ / (√s + epsilon). s starts at 0.
+/// Adagrad (Duchi, Hazan and Singer, 2011; PyTorch's form): ĝ += weight_decay·p;  s += ĝ²;
+/// p −= lr / (1 + (step − 1)·lr_decay) · ĝ / (√s + epsilon). s starts at 0.
 struct AdagradOptions {
   double lr_decay = 0;
   double epsilon = 1e-10;

@@ -4,9 +4,9 @@
 
 namespace telar {
 
-/// The two blocks of residual networks (He et al., 2016), with torchvision's parameter names. x: [N, C, H,
-/// W]. The shortcut is x itself or, when the stride is not 1 or the number of channels changes, a 1×1
-/// convolution with batch norm ("NAME.downsample.0", "NAME.downsample.1").
+/// The two blocks of residual networks (He et al., 2016), with torchvision's parameter names.
+/// x: [N, C, H, W]. The shortcut is x itself or, when the stride is not 1 or the number of channels changes,
+/// a 1×1 convolution with batch norm ("NAME.downsample.0", "NAME.downsample.1").
 
 /// Two 3×3 convolutions. y: [N, channels, H / stride, W / stride].
 ValueId basic_block(ModelBuilder& model, const std::string& name, ValueId x, int64_t channels,
