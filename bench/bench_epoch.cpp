@@ -1,9 +1,10 @@
-// Times an epoch of a job with its input pipeline, beside the same epoch with its batches ready in memory.
+// Times an epoch of a job with its input pipeline, and the same epoch with its batches ready in memory.
 //
 //   bench_epoch examples/fashion_mnist.yaml --set strategy=single --rounds 3
 //
-// Both make the same steps: the same session, the same batches in the same order, no validation, no checkpoints. The first is the trainer's
-// own loop; the second a loop over Session::train alone, whose batches a loader has made and that were copied one after the other.
+// Both run the same steps: the same session, the same batches in the same order, no validation, no
+// checkpoints. The first epoch runs in the trainer's own loop. The second is a loop over Session::train
+// alone, with batches that a loader made in advance and that were copied one after another.
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ struct Options {
   int rounds = 3;
 };
 
-/// The batches of one epoch, finished.
+/// The batches of one epoch, loaded in advance.
 class Epoch {
  public:
   Epoch(const Dataset& data, const Assignment& assignment, uint64_t seed, uint32_t epoch) {
@@ -119,7 +120,7 @@ void run(const Options& options) {
                              1, [] {}, body)
                              .milliseconds.front();
       if (round > 0)
-        times.milliseconds.push_back(all / static_cast<double>(steps));  // the first one compiles
+        times.milliseconds.push_back(all / static_cast<double>(steps));  // the first round compiles
     };
     of_batch(piped, [&] { fit(epoch); });
     of_batch(ready, [&] { batches.train(*session, rate, epoch); });
@@ -139,10 +140,10 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Times an epoch with its input pipeline, beside the same epoch with its batches in memory");
+  CLI::App app("Times an epoch with its input pipeline, and the same epoch with its batches in memory");
   app.add_option("job", options.job)->required();
   app.add_option("--set", options.settings, "KEY=VALUE of the job");
-  app.add_option("--rounds", options.rounds, "epochs of each kind, in turns");
+  app.add_option("--rounds", options.rounds, "number of timed epochs of each kind; the kinds alternate");
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);

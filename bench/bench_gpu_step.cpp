@@ -1,4 +1,5 @@
-// Times whole training steps of Telar on a GPU, as they follow each other: nobody waits for one but at the end of a round.
+// Times whole training steps of Telar on a GPU, queued one after another: the host waits only at the end of a
+// round.
 //
 //   bench_gpu_step --workload resnet34_224_bf16 --json
 //   bench_gpu_step --workload mlp32 --copy
@@ -29,7 +30,7 @@ struct Options {
   bool json = false;
 };
 
-/// Begins steps one behind the other, and returns when the last is done.
+/// Starts steps one after another, and returns when the last is done.
 class Steps {
  public:
   Steps(Session& session, const Samples& samples, bool copy)
@@ -107,9 +108,9 @@ int main(int argc, char** argv) {
   app.add_option("--workload", options.workload, fmt::format("{}", fmt::join(workload_names(), ", ")))
       ->required();
   app.add_option("--device", options.device, "cuda:N");
-  app.add_option("--seconds", options.seconds, "of all 20 rounds together");
-  app.add_flag("--copy", options.copy, "each step's batch comes from the host's memory");
-  app.add_flag("--json", options.json, "JSON, on a line");
+  app.add_option("--seconds", options.seconds, "total time of the 20 rounds");
+  app.add_flag("--copy", options.copy, "copy each step's batch from host memory");
+  app.add_flag("--json", options.json, "print JSON on one line");
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);

@@ -1,4 +1,4 @@
-// Times products of matrices and convolutions: Telar's, and the same alone through oneDNN.
+// Times matrix products and convolutions: in Telar, and alone through oneDNN.
 //
 //   bench_products --workload matmul --sizes 2000,10000
 //   bench_products --workload conv --sizes 20,200
@@ -43,12 +43,13 @@ int main(int argc, char** argv) {
   int threads = 2;
   double seconds = 1;
   CLI::App app(
-      "Times products of matrices and convolutions, Telar's and oneDNN's alone; one JSON object a line");
+      "Times matrix products and convolutions, in Telar and alone through oneDNN; prints one JSON object per line");
   app.add_option("--workload", workload)->check(CLI::IsMember({"matmul", "conv"}));
   app.add_option("--sizes", sizes, "sides of the matrices, or numbers of images")->delimiter(',');
   app.add_option("--threads", threads);
-  app.add_option("--seconds", seconds,
-                 fmt::format("at least so long, and at least 10 times; from {} on 3 times", kLarge));
+  app.add_option(
+      "--seconds", seconds,
+      fmt::format("minimum time to repeat each, at least 10 times; sizes from {} on run 3 times", kLarge));
   CLI11_PARSE(app, argc, argv);
   try {
     for (const int64_t size : sizes) {

@@ -67,7 +67,8 @@ void print_profile(Session& session, const Samples& samples) {
   }
 }
 
-/// Writes the weights and the batch to a file, and prints the losses of 20 steps from there: what a peer must find, too.
+/// Writes the weights and the batch to a file, and prints the losses of 20 steps that start from them. A peer
+/// must find the same losses.
 void print_losses(const Options& options, Session& session, const Samples& samples,
                   const Workload& workload) {
   constexpr int kSteps = 20;
@@ -83,7 +84,8 @@ void print_losses(const Options& options, Session& session, const Samples& sampl
       {"batch/label", Shape({workload.options.batch}), {samples.labels.begin(), samples.labels.end()}});
   OutputFile file(options.check, OutputFile::Mode::truncate);
   write_safetensors(file, tensors);
-  // Small, so that a difference of rounding stays one: a residual network at its usual rate makes 1e-7 into 1e-2 within five steps.
+  // Small, so that rounding differences stay small: at its usual rate, a residual network turns 1e-7 into
+  // 1e-2 within five steps.
   constexpr float kRate = 1e-5F;
   std::vector<double> losses;
   for (int64_t step = 1; step <= kSteps; ++step) {
@@ -95,13 +97,14 @@ void print_losses(const Options& options, Session& session, const Samples& sampl
         true);
 }
 
-/// Steps and their limit, a turn of each after the other. Figures of the limit: one of each turn.
+/// Times of the steps and of their limit, measured in alternating turns. The limit has one figure per turn.
 struct Turns {
   Times steps, products, optimizer, limits;
-  Times over_limit;  ///< a turn's median step over its limit
+  Times over_limit;  ///< a turn's median step divided by its limit
 };
 
-/// At least 10 steps, and `seconds` of steps and of the limit each, after a warm-up. `alone`: null for steps without a limit.
+/// Runs at least 10 steps, and `seconds` each of steps and of the limit, after a warm-up. `alone`: null for
+/// steps without a limit.
 template <typename Step>
 Turns take_turns(double seconds, const Step& step, StepAlone* alone) {
   constexpr int kTurns = 5;
@@ -133,7 +136,7 @@ std::string date() {
 
 void run(const Options& options) {
   Workload workload = make_workload(options.workload);
-  const int64_t batch = workload.options.batch * options.replicas;  // the same batch for each replica
+  const int64_t batch = workload.options.batch * options.replicas;  // each replica has the same batch
   workload.options.batch = batch;
   if (options.winograd && workload.options.precision != Precision::f32)
     throw user_error("--winograd is for f32, and {} computes in bf16", options.workload);
@@ -207,17 +210,19 @@ int main(int argc, char** argv) {
   app.add_option("--workload", options.workload, fmt::format("{}", fmt::join(workload_names(), ", ")))
       ->required();
   app.add_option("--check", options.check,
-                 "write weights and batch to this file, and print the losses of 20 steps in place of times");
+                 "write weights and batch to this file, and print the losses of 20 steps instead of times");
   app.add_option("--seconds", options.seconds,
-                 "steps for at least so long, at least 10 of them, and their limit for as long");
-  app.add_option("--threads", options.threads, "of each replica");
-  app.add_option("--replicas", options.replicas, "with more than 1: mirrored, the same batch for each");
-  app.add_flag("--winograd", options.winograd,
-               "convolutions by Winograd's algorithm where it pays; the limit stays that of direct ones");
-  app.add_flag("--json", options.json, "JSON, one object a line");
-  app.add_flag("--memory", options.memory, "the peak memory of a few steps in place of times");
-  app.add_flag("--profile", options.profile, "the time of each operation");
-  app.add_flag("--no-limit", options.no_limit, "without measuring the limit");
+                 "minimum time of the steps (at least 10), and of measuring their limit");
+  app.add_option("--threads", options.threads, "threads of each replica");
+  app.add_option("--replicas", options.replicas,
+                 "more than 1: strategy mirrored, with the same batch for each");
+  app.add_flag(
+      "--winograd", options.winograd,
+      "use Winograd's algorithm for convolutions where it is faster; the limit remains that of direct ones");
+  app.add_flag("--json", options.json, "print JSON, one object per line");
+  app.add_flag("--memory", options.memory, "print the peak memory of a few steps instead of times");
+  app.add_flag("--profile", options.profile, "print the time of each operation");
+  app.add_flag("--no-limit", options.no_limit, "do not measure the limit");
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);

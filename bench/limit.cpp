@@ -16,7 +16,7 @@ namespace {
 
 using namespace telar::cpu;
 
-/// With 0 seconds: of 3 calls after a first one.
+/// With 0 seconds: 3 calls, after a first one that is not timed.
 template <typename Body>
 Times time_for(double seconds, const Body& body) {
   if (seconds > 0) return time_calls(seconds, body);
@@ -25,7 +25,7 @@ Times time_for(double seconds, const Body& body) {
       3, [] {}, body);
 }
 
-/// A primitive with memory of its own for every argument.
+/// A primitive with its own memory for every argument.
 class Alone {
  public:
   template <typename PrimitiveDesc, typename Primitive>
@@ -88,8 +88,8 @@ Alone convolution_alone(const Node& node, const std::string& kind, const Operand
            {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}}};
 }
 
-/// The sum of all results by oneDNN's reduction: over the memory as it lies, in rows whose sums all threads can make. (Rows that are images
-/// or halves take as long, a single row a tenth longer.)
+/// The sum of all results by oneDNN's reduction. It reads the memory as stored, in rows, so that all threads
+/// take part. (With images or halves of images as rows it takes as long, with a single row a tenth longer.)
 Times time_summed_convolution(const Node& node, const Operands& o, double seconds) {
   constexpr int64_t kRows = 32;
   const auto forward = convolution_forward(true, any(o.dtype, o.x), any(o.dtype, o.w), Desc(),
@@ -153,8 +153,8 @@ Operands operands_of(const Graph& graph, const Node& node, const std::string& ki
   return {dtype, shape(node.inputs[0]), shape(node.inputs[1]), shape(node.outputs[0])};
 }
 
-/// A copy, by all threads, in as much memory as the optimizer's: p, g and the states. (A copy of less may stay in a nearer cache than
-/// the optimizer can.)
+/// A copy, by all threads, in a memory range as large as the optimizer's: p, g and the states. (A smaller
+/// copy could stay in a nearer cache than the optimizer's data can.)
 class Copy {
  public:
   explicit Copy(int64_t floats)
@@ -165,7 +165,7 @@ class Copy {
     parallel_for(half_, 8192,
                  [&](int64_t begin, int64_t end) { std::copy(from + begin, from + end, to + begin); });
   }
-  /// Floats that it reads and writes.
+  /// Number of floats read and written.
   double moved() const { return static_cast<double>(2 * half_); }
 
  private:
@@ -173,7 +173,7 @@ class Copy {
   Buffer memory_;
 };
 
-/// After a first call.
+/// The median time of a call in milliseconds, after a first call that is not timed.
 double median_of(double seconds, const std::function<void()>& call) {
   call();
   return time_calls(

@@ -1,4 +1,5 @@
-# Writes OUTPUT, a header with the commit of SOURCE ("0.1.0 (3f2a91c, changed)"), when it has changed. Run at every build.
+# Writes OUTPUT, a header with the commit of SOURCE ("0.1.0 (3f2a91c, changed)"), if its text has changed.
+# Runs at every build.
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE
   RESULT_VARIABLE status ERROR_QUIET)
 if(status EQUAL 0)

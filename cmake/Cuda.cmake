@@ -1,17 +1,18 @@
-# The module telar-cuda: what computes on NVIDIA's GPUs (docs/gpu.md). Its compilation takes longer than all the rest, so it is built where
-# this machine has a GPU, or on request. Where CUDA or cuDNN is missing, telar is built for CPUs alone, and one line says so.
+# The module telar-cuda computes on NVIDIA GPUs (docs/gpu.md). It takes longer to compile than everything else, so it is
+# built only if this machine has a GPU, or on request. If CUDA or cuDNN is missing, telar is built for CPUs only, and one
+# line of the output reports that.
 set(TELAR_CUDA AUTO CACHE STRING
-  "AUTO: build telar-cuda where there is a GPU; ON: build it, for this GPU, or for Hopper and later; ALL: where CUDA is, for every generation from Ampere on; OFF")
+  "AUTO: build telar-cuda if there is a GPU; ON: always, for this GPU or for Hopper; ALL: if CUDA is there, for all GPUs; OFF")
 set_property(CACHE TELAR_CUDA PROPERTY STRINGS AUTO ON ALL OFF)
 
-# What describes values to the GPU's libraries needs none of them, and is tested everywhere.
+# The code that describes values to the GPU libraries does not need these libraries, and is tested everywhere.
 add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/matrix_product.cpp)
 set_target_properties(telar-cuda-parts PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_include_directories(telar-cuda-parts PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(telar-cuda-parts PUBLIC fmt::fmt)
 telar_options(telar-cuda-parts)
 
-# The fuzzer's targets need none of it.
+# The fuzz targets do not need the rest.
 if(TELAR_FUZZ)
   return()
 endif()
@@ -27,7 +28,7 @@ set(severity STATUS)
 if(TELAR_CUDA STREQUAL "ON")
   set(severity FATAL_ERROR)
 endif()
-set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for CPUs alone (docs/gpu.md)")
+set(absent "CUDA 13 (nvcc, cuBLASLt) or cuDNN 9 is not here: telar is built for CPUs only (docs/gpu.md)")
 if(NOT CUDAToolkit_FOUND OR NOT CUBLASLT_INCLUDE OR NOT CUDNN_INCLUDE)
   message(${severity} "${absent}")
   return()
@@ -38,23 +39,24 @@ if(EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
   string(REGEX REPLACE "^.* ([0-9]+).*$" "\\1" version "${version}")
 endif()
 if(NOT version STREQUAL "9")
-  message(${severity} "${CUDNN_INCLUDE} has cuDNN ${version}, not cuDNN 9: telar is built for CPUs alone (docs/gpu.md)")
+  message(${severity} "${CUDNN_INCLUDE} has cuDNN ${version}, not cuDNN 9: telar is built for CPUs only (docs/gpu.md)")
   return()
 endif()
 
-# The module's sources, and the little that it needs of the floors below: it shares no symbols with the program.
+# The module's sources, and the few that it needs of lower floors: it shares no symbols with the program.
 file(GLOB_RECURSE TELAR_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/*.cpp)
 list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.cpp$")  # in telar-cuda-parts
 file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
 set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/cache_folder.cpp
   telar/core/dtype.cpp   telar/core/shape.cpp telar/core/random.cpp telar/graph/attributes.cpp telar/graph/backward_part.cpp telar/graph/graph.cpp)
 
-# The sources are built on stand-ins, too (tests/cuda), which need the headers alone. So are they under sanitizers, which do not go with nvcc.
+# The tests (tests/cuda) also build the sources with stand-ins for the GPU libraries, which need only the
+# headers. Builds with sanitizers have only that version, because nvcc does not support sanitizers.
 if(TELAR_SANITIZE)
   return()
 endif()
 if(TELAR_CUDA STREQUAL "OFF" OR (TELAR_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidia0))
-  message(STATUS "no GPU is here: telar is built for CPUs alone; scripts/build --cuda builds for GPUs, too (docs/gpu.md)")
+  message(STATUS "no GPU is here: telar is built for CPUs only; scripts/build --cuda builds for GPUs, too (docs/gpu.md)")
   return()
 endif()
 if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_LIBRARY)
@@ -62,7 +64,7 @@ if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cublasLt OR NOT CUDNN_LIB
   return()
 endif()
 
-# ALL: code for each generation that has bf16, from Ampere on, and for later ones in the form that the driver compiles.
+# ALL: code for each GPU generation with bf16, from Ampere on, and PTX, which the driver compiles for later ones.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   if(TELAR_CUDA STREQUAL "ALL")
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 100-virtual)
@@ -80,7 +82,7 @@ if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 enable_language(CUDA)
 
-# nvcc compiles what is written in CUDA, and nothing else. (C++17: this CMake knows no later one for it.)
+# nvcc compiles only the .cu files. (C++17: this version of CMake supports no later standard for CUDA.)
 add_library(telar-cuda-loops STATIC ${TELAR_CUDA_LOOPS})
 set_target_properties(telar-cuda-loops PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden CUDA_STANDARD 17)
 target_include_directories(telar-cuda-loops PRIVATE ${CMAKE_SOURCE_DIR})
@@ -88,7 +90,7 @@ target_compile_options(telar-cuda-loops PRIVATE --expt-relaxed-constexpr --exten
   -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
 
 add_library(telar-cuda MODULE ${TELAR_CUDA_SOURCES} ${TELAR_CUDA_FLOORS})
-# No path is kept in it: libraries are found by their names where it runs.
+# Contains no run path: libraries are found by name on the machine on which it runs.
 set_target_properties(telar-cuda PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON
   INSTALL_RPATH "" LINKER_LANGUAGE CXX)
 target_include_directories(telar-cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE})

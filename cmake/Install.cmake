@@ -1,10 +1,10 @@
-# `cmake --install` puts the library, its headers and the command line under the prefix, with what
-# find_package(telar) needs: a program elsewhere links telar::telar and nothing else (examples/cpp).
+# `cmake --install` installs the library, its headers, the command line and the files for find_package(telar).
+# A program outside this tree then links only telar::telar (examples/cpp).
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Headers are C++20 for whoever includes them.
+# The headers require C++20.
 target_compile_features(telar PUBLIC cxx_std_20)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/telar)

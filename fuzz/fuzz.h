@@ -9,7 +9,7 @@
 
 namespace telar::fuzz {
 
-/// Splits an input into two files: the first two bytes say how long the first is.
+/// Splits an input into two files: the first two bytes are the length of the first file.
 struct TwoFiles {
   std::vector<uint8_t> first;
   std::vector<uint8_t> second;
@@ -23,7 +23,7 @@ inline TwoFiles two_files(const uint8_t* data, size_t size) {
   return {{begin, begin + length}, {begin + length, data + size}};
 }
 
-/// Opens a dataset and reads its first and last sample. A sentence for the user is the right answer to a bad file.
+/// Opens a dataset and reads its first and last sample. Throwing Error is the correct response to a bad file.
 template <typename Open>
 void read_ends(Open open) {
   try {

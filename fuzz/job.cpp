@@ -6,7 +6,7 @@
 
 namespace {
 
-/// What is read must be written so that it is read as the same job.
+/// Fails unless the job, once written, is read back as the same job.
 void round_trip(const telar::Job& job) {
   const std::string text = telar::job_text(job);
   if (telar::job_text(telar::parse_job(text, "written.yaml")) != text)

@@ -7,19 +7,20 @@
 #include "telar/comm/members/requests.h"
 #include "telar/core/error.h"
 
-// What fuzz/members.cpp does with an input, apart from libFuzzer, so that a test can do the same with its corpus.
+// The part of fuzz/members.cpp that does not need libFuzzer, so that a test can run it on the corpus.
 
 namespace telar::fuzz {
 
-/// What became of the messages of an input.
+/// Counts of the messages of an input.
 struct Heard {
-  size_t messages = 0;  ///< that were carried out
-  size_t refused = 0;   ///< answered by a sentence, and their member removed
-  size_t answers = 0;   ///< that members got
+  size_t messages = 0;  ///< messages that were carried out
+  size_t refused = 0;   ///< messages refused with an Error, whose member was then removed
+  size_t answers = 0;   ///< answers to members
 };
 
-/// A coordinator of three members gets what they say: the first byte chooses rhythm, backups and staleness bound; each message is one
-/// byte for who says it, one with its length, and so many bytes. A member that is refused joins again, as a process would.
+/// Passes messages of three members to a coordinator. The first byte selects rhythm, backups and staleness
+/// bound. Each message consists of one byte for its member, one byte for its length, and the bytes of that
+/// length. A refused member joins again, as a process would.
 inline Heard hear(std::span<const uint8_t> input) {
   constexpr size_t kMostMessages = 64;
   constexpr size_t kMembers = 3;
@@ -42,7 +43,7 @@ inline Heard hear(std::span<const uint8_t> input) {
     const auto bytes = rest.first(std::min<size_t>(input[1], rest.size()));
     input = rest.subspan(bytes.size());
     members::Request request;
-    // What is no message never comes to the coordinator: gRPC ends the stream.
+    // Bytes that are not a message never reach the coordinator: gRPC ends the stream.
     if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) break;
     now += std::chrono::milliseconds(100);
     try {

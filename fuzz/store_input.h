@@ -11,11 +11,11 @@
 #include "telar/comm/store/store_session.h"
 #include "telar/core/error.h"
 
-// What fuzz/store.cpp does with an input, apart from libFuzzer, so that a test can do the same with its corpus.
+// The part of fuzz/store.cpp that does not need libFuzzer, so that a test can run it on the corpus.
 
 namespace telar::fuzz {
 
-/// Adds a constant, and reads what it is given.
+/// Adds a constant, and reads all its arguments.
 class Nudge : public StoreUpdate {
  public:
   const std::vector<std::string>& slots() const override { return slots_; }
@@ -41,7 +41,7 @@ class Server {
       : members_(std::chrono::seconds(5)),
         blocks_(StoreLayout::of({{.name = "w", .floats = kFloats}}), std::make_unique<Nudge>(), members_,
                 2 * kBlockFloats * sizeof(float)),
-        // Who would have to wait is given one tick, and then ended.
+        // A request that would have to wait gets one tick and is then ended.
         session_(blocks_, members_, peer_, 1, [this] { return looks_++ > 0; }) {
     members_.arrived(1, 0);
   }
@@ -49,7 +49,7 @@ class Server {
   bool serve(const Frame& frame) {
     looks_ = 0;
     StoreSession::Answer answer = session_.handle(frame);
-    // An answer that waits for other members is another thread's.
+    // Answers that wait for other members belong to another thread.
     return !session_.ready(answer) ||
            session_.complete(answer, std::span(out_).first(frame.header.end - frame.header.begin));
   }
@@ -63,19 +63,19 @@ class Server {
   std::vector<float> out_ = std::vector<float>(kFloats);
 };
 
-/// A server gets the frames of one member, who is number 1 and may send anything: each is two bytes with its length and so many bytes, which
-/// come in two pieces as the network may cut them. Returns how many were served. Throws Error (user) where the server would end
-/// the stream.
+/// Passes frames of one member, number 1, to a server; the frames may contain anything. Each consists of two
+/// bytes for its length and the bytes of that length, split in two pieces as the network may split them.
+/// Returns the number of frames served. Throws Error (user) where the server would end the stream.
 inline size_t serve_frames(std::span<const uint8_t> input) {
   constexpr size_t kMostFrames = 16;
-  std::optional<Server> server;  // it takes time to make one, and most inputs of a fuzzer are no frame
+  std::optional<Server> server;  // created late: this takes time, and most inputs of a fuzzer are no frames
   size_t served = 0;
   while (input.size() >= 2 && served < kMostFrames) {
     const size_t length = input[0] | static_cast<size_t>(input[1]) << 8U;
     const auto rest = input.subspan(2);
     const auto bytes = rest.first(std::min(length, rest.size()));
     input = rest.subspan(bytes.size());
-    // Copies, so that the address sanitizer sees each end.
+    // Copies, so that the address sanitizer checks both ends.
     const auto cut = static_cast<ptrdiff_t>(length % (bytes.size() + 1));
     const std::vector<uint8_t> first(bytes.begin(), bytes.begin() + cut);
     const std::vector<uint8_t> second(bytes.begin() + cut, bytes.end());

@@ -1,7 +1,8 @@
-// Push and pull of one key through ps-lite (ZeroMQ over the loopback), with the sum on the server: what `telar bench ps` measures of
-// telar. scripts/bench-ps-peer builds it with ps-lite and runs it three times: as scheduler, server and worker (DMLC_ROLE).
+// Push and pull of one key through ps-lite (ZeroMQ over the loopback), with the sum on the server: the
+// counterpart of `telar bench ps`. scripts/bench-ps-peer builds it with ps-lite and runs it three times: as
+// scheduler, server and worker (DMLC_ROLE).
 //
-//   ps_lite BYTES...      the worker prints, for each, one line of JSON: the median of its times
+//   ps_lite BYTES...      the worker prints one line of JSON per size: the median of its times
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +22,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Adds what is pushed to what it holds of the key, and answers a pull from where that lies, without copying it.
+/// Adds pushed values to the stored values of the key, and answers a pull from the stored values without
+/// copying them.
 class Sums {
  public:
   void operator()(const ps::KVMeta& meta, const ps::KVPairs<float>& data, ps::KVServer<float>* server) {
@@ -45,7 +47,7 @@ class Sums {
   std::unordered_map<ps::Key, ps::SArray<float>> sums_;
 };
 
-/// The same rule as telar's: at least 10 times and 1 s, after a warm-up of 3.
+/// Telar's rule: at least 10 times and 1 s, after a warm-up of 3.
 std::vector<double> repeat(const std::function<void()>& work) {
   for (int i = 0; i < 3; ++i) work();
   std::vector<double> times;
@@ -70,13 +72,13 @@ void work(size_t bytes, ps::Key key) {
   const ps::SArray<ps::Key> keys(1, key);
   const ps::SArray<float> out(bytes / sizeof(float), 1.0F);
   ps::SArray<float> in(bytes / sizeof(float), 0.0F);
-  // Nothing is copied on the way into ZeroMQ.
+  // These calls pass values to ZeroMQ without copying them.
   print("push, then pull", bytes, repeat([&] {
           worker.Wait(worker.ZPush(keys, out));
           worker.Wait(worker.ZPull(keys, &in));
         }));
   print("in one request", bytes, repeat([&] { worker.Wait(worker.ZPushPull(keys, out, &in)); }));
-  // As its own examples call it: values in vectors, which it copies.
+  // The calls of ps-lite's own examples: values in vectors, which they copy.
   const std::vector<ps::Key> key_vector(1, key);
   const std::vector<float> out_vector(bytes / sizeof(float), 1.0F);
   std::vector<float> in_vector(bytes / sizeof(float));

@@ -1,4 +1,4 @@
-// A network of one's own, defined, trained by two replicas and evaluated, on the installed library.
+// Defines a network, trains it on two replicas and evaluates it, with the installed library.
 #include <iostream>
 
 #include "telar/data/synthetic.h"
@@ -21,7 +21,7 @@ int main() try {
   step.batch = 32;
   step.optimizer = AdamOptions{};
 
-  // Where it runs: two replicas with a thread each. The model knows nothing of it.
+  // The devices: two replicas with one thread each. The model does not depend on them.
   const Cluster cluster{{DeviceSpec{"cpu", 1, {}}, DeviceSpec{"cpu", 1, {}}}};
   Session session(make_strategy("mirrored", {})->rewrite(make_training_step(model, step), cluster), cluster,
                   {.seed = 1});

@@ -11,8 +11,9 @@ namespace telar {
 
 namespace {
 
-/// Large memory lies in huge pages where the system gives them on request: weights are streamed through in every step, and the
-/// translation of 4 KiB pages costs as much as some operations. Elsewhere nothing changes.
+/// Large memory uses huge pages where the system grants them on request. Every step streams through all
+/// weights, and translating the addresses of 4 KiB pages costs as much as some operations. Elsewhere the
+/// request has no effect.
 std::byte* allocate(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   if (bytes < 2 * kHugePage) return static_cast<std::byte*>(std::aligned_alloc(kAlignment, align_up(bytes)));

@@ -15,7 +15,7 @@ inline constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1)
 class Buffer {
  public:
   Buffer() = default;
-  /// Throws Error when the memory is not to be had, with the size that was wanted.
+  /// Throws Error (run), with the requested size, when the memory cannot be allocated.
   explicit Buffer(size_t bytes);
 
   std::byte* data() { return data_.get(); }

@@ -4,8 +4,9 @@
 
 namespace telar {
 
-/// Where telar keeps what it has measured of this machine: $XDG_CACHE_HOME/telar, or ~/.cache/telar, or, where the environment names
-/// neither, a folder for temporary files. It need not exist.
+/// The folder in which telar keeps its measurements of this machine: $XDG_CACHE_HOME/telar, or
+/// ~/.cache/telar. If neither XDG_CACHE_HOME nor HOME is set, it is in the folder for temporary files. The
+/// folder need not exist.
 std::filesystem::path cache_folder();
 
 }  // namespace telar

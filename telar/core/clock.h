@@ -4,7 +4,7 @@
 
 namespace telar {
 
-/// Seconds that have passed since `start`.
+/// Seconds since `start`.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> folders() {
   std::vector<fs::path> folders;
-  const char* named = std::getenv("TELAR_MODULES");  // NOLINT(concurrency-mt-unsafe): nobody writes it
+  const char* named = std::getenv("TELAR_MODULES");  // NOLINT(concurrency-mt-unsafe): no thread sets it
   if (named != nullptr && *named != '\0') folders.emplace_back(named);
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
   folders.push_back(program);
@@ -25,8 +25,8 @@ std::vector<fs::path> folders() {
   return folders;
 }
 
-/// Whether a file ends before its table of sections, which linkers write last: dlopen would run over the end, which kills the program. What
-/// is no such file dlopen itself refuses.
+/// Whether the file ends before its section table, which linkers write last. dlopen would read past the end
+/// of such a file, which kills the program. Files that are not ELF are left to dlopen, which refuses them.
 bool is_cut(const fs::path& path) {
   ElfW(Ehdr) header{};
   std::ifstream file(path, std::ios::binary);
@@ -50,7 +50,7 @@ LoadedModule load_module(const std::string& name, const char* entry) {
     void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     loaded.entry = module != nullptr ? ::dlsym(module, entry) : nullptr;
     if (loaded.entry != nullptr) return {loaded.entry, {}};
-    loaded.reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc's is of the calling thread
+    loaded.reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc
   }
   return loaded;
 }

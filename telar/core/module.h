@@ -4,15 +4,16 @@
 
 namespace telar {
 
-/// What was found of a shared module, which is never unloaded again.
+/// The result of loading a shared module. A loaded module is never unloaded.
 struct LoadedModule {
-  void* entry = nullptr;  ///< of the function that was asked for; null when there is none
-  std::string reason;     ///< why there is none, as the loader says it; empty: there is no such module here
+  void* entry = nullptr;  ///< address of the requested function; null when it was not found
+  std::string reason;     ///< why it was not found, in the loader's words; empty when there is no such module
 };
 
-/// Loads the module NAME.so from the folder of this program (a build) or from ../lib/telar beside it (an installation), or from the
-/// folder that the environment names in TELAR_MODULES, which comes first (a program of another prefix), and looks for a function that
-/// it exports. A module holds what needs libraries that telar itself can do without.
+/// Loads the module NAME.so and looks up the exported function `entry`. The folders searched are, in this
+/// order: the one that the environment variable TELAR_MODULES names (for a program of another prefix), the
+/// program's own (a build), and ../lib/telar beside it (an installation). Modules contain what depends on
+/// libraries that telar can do without.
 LoadedModule load_module(const std::string& name, const char* entry);
 
 }  // namespace telar

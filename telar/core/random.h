@@ -7,13 +7,13 @@
 namespace telar {
 
 /// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC 2011). The same key and counter give the same four words on every worker, thread and device, in any order. (constexpr, and C++17:
-/// so that the code is a GPU's as well.)
+/// SC 2011). The same key and counter give the same four words on every worker, thread and device, in any
+/// order. (constexpr and C++17, so that the same code compiles for a GPU.)
 class Philox {
  public:
   using Counter = std::array<uint32_t, 4>;
 
-  /// `seed` chooses the job, `stream` the use within it (an operation, the shuffle, a parameter's values).
+  /// `seed` identifies the job, `stream` the use within it (an operation, the shuffle, a parameter's values).
   constexpr Philox(uint64_t seed, uint64_t stream) : key_{} {
     const uint64_t key = mix(mix(seed) ^ stream);
     key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
@@ -47,16 +47,16 @@ class Philox {
   std::array<uint32_t, 2> key_;
 };
 
-/// [0, 1) with 24 random bits.
+/// Uniform over [0, 1), from 24 random bits.
 inline float uniform01(uint32_t word) { return static_cast<float>(word >> 8) * 0x1.0p-24F; }
 
 /// Two independent standard normal numbers from two words (Box–Muller).
 std::array<float, 2> normal_pair(uint32_t a, uint32_t b);
 
-/// A stream identifier for a name (FNV-1a 64): the same on every machine.
+/// A stream number for a name (FNV-1a 64): the same on every machine.
 uint64_t stream_of(const char* name, size_t length);
 
-/// A sequence of numbers from one stream, for places that draw one after the other (shuffles, initialisation).
+/// A sequence of numbers from one stream, for code that draws one after another (shuffles, initialisation).
 class RandomSequence {
  public:
   RandomSequence(uint64_t seed, uint64_t stream) : philox_(seed, stream) {}

@@ -25,7 +25,7 @@ class Shape {
   int64_t elements() const;
   /// Elements of one item of axis 0: the product of the other extents.
   int64_t elements_per_item() const;
-  /// This shape with another extent of axis 0.
+  /// A copy of this shape with the extent of axis 0 replaced.
   Shape with_batch(int64_t batch) const;
   /// "[32, 3, 28, 28]".
   std::string str() const;

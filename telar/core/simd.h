@@ -1,7 +1,8 @@
 #pragma once
 
-// Hot loops of ours are compiled for several generations of processors; the loader picks one at start-up. (oneDNN does the
-// same for its kernels.) Sanitizers run before such a choice is possible, hence not with them.
+// Our hot loops are compiled for several CPU generations; the loader selects one version at start-up. (oneDNN
+// does the same for its kernels.) Sanitizers start before that selection is possible, so it is disabled for
+// them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
 #define TELAR_FOR_EACH_CPU
 #else

@@ -6,7 +6,7 @@
 
 namespace telar {
 
-/// The candidate nearest to `word` by edit distance, for "did you mean …?"; empty when none is near.
+/// The candidate nearest to `word` by edit distance, for "did you mean …?"; empty when none is close enough.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "a, b or c".

@@ -9,7 +9,7 @@ namespace telar {
 
 namespace {
 
-/// Pieces of the data in an order that depends on seed and name alone.
+/// The samples in pieces of `together`; the order of the pieces depends only on seed and name.
 std::vector<uint32_t> permuted_pieces(int64_t size, int64_t together, uint64_t seed, std::string_view name) {
   if (together == 1) return permutation(size, seed, name);
   std::vector<uint32_t> order;
@@ -31,13 +31,12 @@ FixedSlice::FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool s
       shuffle_(shuffle),
       part_(part),
       together_(together) {
-  if (size < 1) throw user_error("There are no samples to make batches of.");
+  if (size < 1) throw user_error("There are no samples to form batches from");
   if (global_batch < 1)
-    throw user_error("A batch of {} samples is not possible; at least 1 is needed.", global_batch);
-  if (together < 1)
-    throw user_error("Pieces of {} samples are not possible; at least 1 is needed.", together);
+    throw user_error("A batch of {} samples is not possible; at least 1 is needed", global_batch);
+  if (together < 1) throw user_error("Pieces of {} samples are not possible; at least 1 is needed", together);
   if (part.of < 1 || part.begin < 0 || part.begin > part.end || part.end > part.of) {
-    throw user_error("A worker cannot have the shares {} to {} of {} of each batch.", part.begin, part.end,
+    throw user_error("A worker cannot have the shares {} to {} of {} of each batch", part.begin, part.end,
                      part.of);
   }
 }
@@ -50,7 +49,7 @@ int64_t FixedSlice::batch_samples(uint32_t /*epoch*/, int64_t step) const {
 
 std::vector<uint32_t> FixedSlice::samples(uint32_t epoch, int64_t step) const {
   if (step < 0 || step >= steps(epoch)) {
-    throw run_error("Step {} of epoch {} was asked for, which has {} steps.", step, epoch, steps(epoch));
+    throw run_error("Step {} of epoch {} does not exist; the epoch has {} steps", step, epoch, steps(epoch));
   }
   const int64_t begin = step * global_batch_;
   const int64_t batch = batch_samples(epoch, step);

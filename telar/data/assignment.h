@@ -8,22 +8,21 @@
 
 namespace telar {
 
-/// Who works on which samples. The loader asks it and computes nothing itself. Safe to ask from several
-/// threads.
+/// Assigns samples to workers. A loader reads what it is assigned and makes no choice itself. Thread-safe.
 class Assignment {
  public:
   virtual ~Assignment() = default;
   /// Steps (global batches) in an epoch.
   virtual int64_t steps(uint32_t epoch) const = 0;
-  /// How many samples the global batch of a step (0 … steps-1) has.
+  /// Number of samples in the global batch of a step (0 … steps-1).
   virtual int64_t batch_samples(uint32_t epoch, int64_t step) const = 0;
-  /// This worker's samples of that batch; possibly none.
+  /// This worker's samples of that batch; may be empty.
   virtual std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const = 0;
 };
 
-/// A worker's part of each global batch: from `begin` to `end` of `of` shares. With `of` the batch size these
-/// are counts of samples; worker w of n equal ones is {w, w + 1, n}. Parts that join without gap or overlap
-/// do so in every batch, a smaller last one too.
+/// A worker's part of each global batch: shares `begin` to `end` out of `of`. If `of` is the batch size, the
+/// shares are samples; worker w of n equal workers has {w, w + 1, n}. Parts that join without gap or overlap
+/// do so in every batch, including a smaller last one.
 struct Part {
   int64_t begin = 0;
   int64_t end = 1;
@@ -34,11 +33,11 @@ struct Part {
   int64_t last(int64_t samples) const { return samples * end / of; }
 };
 
-/// A fixed part of every global batch. The global order of an epoch is a permutation of all samples that
-/// depends on seed and epoch alone, the same on every worker, or the data's own order without `shuffle`. It
-/// is cut into batches of `global_batch`; the last one is smaller when the samples do not divide, never
-/// dropped. With `together` above 1 pieces of so many samples that follow each other in the data stay together, in their order, and
-/// the pieces are permuted (a smaller last one stays the last).
+/// A fixed part of every global batch. With `shuffle`, the global order of an epoch is a permutation of all
+/// samples that depends only on seed and epoch, so it is the same on every worker. Otherwise it is the data's
+/// own order. The order is cut into batches of `global_batch`; if the samples do not divide, the last batch
+/// is smaller, never dropped. With `together` above 1, the permutation is one of pieces of `together`
+/// consecutive samples, which keep their order; a smaller last piece stays last.
 class FixedSlice : public Assignment {
  public:
   /// Throws Error (user) for a batch or `together` below 1, no samples, or a part outside its shares.
@@ -59,28 +58,28 @@ class FixedSlice : public Assignment {
   bool shuffle_;
   Part part_;
   int64_t together_;
-  mutable std::mutex mutex_;  ///< guards the order of the epoch that was asked for last
+  mutable std::mutex mutex_;  ///< guards the order of the epoch requested last
   mutable uint32_t ordered_epoch_ = 0;
   mutable Order order_;
 };
 
-/// The part of every batch of `batch` samples, in the data's order: evaluation and prediction.
+/// The worker's part of every batch of `batch` samples, in the data's order: for evaluation and prediction.
 class WholeBatch : public FixedSlice {
  public:
   WholeBatch(int64_t size, int64_t batch, Part part = {}) : FixedSlice(size, batch, 0, false, part) {}
 };
 
-/// Parts of global batches as they are leased (telar/data/lease_book.h): the i-th step is the i-th part that was added. The global
-/// order and the batches are those of FixedSlice.
+/// Parts of global batches, in the order in which they are leased (telar/data/lease_book.h): step i is the
+/// i-th part added. The global order and the batches are those of FixedSlice.
 class LeasedParts : public Assignment {
  public:
-  /// `parts`: equal ones of each global batch. Throws Error (user) like FixedSlice.
+  /// `parts`: number of equal parts of each global batch. Throws Error (user) like FixedSlice.
   LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts,
               int64_t together = 1);
 
-  /// Forgets what was added.
+  /// Removes all parts.
   void clear();
-  /// Part `part` of the global batch `step`.
+  /// Adds part `part` of the global batch `step`.
   void add(int64_t step, int64_t part);
 
   int64_t steps(uint32_t epoch) const override;

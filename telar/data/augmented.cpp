@@ -11,12 +11,12 @@
 namespace telar {
 namespace {
 
-/// 0 … bound-1; the bias of at most bound / 2^32 does not matter here.
+/// A number in 0 … bound-1; its bias is at most bound / 2^32, which does not matter here.
 int64_t below(uint32_t word, int64_t bound) {
   return static_cast<int64_t>(uint64_t{word} * static_cast<uint64_t>(bound) >> 32U);
 }
 
-/// Row to[x] = from[x + shift], zero outside; the two may be the same row.
+/// Row to[x] = from[x + shift], zero outside; `from` and `to` may be the same row.
 void shift_row(const float* from, float* to, int64_t width, int64_t shift) {
   const int64_t kept = width - std::abs(shift);
   if (shift >= 0) {
@@ -28,8 +28,8 @@ void shift_row(const float* from, float* to, int64_t width, int64_t shift) {
   }
 }
 
-/// In place: out[y][x] = in[y + dy][x + dx], zero outside. Rows are taken in the order in which none is
-/// overwritten before it has been read.
+/// In place: out[y][x] = in[y + dy][x + dx], zero outside. Rows are processed in an order in which none is
+/// overwritten before it is read.
 void shift_plane(float* plane, int64_t height, int64_t width, int64_t dy, int64_t dx) {
   for (int64_t i = 0; i < height; ++i) {
     const int64_t y = dy >= 0 ? i : height - 1 - i;
@@ -88,12 +88,12 @@ class Augmented : public Dataset {
 DatasetPtr augmented(DatasetPtr data, const AugmentOptions& options) {
   const SampleSpec& spec = data->spec();
   if (spec.dtype != DType::f32 || spec.features.rank() != 3) {
-    throw user_error("Only images [C, H, W] of f32 can be augmented, not {} {}.", name_of(spec.dtype),
+    throw user_error("Only images [C, H, W] of f32 can be augmented, not {} {}", name_of(spec.dtype),
                      spec.features.str());
   }
   const int64_t most = std::min(spec.features[1], spec.features[2]);
   if (options.padding < 0 || options.padding > most) {
-    throw user_error("A padding of {} for images {} is not possible; 0 … {} is.", options.padding,
+    throw user_error("A padding of {} for images {} is not possible; it must be 0 … {}", options.padding,
                      spec.features.str(), most);
   }
   return std::make_shared<Augmented>(std::move(data), options);

@@ -22,7 +22,7 @@ class Cached : public Dataset {
         sample_(features_ + data_->spec().label_bytes()),
         states_(std::make_unique<std::atomic<uint8_t>[]>(kept)),
         memory_(std::make_unique_for_overwrite<std::byte[]>(kept * sample_)) {
-  }  // pages come when first written
+  }  // the system provides pages when they are first written
 
   int64_t size() const override { return data_->size(); }
   const SampleSpec& spec() const override { return data_->spec(); }
@@ -47,9 +47,9 @@ class Cached : public Dataset {
 
  private:
   DatasetPtr data_;
-  size_t kept_;      ///< samples 0 … kept_-1 have a place
+  size_t kept_;      ///< samples 0 … kept_-1 are kept
   size_t features_;  ///< bytes of one sample's features
-  size_t sample_;    ///< bytes of one place: features, then label
+  size_t sample_;    ///< bytes kept for one sample: features, then label
   std::unique_ptr<std::atomic<uint8_t>[]> states_;
   std::unique_ptr<std::byte[]> memory_;
 };
@@ -59,8 +59,7 @@ class Cached : public Dataset {
 DatasetPtr cached(DatasetPtr data, uint64_t capacity_bytes) {
   if (data->random()) {
     throw user_error(
-        "Data that is augmented cannot be cached, since it would be the same in every epoch; cache it "
-        "before it is augmented.");
+        "Augmented data cannot be cached, since it would be the same in every epoch; cache it before it is augmented");
   }
   const uint64_t sample = data->spec().feature_bytes() + data->spec().label_bytes();
   const uint64_t kept = std::min(static_cast<uint64_t>(data->size()), capacity_bytes / sample);
@@ -68,7 +67,7 @@ DatasetPtr cached(DatasetPtr data, uint64_t capacity_bytes) {
     return std::make_shared<Cached>(std::move(data), kept);
   } catch (const std::bad_alloc&) {
     throw user_error(
-        "Caching needs {} bytes of memory, which this machine does not have; give the cache a limit.",
+        "Caching needs {} bytes of memory, which this machine does not have; give the cache a limit",
         kept * sample);
   }
 }

@@ -14,10 +14,10 @@ constexpr size_t kPixels = size_t{3} * 32 * 32;
 
 struct Format {
   size_t label_bytes;  ///< before the pixels of a record
-  size_t label_at;     ///< the one that is wanted
+  size_t label_at;     ///< index of the one to use
   int64_t classes;
   const char* set;
-  const char* folder;  ///< in the published archive
+  const char* folder;  ///< name in the published archive
 };
 
 Format format_of(CifarLabels labels) {
@@ -32,21 +32,19 @@ std::vector<std::string> file_names(CifarLabels labels, Split split) {
   return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
 }
 
-/// Checks one file's records and adds their labels.
+/// Checks the records of one file and appends their labels.
 void take_labels(const Bytes& file, const std::string& name, const Format& format,
                  std::vector<int32_t>& labels) {
   const size_t record = format.label_bytes + kPixels;
-  if (file.empty()) throw user_error("{}: is empty.", name);
+  if (file.empty()) throw user_error("{}: is empty", name);
   if (file.size() % record != 0) {
     throw user_error(
-        "{}: is cut off or no {} file: its {} bytes are not a whole number of records of {} bytes; the last "
-        "one "
-        "begins at offset {}.",
+        "{}: is cut off or not a {} file: its {} bytes are not a whole number of records of {} bytes; the last one begins at offset {}",
         name, format.set, file.size(), record, file.size() / record * record);
   }
   for (size_t at = format.label_at; at < file.size(); at += record) {
     if (file[at] >= format.classes) {
-      throw user_error("{}: label {} at offset {} is outside the {} classes of {}.", name, file[at], at,
+      throw user_error("{}: label {} at offset {} is outside the {} classes of {}", name, file[at], at,
                        format.classes, format.set);
     }
     labels.push_back(file[at]);
@@ -76,7 +74,7 @@ DatasetPtr cifar_from_bytes(const std::vector<Bytes>& files, const std::vector<s
 
 DatasetPtr open_cifar(const std::string& folder, Split split, CifarLabels labels) {
   namespace fs = std::filesystem;
-  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder.", folder);
+  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder", folder);
   const fs::path inner = fs::path(folder) / format_of(labels).folder;
   const fs::path base = fs::is_directory(inner) ? inner : fs::path(folder);
   std::vector<Bytes> files;

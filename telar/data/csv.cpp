@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-/// Walks over the lines of a table, each split into cells.
+/// Iterates over the lines of a table, split into cells.
 class Table {
  public:
   Table(std::string_view text, char separator, const std::string& name)
@@ -28,7 +28,7 @@ class Table {
     if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte-order mark of spreadsheet programs
   }
 
-  /// Goes to the next line that is not blank; false at the end.
+  /// Advances to the next line that is not blank; false at the end.
   bool next() {
     while (!rest_.empty()) {
       const size_t end = rest_.find('\n');
@@ -57,7 +57,7 @@ class Table {
       if (quoted) {
         from = line.find('"', quote + 1);
         if (from == std::string_view::npos) {
-          throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line.", name_,
+          throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line", name_,
                            line_, cells_.size() + 1);
         }
       }
@@ -89,38 +89,38 @@ size_t label_column(const CsvOptions& options, const std::vector<std::string>& n
   const auto count = static_cast<int64_t>(columns);
   if (error != std::errc() || stop != end) {
     const std::string near = nearest(options.label, names);
-    throw user_error("{}, line 1: there is no column '{}'{}.", file, options.label,
+    throw user_error("{}, line 1: there is no column '{}'{}", file, options.label,
                      near.empty()
-                         ? std::string(options.header ? "" : "; without a header columns have only numbers")
+                         ? std::string(options.header ? "" : "; without a header, columns have only numbers")
                          : fmt::format("; did you mean '{}'?", near));
   }
   if (number < -count || number >= count) {
-    throw user_error("{}: the label column {} is outside the {} columns 0 … {}.", file, number, columns,
+    throw user_error("{}: the label column {} is outside the {} columns 0 … {}", file, number, columns,
                      columns - 1);
   }
   return static_cast<size_t>(number < 0 ? number + count : number);
 }
 
-/// Turns cells into numbers; its messages say where.
+/// Converts cells to numbers; its error messages name the cell.
 class CellReader {
  public:
   CellReader(const std::vector<std::string>& names, const std::string& file) : names_(names), file_(file) {}
 
   float number(const Table& table, size_t column) const {
     std::string_view cell = table.cells()[column];
-    if (cell.empty()) throw user_error("{} is empty; a number is needed.", place(table, column));
+    if (cell.empty()) throw user_error("{} is empty; a number is needed", place(table, column));
     if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
     float value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     const bool whole = end == cell.data() + cell.size();
     if (error == std::errc::result_out_of_range && whole && !is_tiny(cell)) {
-      throw user_error("{}: '{}' is too large for an f32 number.", place(table, column), cell);
+      throw user_error("{}: '{}' is too large for an f32 number", place(table, column), cell);
     }
     if (error == std::errc::invalid_argument || !whole) {
-      throw user_error("{}: '{}' is not a number.", place(table, column), cell);
+      throw user_error("{}: '{}' is not a number", place(table, column), cell);
     }
     if (!std::isfinite(value)) {
-      throw user_error("{}: '{}' cannot be learned from; a finite number is needed.", place(table, column),
+      throw user_error("{}: '{}' cannot be learned from; a finite number is needed", place(table, column),
                        cell);
     }
     return value;
@@ -129,14 +129,14 @@ class CellReader {
   int32_t label(const Table& table, size_t column, int64_t classes) const {
     const float value = number(table, column);
     if (value != std::floor(value) || value < 0 || value >= static_cast<float>(classes)) {
-      throw user_error("{}: the label {} is not one of the {} classes 0 … {}.", place(table, column),
+      throw user_error("{}: the label {} is not one of the {} classes 0 … {}", place(table, column),
                        table.cells()[column], classes, classes - 1);
     }
     return static_cast<int32_t>(value);
   }
 
  private:
-  /// A number that from_chars calls out of range because it is too near to 0 counts as 0.
+  /// Whether a number that from_chars reports as out of range is just too close to 0; it then counts as 0.
   static bool is_tiny(std::string_view cell) {
     double value = 0;
     const auto result = std::from_chars(cell.data(), cell.data() + cell.size(), value);
@@ -164,10 +164,10 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
     names.assign(table.cells().begin(), table.cells().end());
     more = table.next();
   }
-  if (!more) throw user_error("{}: holds no lines of numbers.", name);
+  if (!more) throw user_error("{}: holds no lines of numbers", name);
   const size_t columns = options.header ? names.size() : table.cells().size();
   if (columns < 2) {
-    throw user_error("{}, line {}: has a single column; features and a label, separated by '{}', are needed.",
+    throw user_error("{}, line {}: has a single column; features and a label, separated by '{}', are needed",
                      name, table.line(), options.separator);
   }
   const size_t label_at = label_column(options, names, columns, name);
@@ -178,8 +178,8 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
   std::vector<int32_t> classes;
   for (; more; more = table.next()) {
     if (table.cells().size() != columns) {
-      throw user_error("{}, line {}: has {} cells, where {} has {}.", name, table.line(),
-                       table.cells().size(), options.header ? "the header" : "the first line", columns);
+      throw user_error("{}, line {}: has {} cells, but {} has {}", name, table.line(), table.cells().size(),
+                       options.header ? "the header" : "the first line", columns);
     }
     for (size_t column = 0; column < columns; ++column) {
       if (column != label_at) features.push_back(reader.number(table, column));

@@ -12,13 +12,13 @@
 
 namespace telar {
 
-/// What every sample of a dataset looks like.
+/// The form of every sample of a dataset.
 struct SampleSpec {
-  Shape features;                        ///< of one sample, no batch axis: [C, H, W], [columns], [sequence]
-  DType dtype = DType::f32;              ///< of the features: f32 or i32 (token ids)
-  int64_t classes = 0;                   ///< labels are one i32 each, 0 … classes-1; 0 means regression
-  Shape targets;                         ///< regression only: shape of one sample's f32 target
-  std::vector<std::string> class_names;  ///< where the source knows them (image folders); else empty
+  Shape features;            ///< of one sample, without a batch axis: [C, H, W], [columns], [sequence]
+  DType dtype = DType::f32;  ///< of the features: f32 or i32 (token ids)
+  int64_t classes = 0;       ///< each label is one i32, 0 … classes-1; 0 means regression
+  Shape targets;             ///< regression only: shape of one sample's f32 target
+  std::vector<std::string> class_names;  ///< if the source knows them (image folders); otherwise empty
 
   size_t feature_bytes() const { return static_cast<size_t>(features.elements()) * size_of(dtype); }
   size_t label_bytes() const {
@@ -26,14 +26,15 @@ struct SampleSpec {
   }
 };
 
-/// What a sample's random augmentation depends on, besides its index: never on the worker or the thread.
+/// What the random augmentation of a sample depends on, besides the sample's index. Worker and thread have no
+/// influence.
 struct SampleKey {
   uint64_t seed = 0;
   uint32_t epoch = 0;
 };
 
-/// Samples that can be read in any order. Sources validate what they can when they are opened; decorators
-/// (normalised, augmented, cached …) wrap one dataset in another.
+/// Samples that can be read in any order. Sources validate as much as they can when they are opened;
+/// decorators (normalised, augmented, cached …) wrap one dataset in another.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -41,26 +42,25 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual const SampleSpec& spec() const = 0;
 
-  /// Writes sample `index` (0 … size()-1): features in the spec's dtype (`features` has
-  /// spec().feature_bytes() bytes), and its class as one i32 or its targets as f32 (`label` has
-  /// spec().label_bytes() bytes); both at addresses aligned for f32. May be called from several threads at
-  /// once. Throws Error (user) when the sample turns out to be damaged.
+  /// Writes sample `index` (0 … size()-1). `features`: spec().feature_bytes() bytes, in the spec's dtype.
+  /// `label`: spec().label_bytes() bytes, the class as one i32 or the targets as f32. Both addresses are
+  /// aligned for f32. Thread-safe. Throws Error (user) when the sample turns out to be damaged.
   virtual void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
                     std::span<std::byte> label) const = 0;
 
-  /// Sample `index` will be read soon, on the same thread: what lies in memory may be brought into its cache.
+  /// Announces that sample `index` will be read soon on the same thread: a prefetch for samples in memory.
   virtual void expect(int64_t /*index*/) const {}
 
-  /// True when what read() gives depends on its key.
+  /// Whether the result of read() depends on its key.
   virtual bool random() const { return false; }
 };
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
-/// Which part of a dataset that is published in two parts.
+/// The part to read of a dataset that is published in two parts.
 enum class Split : uint8_t { train, test };
 
-/// A span of bytes seen as numbers.
+/// Views of bytes as numbers.
 inline std::span<float> as_floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }

@@ -33,7 +33,7 @@ Bytes allocate(const std::string& path, uint64_t bytes) {
   try {
     return Bytes(bytes);
   } catch (const std::exception&) {
-    throw user_error("{}: its {} bytes do not fit into this machine's memory.", path, bytes);
+    throw user_error("{}: its {} bytes do not fit in this machine's memory", path, bytes);
   }
 }
 
@@ -42,24 +42,24 @@ Bytes allocate(const std::string& path, uint64_t bytes) {
 uint64_t file_size_of(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw user_error("{}: there is no such file.", path);
+  if (!std::filesystem::exists(status)) throw user_error("{}: there is no such file", path);
   if (!std::filesystem::is_regular_file(status)) {
-    throw user_error("{}: is a {}, where a file was expected.", path,
+    throw user_error("{}: is a {}, but a file was expected", path,
                      std::filesystem::is_directory(status) ? "folder" : "device or pipe");
   }
   const auto size = std::filesystem::file_size(path, error);
-  if (error) throw user_error("{}: cannot be read: {}.", path, error.message());
+  if (error) throw user_error("{}: cannot be read: {}", path, error.message());
   return size;
 }
 
 Bytes read_file(const std::string& path) {
   const uint64_t size = file_size_of(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw user_error("{}: cannot be opened: {}.", path, std::strerror(errno));
+  if (!file) throw user_error("{}: cannot be opened: {}", path, std::strerror(errno));
   Bytes bytes = allocate(path, size);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
   if (static_cast<uint64_t>(file.gcount()) != size) {
-    throw user_error("{}: only {} of its {} bytes could be read.", path, file.gcount(), size);
+    throw user_error("{}: only {} of its {} bytes could be read", path, file.gcount(), size);
   }
   return bytes;
 }
@@ -67,7 +67,7 @@ Bytes read_file(const std::string& path) {
 Bytes read_gzip(const std::string& path, uint64_t limit) {
   file_size_of(path);
   const GzipFile file(gzopen(path.c_str(), "rb"));
-  if (!file) throw user_error("{}: cannot be opened: {}.", path, std::strerror(errno));
+  if (!file) throw user_error("{}: cannot be opened: {}", path, std::strerror(errno));
   gzbuffer(file.get(), 1U << 18U);
   constexpr uint64_t kPiece = uint64_t{1} << 24U;
   Bytes bytes;
@@ -78,15 +78,14 @@ Bytes read_gzip(const std::string& path, uint64_t limit) {
     try {
       bytes.resize(have + wanted);
     } catch (const std::exception&) {
-      throw user_error("{}: its content does not fit into this machine's memory ({} bytes so far).", path,
-                       have);
+      throw user_error("{}: its contents do not fit in this machine's memory ({} bytes so far)", path, have);
     }
     const int got = gzread(file.get(), bytes.data() + have, wanted);
     bytes.resize(have + static_cast<size_t>(std::max(got, 0)));
     int code = Z_OK;
     const char* what = gzerror(file.get(), &code);
     if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      throw user_error("{}: the gzip data is damaged or cut off after {} bytes of content ({}).", path,
+      throw user_error("{}: the gzip data is damaged or cut off after {} bytes of contents ({})", path,
                        bytes.size(), what);
     }
     if (static_cast<unsigned>(got) < wanted) break;

@@ -21,24 +21,22 @@ const char* kind_of(size_t rank) { return rank == 1 ? "labels" : "images"; }
 void check_length(const IdxHeader& header, uint64_t bytes, const std::string& name) {
   if (bytes < header.total) {
     throw user_error(
-        "{}: is cut off at offset {}: its header says {}, which needs {} bytes in all. A complete copy of "
-        "the file "
-        "is needed.",
+        "{}: is cut off at offset {}: its header says {}, which needs {} bytes in all; a complete copy of the file is needed",
         name, bytes, header.shape.str(), header.total);
   }
   if (bytes > header.total) {
-    throw user_error("{}: goes on after offset {}, where its header ({}) says that it ends.", name,
+    throw user_error("{}: continues after offset {}, where it should end according to its header ({})", name,
                      header.total, header.shape.str());
   }
 }
 
-/// Reads a file only as far as its header says, after checking that so much can be in it.
+/// Reads only as many bytes as the header specifies, after checking that the file can hold that many.
 Bytes read_idx(const std::string& path, size_t rank) {
   const IdxHeader header = parse_idx_header(read_gzip(path, kLongestHeader), rank, path);
   const uint64_t most = most_bytes_in(path);
   if (header.total > most) {
     throw user_error(
-        "{}: its header (offset 4) says {} with {} bytes in all, but the file can hold at most {}.", path,
+        "{}: its header (offset 4) says {} with {} bytes in all, but the file can hold at most {}", path,
         header.shape.str(), header.total, most);
   }
   return read_gzip(path, header.total + 1);
@@ -54,40 +52,38 @@ std::string find_part(const std::string& folder, const std::string& prefix, cons
     }
   }
   throw user_error(
-      "{}: there is no {}-{}-idx{}-ubyte here, neither plain nor with .gz; all files of the set are needed.",
+      "{}: there is no {}-{}-idx{}-ubyte here, neither plain nor with .gz; all files of the set are needed",
       folder, prefix, kind, rank);
 }
 
 }  // namespace
 
 IdxHeader parse_idx_header(std::span<const uint8_t> head, size_t rank, const std::string& name) {
-  if (head.size() < 4) throw user_error("{}: has {} bytes, too few for an IDX file.", name, head.size());
+  if (head.size() < 4) throw user_error("{}: has {} bytes, too few for an IDX file", name, head.size());
   const uint32_t magic = big_endian(head.data());
   const auto found = static_cast<size_t>(head[3]);
   if (magic >> 16U != 0) {
     throw user_error(
-        "{}: is not an IDX file: it begins with {:#010x}, where {:#010x} ({}) was expected at offset 0.",
-        name, magic, 0x800 + rank, kind_of(rank));
+        "{}: is not an IDX file: it begins with {:#010x}, but {:#010x} ({}) was expected at offset 0", name,
+        magic, 0x800 + rank, kind_of(rank));
   }
   if (head[2] != 0x08) {
-    throw user_error(
-        "{}: holds elements of IDX type {:#04x} (offset 2); only unsigned bytes (0x08) are read.", name,
-        head[2]);
+    throw user_error("{}: holds elements of IDX type {:#04x} (offset 2); only unsigned bytes (0x08) are read",
+                     name, head[2]);
   }
   if (found != rank) {
-    throw user_error("{}: has {} axes (offset 3), where {} need {}{}.", name, found, kind_of(rank), rank,
+    throw user_error("{}: has {} axes (offset 3), but {} need {}{}", name, found, kind_of(rank), rank,
                      (found == 1 || found == 3) ? "; were images and labels exchanged?" : "");
   }
   const size_t offset = 4 + 4 * rank;
   if (head.size() < offset) {
-    throw user_error("{}: is cut off at offset {}, within its header of {} bytes.", name, head.size(),
-                     offset);
+    throw user_error("{}: is cut off at offset {}, within its header of {} bytes", name, head.size(), offset);
   }
   uint64_t elements = 1;
   std::vector<int64_t> dims;
   for (size_t axis = 0; axis < rank; ++axis) {
     const uint32_t extent = big_endian(head.data() + 4 + 4 * axis);
-    if (extent == 0) throw user_error("{}: its extent {} is 0 (offset {}).", name, axis, 4 + 4 * axis);
+    if (extent == 0) throw user_error("{}: its extent {} is 0 (offset {})", name, axis, 4 + 4 * axis);
     elements = saturating_product(elements, extent);
     dims.push_back(extent);
   }
@@ -103,14 +99,13 @@ DatasetPtr idx_from_bytes(Bytes images, Bytes labels, int64_t classes, const std
   check_length(label_header, labels.size(), labels_name);
   const int64_t count = image_header.shape[0];
   if (label_header.shape[0] != count) {
-    throw user_error(
-        "{} holds {} images, but {} holds {} labels (offset 4 of each); they must be of one set.",
-        images_name, count, labels_name, label_header.shape[0]);
+    throw user_error("{} has {} images, but {} has {} labels (offset 4 of each); they must belong to one set",
+                     images_name, count, labels_name, label_header.shape[0]);
   }
   const auto begin = labels.begin() + static_cast<std::ptrdiff_t>(label_header.offset);
   const auto bad = std::find_if(begin, labels.end(), [classes](uint8_t label) { return label >= classes; });
   if (bad != labels.end()) {
-    throw user_error("{}: label {} at offset {} is outside the {} classes 0 … {}.", labels_name, *bad,
+    throw user_error("{}: label {} at offset {} is outside the {} classes 0 … {}", labels_name, *bad,
                      bad - labels.begin(), classes, classes - 1);
   }
   SampleSpec spec;
@@ -127,7 +122,7 @@ DatasetPtr open_idx(const std::string& images_path, const std::string& labels_pa
 }
 
 DatasetPtr open_idx_folder(const std::string& folder, Split split, int64_t classes) {
-  if (!std::filesystem::is_directory(folder)) throw user_error("{}: there is no such folder.", folder);
+  if (!std::filesystem::is_directory(folder)) throw user_error("{}: there is no such folder", folder);
   const std::string prefix = split == Split::train ? "train" : "t10k";
   const std::string images = find_part(folder, prefix, "images", 3);
   return open_idx(images, find_part(folder, prefix, "labels", 1), classes);

@@ -19,13 +19,13 @@ Image decode_image(std::span<const uint8_t> file, int64_t channels, const std::s
     case ImageFormat::png: return decode_png(file, channels, name);
     case ImageFormat::unknown: break;
   }
-  throw user_error("{}: begins neither like a JPEG nor like a PNG file.", name);
+  throw user_error("{}: is neither a JPEG nor a PNG file", name);
 }
 
 void check_image_size(uint64_t width, uint64_t height, const std::string& name) {
   constexpr uint64_t kMost = uint64_t{1} << 28U;
   if (width == 0 || height == 0 || saturating_product(width, height) > kMost) {
-    throw user_error("{}: its header says {} x {} pixels; 1 to {} pixels are read.", name, width, height,
+    throw user_error("{}: its header says {} x {} pixels; 1 to {} pixels are supported", name, width, height,
                      kMost);
   }
 }

@@ -53,11 +53,11 @@ bool is_picture(const fs::path& path) {
 void check_picture(const std::string& path) {
   std::array<uint8_t, 8> head{};
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw user_error("{}: cannot be opened.", path);
+  if (!file) throw user_error("{}: cannot be opened", path);
   file.read(reinterpret_cast<char*>(head.data()), head.size());
-  if (file.gcount() == 0) throw user_error("{}: is empty, where a picture was expected.", path);
+  if (file.gcount() == 0) throw user_error("{}: is empty, but a picture was expected", path);
   if (image_format({head.data(), static_cast<size_t>(file.gcount())}) == ImageFormat::unknown) {
-    throw user_error("{}: begins neither like a JPEG nor like a PNG file.", path);
+    throw user_error("{}: is neither a JPEG nor a PNG file", path);
   }
 }
 
@@ -81,7 +81,7 @@ void add_class(const fs::path& folder, SampleSpec& spec, std::vector<Picture>& p
     pictures.push_back({path.string(), label});
   }
   if (pictures.size() == before) {
-    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one.",
+    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one",
                      folder.string());
   }
 }
@@ -91,13 +91,13 @@ void add_class(const fs::path& folder, SampleSpec& spec, std::vector<Picture>& p
 DatasetPtr open_image_folder(const std::string& folder, const ImageFolderOptions& options) {
   constexpr int64_t kLargest = 1 << 14;
   if (options.height < 1 || options.width < 1 || options.height > kLargest || options.width > kLargest) {
-    throw user_error("Pictures cannot be resized to {} x {}; 1 … {} pixels are possible.", options.height,
-                     options.width, kLargest);
+    throw user_error("Pictures cannot be resized to {} x {}; each side must have 1 … {} pixels",
+                     options.height, options.width, kLargest);
   }
   if (options.channels != 1 && options.channels != 3) {
-    throw user_error("Pictures have 1 channel (grey) or 3 (RGB), not {}.", options.channels);
+    throw user_error("Pictures have 1 channel (grey) or 3 (RGB), not {}", options.channels);
   }
-  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder.", folder);
+  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder", folder);
   SampleSpec spec;
   spec.features = {options.channels, options.height, options.width};
   std::vector<Picture> pictures;
@@ -106,10 +106,10 @@ DatasetPtr open_image_folder(const std::string& folder, const ImageFolderOptions
       if (fs::is_directory(path)) add_class(path, spec, pictures);
     }
   } catch (const fs::filesystem_error& error) {
-    throw user_error("{}: cannot be read: {}.", error.path1().string(), error.code().message());
+    throw user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
   }
   if (spec.classes == 0) {
-    throw user_error("{}: has no sub-folders; pictures are expected in one folder for each class.", folder);
+    throw user_error("{}: has no sub-folders; pictures are expected in one folder for each class", folder);
   }
   return std::make_shared<ImageFolder>(std::move(spec), std::move(pictures));
 }

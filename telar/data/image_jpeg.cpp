@@ -13,9 +13,9 @@
 namespace telar {
 namespace {
 
-/// libjpeg's error manager with a place to jump back to: exceptions must not travel through C.
+/// libjpeg's error manager with a jump target: exceptions must not pass through C code.
 struct ErrorManager {
-  jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
+  jpeg_error_mgr base;  // must be first: libjpeg returns a pointer to it
   std::jmp_buf failed;
   std::array<char, JMSG_LENGTH_MAX> message;
 };
@@ -26,14 +26,15 @@ struct ErrorManager {
   std::longjmp(manager->failed, 1);
 }
 
-/// A file that ends too early is only a warning to libjpeg, and half of the picture is then grey.
+/// libjpeg only warns about a file that ends too early, and fills the rest of the picture with grey. Here it
+/// is an error.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) fail(info);
 }
 
-/// The C part: no object with a destructor is made between setjmp and longjmp. `begin_pixels` allocates and may
-/// return null to stop.
+/// The C part: no object with a destructor is created between setjmp and longjmp. `begin_pixels` allocates
+/// the pixels; it may return null to stop.
 using BeginPixels = uint8_t* (*)(void* context, uint32_t width, uint32_t height);
 
 bool decode(std::span<const uint8_t> file, int64_t channels, ErrorManager& manager, BeginPixels begin_pixels,
@@ -93,7 +94,8 @@ Image decode_jpeg(std::span<const uint8_t> file, int64_t channels, const std::st
   ErrorManager manager{};
   const bool whole = decode(file, channels, manager, begin_image, &target);
   if (target.error) std::rethrow_exception(target.error);
-  if (!whole) throw user_error("{}: is a damaged JPEG file or cut off: {}.", name, manager.message.data());
+  if (!whole)
+    throw user_error("{}: is a JPEG file that is damaged or cut off: {}", name, manager.message.data());
   return std::move(target.image);
 }
 

@@ -15,7 +15,7 @@ Image decode_png(std::span<const uint8_t> file, int64_t channels, const std::str
   png.version = PNG_IMAGE_VERSION;
   const std::unique_ptr<png_image, Free> guard(&png);
   const auto fail = [&] {
-    return user_error("{}: is a damaged PNG file or cut off: {}.", name, png.message);
+    return user_error("{}: is a PNG file that is damaged or cut off: {}", name, png.message);
   };
   if (png_image_begin_read_from_memory(&png, file.data(), file.size()) == 0) throw fail();
   check_image_size(png.width, png.height, name);

@@ -5,12 +5,12 @@
 
 namespace telar {
 
-/// Samples kept in memory in the form in which they are read: features of sample i at
-/// `offset + i * spec.feature_bytes()` of `features`, labels at `i * spec.label_bytes()` of `labels`, whose
-/// size gives the number of samples. CSV and npy files are this.
+/// Samples in memory, stored as read() returns them. The features of sample i are at `offset + i *
+/// spec.feature_bytes()` of `features`, its label is at `i * spec.label_bytes()` of `labels`. The size of
+/// `labels` determines the number of samples. Used for CSV and npy files.
 DatasetPtr in_memory(SampleSpec spec, Bytes features, size_t offset, Bytes labels);
 
-/// The bytes of a vector of numbers, for in_memory.
+/// Copies a vector of numbers to bytes, for in_memory.
 template <typename T>
 Bytes bytes_of(const std::vector<T>& values) {
   const auto* begin = reinterpret_cast<const uint8_t*>(values.data());

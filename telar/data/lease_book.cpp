@@ -12,10 +12,10 @@ LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts
       steps_(steps),
       lease_steps_(lease_steps),
       done_before_(first),
-      last_lease_((uint64_t{epoch} + 1) << 32),  // a late report of another epoch finds no lease
+      last_lease_((uint64_t{epoch} + 1) << 32),  // so that a late report of another epoch finds no lease
       next_(static_cast<size_t>(std::max<int64_t>(parts, 0)), first) {
   if (first < 0 || first > steps || parts < 1 || lease_steps < 1)
-    throw user_error("Steps {} to {} in {} parts, {} at once, cannot be given out.", first, steps, parts,
+    throw user_error("Steps {} to {} in {} parts, leased {} at a time, are not possible", first, steps, parts,
                      lease_steps);
 }
 
@@ -38,7 +38,7 @@ bool LeaseBook::available(int64_t preferred, const Claims& claimed) const {
 std::optional<Lease> LeaseBook::take(uint32_t member, int64_t preferred, const Claims& claimed) {
   Lease lease{.id = last_lease_ + 1, .epoch = epoch_};
   if (!returned_.empty()) {
-    // The earliest step, whatever its part; then what follows it without a gap.
+    // The earliest returned step of any part, then the steps of that part that follow it without a gap.
     std::tie(lease.begin, lease.part) = *returned_.begin();
     lease.end = lease.begin;
     while (lease.end - lease.begin < lease_steps_ && returned_.erase({lease.end, lease.part}) > 0)

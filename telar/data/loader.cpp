@@ -10,11 +10,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So many samples ahead of the one that is read the dataset is told which comes.
+/// The loader announces a sample to the dataset while it reads the one that is this many samples earlier.
 constexpr size_t kAhead = 2;
 
-/// A batch that is made in less is made by next() itself. To wake a thread for it costs as much, and more where it takes the place of one that
-/// computes and for which the rest of its team waits: 45 µs of a step of 0.35 ms (an MLP on two virtual Zen 4 cores, docs/performance.md).
+/// If filling a batch takes less time than this, next() fills batches itself. Waking a thread costs as much,
+/// and more where that thread displaces one that computes and for which the rest of its team waits: 45 µs of
+/// a step of 0.35 ms (an MLP on two virtual Zen 4 cores, docs/performance.md).
 constexpr std::chrono::microseconds kCheap(50);
 
 void grow(Buffer& buffer, size_t bytes) {
@@ -26,10 +27,10 @@ void grow(Buffer& buffer, size_t bytes) {
 Loader::Loader(const Dataset& data, const Assignment& assignment, LoaderOptions options)
     : data_(data), assignment_(assignment), options_(options) {
   if (options.threads < 0 || options.threads > 1024) {
-    throw user_error("A loader cannot have {} threads; 0 … 1024 are possible.", options.threads);
+    throw user_error("A loader cannot have {} threads; the number must be 0 … 1024", options.threads);
   }
   if (options.prefetch < (options.threads > 0 ? 1 : 0)) {
-    throw user_error("A loader cannot read {} batches ahead; at least 1 is needed, or 0 threads.",
+    throw user_error("A loader cannot read {} batches ahead; at least 1 is needed, or 0 threads",
                      options.prefetch);
   }
   buffers_ = std::vector<BatchBuffer>(options.threads > 0 ? static_cast<size_t>(options.prefetch) + 1 : 1);
@@ -45,11 +46,11 @@ Loader::~Loader() {
 void Loader::start(uint32_t epoch, int64_t first_step) {
   const int64_t steps = assignment_.steps(epoch);
   if (first_step < 0 || first_step > steps) {
-    throw run_error("Epoch {} cannot begin at step {}; it has {} steps.", epoch, first_step, steps);
+    throw run_error("Epoch {} cannot begin at step {}; it has {} steps", epoch, first_step, steps);
   }
   {
     std::unique_lock lock(mutex_);
-    end_ = 0;  // nothing more is taken
+    end_ = 0;  // stops the threads from taking further steps
     ready_.wait(lock, [this] { return filling_ == 0; });
     for (BatchBuffer& buffer : buffers_) {
       buffer.done = false;
@@ -134,8 +135,8 @@ void Loader::fill(BatchBuffer& buffer, int64_t step) {
   const std::span<int32_t> ids = buffer.samples.as<int32_t>();
   for (const uint32_t sample : samples) {
     if (sample >= data_.size()) {
-      throw run_error("Sample {} was assigned to step {} of epoch {}, but the dataset has {}.", sample, step,
-                      epoch_, data_.size());
+      throw run_error("Sample {} was assigned to step {} of epoch {}, but the dataset has {} samples", sample,
+                      step, epoch_, data_.size());
     }
   }
   for (size_t i = 0; i < samples.size(); ++i) {

@@ -14,24 +14,24 @@
 namespace telar {
 
 struct LoaderOptions {
-  int threads = 1;    ///< that read in the background what takes long; 0: next() reads itself
+  int threads = 1;    ///< background threads for batches that take long to read; with 0, next() reads all
   int prefetch = 2;   ///< batches read ahead of the one in use; at least 1 unless threads is 0
-  uint64_t seed = 0;  ///< of the augmentation
+  uint64_t seed = 0;  ///< seed of the augmentation
 };
 
-/// One worker's samples of one step, each part contiguous and 64-byte aligned.
+/// One worker's samples of one step; each part is contiguous and 64-byte aligned.
 struct Batch {
-  int64_t size = 0;  ///< samples; 0 when the worker has none in this step
+  int64_t size = 0;  ///< number of samples; 0 when the worker has none in this step
   uint32_t epoch = 0;
   int64_t step = 0;
   std::byte* features = nullptr;  ///< [size, spec.features…] of the spec's dtype
   std::byte* labels = nullptr;    ///< [size] i32 classes, or [size, spec.targets…] f32
-  int32_t* samples = nullptr;     ///< [size] indices in the dataset
+  int32_t* samples = nullptr;     ///< [size] i32, indices in the dataset
 };
 
-/// Reads the batches that an assignment gives, ahead of their use, into memory that is used again and again. Batches that take a few
-/// microseconds, from data in memory, are made when they are asked for: they do not keep a second thread busy.
-/// Dataset and assignment must outlive it. One thread calls start() and next().
+/// Reads the batches of an assignment, ahead of their use, into memory that is reused. Batches that take only
+/// microseconds (data in memory) are read when requested, so they do not keep a second thread busy. Dataset
+/// and assignment must outlive the loader. Only one thread may call start() and next().
 ///
 ///     Loader loader(data, assignment, {.threads = 1, .prefetch = 2, .seed = 7});
 ///     loader.start(epoch, 0);
@@ -44,18 +44,18 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Begins an epoch at a step, whether or not the epoch before was finished. The current batch becomes
-  /// invalid.
+  /// Begins an epoch at a step, whether or not the previous epoch was finished. Invalidates the current
+  /// batch. Throws Error (run) for a step that the epoch does not have.
   void start(uint32_t epoch, int64_t first_step);
 
-  /// The assignment has become longer: goes on to what are its steps now.
+  /// Continues to the assignment's current number of steps, after steps were added to it.
   void extend();
 
-  /// The next batch, in the order of steps; null at the end of the epoch. Valid until the following next() or
-  /// start(). Throws what reading it threw, and again when called again.
+  /// The next batch, in the order of steps; null at the end of the epoch. Valid until the next call of next()
+  /// or start(). If reading the batch failed, throws that error, again on each further call.
   const Batch* next();
 
-  /// How long next() has waited for data since start().
+  /// Seconds that next() has waited for data since start().
   double waited_seconds() const { return waited_seconds_; }
 
  private:
@@ -85,12 +85,12 @@ class Loader {
   std::vector<BatchBuffer> buffers_;
   uint32_t epoch_ = 0;
   int64_t end_ = 0;      ///< steps of the epoch
-  int64_t taken_ = 0;    ///< the next step that a thread will take
-  int64_t held_ = 0;     ///< the oldest step whose buffer is in use: the batch given out last
-  int64_t given_ = 0;    ///< the next step that next() will give
-  int64_t filling_ = 0;  ///< buffers that are being filled
-  bool cheap_ =
-      false;  ///< the batch that was filled last took so little that next() fills the following itself
+  int64_t taken_ = 0;    ///< the next step to be filled
+  int64_t held_ = 0;     ///< the oldest step whose buffer is in use: the batch returned last
+  int64_t given_ = 0;    ///< the next step that next() will return
+  int64_t filling_ = 0;  ///< buffers being filled
+  /// the last batch took so little time to fill that next() fills the following one itself
+  bool cheap_ = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -9,7 +9,7 @@
 namespace telar {
 namespace {
 
-/// As x × scale + shift.
+/// Computes x × scale + shift.
 class Normalised : public Dataset {
  public:
   Normalised(DatasetPtr data, std::vector<float> scale, std::vector<float> shift)
@@ -41,12 +41,11 @@ class Normalised : public Dataset {
 DatasetPtr normalised(DatasetPtr data, const std::vector<float>& mean, const std::vector<float>& std) {
   const SampleSpec& spec = data->spec();
   if (spec.dtype != DType::f32)
-    throw user_error("Only f32 features can be normalised, not {}.", name_of(spec.dtype));
+    throw user_error("Only f32 features can be normalised, not {}", name_of(spec.dtype));
   const auto channels = static_cast<size_t>(spec.features[0]);
   if (mean.size() != std.size() || (mean.size() != 1 && mean.size() != channels)) {
     throw user_error(
-        "Features {} have {} channels; normalising needs a mean and a std for each, or one for all, not {} "
-        "means and {} stds.",
+        "Features {} have {} channels; normalising needs one mean and one std per channel, or one of each for all, not {} means and {} stds",
         spec.features.str(), channels, mean.size(), std.size());
   }
   std::vector<float> scale;
@@ -54,8 +53,7 @@ DatasetPtr normalised(DatasetPtr data, const std::vector<float>& mean, const std
   for (size_t channel = 0; channel < std.size(); ++channel) {
     if (!(std[channel] > 0) || !std::isfinite(std[channel]) || !std::isfinite(mean[channel])) {
       throw user_error(
-          "Normalising with mean {} and std {} (channel {}) is not possible; a finite mean and a std above "
-          "0 are needed.",
+          "Normalising with mean {} and std {} (channel {}) is not possible; a finite mean and a std above 0 are needed",
           mean[channel], std[channel], channel);
     }
     scale.push_back(1.0F / std[channel]);

@@ -6,8 +6,8 @@
 
 namespace telar {
 
-/// (x - mean) / std of every value of f32 features, with one mean and one std for each channel (axis 0 of the
-/// features), or a single pair for all. Throws Error (user) for another number of them, a std that is not
+/// (x - mean) / std of every value of f32 features, with one mean and one std per channel (axis 0 of the
+/// features), or one pair for all. Throws Error (user) for a different number of either, a std that is not
 /// above 0, or features that are not f32.
 DatasetPtr normalised(DatasetPtr data, const std::vector<float>& mean, const std::vector<float>& std);
 

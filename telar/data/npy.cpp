@@ -12,7 +12,7 @@
 namespace telar {
 namespace {
 
-/// Calls `take(value, offset)` for each element of the array, whose elements are of type T.
+/// Calls `take(value, offset)` for each element of the array; T is its element type.
 template <typename T, typename Take>
 void for_each(const Bytes& bytes, const NpyHeader& header, Take take) {
   for (size_t at = header.offset; at < bytes.size(); at += sizeof(T)) {
@@ -37,14 +37,14 @@ void for_each_real(const Bytes& bytes, const NpyHeader& header, Take take) {
 
 bool is_real(const NpyHeader& header) { return header.type[0] == 'f'; }
 
-/// Integers lowest … highest, as i32.
+/// Integers in lowest … highest, as i32.
 std::vector<int32_t> integers(const Bytes& bytes, const NpyHeader& header, int64_t lowest, int64_t highest,
                               const std::string& name) {
   std::vector<int32_t> values;
   values.reserve(static_cast<size_t>(header.shape.elements()));
   for_each_integer(bytes, header, [&](int64_t value, size_t at) {
     if (value < lowest || value > highest) {
-      throw user_error("{}: the value {} at offset {} is outside {} … {}.", name, value, at, lowest, highest);
+      throw user_error("{}: the value {} at offset {} is outside {} … {}", name, value, at, lowest, highest);
     }
     values.push_back(static_cast<int32_t>(value));
   });
@@ -57,7 +57,7 @@ std::vector<float> reals(const Bytes& bytes, const NpyHeader& header, const std:
   for_each_real(bytes, header, [&](double value, size_t at) {
     const auto narrowed = static_cast<float>(value);
     if (!std::isfinite(narrowed)) {
-      throw user_error("{}: the value {} at offset {} is not a finite f32 number.", name, value, at);
+      throw user_error("{}: the value {} at offset {} is not a finite f32 number", name, value, at);
     }
     values.push_back(narrowed);
   });
@@ -72,10 +72,10 @@ Shape of_one_sample(const Shape& shape) {
 std::vector<int32_t> class_labels(const Bytes& bytes, const NpyHeader& header, int64_t classes,
                                   const std::string& name) {
   if (is_real(header)) {
-    throw user_error("{}: labels of {} classes must be integers, not {}.", name, classes, header.type);
+    throw user_error("{}: labels of {} classes must be integers, not {}", name, classes, header.type);
   }
   if (header.shape.elements() != header.shape[0]) {
-    throw user_error("{}: labels of classes must have the shape [N] or [N, 1], not {}.", name,
+    throw user_error("{}: labels of classes must have the shape [N] or [N, 1], not {}", name,
                      header.shape.str());
   }
   return integers(bytes, header, 0, classes - 1, name);
@@ -88,7 +88,7 @@ DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
   const NpyHeader header = parse_npy(features, features_name);
   const NpyHeader label_header = parse_npy(labels, labels_name);
   if (header.shape[0] != label_header.shape[0]) {
-    throw user_error("{} holds {} samples {}, but {} holds {} {}; axis 0 must be the same.", features_name,
+    throw user_error("{} has {} samples {}, but {} has {} {}; axis 0 must be the same", features_name,
                      header.shape[0], header.shape.str(), labels_name, label_header.shape[0],
                      label_header.shape.str());
   }
@@ -104,7 +104,7 @@ DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
     label_bytes = bytes_of(class_of);
   } else {
     if (!is_real(label_header)) {
-      throw user_error("{}: targets of a regression must be f4 or f8, not {}; for classes say how many.",
+      throw user_error("{}: targets of a regression must be f4 or f8, not {}; for classes, say how many",
                        labels_name, label_header.type);
     }
     spec.targets = of_one_sample(label_header.shape);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kTypes = {"f4", "f8", "u1", "i4", "i8"};
 
-/// The header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Keys may come
-/// in any order; nothing else is accepted.
+/// The Python dictionary in the header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. The keys
+/// may come in any order; nothing else is accepted.
 class Dictionary {
  public:
   Dictionary(std::string_view text, size_t base, const std::string& name)
@@ -50,8 +50,7 @@ class Dictionary {
 
  private:
   [[noreturn]] void fail(std::string_view wanted) const {
-    throw user_error("{}: its npy header cannot be understood at offset {}: {} was expected.", name_,
-                     base_ + at_, wanted);
+    throw user_error("{}: its npy header is invalid at offset {}: expected {}", name_, base_ + at_, wanted);
   }
   void skip_space() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -68,7 +67,7 @@ class Dictionary {
   std::string_view quoted() {
     skip_space();
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
-    if (quote != '\'' && quote != '"') fail("a text in quotes (structured types are not read)");
+    if (quote != '\'' && quote != '"') fail("a string in quotes (structured types are not supported)");
     const size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) fail("a closing quote");
     const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
@@ -116,11 +115,11 @@ class Dictionary {
 NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
-    throw user_error("{}: is not an npy file: it does not begin with \\x93NUMPY and a version.", name);
+    throw user_error("{}: is not an npy file: it does not begin with \\x93NUMPY and a version", name);
   }
   const int version = bytes[6];
   if (version < 1 || version > 3) {
-    throw user_error("{}: npy version {}.{} (offset 6) is not known; versions 1, 2 and 3 are read.", name,
+    throw user_error("{}: npy version {}.{} (offset 6) is not supported; versions 1, 2 and 3 are", name,
                      version, bytes[7]);
   }
   const size_t length_bytes = version == 1 ? 2 : 4;
@@ -128,7 +127,7 @@ NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   size_t length = 0;
   for (size_t i = std::min(base, bytes.size()); i > 8; --i) length = length << 8U | bytes[i - 1];
   if (bytes.size() < base || bytes.size() - base < length) {
-    throw user_error("{}: is cut off at offset {}, within its header.", name, bytes.size());
+    throw user_error("{}: is cut off at offset {}, within its header", name, bytes.size());
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + base, length);
   Dictionary dictionary(text, base, name);
@@ -138,21 +137,21 @@ NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
       dictionary.descr.size() == 3 ? dictionary.descr.substr(1) : std::string_view();
   const bool order_ok = dictionary.descr[0] == '<' || (dictionary.descr[0] == '|' && type == "u1");
   if (!order_ok || std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end()) {
-    throw user_error("{}: holds elements of type '{}'; '<f4', '<f8', '|u1', '<i4' and '<i8' are read.", name,
-                     dictionary.descr);
+    throw user_error("{}: has elements of type '{}'; '<f4', '<f8', '|u1', '<i4' and '<i8' are supported",
+                     name, dictionary.descr);
   }
   if (dictionary.fortran) {
-    throw user_error("{}: is in Fortran order; save numpy.ascontiguousarray(x) instead.", name);
+    throw user_error("{}: is in Fortran order; save numpy.ascontiguousarray(x) instead", name);
   }
   Shape shape(dictionary.shape);
   uint64_t wanted = static_cast<uint64_t>(type[1] - '0');
   for (const int64_t extent : shape) wanted = saturating_product(wanted, static_cast<uint64_t>(extent));
   if (shape.rank() == 0 || wanted == 0) {
-    throw user_error("{}: its shape is {}, which holds no samples; [N, …] is needed.", name, shape.str());
+    throw user_error("{}: its shape is {}, which holds no samples; [N, …] is needed", name, shape.str());
   }
   const size_t held = bytes.size() - base - length;
   if (held != wanted) {
-    throw user_error("{}: its shape {} of {} needs {} bytes after offset {}, but {} are there.", name,
+    throw user_error("{}: its shape {} of {} needs {} bytes after offset {}, but there are {}", name,
                      shape.str(), type, wanted, base + length, held);
   }
   return {std::string(type), std::move(shape), base + length};

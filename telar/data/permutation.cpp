@@ -10,7 +10,8 @@ namespace telar {
 
 std::vector<uint32_t> in_order(int64_t size) {
   if (size < 0 || size > int64_t{UINT32_MAX}) {
-    throw user_error("A dataset of {} samples cannot be put in order; at most {} can.", size, UINT32_MAX);
+    throw user_error("A dataset of {} samples cannot be ordered; at most {} samples are possible", size,
+                     UINT32_MAX);
   }
   std::vector<uint32_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), 0U);

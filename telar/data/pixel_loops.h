@@ -5,10 +5,10 @@
 
 namespace telar {
 
-/// The loops over the numbers of a sample that every epoch goes through. Their bits are the same on every processor: a product is rounded
-/// before something is added to it.
+/// Loops over all numbers of a sample, run in every epoch. Their results have the same bits on every CPU: a
+/// product is rounded before something is added to it.
 
-/// out[i] = bytes[i] × scale; as many bytes as numbers.
+/// out[i] = bytes[i] × scale; both spans have the same size.
 void scaled_bytes(std::span<const uint8_t> bytes, float scale, std::span<float> out);
 
 /// values[i] = values[i] × scale + shift.

@@ -7,7 +7,7 @@
 namespace telar {
 namespace {
 
-/// The source pixels that make up one target pixel: `weights` sum to 1 and begin at `first`.
+/// The source pixels that contribute to one target pixel; the first is `first`, and the weights sum to 1.
 struct Taps {
   size_t first = 0;
   std::vector<float> weights;
@@ -44,7 +44,7 @@ void resize_to_planes(const Image& image, int64_t height, int64_t width, std::sp
   const auto columns = static_cast<size_t>(width);
   const auto rows = static_cast<size_t>(image.height);
 
-  // First each source row to the target's width, [channels, source height, width]; then down the columns.
+  // First resize each source row to the target's width, [channels, source height, width]; then the columns.
   std::vector<float> narrow(channels * rows * columns);
   for (size_t y = 0; y < rows; ++y) {
     const uint8_t* row = image.pixels.data() + y * static_cast<size_t>(image.width) * channels;

@@ -36,14 +36,15 @@ class Subset : public Dataset {
 
 DatasetPtr subset(DatasetPtr data, std::vector<uint32_t> indices) {
   for (const uint32_t index : indices) {
-    if (index >= data->size()) throw user_error("There is no sample {} among {}.", index, data->size());
+    if (index >= data->size())
+      throw user_error("There is no sample {}; the dataset has {}", index, data->size());
   }
   return std::make_shared<Subset>(std::move(data), std::move(indices));
 }
 
 DatasetPtr by_label(const DatasetPtr& data) {
   const SampleSpec& spec = data->spec();
-  if (spec.classes == 0) throw user_error("These samples have no classes that they could be sorted by.");
+  if (spec.classes == 0) throw user_error("Samples without classes cannot be sorted by class");
   Buffer features(spec.feature_bytes());
   Buffer label(spec.label_bytes());
   std::vector<int32_t> labels(static_cast<size_t>(data->size()));
@@ -60,8 +61,7 @@ HeldOut hold_out(const DatasetPtr& data, double fraction, uint64_t seed) {
   const auto wanted = std::llround(fraction * static_cast<double>(data->size()));
   if (!(fraction > 0 && fraction < 1) || wanted < 1 || wanted >= data->size()) {
     throw user_error(
-        "Holding out {} of {} samples for validation leaves one part empty; a fraction between 0 and 1 that "
-        "leaves samples in both parts is needed.",
+        "Holding out {} of {} samples for validation leaves one part empty; a fraction between 0 and 1 that leaves samples in both parts is needed",
         fraction, data->size());
   }
   std::vector<uint32_t> order = permutation(data->size(), seed, "validation");

@@ -11,7 +11,8 @@ namespace telar {
 /// exist.
 DatasetPtr subset(DatasetPtr data, std::vector<uint32_t> indices);
 
-/// The samples sorted by their class, those of one class in the order of the data. Reads all of them. Throws Error (user) without classes.
+/// The samples sorted by class; samples of one class keep the order of the data. Reads all of them. Throws
+/// Error (user) for data without classes.
 DatasetPtr by_label(const DatasetPtr& data);
 
 struct HeldOut {
@@ -19,8 +20,8 @@ struct HeldOut {
   DatasetPtr validation;
 };
 
-/// Sets `fraction` of the samples (rounded to the nearest number) apart for validation, chosen by `seed`
-/// alone; both parts keep the order of the data. Throws Error (user) when a part would be empty.
+/// Reserves `fraction` of the samples (rounded to the nearest number) for validation. The choice depends only
+/// on `seed`; both parts keep the order of the data. Throws Error (user) when a part would be empty.
 HeldOut hold_out(const DatasetPtr& data, double fraction, uint64_t seed);
 
 }  // namespace telar

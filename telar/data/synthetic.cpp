@@ -46,9 +46,9 @@ class SyntheticBase : public Dataset {
   SampleSpec spec_;
 };
 
-/// Noise is cut from one pool of normal numbers at a place that depends on the sample (drawing it afresh
-/// would cost more than a small network's step). A class's mean is a grid of kGrid × kGrid patches for each
-/// channel.
+/// Noise is taken from one pool of normal numbers, starting at a place that depends on the sample. (Drawing
+/// it anew would cost more than a small network's step.) A class's mean is a grid of kGrid × kGrid patches
+/// per channel.
 class SyntheticValues : public SyntheticBase {
  public:
   explicit SyntheticValues(const SyntheticOptions& options)
@@ -94,7 +94,7 @@ class SyntheticValues : public SyntheticBase {
   static constexpr size_t kPlaces = size_t{1} << 16U;
   static constexpr size_t kGrid = 4;
 
-  /// A weighted mean of the features, of unit variance.
+  /// A weighted mean of the features, with unit variance.
   float target(std::span<const float> features) const {
     float sum = 0;
     for (size_t i = 0; i < features.size(); ++i) sum += features[i] * means_[i % means_.size()];
@@ -140,19 +140,19 @@ class SyntheticTokens : public SyntheticBase {
 
 DatasetPtr synthetic(const SyntheticOptions& options) {
   if (options.samples < 1)
-    throw user_error("Synthetic data needs at least 1 sample, not {}.", options.samples);
+    throw user_error("Synthetic data needs at least 1 sample, not {}", options.samples);
   if (options.first < 0)
-    throw user_error("Synthetic data cannot begin with sample {}; 0 is the first.", options.first);
+    throw user_error("Synthetic data cannot begin with sample {}; the first is 0", options.first);
   const auto& dims = options.features.dims();
   if (dims.empty() || std::any_of(dims.begin(), dims.end(), [](int64_t extent) { return extent < 1; })) {
-    throw user_error("Synthetic data of the shape {} is not possible; all extents must be at least 1.",
+    throw user_error("Synthetic data of shape {} is not possible; all extents must be at least 1",
                      options.features.str());
   }
-  if (options.classes < 0) throw user_error("Synthetic data cannot have {} classes.", options.classes);
+  if (options.classes < 0) throw user_error("Synthetic data cannot have {} classes", options.classes);
   if (options.vocabulary == 0) return std::make_shared<SyntheticValues>(options);
   if (options.classes < 1 || options.vocabulary < options.classes) {
     throw user_error(
-        "Synthetic tokens need classes (not {}) and a vocabulary (not {}) of at least one token for each.",
+        "Synthetic tokens need classes (not {}) and a vocabulary (not {}) of at least one token per class",
         options.classes, options.vocabulary);
   }
   return std::make_shared<SyntheticTokens>(options);

@@ -11,8 +11,8 @@ namespace telar {
 
 using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
-/// The constants of an operation (stride, axis, epsilon …), by name and in alphabetical order. Never holds a
-/// batch size, learning rate, step or seed: those are inputs of the graph.
+/// The constants of an operation (stride, axis, epsilon …), by name and in alphabetical order. Batch size,
+/// learning rate, step and seed are never among them: those are inputs of the graph.
 class Attributes {
  public:
   Attributes() = default;
@@ -23,7 +23,8 @@ class Attributes {
   /// A copy with one attribute set.
   Attributes with(const std::string& name, Attribute value) const;
 
-  /// Throws std::out_of_range or std::bad_variant_access: a missing attribute is a mistake of ours.
+  /// Throws std::out_of_range or std::bad_variant_access when the attribute is missing or of another type: a
+  /// bug of ours.
   bool flag(const std::string& name) const { return std::get<bool>(entries_.at(name)); }
   int64_t integer(const std::string& name) const { return std::get<int64_t>(entries_.at(name)); }
   double real(const std::string& name) const { return std::get<double>(entries_.at(name)); }

@@ -8,13 +8,13 @@
 namespace telar {
 
 void Op::gradient(GradientContext& /*context*/) const {
-  throw user_error("operation '{}' has no gradient; it cannot stand between a trained parameter and the loss",
-                   name());
+  throw user_error(
+      "operation '{}' has no gradient; it cannot be used between a trained parameter and the loss", name());
 }
 
 namespace {
 
-/// Values on a path from a wanted value: only these carry gradients.
+/// Values that depend on a wanted value: only these carry gradients.
 std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& wanted) {
   std::vector<bool> reached(graph.values().size(), false);
   for (const ValueId id : wanted) reached[static_cast<size_t>(id)] = true;
@@ -27,7 +27,8 @@ std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& w
   return reached;
 }
 
-/// For each value the first node that reads it: once backward has passed it, the value's gradient is complete.
+/// For each value, the first node that reads it. Once backward has passed that node, the value's gradient is
+/// complete.
 std::vector<int> first_use(const Graph& graph) {
   std::vector<int> first(graph.values().size(), -1);
   for (int n = static_cast<int>(graph.nodes().size()) - 1; n >= 0; --n) {
@@ -43,8 +44,7 @@ std::vector<int> first_use(const Graph& graph) {
 Graph differentiate(const Graph& forward, ValueId loss, const std::vector<ValueId>& wanted) {
   const std::vector<bool> reached = reached_from(forward, wanted);
   const std::vector<int> first = first_use(forward);
-  if (!reached[static_cast<size_t>(loss)])
-    throw user_error("the loss depends on no parameter that is trained");
+  if (!reached[static_cast<size_t>(loss)]) throw user_error("the loss depends on no trained parameter");
 
   GraphBuilder builder(forward);
   std::vector<ValueId> gradients(forward.values().size(), kNoValue);

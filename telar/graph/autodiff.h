@@ -4,8 +4,8 @@
 
 namespace telar {
 
-/// What an operation's gradient sees: the node of the forward graph, the gradients that arrived at its outputs,
-/// and the builder to which backward nodes are added (their scope is the forward node's).
+/// What an operation's gradient works with: the node of the forward graph, the gradients of its outputs, and
+/// the builder to which backward nodes are added (in the scope of the forward node).
 class GradientContext {
  public:
   GradientContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_gradients,
@@ -25,9 +25,9 @@ class GradientContext {
   ValueId output(size_t i) const { return node_.outputs[i]; }
   TensorType type(ValueId value) const { return builder_.type(value); }
 
-  /// The gradient that arrived at output i; kNoValue when nothing depends on it.
+  /// The gradient of output i; kNoValue when the loss does not depend on that output.
   ValueId output_gradient(size_t i) const { return output_gradients_[i]; }
-  /// Whether the gradient of input i is wanted: do not add nodes for one that is not.
+  /// Whether the gradient of input i is needed. If not, add no nodes for it.
   bool needs(size_t i) const { return i < needs_.size() && needs_[i]; }
 
   void set(size_t input, ValueId gradient) { input_gradients_[input] = gradient; }
@@ -42,10 +42,11 @@ class GradientContext {
 };
 
 /// The gradient of the f32 [1] value `loss` (a sum over samples) with respect to `wanted`: the forward graph
-/// followed by its backward part. After the last contribution to each wanted parameter, `accumulate` adds it to
-/// the buffer "gradient/NAME"; so gradients are ready in the order in which backward produces them. For a wanted
-/// *input* the gradient becomes an output "gradient/NAME" (used by tests).
-/// Throws Error (user) when a wanted value does not influence the loss, or an operation has no gradient.
+/// followed by its backward part. After the last contribution to a wanted parameter's gradient, `accumulate`
+/// adds the gradient to the buffer "gradient/NAME". Gradients are therefore ready in the order in which
+/// backward produces them. For a wanted *input*, the gradient becomes an output "gradient/NAME" (used by
+/// tests). Throws Error (user) when a wanted value does not influence the loss, or when an operation has no
+/// gradient.
 Graph differentiate(const Graph& forward, ValueId loss, const std::vector<ValueId>& wanted);
 
 }  // namespace telar

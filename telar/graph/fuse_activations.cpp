@@ -11,14 +11,15 @@ namespace {
 
 struct Plan {
   std::set<int> with_relu;                   // nodes that get the attribute
-  std::map<int, ValueId> replaced_by_input;  // nodes that vanish: their output becomes this value
+  std::map<int, ValueId> replaced_by_input;  // nodes to remove, with the value that replaces their output
 };
 
 bool takes_relu(std::string_view op) {
   return op == "linear" || op == "conv2d" || op == "add" || op == "batch_norm_inference";
 }
 
-/// The batch_norm_backward into which the ReLU's backward can move, or −1: the ReLU's backward must feed it alone.
+/// The batch_norm_backward into which the ReLU's backward can be moved, or −1. No other node may read the
+/// output of the ReLU's backward.
 struct Backward {
   int relu_backward = -1;
   int batch_norm_backward = -1;

@@ -22,7 +22,7 @@ ValueId Graph::find(ValueKind kind, const std::string& name) const {
   for (size_t i = 0; i < values_.size(); ++i) {
     if (values_[i].kind == kind && values_[i].name == name) return static_cast<ValueId>(i);
   }
-  throw run_error("the graph has no value '{}' of the wanted kind", name);
+  throw run_error("the graph has no value '{}' of the requested kind", name);
 }
 
 bool Graph::has(ValueKind kind, const std::string& name) const {

@@ -9,11 +9,12 @@
 
 namespace telar {
 
-/// Where a value comes from.
+/// Origin of a value.
 enum class ValueKind : uint8_t {
-  input,      ///< given at each run: samples, labels, sample ids, random state, learning rate
-  parameter,  ///< long-lived state under a logical name ("layer1.0.conv1.weight"), read by the graph
-  buffer,  ///< long-lived memory that operations with effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
+  input,      ///< passed at each run: samples, labels, sample ids, random state, learning rate
+  parameter,  ///< long-lived state, read by the graph, with a logical name ("layer1.0.conv1.weight")
+  /// long-lived memory that operations with an effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
+  buffer,
   result  ///< the output of a node
 };
 
@@ -22,7 +23,7 @@ struct Value {
   TensorType type;
   ValueKind kind = ValueKind::result;
   bool batched = false;  ///< inputs only: axis 0 is the batch
-  int node = -1;         ///< results only: index of the node that makes it
+  int node = -1;         ///< results only: index of the node that produces it
 };
 
 struct Node {
@@ -30,10 +31,11 @@ struct Node {
   Attributes attributes;
   std::vector<ValueId> inputs;  ///< kNoValue for an optional input that is absent
   std::vector<ValueId> outputs;
-  std::string scope;  ///< the layer it belongs to, for messages and profiles: "layer1.0.conv1"
+  std::string scope;  ///< the layer that it belongs to, for messages and profiles: "layer1.0.conv1"
 };
 
-/// Values and operations in an order in which they can run. Immutable: a pass takes one and returns another.
+/// Values and operations, in an order in which the operations can run. Immutable: a pass takes a graph and
+/// returns another.
 class Graph {
  public:
   const std::vector<Value>& values() const { return values_; }
@@ -51,15 +53,16 @@ class Graph {
   std::vector<TensorType> input_types(const Node& node) const;
   std::vector<TensorType> output_types(const Node& node) const;
 
-  /// For each value the indices of the nodes that read it.
+  /// For each value, the indices of the nodes that read it.
   std::vector<std::vector<int>> uses() const;
 
-  /// The same graph for another batch size: axis 0 of every batched input replaced, all types inferred again.
+  /// The same graph for another batch size: replaces axis 0 of every batched input and infers all types
+  /// again.
   Graph with_batch(int64_t batch) const;
-  /// Extent of axis 0 of the batched inputs. Throws when there are none.
+  /// Extent of axis 0 of the batched inputs. Throws Error (run) when there are none.
   int64_t batch() const;
 
-  /// One line per value and node; equal graphs print alike, so passes are tested on text.
+  /// One line per value and node; equal graphs have equal text, so passes are tested on it.
   std::string str() const;
 
  private:
@@ -69,20 +72,20 @@ class Graph {
   std::vector<std::pair<std::string, ValueId>> outputs_;
 };
 
-/// Builds a graph node by node; also the tool with which passes write their result.
+/// Builds a graph node by node. Passes also write their results with it.
 class GraphBuilder {
  public:
   GraphBuilder() = default;
   /// Starts from a copy: values keep their ids.
   explicit GraphBuilder(Graph start) : graph_(std::move(start)) {}
 
-  /// Declares an input. `batched` says that axis 0 is the batch. Declared twice by one name with one type, it
-  /// is one input; with another type it throws.
+  /// Declares an input; `batched`: axis 0 is the batch. A second declaration of the same name and type
+  /// returns the same input; with another type it throws Error (user).
   ValueId input(const std::string& name, const TensorType& type, bool batched);
   ValueId parameter(const std::string& name, const TensorType& type);
   ValueId buffer(const std::string& name, const TensorType& type);
 
-  /// Adds a node and infers its types; a shape error names the scope.
+  /// Adds a node and infers the types of its outputs; a shape error names the scope.
   std::vector<ValueId> add(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
   /// For operations with one output.
   ValueId add1(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
@@ -94,7 +97,7 @@ class GraphBuilder {
   const Graph& graph() const { return graph_; }
   Graph build() { return std::move(graph_); }
 
-  /// Prefix of the layer under construction: scopes nest, "layer1" then "0" gives "layer1.0".
+  /// Name of the layer under construction. Scopes nest: "layer1", then "0" gives "layer1.0".
   const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
@@ -104,7 +107,7 @@ class GraphBuilder {
   std::string scope_;
 };
 
-/// Enters a sub-scope of the builder for as long as it lives.
+/// Enters a sub-scope of the builder for the lifetime of the object.
 class ScopeGuard {
  public:
   ScopeGuard(GraphBuilder& builder, const std::string& name) : builder_(builder), outer_(builder.scope()) {

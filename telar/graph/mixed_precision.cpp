@@ -10,7 +10,7 @@ namespace telar {
 
 namespace {
 
-/// Converts values on demand, each once.
+/// Converts values on demand, each at most once.
 class Converter {
  public:
   ValueId operator()(GraphBuilder& builder, ValueId value, DType to) {
@@ -19,7 +19,7 @@ class Converter {
     if (known != done_.end()) return known->second;
     const DType from = builder.type(value).dtype;
     const ValueId converted = convert(builder, value, to);
-    done_[{converted, from}] = value;  // the way back is the value itself
+    done_[{converted, from}] = value;  // converting back yields the original value
     return done_[{value, to}] = converted;
   }
 
@@ -27,7 +27,8 @@ class Converter {
   std::map<std::pair<ValueId, DType>, ValueId> done_;
 };
 
-/// Vectors beside a tensor are biases, scales and statistics; the operands of add and mul are alike.
+/// Whether the operation reads such an operand in bf16. Vectors beside a tensor are biases, scales and
+/// statistics, which stay f32; for add and mul, vectors are ordinary operands.
 bool computes_in_bf16(const Op& op, const TensorType& type) {
   if (!op.bf16() || (type.dtype != DType::f32 && type.dtype != DType::bf16)) return false;
   return type.shape.rank() != 1 || op.name() == "add" || op.name() == "mul";
@@ -48,7 +49,7 @@ Graph mixed_precision(const Graph& forward) {
     }
     copy_node(builder, node, remap);
   });
-  // Outputs in f32.
+  // Convert the outputs to f32.
   GraphBuilder builder(converted);
   builder.clear_outputs();
   for (const auto& [name, value] : converted.outputs()) {

@@ -24,34 +24,38 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-/// One kind of operation: its shape rule and its gradient. Stateless; one constant object per kind, in its own
-/// file under graph/ops beside the function that adds it to a graph. Devices find their kernel by `name`.
+/// A kind of operation: its shape rule and its gradient. Stateless; there is one constant object per kind, in
+/// its own file under graph/ops, together with the function that adds it to a graph. Devices find their
+/// kernel by `name`.
 class Op {
  public:
   virtual ~Op() = default;
 
   virtual std::string_view name() const = 0;
 
-  /// Types of the outputs for these inputs. Throws Error (user) naming shapes that do not fit; must hold for
-  /// any batch size (axis 0 of batched inputs), since a graph is re-inferred for each.
+  /// Types of the outputs for these inputs. A graph is inferred again for each batch size, so the rule must
+  /// hold for any extent of axis 0 of batched inputs. Throws Error (user), naming the shapes, when they do
+  /// not fit.
   virtual std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                         const Attributes& attributes) const = 0;
 
   /// Adds the nodes that compute the gradient of each input from the gradients of the outputs, through
-  /// `context`. The default says that the operation cannot be differentiated.
+  /// `context`. The default throws Error (user): the operation cannot be differentiated.
   virtual void gradient(GradientContext& context) const;
 
-  /// True when the operation changes a buffer or talks to other workers: never removed as unused.
+  /// True when the operation changes a buffer or communicates with other workers: it is never removed as
+  /// unused.
   virtual bool has_effect() const { return false; }
 
-  /// True when the operation may compute in bf16 (inputs and outputs bf16, statistics and parameters f32 where
-  /// its documentation says so); false keeps it in f32 under `precision: bf16`.
+  /// True when the operation may compute in bf16 (inputs and outputs bf16; statistics and parameters f32
+  /// where its documentation says so). False keeps it in f32 under `precision: bf16`.
   virtual bool bf16() const { return false; }
 
-  /// False for an input of which only the shape matters: it needs no conversion.
+  /// False for an input of which only the shape is used: it needs no conversion.
   virtual bool reads_values(size_t /*input*/) const { return true; }
 
-  /// Multiplications-with-addition of one evaluation, for `telar show` and the planner; 0 for what is bound by memory.
+  /// Number of multiply-adds of one evaluation, for `telar show` and the planner; 0 for operations that are
+  /// bound by memory.
   virtual int64_t multiply_adds(const std::vector<TensorType>& /*inputs*/,
                                 const std::vector<TensorType>& /*outputs*/,
                                 const Attributes& /*attributes*/) const {

@@ -6,10 +6,10 @@
 
 namespace telar {
 
-/// A variable, or some of its rows (indices of its first extent), on a parameter server.
+/// A variable on a parameter server, or some of its rows (indices of its first axis).
 struct Piece {
   std::string variable;
-  Shape shape;  ///< of the variable, canonical
+  Shape shape;  ///< of the whole variable, canonical
   int64_t begin = 0;
   int64_t end = 0;  ///< rows [begin, end)
 

@@ -9,43 +9,45 @@
 
 namespace telar {
 
-/// A device of the cluster as a strategy sees it.
+/// A device of the cluster, as a strategy sees it.
 struct DeviceSpec {
   std::string kind = "cpu";
   int threads = 1;
-  std::vector<int> cores;  ///< cores to run on; empty: wherever the operating system puts it
+  std::vector<int> cores;  ///< cores to run on; empty: the operating system chooses
 };
 
-/// What exists to run on.
+/// The devices, processes and servers available for training.
 struct Cluster {
   std::vector<DeviceSpec> devices;  ///< of each process
-  int processes = 1;                ///< that train together, with as many devices each
-  int servers = 0;                  ///< parameter servers
+  int processes = 1;                ///< processes that train together, each with the same number of devices
+  int servers = 0;                  ///< number of parameter servers
 };
 
-/// Gradients that are exchanged together: consecutive parameters in the order in which gradients become ready.
+/// Gradients that are exchanged together: consecutive parameters, in the order in which gradients become
+/// ready.
 struct Bucket {
   std::vector<std::string> parameters;
 };
 
-/// What a worker does in each step, in order.
+/// Actions of a worker's step.
 enum class Action : uint8_t {
-  compute_gradient,  ///< runs the gradient graph over its part of the batch; buckets start inside it
+  compute_gradient,  ///< runs the gradient graph over its part of the batch; this starts the sums of buckets
   finish_exchange,   ///< waits until its shard of every bucket holds the sum over the group
   exchange_metrics,  ///< sums the metric buffers over the group
   exchange_norm,     ///< sums the squared gradient norm over the group (only when the update clips)
   update_shard,      ///< applies the optimizer to its shard of the parameters
-  wait_for_all,      ///< until every member's shard is updated: the parameters are whole again
+  wait_for_all,      ///< waits until every member's shard is updated: the parameters are then complete again
   push_gradient,     ///< sends the gradient sums since the last push to the servers
-  push_difference,   ///< sends samples × (parameters as pulled last − parameters) to the servers
-  pull,              ///< takes the parameters that the servers have
-  // Of a pipeline's stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
-  forward,          ///< runs the gradient graph up to its `pause`, when its inputs have been delivered
-  backward,         ///< runs the gradient graph from its `pause` on
+  push_difference,   ///< sends samples × (parameters at the last pull − parameters) to the servers
+  pull,              ///< receives the servers' parameters
+  // Actions of a pipeline stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
+  forward,          ///< runs the gradient graph up to its `pause`, once its inputs are delivered
+  backward,         ///< runs the rest of the gradient graph, from its `pause` on
   weight_gradients  ///< runs the graph of weight gradients over all micro-batches at once
 };
 
-/// An action of the schedule: done in every step, or in those whose number (from 1, since the worker began) `every` divides.
+/// An action of the schedule, done in every step whose number is divisible by `every`. Steps are numbered
+/// from 1, the worker's first step.
 struct ScheduledAction {
   ScheduledAction(Action what, int64_t steps = 1) : action(what), every(steps) {}
   Action action;
@@ -56,10 +58,10 @@ struct WorkerProgram {
   int device = 0;  ///< index into Cluster::devices
   Graph gradient;
   std::vector<ScheduledAction> schedule;
-  Graph weight_gradients;  ///< of a pipeline's stage: those that are computed once for the whole batch
+  Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
 };
 
-/// What one parameter server holds, and its update of it: an update graph over the pieces, by their names.
+/// The pieces of one parameter server, and their update: an update graph over the pieces, by their names.
 struct ServerProgram {
   std::vector<Piece> pieces;
   Graph update;
@@ -68,33 +70,33 @@ struct ServerProgram {
 /// The parameter servers of a program. Each applies its update to the sums that workers push.
 struct ServerSide {
   std::vector<ServerProgram> servers;
-  Graph update;  ///< of all of them together, over whole variables
-  /// True: the workers push together, and one update is made of the sum of what they push. False: one of each push.
+  Graph update;  ///< the update of all servers together, over whole variables
+  /// True: all workers push, and one update is made from the sum. False: each push is an update of its own.
   bool rounds = false;
-  std::optional<double> learning_rate;  ///< of the servers' update; without: that of the step
+  std::optional<double> learning_rate;  ///< of the servers' update; if absent, that of the step
 };
 
-/// What a strategy makes of a training step: for every worker of a process its graphs, with communication operations inserted,
-/// and the schedule on which they run. Holds no state.
+/// The result of a strategy: for every worker of a process, its graphs with communication operations
+/// inserted, and their schedule. Contains no state.
 struct Program {
   std::string strategy;
   std::vector<WorkerProgram> workers;
   std::vector<Bucket> buckets;
-  Graph update;  ///< that workers apply themselves
+  Graph update;  ///< the update that workers apply themselves
   Graph evaluation;
   Graph prediction;
-  std::vector<ParameterInfo> parameters;  ///< in the order in which they lie in the arenas
+  std::vector<ParameterInfo> parameters;  ///< in their order in the arenas
   std::vector<std::string> metrics;
   std::optional<ServerSide> servers = std::nullopt;
-  int64_t micro_batches = 0;  ///< into which a pipeline cuts a batch; 0: its workers are replicas, not stages
+  int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }
-  /// Readable text: buckets, schedules and graphs; equal programs print alike.
+  /// Readable text of buckets, schedules and graphs; equal programs have equal text.
   std::string str() const;
 };
 
-/// Name of an action as printed.
+/// Name of an action, as printed by Program::str().
 std::string name_of(Action action);
 
 }  // namespace telar

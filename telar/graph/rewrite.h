@@ -6,7 +6,7 @@
 
 namespace telar {
 
-/// Old value ids to new ones, filled as nodes are copied.
+/// Maps old value ids to new ones; filled as nodes are copied.
 class Remap {
  public:
   explicit Remap(size_t count) : new_ids_(count, kNoValue) {}
@@ -19,14 +19,15 @@ class Remap {
   std::vector<ValueId> new_ids_;
 };
 
-/// Called for each node of the old graph: adds what stands for it to the builder and sets its outputs in the remap.
+/// Called for each node of the old graph. Adds the node's replacement to the builder and records its outputs
+/// in the remap.
 using NodeRewrite = std::function<void(GraphBuilder&, const Node&, Remap&)>;
 
-/// A graph with the same inputs, parameters, buffers and outputs whose nodes are what `rewrite` makes of each node. The
-/// base of every pass that inserts or replaces operations.
+/// A graph with the same inputs, parameters, buffers and outputs, in which `rewrite` replaces each node. The
+/// basis of every pass that inserts or replaces operations.
 Graph rewrite_nodes(const Graph& graph, const NodeRewrite& rewrite);
 
-/// The unchanged copy of a node; with other attributes when given.
+/// Copies a node unchanged, or with other attributes when given.
 void copy_node(GraphBuilder& builder, const Node& node, Remap& remap);
 void copy_node(GraphBuilder& builder, const Node& node, Remap& remap, const Attributes& attributes);
 

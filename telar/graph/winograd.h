@@ -4,8 +4,9 @@
 
 namespace telar {
 
-/// The graph with leave to compute its convolutions by Winograd's algorithm where a device has it and it pays (attribute
-/// `winograd` of conv2d and, after `differentiate`, of its gradients). Apply before `differentiate`.
+/// The graph with permission to compute its convolutions by Winograd's algorithm (attribute `winograd` of
+/// conv2d and, after `differentiate`, of its gradients). A device uses it where it is available and faster.
+/// Apply before `differentiate`.
 Graph allow_winograd(const Graph& forward);
 
 }  // namespace telar

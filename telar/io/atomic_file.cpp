@@ -34,14 +34,15 @@ bool is_temporary_name(const std::string& name) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// `path` without a slash at its end.
+/// `path` without a trailing slash.
 fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
 fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Where the bytes of `path` really lie; a name without a folder gets the current one.
+/// The actual location of `path`, with symbolic links followed; a name without a folder is in the current
+/// one.
 fs::path resolved(const fs::path& path) {
   std::error_code error;
   if (fs::is_symlink(path, error)) {
@@ -55,13 +56,12 @@ fs::path file_target(const fs::path& path) {
   fs::path target = resolved(path);
   std::error_code error;
   if (fs::exists(target, error) && !fs::is_regular_file(target, error)) {
-    throw user_error("cannot write {}: it is not a file; name a file that exists or a new one",
-                     path.string());
+    throw user_error("cannot write {}: it is not a file; name an existing file or a new one", path.string());
   }
   return target;
 }
 
-/// Whether the open descriptor still is what `path` names: it is not when it was removed since.
+/// Whether `path` still names the open file: not if it was removed in the meantime.
 bool still_named(int descriptor, const fs::path& path) {
   struct stat open_one = {};
   struct stat named_one = {};
@@ -69,8 +69,8 @@ bool still_named(int descriptor, const fs::path& path) {
          open_one.st_ino == named_one.st_ino && open_one.st_dev == named_one.st_dev;
 }
 
-/// Opens with `flags` and locks; -1 when somebody else holds the lock. The lock goes with the descriptor and so
-/// with the process, however it ends.
+/// Opens with `flags` and locks; returns -1 when another process or thread holds the lock. The lock ends with
+/// the descriptor, and so with the process, however that ends.
 int open_locked(const fs::path& path, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (descriptor < 0) {
@@ -81,15 +81,16 @@ int open_locked(const fs::path& path, int flags) {
   return -1;
 }
 
-/// Opens and locks what is at `path` (made by `make`), again if it was taken away in between by somebody who
-/// removes leftovers.
+/// Opens and locks what `make` creates at `path`; repeats this if a process that removes leftovers deleted it
+/// in between.
 template <typename Make>
 int claim(const fs::path& path, int flags, Make make) {
   for (;;) {
     make();
     const int descriptor = open_locked(path, flags);
     if (descriptor < 0) {
-      throw user_error("{} is being written by another process or thread; let it end first", path.string());
+      throw user_error("{} is being written by another process or thread; wait until it has finished",
+                       path.string());
     }
     if (still_named(descriptor, path)) return descriptor;
     ::close(descriptor);

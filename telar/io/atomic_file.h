@@ -7,19 +7,19 @@
 
 namespace telar {
 
-/// A file that appears whole or not at all. The bytes go to "NAME.tmp-PID" in the same folder; commit() syncs it,
-/// renames it to NAME (replacing an older file) and syncs the folder. Until then, and after any error, the older
-/// file is untouched; without commit() the destructor removes the temporary file.
+/// A file that appears complete or not at all. The bytes go to "NAME.tmp-PID" in the same folder. commit()
+/// syncs this file, renames it to NAME (replacing an older file) and syncs the folder. Until then, and after
+/// any error, the older file is untouched. Without commit() the destructor removes the temporary file.
 ///
 ///     AtomicFile file(run / "summary.json");
 ///     file.write(text);
 ///     file.commit();
 ///
-/// Throws Error (run) for a full disk or any other failure to write, with path and free space; Error (user) when
-/// `path` is something else than a file, or when another process is writing it at this moment.
+/// Throws the errors of disk_error() (telar/io/disk.h) when writing fails, with path and free space; Error
+/// (user) when `path` exists but is not a file, or when another process is currently writing it.
 class AtomicFile {
  public:
-  /// A symbolic link at `path` is followed: what it points to is replaced.
+  /// A symbolic link at `path` is followed: its target is replaced.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -37,17 +37,17 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-/// Writes `text` as the whole of `path`, through an AtomicFile.
+/// Replaces the contents of `path` by `text`, through an AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// A folder that appears whole or not at all: it is filled as "NAME.tmp-PID" and takes its name in commit().
+/// A folder that appears complete or not at all: it is filled as "NAME.tmp-PID" and renamed in commit().
 ///
 ///     AtomicFolder folder(checkpoints / "step-000100");
 ///     { OutputFile weights = folder.create("weights.safetensors"); … }
 ///     folder.write("state.json", text);
 ///     folder.commit();
 ///
-/// Throws like AtomicFile, and Error (user) when NAME exists already.
+/// Throws like AtomicFile, and Error (user) when NAME already exists.
 class AtomicFolder {
  public:
   explicit AtomicFolder(const std::filesystem::path& path);
@@ -57,7 +57,7 @@ class AtomicFolder {
 
   /// The folder to fill, until commit().
   const std::filesystem::path& path() const { return temporary_; }
-  /// A new file in it; it must be closed before commit(), which syncs it.
+  /// Creates a file in the folder. It must be closed before commit(), which syncs it.
   OutputFile create(const std::string& name) const;
   void write(const std::string& name, std::string_view text) const { create(name).write(text); }
   void commit();
@@ -69,9 +69,9 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
-/// Removes from `parent` the temporary files and folders ("NAME.tmp-PID") whose writer was killed, and says how
-/// many. Those still being written are recognised by the lock that their writer holds, also from another
-/// container, and are left alone. A `parent` that does not exist has none.
+/// Removes from `parent` the temporary files and folders ("NAME.tmp-PID") whose writer was killed, and
+/// returns their number. Those still being written are left alone: the writer holds a lock, which other
+/// containers see too. If `parent` does not exist, there is nothing to remove.
 int remove_leftovers(const std::filesystem::path& parent);
 
 }  // namespace telar

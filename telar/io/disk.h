@@ -10,15 +10,16 @@
 
 namespace telar {
 
-/// Bytes that this user may still write on the file system of `path`, or of its nearest existing parent. Empty
-/// when the system does not say.
+/// Bytes that this user may still write on the file system of `path`, or of its nearest existing parent.
+/// Empty when the system does not report them.
 std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path);
 
-/// "1.5 GiB", "312 KiB", "17 bytes": sizes in messages.
+/// "1.5 GiB", "312 KiB", "17 bytes": a size for messages.
 std::string bytes_text(uint64_t bytes);
 
-/// Error for a system call on a file that failed with errno `code`: "cannot write PATH: No space left on device (0 bytes
-/// free on that disk)". The user can mend it (space, permissions, another path), unless the device itself failed.
+/// Error for a system call on a file that failed with errno `code`: "cannot write PATH: No space left on
+/// device (0 bytes free on that disk)". Error (user), because the user can fix it (space, permissions,
+/// another path); Error (run) when the device itself failed (EIO).
 Error disk_error(std::string_view action, const std::filesystem::path& path, int code);
 
 }  // namespace telar

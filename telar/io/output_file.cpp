@@ -12,7 +12,7 @@
 namespace telar {
 namespace {
 
-// Linux transfers at most 2 GiB in one write.
+// Linux transfers at most 2 GiB per write.
 constexpr size_t kLargestWrite = size_t{1} << 30;
 
 int flags_of(OutputFile::Mode mode) {
@@ -24,7 +24,8 @@ int flags_of(OutputFile::Mode mode) {
   return 0;
 }
 
-// EINVAL, ENOTSUP and EROFS come from what has nothing to sync: pipes, terminals, some network file systems.
+// Files that have nothing to sync report EINVAL, ENOTSUP or EROFS: pipes, terminals, some network file
+// systems.
 bool cannot_be_synced(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
 
 }  // namespace

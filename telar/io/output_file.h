@@ -8,15 +8,16 @@
 
 namespace telar {
 
-/// A file open for writing, without a buffer of its own: when write() returns, the system has every byte. Each
-/// failure (full disk, short write, lost permission) is an Error (run) that names the path, the system's reason
-/// and the free space. Closed by the destructor; what must survive a power cut is synced first.
+/// A file open for writing, without a buffer of its own: when write() returns, the system has received every
+/// byte. Each failure (full disk, short write, lost permission) throws the error of disk_error()
+/// (telar/io/disk.h), which names the path, the system's reason and the free space. The destructor closes the
+/// file but does not sync it: call sync() first for data that must survive a power failure.
 class OutputFile {
  public:
   enum class Mode {
-    truncate,  ///< create it, or empty the one that exists
-    append,    ///< create it, or continue at its end
-    create     ///< create it; one that exists is an error
+    truncate,  ///< create the file, or empty an existing one
+    append,    ///< create the file, or continue at the end of an existing one
+    create     ///< create the file; an existing one is an error
   };
 
   OutputFile(std::filesystem::path path, Mode mode);
@@ -29,20 +30,21 @@ class OutputFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-  /// Waits until the bytes are on the storage device. Files that cannot be synced (pipes, terminals) are left alone.
+  /// Waits until the bytes are on the storage device. Has no effect on files that cannot be synced (pipes,
+  /// terminals).
   void sync();
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
   friend class AtomicFile;
-  /// Takes over an open descriptor.
+  /// Takes ownership of an open descriptor.
   OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
 
-/// Makes the names in `folder` (what was created, renamed or removed there) survive a power cut.
+/// Makes changes of names in `folder` (files created, renamed or removed there) survive a power failure.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace telar

@@ -17,11 +17,11 @@
 namespace telar {
 namespace {
 
-// The limit of the reference implementation; a header is about 100 bytes a tensor.
+// The limit of the reference implementation; a header takes about 100 bytes per tensor.
 constexpr uint64_t kLongestHeader = 100'000'000;
 constexpr size_t kChunk = size_t{1} << 20;
 
-/// Length of the header from the first bytes of a file, checked against the file's size.
+/// Length of the header, from the first bytes of a file; checked against the file's size.
 uint64_t header_length(std::span<const std::byte> start, uint64_t file_bytes, const std::string& source) {
   if (start.size() < kSafetensorsLengthBytes) {
     throw user_error("{} is not a safetensors file: it has {} bytes", source, start.size());
@@ -30,9 +30,7 @@ uint64_t header_length(std::span<const std::byte> start, uint64_t file_bytes, co
   std::memcpy(&length, start.data(), kSafetensorsLengthBytes);
   if (length > kLongestHeader || length > file_bytes - kSafetensorsLengthBytes) {
     throw user_error(
-        "{} is not a safetensors file, or it is truncated: it announces a header of {} bytes, but the file "
-        "has {} "
-        "(and the longest header is {})",
+        "{} is not a safetensors file, or it is truncated: it announces a header of {} bytes, but the file has {} (and the longest header is {})",
         source, length, file_bytes, kLongestHeader);
   }
   return length;
@@ -91,8 +89,8 @@ void SafetensorsFile::read_bytes(uint64_t position, std::span<std::byte> bytes,
                       std::generic_category().message(errno));
     }
     if (got == 0) {
-      throw run_error("{} became shorter while {} was read; is another program writing it?", path_.string(),
-                      what);
+      throw run_error("{} became shorter while {} was being read; is another program writing it?",
+                      path_.string(), what);
     }
     bytes = bytes.subspan(static_cast<size_t>(got));
     position += static_cast<uint64_t>(got);
@@ -103,7 +101,7 @@ void SafetensorsFile::read(const std::string& name, std::span<float> values) con
   const SafetensorsEntry& tensor = entry(name);
   check_readable(tensor, path_.string());
   if (values.size() != static_cast<size_t>(tensor.shape.elements())) {
-    throw run_error("tensor \"{}\" of {} has shape {}; {} elements were wanted", name, path_.string(),
+    throw run_error("tensor \"{}\" of {} has shape {}; {} elements were expected", name, path_.string(),
                     tensor.shape.str(), values.size());
   }
   const std::string what = "tensor \"" + name + "\"";

@@ -13,14 +13,14 @@
 
 namespace telar {
 
-/// A tensor of a safetensors file in memory. A scalar has the shape [1].
+/// A tensor of a safetensors file, in memory. A scalar has the shape [1].
 struct NamedTensor {
   std::string name;
   Shape shape;
   std::vector<float> data;
 };
 
-/// The same without owning the numbers: what a writer is given.
+/// The same without ownership of the numbers: the input of a writer.
 struct NamedView {
   std::string name;
   Shape shape;
@@ -32,29 +32,30 @@ using Metadata = std::map<std::string, std::string>;
 /// One entry of a file's header.
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;    ///< as the format spells it: "F32", "BF16", "I64" …
+  std::string dtype;    ///< in the format's spelling: "F32", "BF16", "I64" …
   Shape shape;          ///< [1] for the format's []
   uint64_t offset = 0;  ///< of its first byte, from the start of the data
   uint64_t bytes = 0;
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;  ///< by offset
+  std::vector<SafetensorsEntry> entries;  ///< ordered by offset
   Metadata metadata;
-  uint64_t data_start = 0;  ///< of the data, from the start of the file
+  uint64_t data_start = 0;  ///< offset of the data, from the start of the file
 };
 
-/// The safetensors format (https://github.com/huggingface/safetensors): eight bytes with the length N of the header
-/// (little-endian), N bytes of JSON {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__":
-/// {…}}, then the data of all tensors, little-endian, without gaps.
+/// The safetensors format (https://github.com/huggingface/safetensors): eight bytes with the length N of the
+/// header (little-endian), N bytes of JSON
+/// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {…}},
+/// then the data of all tensors, little-endian, without gaps.
 ///
-/// Reads F32, F16, BF16, F64, I64 and I32, converted to float; a tensor of another type may stand in the file as
-/// long as it is not read. Everything in a file is checked before it is used; each mistake is an Error (user) that
-/// names the file and the tensor.
+/// Reads F32, F16, BF16, F64, I64 and I32, converted to float. A file may contain tensors of other types as
+/// long as they are not read. Everything in a file is checked before it is used; each mistake is an Error
+/// (user) that names the file and the tensor.
 class SafetensorsFile {
  public:
-  /// Reads the header only. Tensors are read one by one, straight to where they go, so a large file never lies in
-  /// memory twice.
+  /// Reads only the header. Tensors are read one by one, directly to their destination, so a large file is
+  /// never in memory twice.
   explicit SafetensorsFile(const std::filesystem::path& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
@@ -63,10 +64,10 @@ class SafetensorsFile {
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   const Metadata& metadata() const { return header_.metadata; }
   bool has(const std::string& name) const { return index_.contains(name); }
-  /// Throws Error (user), with the nearest name that exists, when there is no such tensor.
+  /// Throws Error (user), with the nearest existing name, when there is no such tensor.
   const SafetensorsEntry& entry(const std::string& name) const;
 
-  /// Reads a tensor. `values` has as many elements as its shape.
+  /// Reads a tensor. `values` must have as many elements as the tensor's shape; otherwise throws Error (run).
   void read(const std::string& name, std::span<float> values) const;
   NamedTensor read(const std::string& name) const;
 
@@ -82,19 +83,19 @@ class SafetensorsFile {
 /// All tensors of a file, in the order of their bytes.
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 
-/// The same for a file that lies in memory; `source` stands for its name in messages.
+/// The same for a file in memory; `source` is its name in messages.
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source);
 
-/// The file begins with the length of its header: a little-endian number of this many bytes.
+/// A file begins with the length of its header: a little-endian number of this many bytes.
 inline constexpr size_t kSafetensorsLengthBytes = 8;
 
-/// Checks and reads the JSON part of a file of `file_bytes` bytes.
+/// Checks and parses the JSON part of a file of `file_bytes` bytes.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> json, uint64_t file_bytes,
                                            const std::string& source);
 
-/// Writes tensors as F32, in the order given. The bytes depend on nothing but the arguments. Throws Error (user)
-/// for a name that stands twice, is "__metadata__" or is not UTF-8; Error (run) when a tensor's data does not
-/// match its shape or the file cannot be written.
+/// Writes tensors as F32, in the given order. The bytes depend only on the arguments. Throws Error (user) for
+/// a name that occurs twice, is "__metadata__" or is not UTF-8; Error (run) when a tensor's data does not
+/// match its shape. Failures to write throw as OutputFile does.
 void write_safetensors(OutputFile& file, std::span<const NamedView> tensors, const Metadata& metadata = {});
 void write_safetensors(OutputFile& file, std::span<const NamedTensor> tensors, const Metadata& metadata = {});
 

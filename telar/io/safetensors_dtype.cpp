@@ -11,7 +11,8 @@
 namespace telar {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian and read as it lies");
+static_assert(std::endian::native == std::endian::little,
+              "the format is little-endian and is read without conversion");
 
 struct Type {
   std::string_view name;

@@ -7,14 +7,15 @@
 
 namespace telar {
 
-/// Bytes of an element of a safetensors type ("F32", "BF16", "U8" …); 0 for a type that the format does not have.
+/// Bytes of one element of a safetensors type ("F32", "BF16", "U8" …); 0 for a type that the format does not
+/// have.
 uint64_t safetensors_element_bytes(std::string_view dtype);
 
 /// Whether decode_safetensors converts this type.
 bool safetensors_decodes(std::string_view dtype);
 
-/// Converts little-endian elements of a type that safetensors_decodes() to float, each to the nearest.
-/// raw.size() == values.size() * safetensors_element_bytes(dtype).
+/// Converts little-endian elements of a type that safetensors_decodes() to float, rounding each to the
+/// nearest. raw.size() == values.size() * safetensors_element_bytes(dtype).
 void decode_safetensors(std::string_view dtype, std::span<const std::byte> raw, std::span<float> values);
 
 }  // namespace telar

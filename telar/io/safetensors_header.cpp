@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr int kDeepest = 3;  // {"NAME": {"shape": [ … ]}}
 
-/// A name or value out of a file as it may stand in a message: short, and without control characters.
+/// A name or value from a file, made fit for a message: short, and without control characters.
 std::string shown(const std::string& text) {
   constexpr size_t kLongest = 100;
   std::string safe = text.substr(0, kLongest);
@@ -25,20 +25,21 @@ std::string shown(const std::string& text) {
   return text.size() > kLongest ? safe + "…" : safe;
 }
 
-/// Parses the header; JSON libraries keep the last of two equal keys, which would hide one tensor behind another.
+/// Parses the header and refuses duplicate keys. JSON libraries keep the last of two equal keys, which would
+/// hide a tensor.
 Json parse_json(std::span<const std::byte> json, const std::string& source) {
   std::vector<std::set<std::string>> keys(kDeepest + 1);
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
       if (depth >= kDeepest) {
-        throw user_error("{} is damaged: its safetensors header is nested too deep", source);
+        throw user_error("{} is damaged: its safetensors header is nested too deeply", source);
       }
       keys[static_cast<size_t>(depth) + 1].clear();
     }
     if (event == Json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
       if (!keys[static_cast<size_t>(depth)].insert(key).second) {
-        throw user_error("{} is damaged: \"{}\" stands twice in its safetensors header", source, shown(key));
+        throw user_error("{} is damaged: \"{}\" occurs twice in its safetensors header", source, shown(key));
       }
     }
     return true;
@@ -70,13 +71,13 @@ class EntryReader {
     if (offsets.size() != 2 || offsets[0] > offsets[1]) throw wrong("data_offsets must be [begin, end]");
     if (offsets[1] > data_bytes_) {
       throw wrong(
-          fmt::format("its bytes {} to {} lie beyond the {} bytes of data in the file; is it truncated?",
+          fmt::format("its bytes {} to {} are beyond the {} bytes of data in the file; is it truncated?",
                       offsets[0], offsets[1], data_bytes_));
     }
     entry.offset = offsets[0];
     entry.bytes = offsets[1] - offsets[0];
     if (entry.bytes != wanted) {
-      throw wrong(fmt::format("{} {} needs {} bytes, but data_offsets give it {}", entry.dtype,
+      throw wrong(fmt::format("{} {} needs {} bytes, but data_offsets specify {}", entry.dtype,
                               entry.shape.str(), wanted, entry.bytes));
     }
     return entry;
@@ -110,8 +111,8 @@ class EntryReader {
     return list;
   }
 
-  /// Bytes of the shape. The product of its extents may be larger than any integer, also when an extent of 0
-  /// hides that.
+  /// Bytes of the shape. The product of the extents may exceed any integer type, even if an extent of 0 hides
+  /// that.
   uint64_t bytes_of(const std::vector<uint64_t>& dims, uint64_t element_bytes) const {
     uint64_t bytes = element_bytes;
     for (const uint64_t dim : dims) {
@@ -140,15 +141,15 @@ Metadata read_metadata(const Json& fields, const std::string& source) {
   return metadata;
 }
 
-/// The tensors must fill the data without overlap and without gaps: what no tensor owns could hide anything.
+/// The tensors must fill the data without overlaps and gaps: bytes that belong to no tensor could hide
+/// anything.
 void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t data_bytes,
                   const std::string& source) {
   uint64_t end = 0;
   for (const auto& entry : entries) {
     if (entry.offset != end) {
       throw user_error(
-          "{} is damaged: tensor \"{}\" starts at byte {} of the data, {} the tensor before it, which ends "
-          "at {}",
+          "{} is damaged: tensor \"{}\" starts at byte {} of the data, {} the tensor before it, which ends at {}",
           source, shown(entry.name), entry.offset, entry.offset < end ? "overlapping" : "leaving a gap after",
           end);
     }

@@ -9,7 +9,7 @@ namespace telar {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "the format is little-endian and written as it lies");
+              "the format is little-endian and is written without conversion");
 
 constexpr size_t kHeaderAlignment = 8;
 
@@ -20,15 +20,16 @@ std::string header_of(std::span<const NamedView> tensors, const Metadata& metada
   uint64_t offset = 0;
   for (const auto& tensor : tensors) {
     if (tensor.name == "__metadata__" || !seen.insert(tensor.name).second) {
-      throw user_error("{} cannot hold a tensor named \"{}\": the name {}", file, tensor.name,
-                       tensor.name == "__metadata__" ? "is the format's own" : "is taken by another tensor");
+      throw user_error(
+          "{} cannot hold a tensor named \"{}\": the name {}", file, tensor.name,
+          tensor.name == "__metadata__" ? "is reserved by the format" : "is taken by another tensor");
     }
     if (tensor.data.size() != static_cast<size_t>(tensor.shape.elements())) {
       throw run_error("tensor \"{}\" has shape {} but {} elements", tensor.name, tensor.shape.str(),
                       tensor.data.size());
     }
     const uint64_t end = offset + tensor.data.size_bytes();
-    // push_back, since looking a key up in an ordered object takes time in proportion to its size.
+    // Uses push_back, because looking up a key in an ordered object takes linear time.
     auto& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
     entries.emplace_back(
         tensor.name, nlohmann::ordered_json{

@@ -5,10 +5,11 @@
 
 namespace telar {
 
-/// A new folder that is removed, with all that is in it, when this object goes.
+/// A new folder that the destructor removes, with all its contents.
 class TemporaryFolder {
  public:
-  /// In the system's folder for such, or in `parent`; its name begins with `name`. Throws Error (run) when it cannot be made.
+  /// Creates it in the system's folder for temporary files, or in `parent`; its name begins with `name`.
+  /// Throws the error of disk_error() (telar/io/disk.h) when it cannot be created.
   explicit TemporaryFolder(const std::string& name, const std::filesystem::path& parent = {});
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

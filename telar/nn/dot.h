@@ -6,8 +6,8 @@
 
 namespace telar {
 
-/// The graph in Graphviz's language: a box for each operation with its layer and the type of its result, an ellipse for
-/// each input, parameter and buffer. `telar show --dot MODEL | dot -Tsvg` draws it.
+/// The graph in Graphviz's language: a box for each operation, with its layer and the type of its result, and
+/// an ellipse for each input, parameter and buffer. To draw it: `telar show --dot MODEL | dot -Tsvg`.
 std::string to_dot(const Graph& graph);
 
 }  // namespace telar

@@ -1,8 +1,8 @@
 #pragma once
 
-/// Layers: functions that declare a layer's parameters under its name (PyTorch's: "NAME.weight", "NAME.bias" …) and add its
-/// operations. Activations, `add`, `concat`, `flatten` and pools have no parameters: those of telar/graph/ops take a
-/// ModelBuilder as it is.
+/// Layers: functions that declare a layer's parameters under its name (PyTorch's: "NAME.weight", "NAME.bias"
+/// …) and add its operations. Activations, `add`, `concat`, `flatten` and pools have no parameters: use the
+/// functions of telar/graph/ops, which accept a ModelBuilder.
 #include "telar/graph/ops/activation.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/concat.h"

@@ -8,8 +8,8 @@
 
 namespace telar {
 
-/// A network: what one sample looks like, and how its graph is built. `build` is called once for each mode and must
-/// declare the same parameters in both. A network of one's own:
+/// A network: the form of one sample, and how the graph is built. `build` is called once for each mode and
+/// must declare the same parameters in both. To define your own network:
 ///
 ///   Model model{"tiny", {1, 28, 28}, DType::f32, [](ModelBuilder& m, ValueId x) {
 ///     x = relu(m, conv2d(m, "conv1", x, {.channels = 16, .kernel = 3, .padding = 1}));
@@ -25,14 +25,14 @@ struct Model {
   std::function<ValueId(ModelBuilder& model, ValueId x)> build;
 };
 
-/// The model's forward graph alone: input "x", output "prediction". Throws Error (user) naming the layer whose
-/// input does not fit.
+/// The model's forward graph alone: input "x", output "prediction". Throws Error (user), naming the layer,
+/// when the input of a layer does not fit.
 Graph forward_graph(const Model& model, Mode mode, int64_t batch);
 
-/// All parameters, running statistics included (trainable = false), in the order of their declaration.
+/// All parameters, including running statistics (trainable = false), in the order of their declaration.
 std::vector<ParameterInfo> parameters_of(const Model& model);
 
-/// How many numbers are trained: running statistics are not counted, as in PyTorch's tables.
+/// How many numbers are trained. Running statistics are not counted, as in PyTorch's tables.
 int64_t trainable_count(const std::vector<ParameterInfo>& parameters);
 
 }  // namespace telar

@@ -11,7 +11,7 @@ std::string ModelBuilder::scoped(const std::string& name) const {
   return graph_.scope().empty() ? name : graph_.scope() + "." + name;
 }
 
-/// False when it is known already: a shared parameter.
+/// Adds the parameter to the list; false when it is already known: a shared parameter.
 bool ModelBuilder::record(const ParameterInfo& parameter) {
   const auto known = std::find_if(parameters_.begin(), parameters_.end(),
                                   [&](const ParameterInfo& p) { return p.name == parameter.name; });

@@ -34,7 +34,7 @@ double rate_after(const Schedule& schedule, const CosineSchedule& shape, int64_t
 }  // namespace
 
 double learning_rate(const Schedule& schedule, int64_t step) {
-  if (step < 1) throw user_error("the learning rate of step {} was asked for; the first step is 1", step);
+  if (step < 1) throw user_error("there is no learning rate for step {}; the first step is 1", step);
   if (step <= schedule.warmup_steps) {
     return schedule.warmup_from + (schedule.base - schedule.warmup_from) * static_cast<double>(step) /
                                       static_cast<double>(schedule.warmup_steps);

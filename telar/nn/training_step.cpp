@@ -27,7 +27,7 @@ void check(const Model& model, const StepOptions& options) {
     throw user_error("label smoothing is {}; it must be at least 0 and below 1", options.label_smoothing);
   }
   if (options.clip_norm && *options.clip_norm <= 0) {
-    throw user_error("the gradient norm is to be clipped to {}; it must be above 0", *options.clip_norm);
+    throw user_error("the gradient norm cannot be clipped to {}; it must be above 0", *options.clip_norm);
   }
 }
 
@@ -54,7 +54,7 @@ void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOpt
   }
 }
 
-/// What a node adds to the buffer "metric/loss".
+/// The value that a node adds to the buffer "metric/loss".
 ValueId loss_of(const Graph& forward) {
   const ValueId buffer = forward.find(ValueKind::buffer, kLossBuffer);
   const auto adds = std::find_if(forward.nodes().begin(), forward.nodes().end(), [&](const Node& node) {
@@ -86,7 +86,7 @@ Forward build_forward(const Model& model, const StepOptions& options, Mode mode,
   return {std::move(graph), builder.parameters(), builder.running_statistics()};
 }
 
-/// Names behind the buffers "gradient/…", in the order in which the graph writes them.
+/// Names of the parameters of the buffers "gradient/…", in the order in which the graph writes the buffers.
 std::vector<std::string> gradients_in_order(const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {

@@ -14,39 +14,41 @@ namespace telar {
 
 enum class Loss : uint8_t {
   cross_entropy,      ///< prediction: logits [N, classes]; label: i32 [N]
-  mean_squared_error  ///< prediction and label: f32 of one shape [N, …]
+  mean_squared_error  ///< prediction and label: f32 of the same shape [N, …]
 };
 
 enum class Precision : uint8_t { f32, bf16 };
 
 /// How convolutions are computed.
 enum class Convolution : uint8_t {
-  direct,   ///< as they are defined
-  winograd  ///< 3×3 kernels at stride 1 in f32 by Winograd's F(4×4, 3×3) where that pays: fewer multiplications, errors of 1e-6
+  direct,  ///< by their definition
+  /// 3×3 kernels at stride 1 in f32 use Winograd's F(4×4, 3×3) where that is faster: fewer multiplications,
+  /// errors of 1e-6
+  winograd
 };
 
 /// AdamW is AdamOptions with `decoupled`.
 using Optimizer = std::variant<SgdOptions, AdamOptions, RmspropOptions, AdagradOptions>;
 
 struct StepOptions {
-  int64_t batch = 32;  ///< what the graphs are built for; Graph::with_batch gives others
+  int64_t batch = 32;  ///< batch size of the graphs; Graph::with_batch gives others
   Loss loss = Loss::cross_entropy;
   double label_smoothing = 0;  ///< cross-entropy only, 0 ≤ s < 1
   Optimizer optimizer = SgdOptions{};
-  std::optional<double> clip_norm;  ///< the mean gradient's norm over all parameters is brought down to this
-  std::vector<int64_t> top_k = {
-      1};  ///< metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for squared error
+  std::optional<double> clip_norm;  ///< upper limit of the mean gradient's norm over all parameters
+  /// Metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for squared error.
+  std::vector<int64_t> top_k = {1};
   Precision precision = Precision::f32;
   Convolution convolution = Convolution::direct;
-  /// Which parameters are trained, by name; empty: all. One that is not becomes ParameterInfo::trainable = false and
-  /// has neither gradient nor update.
+  /// Which parameters are trained, by name; if empty, all. The others get ParameterInfo::trainable = false
+  /// and have neither gradient nor update.
   std::function<bool(const std::string&)> trains;
 };
 
-/// The sequential training step of a model, by the conventions of telar/graph/training_step.h. Updates come in the
-/// order in which the gradient graph has the gradients ready, running statistics among them.
-/// Throws Error (user): batch below 1, label smoothing or clip norm out of range, a layer whose input does not fit, a
-/// prediction that does not fit the loss, nothing to train.
+/// The sequential training step of a model, following the conventions of telar/graph/training_step.h. Updates
+/// are in the order in which the gradient graph produces the gradients, running statistics included. Throws
+/// Error (user): batch below 1, label smoothing or clip norm out of range, a layer whose input does not fit,
+/// a prediction that does not fit the loss, nothing to train.
 TrainingStep make_training_step(const Model& model, const StepOptions& options);
 
 }  // namespace telar

@@ -7,22 +7,23 @@
 
 namespace telar {
 
-/// The models known by name, and what each may be told. Options are Attributes: integers, reals, flags, texts and
+/// The models available by name, and their options. Options are Attributes: integers, reals, flags, texts and
 /// lists of integers.
 ///
 ///   mlp        hidden (list, [256, 256]), activation ("relu": relu, gelu, sigmoid or tanh), dropout (0).
 ///              Any sample shape; parameters "fc1.weight" …
 ///   convnet    dropout (0.25). Small images, at least 4×4: the network of the Fashion-MNIST demo
 ///   lenet5     Images of at least 12×12 (LeCun et al., 1998, with ReLU and max pooling)
-///   alexnet    dropout (0.5). torchvision's; images of at least 63×63. 61,100,840 parameters at 1,000 classes
+///   alexnet    dropout (0.5). torchvision's; images of at least 63×63. 61,100,840 parameters
+///              with 1,000 classes
 ///   resnet18, resnet34, resnet50
-///              stem ("7x7": stride 2 and max pool; "3x3": stride 1, for images as small as CIFAR's). torchvision's
-///              names and counts: 11,689,512 / 21,797,672 / 25,557,032 at 1,000 classes
-///   lstm       hidden (128), layers (1), dropout (0, between layers), and for token ids vocabulary (required) and
-///              embedding (128). Sample [T] i32, or [T, features] f32
+///              stem ("7x7": stride 2 and max pool; "3x3": stride 1, for images as small as CIFAR's).
+///              torchvision's names and counts: 11,689,512 / 21,797,672 / 25,557,032 with 1,000 classes
+///   lstm       hidden (128), layers (1), dropout (0, between layers), and for token ids vocabulary
+///              (required) and embedding (128). Sample [T] i32, or [T, features] f32
 ///
-/// Throws Error (user): an unknown model or option (with the nearest known one), an option of the wrong type or out of
-/// range, a sample shape that does not fit (with the layer that it does not fit).
+/// Throws Error (user): an unknown model or option (with the nearest known one), an option of the wrong type
+/// or out of range, a sample shape that does not fit (with the layer that it does not fit).
 Model make_model(const std::string& name, const Attributes& options, const Shape& sample, int64_t classes);
 
 std::vector<std::string> model_names();

@@ -11,7 +11,7 @@ namespace telar {
 
 namespace {
 
-/// For each node that completes a parameter's gradient, that parameter's name.
+/// The name of the parameter whose gradient this node completes; empty when there is none.
 std::string completes(const Graph& graph, const Node& node) {
   static const std::string kPrefix = "gradient/";
   if (node.op->name() != "accumulate") return "";
@@ -61,7 +61,7 @@ Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>&
     missing.push_back(buckets[b].parameters.size());
     for (const auto& name : buckets[b].parameters) bucket_of[name] = b;
   }
-  size_t next = 0;  // buckets start in one order on every member
+  size_t next = 0;  // every member starts the buckets in the same order
   return rewrite_nodes(gradient, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
     copy_node(builder, node, remap);
     const std::string name = completes(gradient, node);

@@ -4,11 +4,12 @@
 
 namespace telar {
 
-/// The step's parameters in the order in which their gradients become ready in the gradient graph; running statistics behind
-/// them, and last those that have no gradient because they are not trained.
+/// The step's parameters in the order in which the gradient graph completes their gradients. Running
+/// statistics follow, and then parameters without a gradient because they are not trained.
 std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step);
 
-/// Consecutive parameters that have a gradient in the graph, closed as soon as a bucket holds `bytes`.
+/// Buckets of consecutive parameters that have a gradient in the graph. A bucket ends once it has at least
+/// `bytes`.
 std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
                                  size_t bytes);
 

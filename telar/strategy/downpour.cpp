@@ -17,7 +17,7 @@ class Downpour final : public Strategy {
           options_.push_every, options_.fetch_every);
     }
     std::vector<ScheduledAction> schedule = {Action::compute_gradient};
-    // Between two fetches a worker goes on by itself; where a fetch follows at once that would be overwritten.
+    // Between two fetches a worker continues on its own; an update just before a fetch would be overwritten.
     if (options_.fetch_every > 1) schedule.emplace_back(Action::update_shard);
     schedule.emplace_back(Action::push_gradient, options_.push_every);
     schedule.emplace_back(Action::pull, options_.fetch_every);

@@ -11,8 +11,8 @@ namespace telar {
 
 namespace {
 
-/// Chooses the cuts for which a simulated step is shortest: from an even split each cut is moved to its best place, in turn,
-/// until none moves. (With two stages that is every place.)
+/// Searches the cuts with the shortest simulated step. Starting from an even split, it moves each cut in turn
+/// to its best place, until no move helps. (With two stages this tries every place.)
 class CutSearch {
  public:
   CutSearch(const TrainingStep& step, const StageCuts& cuts, const std::vector<bool>& left,
@@ -55,8 +55,8 @@ class CutSearch {
   }
 
   double step_seconds(const std::vector<size_t>& chosen) const {
-    constexpr double kBytesPerSecond =
-        1e10;  // a value is read from another core's cache, or written through to memory
+    // A value is read from another core's cache, or written through to memory.
+    constexpr double kBytesPerSecond = 1e10;
     std::vector<StageSeconds> stages(threads_.size());
     const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
     const auto micro_batches = static_cast<double>(micro_batches_);
@@ -88,7 +88,7 @@ class CutSearch {
   const std::vector<double>& seconds_;
   int64_t micro_batches_;
   std::vector<int> threads_;
-  std::vector<double> crossing_;  // bytes, of each place
+  std::vector<double> crossing_;  // bytes, by place
 };
 
 class Pipeline final : public Strategy {
@@ -103,8 +103,7 @@ class Pipeline final : public Strategy {
     const StageCuts cuts(step);
     if (cuts.places().size() + 1 < cluster.devices.size()) {
       throw user_error(
-          "this model can be cut at {} places, so that it has at most {} stages, not {}; lower "
-          "strategy.stages",
+          "this model can be cut at {} places, so it has at most {} stages, not {}; lower strategy.stages",
           cuts.places().size(), cuts.places().size() + 1, stages);
     }
     const int64_t batch = step.gradient.batch();
@@ -134,7 +133,7 @@ class Pipeline final : public Strategy {
   static void check(const Cluster& cluster) {
     if (cluster.devices.empty()) throw user_error("strategy 'pipeline' needs at least 1 stage");
     if (cluster.processes != 1) {
-      throw user_error("strategy 'pipeline' has its stages in one process, not {}; choose 'mirrored'",
+      throw user_error("strategy 'pipeline' has all its stages in one process, not {}; choose 'mirrored'",
                        cluster.processes);
     }
   }

@@ -17,7 +17,8 @@ int64_t bytes_of(const ParameterInfo& parameter) {
   return parameter.shape.elements() * static_cast<int64_t>(sizeof(float));
 }
 
-/// Pieces of each server in the order of the parameters, whatever the order in which they were placed.
+/// Sorts the pieces of each server into the order of the parameters, whatever the order in which they were
+/// placed.
 Placement in_order(Placement placement, const std::vector<ParameterInfo>& parameters) {
   std::map<std::string, size_t> place;
   for (const ParameterInfo& parameter : parameters) place.emplace(parameter.name, place.size());
@@ -41,7 +42,7 @@ size_t emptiest(const std::vector<int64_t>& bytes) {
   return static_cast<size_t>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
 
-/// '*' stands for any text.
+/// '*' matches any text.
 bool fits(const std::string& pattern, const std::string& name) {
   size_t p = 0;
   size_t n = 0;
@@ -93,7 +94,8 @@ Placement place_partitioned(const std::vector<ParameterInfo>& parameters, int se
   Placement placement(static_cast<size_t>(servers));
   std::vector<int64_t> bytes(placement.size());
   for (const size_t i : largest_first(parameters)) {
-    // What fits whole goes where there is most room; else the emptiest server is filled up to its share, and so on.
+    // A piece that fits completely goes to the emptiest server. Otherwise that server is filled up to its
+    // share, and the rest goes to the server that is then the emptiest.
     Piece rest = Piece::all_of(parameters[i]);
     const int64_t row_bytes = rest.shape.elements_per_item() * static_cast<int64_t>(sizeof(float));
     const int64_t rows = rest.end;
@@ -172,7 +174,7 @@ void check_placement(const Placement& placement, const std::vector<ParameterInfo
     rows.erase(parameter.name);
   }
   if (!rows.empty())
-    throw user_error("the placement names '{}', which the model does not have", rows.begin()->first);
+    throw user_error("the placement names '{}', which is not in the model", rows.begin()->first);
 }
 
 int64_t placed_bytes(const std::vector<Piece>& pieces) {

@@ -18,7 +18,7 @@ UpdateInputs update_inputs(GraphBuilder& graph) {
   return inputs;
 }
 
-/// The node that updates each variable.
+/// The update node of each variable.
 std::map<std::string, const Node*> updates_of(const Graph& update) {
   std::map<std::string, const Node*> nodes;
   for (const Node& node : update.nodes()) {
@@ -29,7 +29,7 @@ std::map<std::string, const Node*> updates_of(const Graph& update) {
 
 std::string slot_of(const std::string& buffer) { return buffer.substr(0, buffer.find('/') + 1); }
 
-/// The update of a variable applied to a piece of it: the same operation over buffers of the piece's name and shape.
+/// Adds the update of a piece of a variable: the same operation, over buffers of the piece's name and shape.
 void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, const Piece& piece) {
   const TensorType type{DType::f32, piece.piece_shape()};
   std::vector<ValueId> inputs;
@@ -57,7 +57,7 @@ Graph update_of(const std::vector<Piece>& pieces, const Graph& update) {
   update_inputs(builder);
   for (const Piece& piece : pieces) builder.parameter(piece.name(), {DType::f32, piece.piece_shape()});
   for (const Piece& piece : pieces) {
-    const auto node = nodes.find(piece.variable);  // a frozen variable has none
+    const auto node = nodes.find(piece.variable);  // frozen variables have none
     if (node != nodes.end()) add_piece(builder, update, *node->second, piece);
   }
   return builder.build();
@@ -76,8 +76,7 @@ ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluste
     throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
   if (clips(step.update)) {
     throw user_error(
-        "training.clip_norm needs the norm over all parameters, which lie on several servers; leave it out, "
-        "or choose mirrored");
+        "training.clip_norm needs the norm over all parameters, which are on several servers; leave it out, or choose mirrored");
   }
   Placement placement = place(step.parameters, cluster.servers);
   check_placement(placement, step.parameters, cluster.servers);

@@ -5,20 +5,20 @@
 
 namespace telar {
 
-/// The parameter servers that apply `update` (over whole variables) to what workers push: its operations cut by the placement of
-/// the step's variables. Throws Error (user): no servers, a placement that is not complete, an update that clips (its norm goes over
-/// all servers).
+/// The parameter servers that apply `update` (over whole variables) to what workers push. The placement of
+/// the step's variables determines how its operations are divided among the servers. Throws Error (user): no
+/// servers, an incomplete placement, an update that clips (its norm spans all servers).
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
                             const Placer& place, bool rounds);
 
-/// The update graph in which every trained variable of the step's update moves by p −= lr·ĝ (and momentum), while running
-/// statistics follow `step.update`.
+/// The update graph that moves every trained variable by p −= lr·ĝ (with momentum, if any), and updates
+/// running statistics as `step.update` does.
 Graph plain_update(const TrainingStep& step);
 
-/// An update graph in which every variable that has a gradient, running statistics too, moves by SGD.
+/// An update graph in which every variable that has a gradient moves by SGD, running statistics included.
 Graph sgd_of_everything(const TrainingStep& step, const SgdOptions& options);
 
-/// The program of each worker (they are alike; it runs on the cluster's first device) and of the servers.
+/// The program of the workers (which are alike; each runs on the cluster's first device) and of the servers.
 Program server_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                        std::vector<ScheduledAction> schedule, Graph worker_update, ServerSide servers);
 

@@ -110,7 +110,8 @@ std::vector<int> StageCuts::stages(const std::vector<size_t>& cuts) const {
 StageCuts::Crossing StageCuts::crossing(size_t cut) const {
   const std::vector<int> stage = stages({cut});
   std::vector<std::array<bool, 2>> read(graph_.values().size());
-  // What a node reads through nodes that belong to no stage counts as read by it: those come after what they read.
+  // Reads through nodes that belong to no stage count as reads of the node that needs them. Going backwards
+  // reaches each reader before what it reads.
   std::vector<std::array<bool, 2>> node_read(graph_.nodes().size());
   for (size_t n = graph_.nodes().size(); n-- > 0;) {
     const Node& node = graph_.nodes()[n];

@@ -19,10 +19,10 @@ bool adds_a_gradient(const Graph& graph, const Node& node) {
 
 std::string name_of_value(ValueId id) { return fmt::format("%{}", id); }
 
-/// Copies nodes of one graph into the graph of a stage. What another graph makes becomes an input.
+/// Copies nodes of one graph into the graph of a stage. Values that another graph computes become inputs.
 class StageBuilder {
  public:
-  /// `free`: the nodes that belong to no stage and are copied where they are read.
+  /// `free`: nodes that belong to no stage and are copied where they are read.
   StageBuilder(const Graph& graph, const std::vector<bool>& free)
       : graph_(graph), free_(free), remap_(graph.values().size()) {}
 
@@ -48,7 +48,7 @@ class StageBuilder {
   }
 
  private:
-  /// A gradient lies as its parameter does, so that the graph must know the parameter.
+  /// A gradient has the layout of its parameter, so the graph must know the parameter.
   void declare_parameter(const std::string& buffer) {
     const std::string name = buffer.substr(kGradientPrefix.size());
     if (graph_.has(ValueKind::parameter, name)) bring(graph_.find(ValueKind::parameter, name));
@@ -120,7 +120,8 @@ std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::
   const size_t count = stage_of_node.size();
   std::vector<bool> free(count);
   for (size_t n = 0; n < count; ++n) free[n] = stage_of_node[n] < 0;
-  // Graphs are numbered: stage s over micro-batches is s, its weight gradients are `stages` + s.
+  // Graphs are numbered: s is the graph of stage s over micro-batches, `stages` + s that of its weight
+  // gradients.
   const auto graph_of = [&](size_t n) { return stage_of_node[n] + (left[n] ? stages : 0); };
   std::vector<bool> delivered(micro.values().size(), false);
   for (size_t n = 0; n < count; ++n) {

@@ -9,7 +9,8 @@
 namespace telar {
 
 Graph synchronise_batch_norm(const Graph& gradient, int64_t members) {
-  std::map<ValueId, ValueId> statistics_of;  // a batch norm's saved value (old id) to its statistics (new id)
+  // From a batch norm's saved value (old id) to its statistics (new id).
+  std::map<ValueId, ValueId> statistics_of;
   return rewrite_nodes(gradient, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
     if (node.op->name() == "batch_norm") {
       const ValueId x = remap(node.inputs[0]);

@@ -84,7 +84,7 @@ TEST(Idx, RejectsDamagedHeadersAndSizes) {
   expect_rejected(bytes, labels, {"IMAGES", "cut off at offset 27", "28 bytes", "[3, 2, 2]"});
   bytes = images;
   bytes.push_back(0);
-  expect_rejected(bytes, labels, {"IMAGES", "goes on after offset 28"});
+  expect_rejected(bytes, labels, {"IMAGES", "continues after offset 28"});
   expect_rejected(labels, images, {"IMAGES", "offset 3", "exchanged"});
   expect_rejected(idx_bytes(0x89504e47, {3, 2, 2}, 12, 255), labels, {"not an IDX file", "offset 0"});
   expect_rejected(idx_bytes(0xd03, {3, 2, 2}, 48, 255), labels, {"0x0d", "offset 2"});

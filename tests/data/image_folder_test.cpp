@@ -91,7 +91,7 @@ TEST(ImageFolder, RejectsWhatIsNoPictureWhenOpened) {
   folder.write("cats/a.jpg", Bytes{});
   expect_error(open, {"a.jpg", "empty"});
   folder.write("cats/a.jpg", Bytes{'G', 'I', 'F', '8', '9', 'a'});
-  expect_error(open, {"a.jpg", "neither like a JPEG nor like a PNG"});
+  expect_error(open, {"a.jpg", "neither a JPEG nor a PNG"});
   folder.write("cats/a.jpg", png_of(plain(4, 4, 1, 2, 3)));
   EXPECT_NO_THROW(open());
   expect_error([&] { open_image_folder(folder.path(), {.height = 0, .width = 8}); }, {"0 x 8"});

@@ -120,9 +120,9 @@ TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
 TEST(LeaseBook, AnEpochWithoutStepsIsFinished) { EXPECT_TRUE(LeaseBook(0, 4, 4, 2, 1).finished()); }
 
 TEST(LeaseBook, RefusesWhatCannotBeGivenOut) {
-  expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "cannot be given out"});
+  expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "are not possible"});
   expect_error([] { LeaseBook(0, 0, 4, 0, 1); }, {"0 parts"});
-  expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at once"});
+  expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at a time"});
 }
 
 /// Members that come, take, finish, give back and go in a random order, beside a plain count of what was done.

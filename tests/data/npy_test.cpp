@@ -73,9 +73,9 @@ TEST(Npy, RejectsWhatItCannotRead) {
   expect_rejected({1, 2, 3}, {"FEATURES", "not an npy file"});
   Bytes bytes = saved("features_f4.npy");
   bytes.pop_back();
-  expect_rejected(bytes, {"[3, 4]", "48 bytes", "47 are there"});
+  expect_rejected(bytes, {"[3, 4]", "48 bytes", "but there are 47"});
   bytes.resize(bytes.size() + 2);
-  expect_rejected(bytes, {"[3, 4]", "48 bytes", "49 are there"});
+  expect_rejected(bytes, {"[3, 4]", "48 bytes", "but there are 49"});
   bytes.resize(50);
   expect_rejected(bytes, {"cut off at offset 50"});
   bytes = saved("features_f4.npy");
@@ -90,13 +90,13 @@ TEST(Npy, RejectsHostileHeaders) {
   expect_rejected(with_shape("(4611686018427387904, 4)"), {"18446744073709551615 bytes"});
   expect_rejected(with_shape("(4611686018427387904, 4611686018427387904, 0)"), {"no samples"});
   expect_rejected(with_shape("()"), {"no samples"});
-  expect_rejected(with_shape("(-4,)"), {"an extent was expected", "offset"});
-  expect_rejected(with_shape("(99999999999999999999,)"), {"an extent was expected"});
-  expect_rejected(with_shape("(4"), {"was expected"});
+  expect_rejected(with_shape("(-4,)"), {"expected an extent", "offset"});
+  expect_rejected(with_shape("(99999999999999999999,)"), {"expected an extent"});
+  expect_rejected(with_shape("(4"), {"expected"});
   expect_rejected(npy_bytes("{'descr': [('a', '<f4')], 'shape': (4,)}", 16), {"quotes"});
   expect_rejected(npy_bytes("{'descr': '<f4'}", 16), {"'shape'"});
   expect_rejected(npy_bytes("{'descr': '<f4', 'evil': 1}", 16), {"'fortran_order'"});
-  expect_rejected(npy_bytes("", 16), {"{ was expected", "offset 10"});
+  expect_rejected(npy_bytes("", 16), {"expected {", "offset 10"});
 }
 
 TEST(Npy, RejectsLabelsThatDoNotFit) {

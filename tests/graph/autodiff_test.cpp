@@ -146,7 +146,7 @@ TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
     return "no complaint";
   };
   EXPECT_EQ(complaint(loss, {p.w, unused}), "parameter 'unused' is used by no layer");
-  EXPECT_EQ(complaint(loss, {unused}), "the loss depends on no parameter that is trained");
+  EXPECT_EQ(complaint(loss, {unused}), "the loss depends on no trained parameter");
 }
 
 TEST(Autodiff, RefusesAParameterThatLeadsAwayFromTheLoss) {

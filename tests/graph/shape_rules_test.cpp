@@ -89,7 +89,7 @@ const std::vector<Misuse>& misuses() {
        [](Inputs& in) {
          conv2d(in.graph(), in.f32({4, 3, 4, 4}), in.f32({5, 3, 3, 3}), kNoValue, {.dilation_h = 2});
        },
-       {"reaches over 5", "[4, 3, 4, 4]"}},
+       {"an extent of 5", "[4, 3, 4, 4]"}},
       {"Conv2dWithAWrongBias",
        [](Inputs& in) {
          conv2d(in.graph(), in.f32({4, 3, 8, 8}), in.f32({5, 3, 3, 3}), in.f32({3}), {});

@@ -164,7 +164,7 @@ TEST(Safetensors, TensorsThatOverlapOrShareANameAreRefused) {
                    8, "overlapping");
   expect_complaint(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                    R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-                   4, "\"a\" stands twice");
+                   4, "\"a\" occurs twice");
 }
 
 TEST(Safetensors, TheWriterRefusesNamesThatNobodyCouldRead) {

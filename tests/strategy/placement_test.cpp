@@ -114,7 +114,7 @@ TEST(Placement, AFunctionOfOnesOwnIsChecked) {
   EXPECT_EQ(fails({{a}}), "the placement is for 1 servers; there are 2");
   EXPECT_EQ(fails({{a}, {}}), "the placement has rows 0 to 3 of 'b' on no server");
   EXPECT_EQ(fails({{a}, {b, {"a", {4, 2}, 2, 4}}}), "the placement has rows 2 to 4 of 'a' on two servers");
-  EXPECT_EQ(fails({{a}, {b, {"c", {1}, 0, 1}}}), "the placement names 'c', which the model does not have");
+  EXPECT_EQ(fails({{a}, {b, {"c", {1}, 0, 1}}}), "the placement names 'c', which is not in the model");
 }
 
 }  // namespace

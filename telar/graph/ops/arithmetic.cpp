@@ -15,7 +15,7 @@ Shape broadcast(std::string_view op, const TensorType& a, const TensorType& b) {
   }
   const size_t rank = std::max(a.shape.rank(), b.shape.rank());
   std::vector<int64_t> dims(rank);
-  for (size_t i = 0; i < rank; ++i) {  // i counts axes from the last
+  for (size_t i = 0; i < rank; ++i) {  // i counts axes from the last one
     const int64_t da = i < a.shape.rank() ? a.shape[a.shape.rank() - 1 - i] : 1;
     const int64_t db = i < b.shape.rank() ? b.shape[b.shape.rank() - 1 - i] : 1;
     if (da != db && da != 1 && db != 1) {

@@ -15,7 +15,7 @@ size_t axis_of(std::string_view op, int64_t axis, const Shape& x) {
 
 void check_floating(std::string_view op, const TensorType& x) {
   if (x.dtype != DType::f32 && x.dtype != DType::bf16) {
-    throw user_error("{}: input is {}, it must be f32 or bf16", op, x.str());
+    throw user_error("{}: input is {}; it must be f32 or bf16", op, x.str());
   }
 }
 

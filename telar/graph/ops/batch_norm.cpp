@@ -14,7 +14,7 @@ namespace {
 void check(std::string_view op, const std::vector<TensorType>& inputs) {
   const TensorType& x = inputs[0];
   if (x.shape.rank() != 4 && x.shape.rank() != 2) {
-    throw user_error("{}: input is {}, it must be [N, C, H, W] or [N, C]", op, x.shape.str());
+    throw user_error("{}: input is {}; it must be [N, C, H, W] or [N, C]", op, x.shape.str());
   }
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (inputs[i] != TensorType{DType::f32, {x.shape[1]}}) {
@@ -62,8 +62,8 @@ class BatchNormInferenceOp final : public Op {
     check(name(), inputs);
     return {inputs[0]};
   }
-  // Affine in x, so that the operation itself, without mean and shift, carries dy back. Mean and variance are given: no
-  // gradient goes to them.
+  // The operation is affine in x, so the same operation, without mean and shift, computes dx from dy. Mean
+  // and variance are given and get no gradient.
   void gradient(GradientContext& context) const override;
 };
 

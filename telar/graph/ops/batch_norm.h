@@ -9,17 +9,17 @@ namespace telar {
 struct BatchNormResult {
   ValueId y = kNoValue;         ///< gamma · (x − mean) / √(variance + epsilon) + beta, of x's type
   ValueId mean = kNoValue;      ///< [C] f32, of this batch
-  ValueId variance = kNoValue;  ///< [C] f32, of this batch, unbiased (what running averages keep)
+  ValueId variance = kNoValue;  ///< [C] f32, of this batch, unbiased (as used by running averages)
 };
 
 /// Training mode: statistics of this batch. Attribute "activation" = "relu" is set by fusion.
 BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon);
 
-/// Evaluation mode: the given statistics ([C] f32; variance as kept in running averages).
+/// Evaluation mode: with the given statistics ([C] f32; variance as in running averages).
 ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId mean,
                              ValueId variance, double epsilon);
 
-/// What was given as epsilon to any of the operations of batch normalisation.
+/// The epsilon of a node of any batch normalisation operation.
 inline float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 
 }  // namespace telar

@@ -22,7 +22,7 @@ class AllGatherOp final : public Op {
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     if (inputs[0].dtype != DType::f32 || inputs[0].shape.rank() != 1) {
-      throw run_error("all_gather: the value is {}, it must be f32 [K]", inputs[0].str());
+      throw run_error("all_gather: the value is {}; it must be f32 [K]", inputs[0].str());
     }
     return {{DType::f32, {attributes.integer("members"), inputs[0].shape[0]}}};
   }

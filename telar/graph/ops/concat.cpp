@@ -29,7 +29,7 @@ class SplitBackwardOp final : public Op {
  public:
   std::string_view name() const override { return "split_backward"; }
   bool bf16() const override { return true; }
-  // inputs: x (for its shape), then the gradient of each part; an absent one counts as zeros
+  // inputs: x (for its shape), then the gradient of each part; an absent gradient counts as zeros
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }

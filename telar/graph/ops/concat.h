@@ -4,12 +4,12 @@
 
 namespace telar {
 
-/// The values one behind the other along `axis` (−1: the last). They are of one dtype (f32 or bf16) and agree
-/// in every other axis.
+/// Concatenates the values along `axis` (−1: the last). They have the same dtype (f32 or bf16) and agree in
+/// every other axis.
 ValueId concat(GraphBuilder& builder, const std::vector<ValueId>& values, int64_t axis);
 
-/// The inverse: parts of the given extents along `axis`, in order; the extents add up to that of x. The axis
-/// of the batch cannot be split, since its extent is not fixed.
+/// The inverse of concat: parts of the given extents along `axis`, in order; the extents add up to that of x.
+/// The batch axis cannot be split, since its extent is not fixed.
 std::vector<ValueId> split(GraphBuilder& builder, ValueId x, int64_t axis, const std::vector<int64_t>& sizes);
 
 }  // namespace telar

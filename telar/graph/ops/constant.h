@@ -4,7 +4,7 @@
 
 namespace telar {
 
-/// An f32 tensor of one value. The shape holds no batch.
+/// An f32 tensor with all elements equal to `value`. The shape has no batch axis.
 ValueId constant(GraphBuilder& builder, double value, const Shape& shape);
 
 }  // namespace telar

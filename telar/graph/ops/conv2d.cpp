@@ -78,7 +78,7 @@ class Conv2dOp final : public Op {
       const int64_t reach = attributes.integers("dilation")[i] * (w.shape[2 + i] - 1) + 1;
       const int64_t room = x.shape[2 + i] + 2 * attributes.integers("padding")[i] - reach;
       if (room < 0) {
-        throw user_error("conv2d: a kernel that reaches over {} does not fit an input of {} with padding {}",
+        throw user_error("conv2d: a kernel with an extent of {} does not fit an input of {} with padding {}",
                          reach, x.shape.str(), attributes.integers("padding")[i]);
       }
       y[2 + i] = room / attributes.integers("stride")[i] + 1;
@@ -89,7 +89,7 @@ class Conv2dOp final : public Op {
   void gradient(GradientContext& context) const override {
     GraphBuilder& builder = context.builder();
     const ValueId dy = context.output_gradient(0);
-    // By value: adding a node moves the graph's values.
+    // A copy: adding a node may reallocate the graph's values.
     const Shape x = context.type(context.input(0)).shape;
     const Shape w = context.type(context.input(1)).shape;
     if (context.needs(1) || context.needs(2)) {

@@ -11,9 +11,10 @@ struct Conv2dOptions {
   int64_t groups = 1;
 };
 
-/// Cross-correlation, as in the field.  x: [N, C, H, W] f32 or bf16; w: [O, C / groups, KH, KW] of x's dtype;
-/// b: [O] f32 or kNoValue; y: [N, O, H', W'] with H' = (H + 2·padding − dilation·(KH − 1) − 1) / stride + 1.
-/// Attribute "activation" = "relu" (set by fusion): y = max(0, …).
+/// Cross-correlation, as is usual for neural networks. x: [N, C, H, W] f32 or bf16;
+/// w: [O, C / groups, KH, KW] of x's dtype; b: [O] f32 or kNoValue; y: [N, O, H', W'] with
+/// H' = (H + 2·padding − dilation·(KH − 1) − 1) / stride + 1. Attribute "activation" = "relu" (set by
+/// fusion): y = max(0, …).
 ValueId conv2d(GraphBuilder& builder, ValueId x, ValueId w, ValueId b, const Conv2dOptions& options);
 
 }  // namespace telar

@@ -6,7 +6,8 @@ namespace {
 
 int64_t channels_of(const TensorType& x) { return x.shape[1]; }
 
-/// An operation whose outputs have the type of input 0, or f32 vectors that follow from the channels.
+/// An operation whose outputs have the type of input 0, or are f32 vectors whose size depends on the number
+/// of channels.
 template <typename Infer>
 class SimpleOp final : public Op {
  public:

@@ -4,9 +4,11 @@
 
 namespace telar {
 
-/// The parts of batch normalisation between which a strategy exchanges values. x: [N, C, H, W] or [N, C], f32 or bf16.
+/// The parts of batch normalisation between which a strategy exchanges values. x: [N, C, H, W] or [N, C], f32
+/// or bf16.
 
-/// [2·C + 1] f32 of this part: mean by channel, Σ (x − mean)² by channel, and the number of values in a channel.
+/// [2·C + 1] f32 of this part: mean per channel, Σ (x − mean)² per channel, and the number of values in a
+/// channel.
 ValueId batch_norm_statistics(GraphBuilder& builder, ValueId x);
 
 struct BatchStatistics {
@@ -14,7 +16,7 @@ struct BatchStatistics {
   ValueId mean = kNoValue;               ///< [C]
   ValueId unbiased_variance = kNoValue;  ///< [C]
 };
-/// From the gathered statistics [members, 2·C + 1], combined in rank order.
+/// Combines the gathered statistics [members, 2·C + 1] in rank order.
 BatchStatistics combine_statistics(GraphBuilder& builder, ValueId gathered);
 
 /// y = gamma · (x − mean) / √(variance + epsilon) + beta.
@@ -29,7 +31,8 @@ struct BatchNormSums {
 BatchNormSums batch_norm_backward_sums(GraphBuilder& builder, ValueId x, ValueId dy, ValueId statistics,
                                        double epsilon);
 
-/// dx = gamma / √(variance + epsilon) · (dy − Σ dy / n − x̂ · Σ dy·x̂ / n), sums over the gathered [members, 2·C].
+/// dx = gamma / √(variance + epsilon) · (dy − Σ dy / n − x̂ · Σ dy·x̂ / n), with the sums over the gathered
+/// [members, 2·C].
 ValueId batch_norm_backward_apply(GraphBuilder& builder, ValueId x, ValueId dy, ValueId gamma,
                                   ValueId statistics, ValueId gathered, double epsilon);
 

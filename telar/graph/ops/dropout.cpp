@@ -25,11 +25,11 @@ class DropoutOp final : public Op {
           inputs[1].str(), x.str());
     }
     if (inputs[2] != TensorType{DType::i32, {4}}) {
-      throw user_error("dropout: the random state is {}, it must be i32 [4]", inputs[2].str());
+      throw user_error("dropout: the random state is {}; it must be i32 [4]", inputs[2].str());
     }
     return {x};
   }
-  // The operation is linear in x: its gradient is the same mask, drawn again, on dy.
+  // The operation is linear in x: its gradient applies the same mask, generated again, to dy.
   void gradient(GradientContext& context) const override {
     context.set(
         0, context.builder().add1(*this, {context.output_gradient(0), context.input(1), context.input(2)},
@@ -39,7 +39,7 @@ class DropoutOp final : public Op {
 
 const DropoutOp kDropout;
 
-/// Two dropouts of one scope are told apart by their order.
+/// Dropouts in the same scope have different streams, numbered by their order.
 uint64_t stream_for(const GraphBuilder& builder) {
   const auto& nodes = builder.graph().nodes();
   const auto earlier = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {

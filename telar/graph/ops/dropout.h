@@ -11,12 +11,12 @@ namespace telar {
 /// divided by 1 − rate. x: [N, …] f32 or bf16; y: x's type; sample: i32 [N], global sample ids; random: i32
 /// [4] (seed low, seed high, epoch, 0).
 ///
-/// Which elements are dropped depends on seed, epoch, sample id, the layer (attribute "stream": a hash of the
-/// builder's scope) and the position within the sample, and on nothing else: it is the same however a batch
-/// is split. Throws Error (user) unless 0 ≤ rate < 1. With rate 0 the result is x itself.
+/// Which elements are dropped depends only on seed, epoch, sample id, the layer (attribute "stream": a hash
+/// of the builder's scope) and the position within the sample. It is therefore the same under any split of
+/// the batch. With rate 0 the result is x itself. Throws Error (user) unless 0 ≤ rate < 1.
 ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random);
 
-/// The rule of a node with these attributes.
+/// The constants of a node with these attributes.
 inline DropoutConstants dropout_constants(const Attributes& attributes) {
   const double rate = attributes.real("rate");
   return {std::bit_cast<uint64_t>(attributes.integer("stream")), static_cast<uint32_t>(rate * 0x1.0p32),

@@ -4,18 +4,18 @@
 
 #include "telar/core/random.h"
 
-// Of the standard library's headers only what a GPU's compiler takes as C++17.
+// This header includes only those standard headers that a GPU compiler accepts as C++17.
 namespace telar {
 
-/// What of dropout's rule stands in the graph.
+/// The part of dropout's rule that the graph determines.
 struct DropoutConstants {
   uint64_t stream;
   uint32_t threshold;  ///< rate · 2³²
   float scale;         ///< 1 / (1 − rate)
 };
 
-/// What every device's kernel computes (dropout.h): element i of a sample is kept, and multiplied by `scale`, when word i mod 4 of
-/// philox(counter(i / 4, sample)) is at least `threshold`.
+/// What every device's kernel computes (dropout.h). Element i of a sample is kept, and multiplied by `scale`,
+/// when word i mod 4 of philox(counter(i / 4, sample)) is at least `threshold`.
 struct DropoutRule {
   /// `random`: i32 [4] (seed low, seed high, epoch, 0).
   constexpr DropoutRule(const DropoutConstants& constants, const int32_t* random)

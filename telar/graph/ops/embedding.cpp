@@ -30,11 +30,11 @@ class EmbeddingOp final : public Op {
     const TensorType& tokens = inputs[0];
     const TensorType& table = inputs[1];
     if (tokens.dtype != DType::i32 || tokens.shape.rank() < 1 || tokens.shape.rank() > 2) {
-      throw user_error("embedding: tokens are {}, they must be i32 [N, T] or [N]", tokens.str());
+      throw user_error("embedding: tokens are {}; they must be i32 [N, T] or [N]", tokens.str());
     }
     check_floating(name(), table);
     if (table.shape.rank() != 2) {
-      throw user_error("embedding: the table is {}, it must be [vocabulary, features]", table.shape.str());
+      throw user_error("embedding: the table is {}; it must be [vocabulary, features]", table.shape.str());
     }
     std::vector<int64_t> y = tokens.shape.dims();
     y.push_back(table.shape[1]);

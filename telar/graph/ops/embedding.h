@@ -4,9 +4,10 @@
 
 namespace telar {
 
-/// Row tokens[…] of the table for each token. tokens: [N, T] or [N] i32, each in 0 … V−1 (a run throws Error
-/// (user) naming the first that is not; a GPU cannot, and makes its row NaN); table: [V, D] f32 or bf16; y:
-/// [N, T, D] or [N, D] of the table's dtype. The table's gradient is dense: [V, D] f32.
+/// Row tokens[…] of the table for each token. tokens: [N, T] or [N] i32, each in 0 … V−1; table: [V, D] f32
+/// or bf16; y: [N, T, D] or [N, D] of the table's dtype. A token out of range: a run on a CPU throws Error
+/// (user), naming the first such token; a GPU cannot throw, and sets the token's row to NaN. The gradient of
+/// the table is dense: [V, D] f32.
 ValueId embedding(GraphBuilder& builder, ValueId tokens, ValueId table);
 
 }  // namespace telar

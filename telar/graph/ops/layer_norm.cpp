@@ -29,7 +29,7 @@ class LayerNormOp final : public Op {
     const TensorType& x = inputs[0];
     check_floating(name(), x);
     if (x.shape.rank() < 2)
-      throw user_error("layer_norm: input is {}, it must be [N, …, features]", x.shape.str());
+      throw user_error("layer_norm: input is {}; it must be [N, …, features]", x.shape.str());
     std::vector<int64_t> rows = x.shape.dims();
     const TensorType scale{DType::f32, {rows.back()}};
     if (inputs[1] != scale || inputs[2] != scale) {

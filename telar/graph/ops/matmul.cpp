@@ -27,7 +27,7 @@ class MatmulOp final : public Op {
     if (a.rank() != b.rank() || a.rank() < 2 || a.rank() > 4 ||
         !std::equal(a.begin(), a.end() - 2, b.begin())) {
       throw user_error(
-          "matmul: operands are {} and {}; they need one rank, 2 to 4, and equal extents before the last two",
+          "matmul: operands are {} and {}; they need the same rank, 2 to 4, and equal extents before the last two",
           a.str(), b.str());
     }
     const bool transpose_a = attributes.flag("transpose_a");

@@ -32,12 +32,12 @@ class PoolOp final : public Op {
   std::string_view name() const override { return max_ ? "max_pool" : "average_pool"; }
   bool bf16() const override { return true; }
 
-  // outputs: y, and for max_pool a workspace that tells which element won
+  // outputs: y, and for max_pool a workspace that records which element was the largest
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const TensorType& x = inputs[0];
     if (x.shape.rank() != 4)
-      throw user_error("{}: input is {}, it must be [N, C, H, W]", name(), x.shape.str());
+      throw user_error("{}: input is {}; it must be [N, C, H, W]", name(), x.shape.str());
     Shape y = x.shape;
     for (size_t i = 0; i < 2; ++i) {
       const int64_t kernel = attributes.integers("kernel")[i];
@@ -90,7 +90,7 @@ ValueId average_pool(GraphBuilder& builder, ValueId x, const PoolOptions& option
 ValueId global_average_pool(GraphBuilder& builder, ValueId x) {
   const Shape shape = builder.type(x).shape;
   if (shape.rank() != 4)
-    throw user_error("global_average_pool: input is {}, it must be [N, C, H, W]", shape.str());
+    throw user_error("global_average_pool: input is {}; it must be [N, C, H, W]", shape.str());
   return average_pool(builder, x, {shape[2], shape[3], 1, 1, 0, 0});
 }
 

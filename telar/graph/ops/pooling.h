@@ -10,10 +10,10 @@ struct PoolOptions {
   int64_t padding_h = 0, padding_w = 0;
 };
 
-/// x: [N, C, H, W] f32 or bf16; y: [N, C, H', W'], H' = (H + 2·padding − kernel) / stride + 1 (rounded down).
-/// The largest element of each window; padding never wins.
+/// The largest element of each window; padding is never the largest. x: [N, C, H, W] f32 or bf16;
+/// y: [N, C, H', W'], H' = (H + 2·padding − kernel) / stride + 1 (rounded down).
 ValueId max_pool(GraphBuilder& builder, ValueId x, const PoolOptions& options);
-/// The mean of each window; padding counts as zeros, as PyTorch's default does.
+/// The mean of each window; padding counts as zeros, as by default in PyTorch.
 ValueId average_pool(GraphBuilder& builder, ValueId x, const PoolOptions& options);
 /// The mean over H and W: y is [N, C, 1, 1].
 ValueId global_average_pool(GraphBuilder& builder, ValueId x);

@@ -8,7 +8,7 @@ namespace telar {
 
 namespace {
 
-// Inputs of both operations, in this order; biases and lengths may be absent.
+// Inputs of lstm and gru, in this order; biases and lengths may be absent.
 enum RecurrentInput : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths };
 
 int64_t products(const Shape& x, const Shape& weight_ih, const Shape& weight_hh) {
@@ -21,9 +21,9 @@ void check(std::string_view op, int64_t gates, const std::vector<TensorType>& in
   const TensorType& weight_hh = inputs[kWeightHh];
   check_floating(op, x);
   if (x.shape.rank() != 3)
-    throw user_error("{}: input is {}, it must be [N, T, features]", op, x.shape.str());
+    throw user_error("{}: input is {}; it must be [N, T, features]", op, x.shape.str());
   if (weight_hh.shape.rank() != 2 || weight_hh.shape[0] != gates * weight_hh.shape[1]) {
-    throw user_error("{}: weight_hh is {}, it must be [{}·hidden, hidden]", op, weight_hh.shape.str(), gates);
+    throw user_error("{}: weight_hh is {}; it must be [{}·hidden, hidden]", op, weight_hh.shape.str(), gates);
   }
   const int64_t rows = weight_hh.shape[0];
   if (weight_ih.shape != Shape{rows, x.shape[2]}) {
@@ -36,7 +36,7 @@ void check(std::string_view op, int64_t gates, const std::vector<TensorType>& in
   }
   for (const size_t bias : {kBiasIh, kBiasHh}) {
     if (inputs[bias].shape.rank() != 0 && inputs[bias] != TensorType{DType::f32, {rows}}) {
-      throw user_error("{}: a bias is {}, it must be f32 [{}]", op, inputs[bias].str(), rows);
+      throw user_error("{}: a bias is {}; it must be f32 [{}]", op, inputs[bias].str(), rows);
     }
   }
   if (inputs[kLengths].shape.rank() != 0 && inputs[kLengths] != TensorType{DType::i32, {x.shape[0]}}) {
@@ -52,7 +52,7 @@ class RecurrentBackwardOp final : public Op {
   bool bf16() const override { return true; }
   // inputs: the six of forward, its outputs (y, hidden, cell if any, workspace), then the gradients of y,
   // hidden and cell (if any), each possibly absent; outputs: dx, and in f32 dweight_ih, dweight_hh, dbias_ih,
-  // dbias_hh (the biases' [G·H] also when there is no bias)
+  // dbias_hh (those of the biases, [G·H], even without biases)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const Shape& weight_ih = inputs[kWeightIh].shape;
     const TensorType bias{DType::f32, {weight_ih[0]}};

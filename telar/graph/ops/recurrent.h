@@ -4,8 +4,8 @@
 
 namespace telar {
 
-/// Parameters of one recurrent layer in PyTorch's form, G gates (LSTM 4: input, forget, cell, output; GRU 3:
-/// reset, update, new), I inputs, H hidden units. Weights are of x's dtype, biases f32; both biases may be
+/// Parameters of one recurrent layer in PyTorch's form: G gates (LSTM 4: input, forget, cell, output; GRU 3:
+/// reset, update, new), I inputs, H hidden units. Weights have x's dtype, biases are f32; both biases may be
 /// absent.
 struct RecurrentParameters {
   ValueId weight_ih = kNoValue;  ///< [G·H, I]
@@ -14,9 +14,9 @@ struct RecurrentParameters {
   ValueId bias_hh = kNoValue;    ///< [G·H] f32
 };
 
-/// y: [N, T, H], the hidden state of every step; hidden, cell: [N, H] after the last step (cell: LSTM only),
-/// of x's dtype. With lengths: y is zero from the sample's length on, and the states are those at its length,
-/// as PyTorch gives for a packed sequence.
+/// y: [N, T, H], the hidden state of every step; hidden, cell: [N, H] after the last step (cell: LSTM only);
+/// all of x's dtype. With lengths, y is zero beyond the sample's length, and hidden and cell are those at its
+/// length, as in PyTorch for a packed sequence.
 struct RecurrentResult {
   ValueId y = kNoValue;
   ValueId hidden = kNoValue;
@@ -29,8 +29,8 @@ struct RecurrentResult {
 RecurrentResult lstm(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters,
                      ValueId lengths);
 
-///   r, z = σ(W_ih·x + b_ih + W_hh·h + b_hh);  n = tanh(W_in·x + b_in + r ⊙ (W_hn·h + b_hn));  h = (1 − z) ⊙
-///   n + z ⊙ h
+///   r, z = σ(W_ih·x + b_ih + W_hh·h + b_hh);  n = tanh(W_in·x + b_in + r ⊙ (W_hn·h + b_hn));
+///   h = (1 − z) ⊙ n + z ⊙ h
 RecurrentResult gru(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters, ValueId lengths);
 
 }  // namespace telar

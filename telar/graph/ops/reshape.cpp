@@ -36,7 +36,7 @@ class ReshapeOp final : public Op {
         open = static_cast<int>(i);
       } else if (dims[i] < 1) {
         throw user_error(
-            "reshape: {} is no shape for {}; extents are positive, 0 (keep) or one −1 (what is left)",
+            "reshape: {} is not a shape for {}; extents are positive, 0 (keep) or one −1 (what is left)",
             fmt::format("{}", attributes.integers("dims")), x.str());
       } else {
         known *= dims[i];

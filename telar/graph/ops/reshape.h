@@ -4,8 +4,8 @@
 
 namespace telar {
 
-/// The same elements in another shape. One extent may be −1 (what is left: the batch, as a rule); 0 keeps the
-/// input's extent at that axis. Any dtype.
+/// The same elements in another shape. One extent may be −1, which is inferred (usually the batch); 0 keeps
+/// the input's extent of that axis. Any dtype.
 ValueId reshape(GraphBuilder& builder, ValueId x, const std::vector<int64_t>& dims);
 
 /// [N, …] to [N, product of the rest].

@@ -27,8 +27,9 @@ class TransposeOp final : public Op {
       y.push_back(x[static_cast<size_t>(axis)]);
     }
     if (y.size() != x.rank() || permutation.size() != x.rank()) {
-      throw user_error("transpose: {} is no permutation of the axes of {}; each of 0 to {} must appear once",
-                       fmt::format("{}", permutation), x.str(), x.rank() - 1);
+      throw user_error(
+          "transpose: {} is not a permutation of the axes of {}; each of 0 to {} must appear once",
+          fmt::format("{}", permutation), x.str(), x.rank() - 1);
     }
     return {{inputs[0].dtype, Shape(y)}};
   }

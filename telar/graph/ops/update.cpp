@@ -6,7 +6,8 @@ namespace telar {
 
 namespace {
 
-/// Inputs: parameter, gradient, state slots …, learning_rate, samples, step, clip_factor (each possibly absent).
+/// Inputs: parameter, gradient, optimizer slots …, learning_rate, samples, step, clip_factor (each of the
+/// last four may be absent).
 class UpdateOp final : public Op {
  public:
   explicit UpdateOp(std::string_view name) : name_(name) {}
@@ -40,7 +41,8 @@ const UpdateOp kRunningAverage("running_average_update");
 const ScalarOp kSumOfSquares("sum_of_squares");
 const ScalarOp kClipFactor("clip_factor");
 
-/// The parameter must have been declared in the builder; its gradient and slots share its type.
+/// Adds the update of one parameter. The parameter must already be declared in the builder; its gradient and
+/// slots have its type.
 void add_update(GraphBuilder& builder, const Op& op, const std::string& parameter,
                 const std::vector<std::string>& slots, const UpdateInputs& scalars, Attributes attributes) {
   const ValueId p = builder.graph().find(ValueKind::parameter, parameter);

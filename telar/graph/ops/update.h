@@ -4,9 +4,10 @@
 
 namespace telar {
 
-/// Operations of the update graph. Each changes one parameter in place from its gradient sum g; the mean
-/// gradient is ĝ = g · factor / samples, factor being 1 or `clip_factor`. Inputs f32 [1]: learning_rate, samples, step.
-/// They are element-wise, so a device may run them on any flat range of the parameters at once.
+/// Operations of the update graph. Each changes one parameter in place, from its gradient sum g; the mean
+/// gradient is ĝ = g · factor / samples, where factor is 1 or `clip_factor`. Inputs f32 [1]: learning_rate,
+/// samples, step. The operations are element-wise, so a device may run them on any flat range of the
+/// parameters.
 struct UpdateInputs {
   ValueId learning_rate = kNoValue;
   ValueId samples = kNoValue;
@@ -24,8 +25,8 @@ struct SgdOptions {
 void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                 const SgdOptions& options);
 
-/// Adam (Kingma and Ba, 2015): m, v with bias correction, p −= lr·m̂ / (√v̂ + epsilon). weight_decay adds to ĝ, or,
-/// `decoupled` (AdamW, Loshchilov and Hutter, 2019), p −= lr·weight_decay·p first.
+/// Adam (Kingma and Ba, 2015): m, v with bias correction, p −= lr·m̂ / (√v̂ + epsilon). weight_decay is added
+/// to ĝ; with `decoupled` (AdamW, Loshchilov and Hutter, 2019), p −= lr·weight_decay·p comes first instead.
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -36,7 +37,8 @@ struct AdamOptions {
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options);
 
-/// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum b = momentum·b + u; p −= lr·(b or u).
+/// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum
+/// b = momentum·b + u; p −= lr·(b or u).
 struct RmspropOptions {
   double alpha = 0.99;
   double epsilon = 1e-8;
@@ -56,8 +58,9 @@ struct AdagradOptions {
 void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const AdagradOptions& options);
 
-/// r = (1 − momentum)·r + momentum·(s / samples): a running statistic from the sum s of batch statistics, each
-/// weighted by its samples. Linear in s, hence the same whether one worker or many contributed.
+/// r = (1 − momentum)·r + momentum·(s / samples): a running statistic, where s is the sum of batch
+/// statistics, each weighted by its number of samples. It is linear in s, so the number of contributing
+/// workers does not matter.
 void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,
                             double momentum);
 

@@ -4,7 +4,7 @@
 
 namespace telar {
 
-/// Pools with a name for messages and tables (telar/graph/ops/pooling.h has what they compute).
+/// Pools with a layer name for messages and tables (telar/graph/ops/pooling.h defines what they compute).
 /// x: [N, C, H, W]. Throws Error (user), naming the layer, when the window does not fit the image.
 ValueId max_pool(ModelBuilder& model, const std::string& name, ValueId x, Extent kernel, Extent stride,
                  Extent padding = 0);

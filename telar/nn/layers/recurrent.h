@@ -12,10 +12,11 @@ struct RecurrentOptions {
   bool bias = true;
 };
 
-/// PyTorch's LSTM and GRU: one direction, batch first, from zero states. x: [N, T, I]; lengths: i32 [N] or kNoValue (all
-/// of T). Results are the last layer's: y [N, T, hidden], hidden [N, hidden], cell [N, hidden] (LSTM).
-/// Parameters "NAME.weight_ih_l0" [G·hidden, I], "weight_hh_l0" [G·hidden, hidden], "bias_ih_l0", "bias_hh_l0" [G·hidden],
-/// then "…_l1" and so on, G = 4 (LSTM) or 3 (GRU); uniform over ±1/√hidden at first.
+/// PyTorch's LSTM and GRU: one direction, batch first, starting from zero states. x: [N, T, I]; lengths: i32
+/// [N] or kNoValue (all of T). Returns the last layer's y [N, T, hidden], hidden [N, hidden] and cell
+/// [N, hidden] (LSTM). Parameters "NAME.weight_ih_l0" [G·hidden, I], "weight_hh_l0" [G·hidden, hidden],
+/// "bias_ih_l0", "bias_hh_l0" [G·hidden], then "…_l1" and so on, where G = 4 (LSTM) or 3 (GRU); initially
+/// uniform over ±1/√hidden.
 RecurrentResult lstm(ModelBuilder& model, const std::string& name, ValueId x, const RecurrentOptions& options,
                      ValueId lengths = kNoValue);
 RecurrentResult gru(ModelBuilder& model, const std::string& name, ValueId x, const RecurrentOptions& options,

@@ -4,8 +4,9 @@
 
 namespace telar {
 
-/// The two blocks of residual networks (He et al., 2016), with torchvision's names inside. x: [N, C, H, W]. The shortcut is x
-/// itself, or a 1×1 convolution with batch norm ("NAME.downsample.0", "NAME.downsample.1") when stride or channels change.
+/// The two blocks of residual networks (He et al., 2016), with torchvision's parameter names.
+/// x: [N, C, H, W]. The shortcut is x itself or, when the stride is not 1 or the number of channels changes,
+/// a 1×1 convolution with batch norm ("NAME.downsample.0", "NAME.downsample.1").
 
 /// Two 3×3 convolutions. y: [N, channels, H / stride, W / stride].
 ValueId basic_block(ModelBuilder& model, const std::string& name, ValueId x, int64_t channels,
@@ -15,7 +16,8 @@ ValueId basic_block(ModelBuilder& model, const std::string& name, ValueId x, int
 ValueId bottleneck_block(ModelBuilder& model, const std::string& name, ValueId x, int64_t channels,
                          int64_t stride);
 
-/// A k×k convolution without bias that keeps the size at stride 1, started as torchvision's residual networks are.
+/// A k×k convolution without bias that keeps the image size at stride 1, initialised as in torchvision's
+/// residual networks.
 ValueId residual_convolution(ModelBuilder& model, const std::string& name, ValueId x, int64_t channels,
                              int64_t kernel, int64_t stride);
 

@@ -17,8 +17,8 @@ ValueId features(ModelBuilder& model, ValueId x) {
   return max_pool(model, "12", x, 3, 2);
 }
 
-/// torchvision averages the features to 6×6. Where that is not a whole number of pixels each, as with small images, the
-/// classifier takes the features as they are.
+/// torchvision averages the features to 6×6. If an output cell does not cover a whole number of pixels, as
+/// with small images, the classifier takes the features unchanged.
 ValueId average_to_6x6(ModelBuilder& model, ValueId x) {
   const Shape shape = model.shape(x);
   if (shape[2] % 6 != 0 || shape[3] % 6 != 0 || (shape[2] == 6 && shape[3] == 6)) return x;

@@ -5,8 +5,9 @@ namespace telar {
 
 namespace {
 
-/// 4.2 million multiply-adds for an image of 28×28. A pool after each convolution also makes the network insensitive to
-/// rounding: a ReLU whose input lies at zero seldom wins its window, so replicas follow a single device for long.
+/// 4.2 million multiply-adds for an image of 28×28. A pool after each convolution also makes the network less
+/// sensitive to rounding: a ReLU whose input is near zero is seldom the maximum of its window, so replicas
+/// agree with a single device for many steps.
 Model make_convnet(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const double rate = options.rate("dropout", 0.25);
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {

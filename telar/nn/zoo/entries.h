@@ -5,8 +5,9 @@
 
 namespace telar {
 
-/// A model of the zoo: its name, its options, and how it is made from them for samples of a shape and a number of classes
-/// (at least 1). `make` sets sample, input and build; the zoo sets the name. One entry a file of this folder.
+/// A model of the zoo: its name, its options, and a function that makes it from these for a sample shape and
+/// a number of classes (at least 1). `make` sets sample, input and build; the zoo sets the name. Each file of
+/// this folder defines one entry.
 struct ZooEntry {
   std::string name;
   std::vector<std::string> options;

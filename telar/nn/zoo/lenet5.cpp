@@ -5,7 +5,7 @@ namespace telar {
 
 namespace {
 
-/// LeCun et al., 1998: 32×32 images; those of MNIST, 28×28, were padded to that.
+/// LeCun et al., 1998, for images of 32×32; MNIST's images (28×28) were padded to that size.
 Model make_lenet5(const ZooOptions& /*options*/, const Shape& sample, int64_t classes) {
   const int64_t padding = sample.rank() == 3 && sample[1] < 32 && sample[2] < 32 ? 2 : 0;
   return {"", sample, DType::f32, [=](ModelBuilder& model, ValueId x) {

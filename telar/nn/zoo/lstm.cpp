@@ -6,7 +6,7 @@ namespace telar {
 
 namespace {
 
-/// The last layer's state after the last step, through one linear layer.
+/// Feeds the last layer's state after the last step into one linear layer.
 ValueId classify(ModelBuilder& model, ValueId x, const RecurrentOptions& recurrent, int64_t classes) {
   return linear(model, "fc", lstm(model, "lstm", x, recurrent).hidden, classes);
 }

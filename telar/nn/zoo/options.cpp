@@ -16,7 +16,7 @@ Error wrong(const std::string& model, const std::string& name, const Attribute& 
   return user_error("model '{}': option {} must be {}", model, shown.str(), right);
 }
 
-/// nullptr when it is not given.
+/// nullptr when the option is not given.
 const Attribute* find(const Attributes& given, const std::string& name) {
   const auto found =
       std::find_if(given.begin(), given.end(), [&](const auto& entry) { return entry.first == name; });
@@ -29,7 +29,7 @@ ZooOptions::ZooOptions(std::string model, const Attributes& given, const std::ve
     : model_(std::move(model)), given_(given) {
   for (const auto& [name, value] : given) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    if (known.empty()) throw user_error("model '{}' has no option '{}', nor any other", model_, name);
+    if (known.empty()) throw user_error("model '{}' has no option '{}'; it has no options", model_, name);
     const std::string near = nearest(name, known);
     throw user_error("model '{}' has no option '{}'{}; it has {}", model_, name,
                      near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", "));

@@ -19,7 +19,7 @@ ValueId stem(ModelBuilder& model, ValueId x, bool large_images) {
   return large_images ? max_pool(model, "maxpool", x, 3, 2, 1) : x;
 }
 
-/// He et al., 2016, with torchvision's names; the stride sits in the 3×3 convolution of a bottleneck ("v1.5").
+/// He et al., 2016, with torchvision's names; in a bottleneck the 3×3 convolution has the stride ("v1.5").
 ZooEntry entry(const std::string& name, Block block, const std::array<int, 4>& blocks) {
   const auto make = [=](const ZooOptions& options, const Shape& sample, int64_t classes) {
     const bool large_images = options.choice("stem", "7x7", {"7x7", "3x3"}) == "7x7";
