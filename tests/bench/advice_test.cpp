@@ -10,7 +10,7 @@ namespace {
 
 using test::says;
 
-/// Epochs of 1000 samples that take `seconds` each (a little more, a little less), with these accuracies.
+/// Epochs of 1000 samples with these accuracies. They take 0.99 and 1.01 × `seconds` in turn.
 TrainingRun run_of(double seconds, const std::vector<double>& accuracies) {
   TrainingRun run;
   double now = 0;
@@ -47,7 +47,7 @@ TEST(Advice, WithinTheSpreadTheSimplestIsChosen) {
 
 TEST(Advice, AWideSpreadDoesNotSpeakForWhatIsMuchSlower) {
   Learned disturbed = once("single", 4, {0.7, 0.8, 0.87, 0.87});
-  disturbed.rounds[0].curve.epochs[3].seconds = 12.2;  // one epoch of 0.2 s among those of 4
+  disturbed.rounds[0].curve.epochs[3].seconds = 12.2;  // one epoch of 0.2 s among epochs of 4 s
   const std::string text = advice({disturbed, once("mirrored 2", 2, {0.7, 0.8, 0.87, 0.87})}, kJudges);
   EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
   EXPECT_TRUE(says(text, "too wide to exclude that as fast: single")) << text;
@@ -74,7 +74,7 @@ TEST(Advice, DoesNotChooseWhereThereIsNoChoice) {
 TEST(Learned, ATimeIsTheEndOfTheFirstEpochThatHasTheAccuracyAndTheSpreadThatOfTheRounds) {
   Learned learned = once("x", 1, {0.5, 0.9, 0.6});
   EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->median, 0.99 + 1.01);
-  EXPECT_FALSE(seconds_to(learned, 0.95)) << "what was not reached is not guessed";
+  EXPECT_FALSE(seconds_to(learned, 0.95)) << "a target that was not reached has no time";
   EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.6);
   learned.rounds.push_back(run_of(2, {0.9, 0.9, 0.7}));
   learned.rounds.push_back(run_of(3, {0.5, 0.9, 0.8}));
@@ -83,7 +83,7 @@ TEST(Learned, ATimeIsTheEndOfTheFirstEpochThatHasTheAccuracyAndTheSpreadThatOfTh
   EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.7);
   EXPECT_DOUBLE_EQ(*reached_accuracy(learned), 0.9);
   learned.rounds.push_back(run_of(3, {0.5, 0.6}));
-  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never had it";
+  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never reached it";
 }
 
 TEST(SweetSpot, IsWhereMoreWorkersNoLongerPay) {

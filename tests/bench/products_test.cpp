@@ -15,7 +15,7 @@
 namespace telar::bench {
 namespace {
 
-/// Limits of a machine that is far faster than any, so that nothing is suspect, and nothing needs measuring.
+/// Stores the limits of an impossibly fast machine, so that no row is suspect and no limit is measured.
 class Products : public testing::Test {
  protected:
   void SetUp() override {
@@ -106,10 +106,10 @@ TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
   EXPECT_NE(busy_text(busy).find("1.2 processors"), std::string::npos) << busy_text(busy);
   const Limits again = known_limits(1, [] { return true; });
   EXPECT_LT(again.f32_operations, 1e15);
-  EXPECT_EQ(again.process_all_reduce_bytes, 5e9);  // telar bench limits alone measures it
+  EXPECT_EQ(again.process_all_reduce_bytes, 5e9);  // only `telar bench limits` measures it
 }
 
-/// Named so that the thread sanitizer, which knows nothing of MPI's own synchronisation, leaves it out.
+/// The name begins with OverMpi so that sanitizer runs leave it out: MPI is not built with sanitizers.
 class OverMpiLimits : public Products {};
 
 TEST_F(OverMpiLimits, AnAllReduceBetweenProcessesIsMeasuredByProcesses) {
@@ -134,7 +134,7 @@ TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
   EXPECT_LT(measured.f32_operations, 1e15);
   EXPECT_GT(measured.memory_bytes, 0);
   EXPECT_EQ(measured.all_reduce_bytes, 0);
-  // Whoever was busy meanwhile: found quiet, they would be measured again.
+  // The machine counts as busy here, whatever was measured: on a quiet one they would be measured again.
   EXPECT_EQ(known_limits(1, [] { return false; }).f32_operations, measured.f32_operations);
 }
 

@@ -37,7 +37,7 @@ std::filesystem::path add_run(const TempFolder& folder, const std::string& name,
 
 TEST(Report, OfAResultHasItsRowsAndRates) {
   const std::string page = report_page(a_result());
-  EXPECT_EQ(page.find("<b>A fast"), std::string::npos) << "the data must not end its element";
+  EXPECT_EQ(page.find("<b>A fast"), std::string::npos) << "the data must not close its element";
   const auto section = data_of(page).at("sections").at(0);
   EXPECT_EQ(section.at("environment").at("processor"), "</script><b>A fast one");
   const auto rows = section.at("tables").at(0).at("rows");
@@ -92,7 +92,7 @@ TEST(Report, RunsStandInOneChart) {
   EXPECT_EQ(charts.at(0).at("series").size(), 2U);
   const auto points = charts.at(1).at("series").at(0).at("points");
   EXPECT_EQ(points.size(), 400U);
-  EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples, 100 a second
+  EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples at 100 samples/s
   EXPECT_EQ(charts.at(2).at("series").at(0).at("points"), nlohmann::json({{50000.0, 0.75}}));
 }
 

@@ -15,7 +15,7 @@ using test::says;
 using test::TempFolder;
 using test::write_text;
 
-/// A job of moments.
+/// A job that trains in moments.
 std::filesystem::path small_job(const TempFolder& folder, const std::string& more = "") {
   write_text(folder / "job.yaml",
              "model: {name: mlp, options: {hidden: [8]}}\n"
@@ -43,12 +43,12 @@ TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
   SweepWatch watch;
   watch.measured = [&](const Result& result) { curves_after.push_back(result.charts.at(0).curves.size()); };
   const Result result = compare_strategies(options, watch);
-  EXPECT_EQ(curves_after, (std::vector<size_t>{1, 2, 3})) << "what was measured is told after each training";
+  EXPECT_EQ(curves_after, (std::vector<size_t>{1, 2, 3})) << "results are reported after each training";
   ASSERT_EQ(result.rows.size(), 3U);
   for (const ResultRow& row : result.rows) {
     EXPECT_EQ(row.impossible, "") << row.setting[0];
     EXPECT_GT(figure(row, "rate").value, 0) << row.setting[0];
-    EXPECT_TRUE(figure(row, result.drawn).value) << "all reach what is compared";
+    EXPECT_TRUE(figure(row, result.drawn).value) << "all rows reach the target that is compared";
   }
   EXPECT_EQ(result.rows[1].setting, (std::vector<std::string>{"mirrored", "2"}));
   EXPECT_NEAR(*figure(result.rows[0], "accuracy").value, *figure(result.rows[1], "accuracy").value, 1e-9);
@@ -117,7 +117,7 @@ TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
     sweet += find_figure(row, "sweet spot") != nullptr ? 1 : 0;
   }
   EXPECT_EQ(sweet, 1);
-  // 16·8 + 8 + 8·2 + 2 numbers; of two servers the fuller one has the large matrix.
+  // 16·8 + 8 + 8·2 + 2 numbers; the fuller of the two servers has the large matrix.
   EXPECT_DOUBLE_EQ(*figure(result.rows[0], "on a server").value, 1e-6 * 4 * 154);
   EXPECT_DOUBLE_EQ(*figure(result.rows[2], "on a server").value, 1e-6 * 4 * 128);
   EXPECT_TRUE(says(result.remarks.at(0), "The sweet spot is "));

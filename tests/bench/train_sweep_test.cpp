@@ -58,7 +58,7 @@ TEST(Environments, OtherNamesAreMistakes) {
     EXPECT_TRUE(says(sentence_of([&] { environment_of(name); }), "there is no environment")) << name;
 }
 
-/// A curve of so many steps, each of so many milliseconds, 10 samples a step.
+/// A run with one step of 10 samples for each of these durations.
 TrainingRun run_of(const std::vector<double>& milliseconds) {
   TrainingRun run;
   CurvePoint point;
@@ -81,7 +81,7 @@ TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
   EXPECT_EQ(figure_value(row, "accuracy"), 0.75);
   EXPECT_EQ(figure_value(row, "peak memory"), 3);
   EXPECT_EQ(figure_value(row, "exposed"), 4);
-  EXPECT_FALSE(find_figure(row, "energy")->value) << "not measured is no number";
+  EXPECT_FALSE(find_figure(row, "energy")->value) << "a figure that was not measured has no value";
 }
 
 TEST(TrainingRow, EnergyIsSharedByTheImagesThatWereTrained) {
@@ -106,13 +106,13 @@ TEST(TrainingRows, AreComparedWithTheFirstThatWasMeasured) {
   EXPECT_NEAR(figure_value(rows[1], "speed-up"), 1, 1e-9);
   EXPECT_NEAR(figure_value(rows[2], "speed-up"), 2, 1e-9);
   EXPECT_NEAR(figure_value(rows[2], "efficiency"), 0.5, 1e-9);
-  EXPECT_NEAR(figure_value(rows[3], "speed-up"), 4, 1e-9) << "against the first of all";
-  EXPECT_NEAR(figure_value(rows[3], "efficiency"), 1, 1e-9) << "against the first in bf16";
+  EXPECT_NEAR(figure_value(rows[3], "speed-up"), 4, 1e-9) << "relative to the first row";
+  EXPECT_NEAR(figure_value(rows[3], "efficiency"), 1, 1e-9) << "relative to the first row in bf16";
   EXPECT_NEAR(figure_value(rows[4], "efficiency"), 0.5, 1e-9);
   EXPECT_TRUE(rows[0].figures.empty());
 }
 
-/// Limits of a machine that is far faster than any, so that nothing needs measuring.
+/// Stores the limits of an impossibly fast machine, so that they need not be measured.
 class TrainSweep : public testing::Test {
  protected:
   void SetUp() override {
@@ -143,7 +143,7 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
   const ResultRow& row = result.rows[0];
   ASSERT_TRUE(row.measured) << row.impossible;
   EXPECT_EQ(row.measured->times.milliseconds.size(), 3U);
-  // Forward and the weights' gradients of both layers, and the inputs' gradient of the second.
+  // The forward pass and the weight gradients of both layers, and the input gradient of the second.
   EXPECT_EQ(row.measured->operations, 2.0 * 8 * (2 * 16 * 8 + 3 * 8 * 3));
   EXPECT_GT(row.measured->limit_ms, 0);
   double phases = 0;
@@ -151,7 +151,8 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
     phases += figure_value(row, phase);
   const auto& times = row.measured->times.milliseconds;
   const double mean = std::accumulate(times.begin(), times.end(), 0.0) / 3;
-  EXPECT_LE(phases, mean * 1.0001) << "what the training waited for its steps is more than their phases";
+  EXPECT_LE(phases, mean * 1.0001)
+      << "the time that the training waits for its steps includes more than their phases";
   EXPECT_GT(figure_value(row, "forward"), 0);
   EXPECT_GT(figure_value(row, "peak memory"), 1);
   EXPECT_GE(figure_value(row, "accuracy"), 0);

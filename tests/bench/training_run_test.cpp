@@ -14,7 +14,7 @@ using test::sentence_of;
 using test::TempFolder;
 using test::write_text;
 
-/// A training of moments, in a folder of its own.
+/// A training that takes moments.
 TrainingStart small_training(const TempFolder& folder, std::vector<std::string> settings = {}) {
   write_text(folder / "job.yaml",
              "model: {name: mlp, options: {hidden: [8]}}\n"
@@ -30,7 +30,7 @@ TEST(TrainingRun, HasCurvesAndFigures) {
   const TrainingRun run = run_training(small_training(folder), {});
   ASSERT_EQ(run.failure, "");
   EXPECT_EQ(run.end, TrainingRun::End::finished);
-  ASSERT_EQ(run.curve.steps.size(), 18U);  // 90 samples: 6 steps an epoch
+  ASSERT_EQ(run.curve.steps.size(), 18U);  // 90 samples: 6 steps per epoch
   ASSERT_EQ(run.curve.epochs.size(), 3U);
   EXPECT_EQ(run.curve.steps[0].samples, 16);
   EXPECT_EQ(run.curve.steps[5].samples, 90);
@@ -38,7 +38,8 @@ TEST(TrainingRun, HasCurvesAndFigures) {
   EXPECT_EQ(run.curve.epochs[2].epoch, 3);
   EXPECT_TRUE(run.curve.epochs[2].accuracy);
   EXPECT_GT(run.curve.steps[1].seconds, run.curve.steps[0].seconds);
-  EXPECT_EQ(run.curve.epochs[0].seconds, run.curve.steps[5].seconds) << "validation is no training";
+  EXPECT_EQ(run.curve.epochs[0].seconds, run.curve.steps[5].seconds)
+      << "validation does not count as training time";
   EXPECT_EQ(run.figure("steps"), 18);
   EXPECT_TRUE(run.figure("test_accuracy"));
   EXPECT_FALSE(run.figure("no such figure"));
@@ -63,7 +64,7 @@ TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
   ASSERT_EQ(run.failure, "");
   EXPECT_EQ(run.end, TrainingRun::End::enough);
   EXPECT_GE(run.curve.epochs.size(), 2U);
-  EXPECT_TRUE(run.figure("images_per_second")) << "what was measured stays";
+  EXPECT_TRUE(run.figure("images_per_second")) << "measurements are kept";
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "one" / "checkpoints"));
 }
 
@@ -84,7 +85,7 @@ TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
 
 TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
-    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+    GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   const TempFolder folder;
   const std::vector<std::string> mirrored = {"strategy={name: mirrored, replicas: 1, threads: 1}"};
   TrainingStart start = small_training(folder, mirrored);
@@ -100,7 +101,7 @@ TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
   const TrainingRun stopped = run_training(start, watch);
   EXPECT_EQ(stopped.failure, "");
   EXPECT_EQ(stopped.end, TrainingRun::End::enough);
-  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun lets it write its summary";
+  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun gives it time to write its summary";
   start.folder = folder / "runs" / "three";
   start.settings.emplace_back("training.batch=none");
   EXPECT_TRUE(says(run_training(start, {}).failure, "training.batch"));

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Sets a variable of the environment, and puts back what it was.
+/// Sets an environment variable, and restores its former value at the end.
 class ChangedEnvironment {
  public:
   // NOLINTBEGIN(concurrency-mt-unsafe): one thread
@@ -51,7 +51,7 @@ class BadInput : public testing::Test {
 
   CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
 
-  /// Every file below the folder, with its content.
+  /// Every file in the folder and below, with its content.
   std::vector<std::pair<std::string, std::string>> everything() const {
     std::vector<std::pair<std::string, std::string>> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
@@ -61,7 +61,7 @@ class BadInput : public testing::Test {
     return files;
   }
 
-  /// A mistake of the user's: exit code 2, one sentence with these parts, and nothing written.
+  /// Expects the result of a user's mistake: exit code 2, one error message with these parts, no changed file.
   void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     const auto before = everything();
     const CommandResult result = telar(arguments);
@@ -165,7 +165,7 @@ TEST_F(BadInput, AFullDisk) {
   ::umount(disk.c_str());
 }
 
-// The logs of 10,000 steps need more than the 1 MiB that is asked for before a run.
+// The logs of 10,000 steps need more than the 1 MiB of free space that is required before a run.
 TEST_F(BadInput, ADiskThatFillsWhileTheRunGoesOn) {
   const fs::path disk = folder_ / "disk";
   fs::create_directory(disk);

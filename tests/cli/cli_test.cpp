@@ -123,7 +123,7 @@ TEST_F(Cli, StopsAtCtrlCWithACheckpointAndTheWayToGoOn) {
              "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"
              "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
              "kill -INT $!; wait $!; exit $?\n");
-  // In an interactive shell's way: a background job of a script would ignore SIGINT.
+  // As in an interactive shell: a background job of a script would ignore SIGINT.
   const std::string line = "cd '" + folder_.path().string() + "' && bash -m interrupt.sh 2>/dev/null";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   EXPECT_EQ(WEXITSTATUS(status), 130) << read_text(folder_ / "err");

@@ -1,4 +1,5 @@
-// The whole program on what stands for two GPUs and NCCL (tests/cuda): what it trains on processors is what is right.
+// The whole program on stand-ins for two GPUs and NCCL (tests/cuda).
+// The reference is the same training on the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,14 +33,14 @@ const std::string kConvolutions =
     "optimizer: {name: sgd, momentum: 0.9}\n"
     "training: {epochs: 2, batch: 32}\n"
     "strategy: {threads: 1}\n";
-/// One that does not end before it is stopped, with long epochs.
+/// A job with long epochs that runs until it is stopped.
 const std::string kEndless =
     "model: {name: mlp, options: {hidden: [16]}}\n"
     "data: {source: synthetic, samples: 20000, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
     "training: {epochs: 100000, batch: 32}\n"
     "strategy: {threads: 1}\n";
 
-/// How limits name what stands for GPUs, and limits that nothing reaches.
+/// The name under which the limits of the stand-in GPUs are stored, and limits that no measurement reaches.
 const std::string kFake = "a fake, driver for CUDA 13.0";
 const nlohmann::json kVast = {
     {"f32_operations", 1e15}, {"tf32_operations", 2e15}, {"bf16_operations", 4e15}, {"memory_bytes", 1e18}};
@@ -72,11 +73,11 @@ class Gpu : public testing::Test {
     return telar_in(folder_.path(), arguments, prefix);
 #endif
   }
-  /// Without the module, or, where the program's own is here, with it and no GPU.
+  /// Without the GPU module; or, if the program's own module is installed, with it but without a GPU.
   CommandResult telar_without_gpus(const std::string& arguments) const {
     return telar_in(folder_.path(), arguments, "TELAR_MODULES= CUDA_VISIBLE_DEVICES= timeout 60");
   }
-  /// What is said to have been measured of these GPUs before.
+  /// Stores these limits as if they had been measured on these GPUs before.
   void keep_limits(const nlohmann::json& limits) const {
     nlohmann::json kept;
     kept[kFake] = limits;
@@ -86,7 +87,7 @@ class Gpu : public testing::Test {
   nlohmann::json kept_limits() const {
     return nlohmann::json::parse(read_text(folder_ / "telar" / "limits.json")).at(kFake);
   }
-  /// Rows of an experiment that wrote b.json.
+  /// The rows of an experiment that wrote b.json.
   nlohmann::json rows() const { return nlohmann::json::parse(read_text(folder_ / "b.json")).at("rows"); }
 
   static bool says_why(const std::string& text) {
@@ -102,7 +103,7 @@ class Gpu : public testing::Test {
     return nlohmann::json::parse(read_text(folder_ / run / "summary.json"));
   }
 
-  /// What the lines of a kind in metrics.jsonl have under a key.
+  /// The values of a key in the lines of one kind in metrics.jsonl.
   std::vector<double> logged(const std::string& run, const std::string& kind, const std::string& key) const {
     std::vector<double> values;
     std::istringstream lines(read_text(folder_ / run / "metrics.jsonl"));
@@ -125,7 +126,7 @@ class Gpu : public testing::Test {
           << run << ", " << loss;
   }
 
-  /// A mistake: one sentence with these parts, and no run.
+  /// Expects the result of a mistake: one error message that contains these parts, and no run.
   void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     const CommandResult result = telar("train mlp.yaml --output refused " + arguments);
     EXPECT_EQ(result.code, 2) << arguments << "\n" << result.out << result.err;
@@ -150,7 +151,7 @@ TEST_F(Gpu, TrainsAsTheProcessor) {
 
 TEST_F(Gpu, LearnsRealPicturesAsTheProcessor) {
   if (!fs::exists("/usr/share/datasets/fashion-mnist"))
-    GTEST_SKIP() << "NOT TESTED: there is no /usr/share/datasets/fashion-mnist";
+    GTEST_SKIP() << "NOT TESTED: /usr/share/datasets/fashion-mnist is missing";
   const std::string job =
       "mlp.yaml --set 'data={source: fashion-mnist, limit: 200, validation: 0.2}' --set training.epochs=1 ";
   train(job + "--output cpu");
@@ -185,7 +186,7 @@ TEST_F(Gpu, MirroredIsSingle) {
     EXPECT_EQ(summary(run).at("replicas"), 2) << run;
   };
   mirrored("nccl", devices("cuda:0, cuda:1") + " --set strategy.gpu_exchange=nccl");
-  EXPECT_FALSE(summary("nccl").contains("communication")) << "the host does not see what NCCL takes";
+  EXPECT_FALSE(summary("nccl").contains("communication")) << "the host does not see the time that NCCL takes";
   mirrored("host", devices("cuda:0, cuda:1") + " --set strategy.gpu_exchange=host");
   EXPECT_TRUE(summary("host").contains("communication"));
   mirrored("shared", devices("cuda:0, cuda:0"));
@@ -196,7 +197,7 @@ TEST_F(Gpu, MirroredIsSingle) {
 
 TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
-    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+    GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   train("conv.yaml --output single");
   const std::string two = "timeout 60 mpirun -n 2 --oversubscribe -x TELAR_MODULES";
   const CommandResult shared =
@@ -209,7 +210,7 @@ TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
           kMirrored,
       two);
   expect_same("own", "single");
-  EXPECT_EQ(summary("own").at("devices"), nlohmann::json({"cuda:0"})) << "of the first process";
+  EXPECT_EQ(summary("own").at("devices"), nlohmann::json({"cuda:0"})) << "the device of the first process";
   train("conv.yaml --output unlike --set strategy.replicas=1 --set device=cuda:1" + kMirrored,
         "timeout 60 mpirun --oversubscribe -x TELAR_MODULES -n 1");
   expect_same("unlike", "single");
@@ -245,7 +246,7 @@ TEST_F(Gpu, WorkersWithParameterServersLearn) {
   const auto losses = logged("run", "epoch", "train_loss");
   ASSERT_EQ(losses.size(), 4U);
   EXPECT_LT(losses.back(), 0.75 * losses.front());
-  EXPECT_EQ(summary("run").at("replicas"), 2) << "a worker for each device";
+  EXPECT_EQ(summary("run").at("replicas"), 2) << "one worker for each device";
   train("mlp.yaml --output sync-cpu --set strategy.name=sync_ps");
   train("mlp.yaml --output sync-gpu --set strategy.name=sync_ps" + devices("cuda:0, cpu"));
   EXPECT_NEAR(summary("sync-gpu").at("test_loss").get<double>(),
@@ -275,7 +276,7 @@ TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
   EXPECT_TRUE(says_why(elsewhere.err));
   EXPECT_EQ(telar_without_gpus("evaluate run --quiet").err, "");
   const CommandResult named = telar_without_gpus("evaluate run --set device=cuda");
-  EXPECT_EQ(named.code, 2) << "who names a device wants that one";
+  EXPECT_EQ(named.code, 2) << "a device that is named explicitly is required";
   EXPECT_TRUE(says_why(named.err));
 }
 
@@ -293,21 +294,21 @@ TEST_F(Gpu, PredictsAsTheProcessor) {
   EXPECT_EQ(here.code, 0) << here.err;
   const CommandResult elsewhere = telar_without_gpus("predict run new.csv --out cpu.csv");
   EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
-  EXPECT_TRUE(says(elsewhere.err, "warning: ")) << "and not in the table";
+  EXPECT_TRUE(says(elsewhere.err, "warning: ")) << "the warning is not part of the table";
   std::istringstream gpu(read_text(folder_ / "gpu.csv"));
   std::istringstream cpu(read_text(folder_ / "cpu.csv"));
   int rows = 0;
   for (std::string a, b; std::getline(gpu, a) && std::getline(cpu, b); ++rows) {
     const size_t last = b.rfind(',') + 1;
     EXPECT_EQ(a.substr(0, last), b.substr(0, last));
-    if (rows == 0) continue;  // the names of the columns
+    if (rows == 0) continue;  // the column names
     EXPECT_NEAR(std::stod(a.substr(last)), std::stod(b.substr(last)), 1e-4);
   }
   EXPECT_EQ(rows, 4);
 }
 
 TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
-  // In an interactive shell's way: a background job of a script would ignore SIGINT.
+  // As in an interactive shell: a background job of a script would ignore SIGINT.
   write_text(folder_ / "interrupt.sh",
              "\"$@\" &\n"
              "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done\n"
@@ -324,17 +325,17 @@ TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
     newest = std::max(newest, entry.path().filename().string());
   const auto state =
       nlohmann::json::parse(read_text(folder_ / "run" / "checkpoints" / newest / "state.json"));
-  EXPECT_EQ(state.at("step").get<double>(), steps.back()) << "what was begun is counted";
-  // What goes on from there is the run that was not stopped.
+  EXPECT_EQ(state.at("step").get<double>(), steps.back()) << "a step that was begun is counted";
+  // Resumed from there, it equals a run that was not stopped.
   const auto made = static_cast<size_t>(steps.back());
   const std::string first = " --set training.epochs=" + std::to_string(made / 563 + 1);
-  if (made > 3000) return;  // a fast machine: the comparison would take too long
+  if (made > 3000) return;  // on a fast machine the comparison would take too long
   train("run --resume --set device=cuda" + first);
   train("endless.yaml --output whole --set device=cuda" + first);
   const auto found = logged("run", "step", "loss");
   const auto right = logged("whole", "step", "loss");
   ASSERT_EQ(found.size(), right.size());
-  // Not to the bit: each start chooses its algorithms by measuring.
+  // Not bitwise: each start chooses its algorithms by measurement.
   for (size_t s = 0; s < std::min(made + 20, right.size()); ++s)
     EXPECT_NEAR(found[s], right[s], 1e-3) << "step " << s + 1;
 }
@@ -406,7 +407,7 @@ TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
   slow_memory["cache_bytes"] = 1e6;
   keep_limits(slow_memory);
   ASSERT_EQ(telar(bench).code, 0);
-  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "its cache holds them";
+  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "the operands fit into its cache";
 }
 
 TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {

@@ -23,7 +23,7 @@ class OverMpi : public testing::Test {
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
     }
     if (std::system("mpirun --version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
-      GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+      GTEST_SKIP() << "NOT TESTED: mpirun is missing";
     }
   }
 
@@ -46,7 +46,7 @@ TEST_F(OverMpi, ProcessesTrainWhatReplicasDo) {
   ASSERT_EQ(together.code, 0) << together.err;
   EXPECT_TRUE(says(together.out, "epoch 4/4"));
   EXPECT_EQ(together.out.find("checkpoint: "), together.out.rfind("checkpoint: "))
-      << "more than one process has spoken";
+      << "more than one process printed something";
   EXPECT_EQ(summary("together").at("replicas"), 3);
   EXPECT_EQ(summary("together").at("steps"), summary("alone").at("steps"));
   for (const char* key : {"train_loss", "test_loss"}) {
@@ -72,7 +72,7 @@ TEST_F(OverMpi, EachWorkerBringsItsBatchAndTheRateGrowsWithThem) {
   const CommandResult result = telar(2, "train small.yaml --output run" + scaled);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "2 workers × 16 samples: a batch of 32; learning rate 0.01 × 2 = 0.02"));
-  // The run keeps its batch and its rate, whoever goes on with it.
+  // The run keeps its batch and learning rate, with however many processes it continues.
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=5");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(summary("run").at("steps"), 5 * 9);

@@ -29,7 +29,7 @@ class Profile : public testing::Test {
     return nlohmann::json::parse(read_text(folder_ / file));
   }
 
-  /// Names of the rows of a process in a trace.
+  /// The names of a process's rows in a trace.
   static std::vector<std::string> rows(const nlohmann::json& trace, int process) {
     std::vector<std::string> names;
     for (const auto& event : trace.at("traceEvents"))
@@ -89,7 +89,7 @@ TEST_F(Profile, WithoutItThereIsNoneAndTheWeightsAreTheSame) {
   EXPECT_EQ(weights("with"), weights("without"));
 }
 
-/// Not under the sanitizers, as other tests of this name.
+/// The name begins with OverMpi so that sanitizer runs leave it out.
 class OverMpiProfile : public Profile {};
 
 TEST_F(OverMpiProfile, HasARowForEachProcess) {

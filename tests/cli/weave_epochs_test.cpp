@@ -4,10 +4,11 @@
 namespace telar::test {
 namespace {
 
-/// PyTorch scripts of a few lines with --epochs divide and --warmup.
+/// Weaves PyTorch scripts of a few lines with --epochs divide and --warmup.
 class WeaveEpochs : public WeaveCase {
  protected:
-  /// A training: how its loader is made, what stands before its epochs, their loop and what ends each.
+  /// A training script. `epochs`: the head of the epoch loop; `loader`: the arguments of the DataLoader;
+  /// `before`: the lines before the loop; `end`: the last line of each epoch.
   static std::string script(const std::string& epochs, const std::string& loader = "shuffle=True",
                             const std::string& before = "", const std::string& end = "pass") {
     return "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
@@ -21,7 +22,7 @@ class WeaveEpochs : public WeaveCase {
            end + "\n";
   }
 
-  /// What the refusal of a script says.
+  /// The message with which weave refuses the script.
   std::string refusal(const std::string& text, const std::string& options) const {
     const CommandResult result = weave(text, options);
     EXPECT_EQ(result.code, 3) << result.out;

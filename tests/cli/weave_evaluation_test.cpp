@@ -4,7 +4,7 @@
 namespace telar::test {
 namespace {
 
-/// --evaluation shared of a PyTorch script of a few lines.
+/// Weaves PyTorch scripts of a few lines with --evaluation shared.
 class WeaveEvaluation : public WeaveCase {
  protected:
   struct Parts {

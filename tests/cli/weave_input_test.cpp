@@ -12,7 +12,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// What people's files look like.
+/// Weaves scripts in the forms that real files have.
 class WeaveInput : public WeaveCase {};
 
 TEST_F(WeaveInput, IndentsWithTabsWhereTheScriptDoes) {

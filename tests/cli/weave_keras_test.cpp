@@ -6,10 +6,10 @@
 namespace telar::test {
 namespace {
 
-/// Keras scripts of a few lines.
+/// Weaves Keras scripts of a few lines.
 class WeaveKeras : public WeaveCase {
  protected:
-  /// A script with one line in its middle, between compile and evaluation.
+  /// A script with this optimizer, and `fit` between compilation and evaluation.
   static std::string script(const std::string& optimizer, const std::string& fit) {
     return "import tensorflow as tf\nfrom data import x, y, batches\n"
            "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Works to the end; joins again should a busy machine have kept it silent for too long.
+/// Works until the training ends. If a busy machine keeps it silent for too long, it is lost and joins again.
 std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
   return std::jthread([&loop, options = member_options(coordinator, "steady")] {
     for (bool again = true; again;) {
@@ -26,7 +26,7 @@ std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
   });
 }
 
-/// One who speaks the protocol by hand.
+/// A member that speaks the protocol without our client.
 struct RawMember {
   explicit RawMember(const std::string& coordinator)
       : stub(members::Members::NewStub(secure_channel(coordinator, {}, 64 << 20))) {}
@@ -57,7 +57,7 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
   for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
     Sentences sentences;
     Used used;
-    std::promise<void> victim_has_work;  // before the other has done all
+    std::promise<void> victim_has_work;  // the other must not finish all work before
     const std::shared_future<void> has_work = victim_has_work.get_future().share();
     WorkerLoop loop{&used, rhythm == Rhythm::rounds, [&](auto&&...) { has_work.wait(); }};
     std::jthread steady;
@@ -262,19 +262,20 @@ TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
     return member.end().error_code();
   };
   members::Request request;
-  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT) << "nothing in it";
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT) << "the request is empty";
   EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_hello()->set_name("twice");
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_ask_lease();
-  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT) << "before it said who it is";
+  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT)
+      << "the member has not introduced itself";
   request.mutable_done()->set_samples(-5);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_done()->set_samples(5);
   request.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_hello()->set_name(std::string(5 << 20, 'x'));
-  EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "oversized";
+  EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "the message is too large";
 
   RawMember member(coordinator.address());
   member.begin();
@@ -290,7 +291,7 @@ TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
   member.send(request);
   request.mutable_leave();
   member.send(request);
-  EXPECT_TRUE(member.end().ok()) << "reports about leases that it does not have are ignored";
+  EXPECT_TRUE(member.end().ok()) << "reports on leases that the member does not hold are ignored";
   EXPECT_EQ(coordinator.steps_done(), 0);
   EXPECT_TRUE(coordinator.members().empty());
 }

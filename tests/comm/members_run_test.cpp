@@ -7,7 +7,7 @@
 namespace telar::test {
 namespace {
 
-/// Runs a member on a thread of its own until the training is over.
+/// Runs a member on its own thread until the training ends.
 std::jthread member_thread(const std::string& coordinator, const std::string& name, WorkerLoop& loop) {
   return std::jthread([&loop, options = member_options(coordinator, name)] {
     Membership membership(options);
@@ -54,7 +54,7 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
   constexpr int64_t kWorkers = 3;
   std::vector<WorkerLoop> loops(kWorkers, {nullptr, true, {}});
   std::mutex mutex;
-  std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> parts;  // of each round: step, part
+  std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> parts;  // by round: (step, part)
   for (WorkerLoop& loop : loops)
     loop.batch = [&](Membership&, const Lease& lease, int64_t step) {
       const std::lock_guard lock(mutex);
@@ -74,7 +74,7 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
     ASSERT_EQ(loop.seen.size(), 10U);
     for (size_t i = 0; i < 10; ++i) {
       EXPECT_EQ(loop.seen[i].number, static_cast<int64_t>(i) + 1);
-      EXPECT_EQ(loop.seen[i].members, loops[0].seen[i].members) << "all are told the same";
+      EXPECT_EQ(loop.seen[i].members, loops[0].seen[i].members) << "all members get the same list";
     }
   }
 }
@@ -120,7 +120,7 @@ TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
   });
   EXPECT_EQ(steps_of_epoch(coordinator, 0, 10).size(), 10U);
   EXPECT_TRUE(sentences.wait_for("spare steps in"));
-  EXPECT_EQ(used.different(), 9U) << "all but the one that the first has done";
+  EXPECT_EQ(used.different(), 9U) << "all but the one that the first member has done";
 }
 
 TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
@@ -128,7 +128,7 @@ TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
   std::atomic<bool> second_worked{false};
   std::vector<WorkerLoop> loops(2);
   loops[0].batch = [&](Membership&, const Lease&, int64_t step) {
-    // It is slow until the other has come.
+    // The first member waits here until the second has worked.
     for (int i = 0; step >= 2 && !second_worked && i < 2000; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };

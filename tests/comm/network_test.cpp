@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr char kToken[] = "0123456789abcdef";
 
-/// What the script says; its exit code.
+/// Runs scripts/certs; returns its exit code.
 int certs(const fs::path& folder, const std::string& hosts = "") {
   const std::string command =
       fmt::format("{}/certs {} {} >/dev/null 2>&1", TELAR_SCRIPTS, folder.string(), hosts);
@@ -75,7 +75,7 @@ TEST(Network, CertificatesOfOneAuthorityLetMembersInAndOthersStayOut) {
   const fs::path others = folder.path() / "others";
   ASSERT_EQ(certs(ours, "host.example 10.1.2.3"), 0);
   ASSERT_EQ(certs(others), 0);
-  EXPECT_NE(certs(ours), 0) << "it does not overwrite";
+  EXPECT_NE(certs(ours), 0) << "it must not overwrite files";
   EXPECT_EQ(certs(folder.path() / "x", "'no host'"), 2);
   EXPECT_EQ(fs::status(ours / "key.pem").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 

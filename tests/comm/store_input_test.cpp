@@ -5,7 +5,7 @@
 #include "../../fuzz/store_input.h"
 #include "support/corpus.h"
 
-// The inputs of the fuzzer, without it: scripts/fuzz needs clang and minutes.
+// Runs the fuzzer's corpus without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
 namespace telar {
 namespace {

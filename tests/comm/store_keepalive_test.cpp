@@ -5,7 +5,7 @@ namespace telar {
 namespace {
 
 constexpr size_t kKeepaliveFloats = 64;
-/// So long that it plays no part in a test.
+/// Longer than any test takes.
 constexpr double kNever = 3600;
 
 class StoreKeepalive : public StoreTest {};
@@ -44,7 +44,7 @@ TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {
   StoreExchange exchange = whole(*steady);
   exchange.round = StoreRound{.number = 1, .members = {1, 2}};
   steady->start(exchange);
-  // Nobody is given up for being silent here: the round ends because the connection did.
+  // No member is given up for silence here: the round ends because the connection has ended.
   EXPECT_FALSE(steady->finish().late);
   relay.stall(false);
 }

@@ -6,7 +6,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kPushedFloats = 600'000;  // two whole blocks and a part of a third
+constexpr size_t kPushedFloats = 600'000;  // two whole blocks and part of a third
 
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   const auto server = serve();

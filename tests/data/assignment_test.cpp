@@ -68,7 +68,7 @@ TEST(FixedSlice, EveryEpochIsAnotherPermutation) {
   auto second = epoch_of(slice, 1);
   EXPECT_NE(first, second);
   EXPECT_EQ(first, epoch_of(slice, 0));
-  EXPECT_EQ(first, epoch_of(FixedSlice(1000, 64, 11, true), 0));  // the batch only cuts it
+  EXPECT_EQ(first, epoch_of(FixedSlice(1000, 64, 11, true), 0));  // the batch size does not change the order
   EXPECT_NE(first, epoch_of(FixedSlice(1000, 32, 12, true), 0));
   std::sort(first.begin(), first.end());
   EXPECT_EQ(first, in_order(1000));
@@ -93,7 +93,7 @@ TEST(FixedSlice, PiecesStayTogetherWhenTheyAreToBe) {
     EXPECT_EQ(order[i] % 10, i % 10) << i;
     EXPECT_EQ(order[i] / 10, order[i / 10 * 10] / 10) << i;
   }
-  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays the last";
+  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays last";
   EXPECT_NE(order, in_order(103));
   EXPECT_NE(order, epoch_of(slice, 1));
   auto sorted = order;

@@ -10,7 +10,7 @@
 namespace telar::test {
 namespace {
 
-/// An IDX file's bytes: magic, extents, then `payload` bytes counting 0, 1, 2 … modulo `modulo`.
+/// The bytes of an IDX file: magic, extents, and `payload` bytes 0, 1, 2 … modulo `modulo`.
 Bytes idx_bytes(uint32_t magic, const std::vector<uint32_t>& extents, size_t payload, uint8_t modulo) {
   Bytes bytes;
   const auto put = [&bytes](uint32_t word) {
@@ -29,7 +29,7 @@ void expect_rejected(const Bytes& images, const Bytes& labels, const std::vector
   expect_error([&] { idx_from_bytes(images, labels, 10, "IMAGES", "LABELS"); }, pieces);
 }
 
-// Sums and labels below were read with Python's gzip and NumPy from Debian's files.
+// The sums and labels below were computed with Python's gzip and NumPy from Debian's files.
 TEST(Idx, ReadsTheRealFashionMnist) {
   const DatasetPtr train = open_idx_folder(fashion_mnist(), Split::train);
   ASSERT_EQ(train->size(), 60000);

@@ -56,7 +56,8 @@ TEST(ImageFolder, GreyHasOneChannel) {
   expect_colour(read(*data, 1), {90}, 1e-6F);
 }
 
-// PyTorch's interpolate(mode="bilinear", align_corners=False, antialias=True) in f64; tests/fixtures/data/make.py.
+// PyTorch's interpolate(mode="bilinear", align_corners=False, antialias=True) in f64:
+// tests/fixtures/data/make.py.
 TEST(ImageFolder, ResizesAsPyTorchDoes) {
   std::ifstream file(fixture("resized.json"));
   const auto json = nlohmann::json::parse(file);

@@ -77,7 +77,7 @@ TEST(LeaseBook, IgnoresReportsOfThoseWhoDoNotHaveTheLease) {
 
   LeaseBook next(1, 0, 4, 1, 4);
   const Lease other = *next.take(7, 0);
-  EXPECT_NE(other.id, lease.id) << "a late report of another epoch must find nothing";
+  EXPECT_NE(other.id, lease.id) << "a late report from another epoch must match no lease";
 }
 
 TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
@@ -125,7 +125,8 @@ TEST(LeaseBook, RefusesWhatCannotBeGivenOut) {
   expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at once"});
 }
 
-/// Members that come, take, finish, give back and go in a random order, beside a plain count of what was done.
+/// Members that join, take leases, finish steps, give work back and leave in a random order; and a plain
+/// count of the parts that were done.
 class RandomMembers {
  public:
   explicit RandomMembers(uint32_t seed)
@@ -151,14 +152,14 @@ class RandomMembers {
       }
       check();
     }
-    EXPECT_TRUE(book_.finished()) << "the work must come to an end";
+    EXPECT_TRUE(book_.finished()) << "the epoch must end";
     EXPECT_EQ(book_.done_before(), steps_);
     EXPECT_FALSE(book_.available(0));
     for (int64_t step = first_; step < steps_; ++step)
       for (int64_t part = 0; part < parts_; ++part)
         EXPECT_EQ((done_[{step, part}]), 1) << step << " " << part;
     EXPECT_EQ(done_.size(), static_cast<size_t>((steps_ - first_) * parts_));
-    EXPECT_TRUE(failures || given_ == done_.size()) << "nothing is given twice";
+    EXPECT_TRUE(failures || given_ == done_.size()) << "without failures no part is given out twice";
   }
 
  private:

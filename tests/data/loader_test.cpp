@@ -18,7 +18,7 @@
 namespace telar::test {
 namespace {
 
-/// Numbers that take long to read now and then, so that threads overtake each other; sample `broken` throws.
+/// Numbers of which some take long to read, so that threads overtake each other. Sample `broken` throws.
 class Uneven : public Numbers {
  public:
   explicit Uneven(int64_t size, int64_t broken = -1) : Numbers(size), broken_(broken) {}
@@ -35,7 +35,7 @@ class Uneven : public Numbers {
   int64_t broken_;
 };
 
-/// All that a loader gives from a step on, as one list of numbers.
+/// All batches of a loader from a step on, as one list of numbers.
 std::vector<float> contents(Loader& loader, uint32_t epoch, int64_t first_step, const SampleSpec& spec) {
   std::vector<float> all;
   loader.start(epoch, first_step);
@@ -151,10 +151,10 @@ TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (data.reads < 40 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(data.reads, 40);  // the batch in use and three more
+  EXPECT_EQ(data.reads, 40);  // the batch in use and three others
 }
 
-/// Numbers that remember who read them.
+/// Numbers that count how often the consumer's thread reads them.
 class Watched : public Numbers {
  public:
   using Numbers::Numbers;
@@ -177,10 +177,10 @@ TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
   }
   EXPECT_EQ(data.reads, 8000);
   EXPECT_GT(data.reads_of_consumer,
-            4000);  // not all: a batch may be interrupted, and then seems to cost much
+            4000);  // not all: an interrupted batch appears to be expensive
 }
 
-/// Numbers that remember which of them were read, and of which they were told before. For one thread.
+/// Numbers that record which samples were announced and which were read. For one thread.
 class Announced : public Numbers {
  public:
   using Numbers::Numbers;

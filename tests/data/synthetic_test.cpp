@@ -10,7 +10,7 @@
 namespace telar::test {
 namespace {
 
-/// Class means learned from the first half, the second half classified by the nearest: the share that is right.
+/// The accuracy of a nearest-mean classifier: class means of the first half, tested on the second half.
 double nearest_mean_accuracy(const Dataset& data) {
   const auto classes = static_cast<size_t>(data.spec().classes);
   const auto width = static_cast<size_t>(data.spec().features.elements());

@@ -14,7 +14,7 @@
 namespace telar {
 namespace {
 
-/// The lines of a graph's text that come after the forward part's.
+/// The nodes of `whole` that are not in `forward`, one per line.
 std::string backward_part(const Graph& forward, const Graph& whole) {
   std::string text;
   for (size_t n = forward.nodes().size(); n < whole.nodes().size(); ++n) {
@@ -42,7 +42,7 @@ TEST(Autodiff, GoesBackThroughTheChainAndSkipsWhatNobodyWants) {
   const ValueId h = relu(p.builder, linear(p.builder, p.x, p.w, kNoValue));  // %3 %4
   const ValueId loss = mean_squared_error(p.builder, h, p.target);           // %5
   const Graph forward = p.builder.build();
-  // no gradient of x is computed: nothing before w needs it
+  // no gradient of x is computed, because nothing needs it
   EXPECT_EQ(backward_part(forward, differentiate(forward, loss, {p.w})), R"(%6 constant
 %7 mean_squared_error_backward %4 target %6
 %8 relu_backward %7 %4
@@ -152,7 +152,7 @@ TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
 TEST(Autodiff, RefusesAParameterThatLeadsAwayFromTheLoss) {
   Parts p;
   const ValueId side = p.builder.parameter("side", {DType::f32, {3, 3}});
-  linear(p.builder, p.x, side, kNoValue);  // nobody reads it
+  linear(p.builder, p.x, side, kNoValue);  // this value is not used
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
   try {
     differentiate(p.builder.build(), loss, {p.w, side});

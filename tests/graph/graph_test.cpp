@@ -84,7 +84,7 @@ TEST(GraphBuilder, DeclaredTwiceByOneNameItIsOneValue) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {2}});
   EXPECT_EQ(builder.parameter("w", {DType::f32, {2}}), w);
-  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // another kind, another value
+  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // a value of another kind is another value
   try {
     builder.parameter("w", {DType::f32, {3}});
     FAIL();
@@ -137,7 +137,7 @@ TEST(Attributes, PrintAlphabeticallyAndCompareByContent) {
   EXPECT_EQ(Attributes{}.str(), "");
   EXPECT_EQ(a, a.with("alpha", 0.5));
   EXPECT_NE(a, a.with("alpha", 0.25));
-  EXPECT_EQ(a.real("alpha"), 0.5);  // `with` left it as it was
+  EXPECT_EQ(a.real("alpha"), 0.5);  // `with` does not change the original
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// What each operation says of inputs that do not fit: its name, the shapes, and what would be right.
+/// Each operation's error message for inputs that do not fit: its name, the shapes, and what would be valid.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +27,7 @@
 namespace telar {
 namespace {
 
-/// A builder whose inputs are made as they are mentioned.
+/// A builder with functions that create an input of a given type and shape.
 class Inputs {
  public:
   GraphBuilder& graph() { return graph_; }

@@ -23,7 +23,7 @@ size_t entries_in(const std::filesystem::path& folder) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// Runs `work` in a child process that is killed when it has written a byte to the descriptor it is given.
+/// Runs `work(descriptor)` in a child process, and kills it once it has written a byte to the descriptor.
 template <typename Work>
 void run_and_kill(Work work) {
   int ready[2];
@@ -87,7 +87,7 @@ TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
   OutputFile file("/dev/full", OutputFile::Mode::append);
   try {
     file.write(std::string_view("x"));
-    FAIL() << "a full device took a byte";
+    FAIL() << "a byte was written to a full device";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::user);
     EXPECT_NE(std::string(error.what()).find("cannot write /dev/full: No space left on device"),
@@ -96,7 +96,7 @@ TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
   }
 }
 
-/// A file system of 64 KiB, where the system lets us mount one.
+/// A file system of 64 KiB; skips the test if it cannot be mounted.
 class FullDisk : public testing::Test {
  protected:
   void SetUp() override {
@@ -116,7 +116,7 @@ TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
   write_file(folder_ / "a.txt", "old");
   try {
     write_file(folder_ / "a.txt", std::string(100'000, 'x'));
-    FAIL() << "100,000 bytes fitted into 64 KiB";
+    FAIL() << "100,000 bytes were written to 64 KiB";
   } catch (const Error& error) {
     const std::string sentence = error.what();
     EXPECT_EQ(error.kind(), Error::Kind::user);
@@ -177,12 +177,13 @@ TEST(Leftovers, OfAKilledProcessAreRemovedAndOthersKept) {
 
   EXPECT_EQ(remove_leftovers(parent.path()), 2);
   EXPECT_EQ(entries_in(parent.path()), 3U);
-  EXPECT_TRUE(std::filesystem::exists(alive.path())) << "a folder being written was taken for a leftover";
+  EXPECT_TRUE(std::filesystem::exists(alive.path()))
+      << "a folder that is being written was removed as a leftover";
   EXPECT_EQ(remove_leftovers(parent / "no such folder"), 0);
 }
 
 TEST(Leftovers, WithOurOwnNumberDoNotStandInTheWay) {
-  // In a container every run may be process 1.
+  // In a container every run may have process id 1.
   TempFolder parent;
   const std::string mine = ".tmp-" + std::to_string(::getpid());
   write_text(parent / ("step-1" + mine + "/old"), "from a killed run");

@@ -91,7 +91,7 @@ TEST(Safetensors, AFileInMemoryAndAFileOnDiskReadAlike) {
 }
 
 TEST(Safetensors, LargeTensorsOfOtherTypesAreConvertedInPiecesWithoutSeams) {
-  // 300,000 I64 are more than two of the reader's pieces.
+  // 300,000 I64 values fill more than two of the reader's pieces.
   constexpr int64_t kCount = 300'000;
   std::vector<int64_t> numbers(kCount);
   for (int64_t i = 0; i < kCount; ++i) numbers[static_cast<size_t>(i)] = i * 7 - 1'000'000;

@@ -13,7 +13,7 @@ namespace {
 
 class Mpi : public StartedByMpi {};
 
-/// With so many replicas in each process, which sum in each other's memory or by MPI.
+/// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by MPI.
 class MpiMembers : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {
@@ -107,7 +107,7 @@ TEST_P(MpiMembers, SumsOverProcessesAreTheSameBitsEverywhereStepAfterStep) {
     processes().broadcast(std::as_writable_bytes(std::span(first)));
     ASSERT_TRUE(std::ranges::equal(mine, first)) << "step " << step;
     if (!std::get<1>(GetParam()) || processes().size() < 3) continue;
-    ASSERT_EQ(mine[kCount / 2], static_cast<float>(step)) << "not in the order of ranks";
+    ASSERT_EQ(mine[kCount / 2], static_cast<float>(step)) << "not summed in rank order";
   }
 }
 
@@ -133,7 +133,7 @@ TEST_F(Mpi, EveryProcessGetsTheLowestOfEachValue) {
 
 TEST_F(Mpi, WhatIsExposedIsThatOfTheProcessThatWaitedLeast) {
   const double rank = processes().rank();
-  // In the first step rank 0 was the slowest, in the second the last rank.
+  // In the first step rank 0 is the slowest, in the second the last rank.
   const double last = processes().size() - 1;
   std::vector<CommunicationTime> steps{{.exposed = 0.5 + rank},
                                        {.exposed = 0.25 + last - rank, .waiting = 1}};

@@ -79,7 +79,7 @@ TEST(Layers, RecurrentLayersStackAndGiveTheLastState) {
   EXPECT_EQ(model.parameters()[4].shape, (Shape{15, 5}));
   int drops = 0;
   for (const Node& node : model.graph().graph().nodes()) drops += node.op->name() == "dropout" ? 1 : 0;
-  EXPECT_EQ(drops, 2);  // not after the last layer
+  EXPECT_EQ(drops, 2);  // none after the last layer
 }
 
 TEST(Layers, AResidualBlockProjectsItsShortcutOnlyWhereTheShapeChanges) {

@@ -45,14 +45,14 @@ TEST(Schedule, WarmupRisesLinearlyAndReachesTheBaseRate) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 2), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 5), 1);    // the cosine begins
-  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 0.5);  // half of the 8 steps after warm-up
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 0.5);  // halfway through the 8 steps after the warm-up
   EXPECT_NEAR(learning_rate(schedule, 13), 0, 1e-15);
   schedule.shape = StepSchedule{.milestones = {6}, .gamma = 0.1};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 6), 1);
-  EXPECT_DOUBLE_EQ(learning_rate(schedule, 7), 0.1);  // milestones count from the beginning of training
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 7), 0.1);  // milestones count from the start of training
 }
 
-// Goyal et al. (2017), 2.2: from the rate of one worker to k times it, by equal amounts.
+// Goyal et al. (2017), section 2.2: the rate rises from that of one worker to k times that in equal steps.
 TEST(Schedule, WarmupMayRiseFromAnotherRateThanZero) {
   const Schedule schedule{.base = 0.8, .warmup_steps = 4, .warmup_from = 0.1};
   for (int64_t step = 1; step <= 4; ++step) {

@@ -13,7 +13,7 @@ namespace telar {
 namespace {
 
 TEST(Summary, MultiplyAddsAreThosePublishedByTorchvision) {
-  // "GFLOPS" of torchvision's table of models (one multiply-add counted as one), 224×224
+  // "GFLOPS" in torchvision's table of models for 224×224 images; it counts a multiply-add as one operation
   const std::vector<std::pair<std::string, double>> published{
       {"alexnet", 0.714}, {"resnet18", 1.814}, {"resnet34", 3.664}, {"resnet50", 4.089}};
   for (const auto& [name, giga] : published) {
@@ -56,14 +56,14 @@ TEST(Summary, ASharedParameterCountsOnce) {
 }
 
 TEST(Summary, PeakBytesFollowWhatIsAliveAtOnce) {
-  // x → a → b → c of 10 f32 each: never more than two at a time
+  // x → a → b → c with 10 f32 each; at most two of them exist at a time
   GraphBuilder chain;
   ValueId x = chain.input("x", {DType::f32, {10}}, true);
   for (int i = 0; i < 3; ++i) x = relu(chain, x);
   chain.output("y", x);
   EXPECT_EQ(peak_result_bytes(chain.build()), 2 * 40);
 
-  GraphBuilder kept;  // the first result is read again at the end
+  GraphBuilder kept;  // the first result is used again at the end
   const ValueId first = relu(kept, kept.input("x", {DType::f32, {10}}, true));
   kept.output("y", add(kept, first, relu(kept, relu(kept, first))));
   EXPECT_EQ(peak_result_bytes(kept.build()), 3 * 40);

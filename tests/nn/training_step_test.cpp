@@ -12,7 +12,7 @@
 namespace telar {
 namespace {
 
-/// One linear layer of 2 inputs and 3 classes.
+/// A linear layer with 2 inputs and 3 classes.
 Model tiny() {
   return {"tiny", {2}, DType::f32, [](ModelBuilder& model, ValueId x) { return linear(model, "fc", x, 3); }};
 }
@@ -32,7 +32,8 @@ std::vector<const Node*> nodes_named(const Graph& graph, const std::string& name
   return found;
 }
 
-/// Names of what the effects of a graph write, in order, among those that start with `prefix`.
+/// The names of the values that the graph's effects write, in order.
+/// Only those that start with `prefix`, and without it.
 std::vector<std::string> written(const Graph& graph, const std::string& prefix) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
@@ -197,7 +198,7 @@ TEST(TrainingStep, InBf16TheMasterWeightsGradientsAndLossStayF32) {
   EXPECT_EQ(step.prediction.value(step.prediction.output("prediction")).type.dtype, DType::f32);
 }
 
-// Running statistics are weighted by the size of a batch of images: for that nothing needs to be converted.
+// Running statistics are weighted by the batch size; no image needs to be converted for that.
 TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   const TrainingStep step =
       make_training_step(make_model("resnet18", {}, {3, 64, 64}, 10), {.precision = Precision::bf16});

@@ -81,7 +81,7 @@ TEST(Zoo, AnMlpHasTheWidthsAskedFor) {
 }
 
 TEST(Zoo, AnLstmTakesTokensOrFeatures) {
-  // torch.nn.LSTM(6, 8, num_layers=2) and its names
+  // the names of torch.nn.LSTM(6, 8, num_layers=2)
   const auto parameters =
       parameters_of(make_model("lstm", {{"hidden", int64_t{8}}, {"layers", int64_t{2}}}, {20, 6}, 3));
   std::vector<std::string> names;

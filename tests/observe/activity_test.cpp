@@ -19,7 +19,7 @@ TEST(OthersActivity, IsWhatIsBusyAndNotMine) {
   const OthersActivity others(host.path());
   std::this_thread::sleep_for(50ms);
   EXPECT_NEAR(others.processors(), 0, 0.01);
-  // A hundred seconds and more of others, of which 50 were stolen by the hypervisor; the time in which nothing happened does not count.
+  // Others used 100 s, including 50 s that the hypervisor stole. Idle and I/O wait time does not count.
   test::write_text(host / "proc/stat", "cpu  6000 0 500 99000 999 0 0 5000 0 0\n");
   EXPECT_GT(others.processors(), 10);
 }

@@ -12,7 +12,7 @@ using test::write_text;
 
 const std::string kNoGpus = "libtelar-no-such-library.so";
 
-/// Files as Linux shows them of an Intel server's two packages, with their memory.
+/// The files in which Linux shows the energy of an Intel server's two packages and their memory.
 class Powercap {
  public:
   const std::filesystem::path& root() const { return folder_.path(); }

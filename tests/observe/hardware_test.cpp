@@ -14,7 +14,7 @@ namespace {
 using test::TempFolder;
 using test::write_text;
 
-/// Files like those that Linux shows of its processors.
+/// Files with the form of those in which Linux describes its CPUs.
 class HostTree {
  public:
   const std::filesystem::path& root() const { return folder_.path(); }
@@ -41,7 +41,7 @@ class HostTree {
   TempFolder folder_;
 };
 
-/// Recorded on a virtual machine with two Zen 4 cores, shortened to what is read.
+/// Recorded on a virtual machine with two Zen 4 cores, and shortened to the lines that are read.
 constexpr const char* kCpuInfo =
     "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n"
     "flags\t\t: fpu sse2 fma avx avx2 bmi2 avx512f avx512dq avx512bw avx512_bf16 avx512_vnni fsrm\n\n"
@@ -72,7 +72,8 @@ TEST(CpuInfo, OfAHostWithTwoCores) {
 }
 
 TEST(CpuInfo, GroupsCoresByTheCacheThatTheyShareAndCountsHyperthreadsOnce) {
-  // Two packages of two core complexes of two cores of two threads; thread t + 8 is the second of core t.
+  // Two packages with two core complexes each; a complex has two cores with two threads each. Thread t + 8 is
+  // the second thread of core t.
   HostTree host;
   host.add_file("proc/cpuinfo", kCpuInfo);
   for (int t = 0; t < 16; ++t) {

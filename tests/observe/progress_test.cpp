@@ -14,7 +14,7 @@
 namespace telar {
 namespace {
 
-/// Progress on a string, with a clock in the test's hand.
+/// Progress that is written to a string, with a clock that the test sets.
 class ProgressTest : public testing::Test {
  protected:
   ProgressOptions options(ProgressStyle style, int columns = 100) {
@@ -25,7 +25,7 @@ class ProgressTest : public testing::Test {
     return chosen;
   }
 
-  /// What stands on the terminal's last line: all after the last return.
+  /// The terminal's last line: everything after the last carriage return.
   std::string last_drawn() const {
     const std::string all = out_.str();
     const size_t start = all.rfind("\r\x1b[K");
@@ -41,7 +41,7 @@ TEST_F(ProgressTest, TheBarSaysWhereTheRunStands) {
   progress.begin_epoch(1, 2, 1000);
   time_ += 2;
   progress.update({500, 0.51239, 0.75});
-  // 250 images/s; 500 of this epoch and 1,000 of the next are left.
+  // 250 images/s; 500 images of this epoch and 1,000 of the next remain.
   EXPECT_EQ(
       last_drawn(),
       "[============>            ]  epoch 1/2   50%  loss 0.5124  accuracy 0.7500  250 images/s  0:06 left");
@@ -149,7 +149,7 @@ TEST(ProgressOptions, APipeGetsLinesWithoutColour) {
   ::close(ends[1]);
 }
 
-/// A terminal of our own, with the environment variables put back at the end.
+/// Opens a terminal and sets environment variables; restores them at the end.
 class OnATerminal : public testing::Test {
  protected:
   void SetUp() override {

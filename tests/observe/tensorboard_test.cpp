@@ -16,7 +16,7 @@ namespace {
 using test::read_text;
 using test::TempFolder;
 
-/// A field of a message, as an independent reader sees it: numbers as their bits, the rest as bytes.
+/// A field of a protobuf message, decoded independently: numbers as their bits, the rest as bytes.
 struct Field {
   uint64_t number = 0;
   std::string bytes;
@@ -67,7 +67,7 @@ const Field& only(const Fields& fields, int number) {
   return fields.find(number)->second;
 }
 
-/// The events of a file; the framing and its CRCs are checked on the way.
+/// The events of a file. Checks the framing and its CRCs.
 std::vector<Fields> read_events(const std::filesystem::path& path) {
   const std::string file = read_text(path);
   std::string_view rest = file;
@@ -138,7 +138,7 @@ TEST(TensorBoard, AResumedRunStartsAfterItsStep) {
   writer.flush();
   const auto events = read_events(writer.path());
   ASSERT_EQ(events.size(), 3U);
-  // TensorBoard ignores the first start of a folder and then drops the steps from each further one on.
+  // TensorBoard ignores a folder's first start event; at each later one it drops the steps from there on.
   EXPECT_EQ(only(events[1], 2).number, 0x7FFFFFFFFFFFFFFFU);
   EXPECT_EQ(only(events[2], 2).number, 2001U);
   for (size_t i : {1U, 2U}) EXPECT_EQ(only(decode(only(events[i], 7).bytes), 1).number, 1U);

@@ -10,7 +10,8 @@
 
 namespace telar::test {
 
-// Channels that do not fill the blocks in which convolutions leave them: what lies behind them must not matter.
+// Convolutions write channels in blocks.
+// If the channels do not fill the last block, its padding must not affect the result.
 TEST(Addition, WithAReluOfConvolutionsWithAnyNumberOfChannels) {
   for (const int64_t channels : {1, 8, 12, 16, 20, 33}) {
     const auto graph = [&](bool rectified) {

@@ -14,14 +14,14 @@ namespace telar::test {
 
 namespace {
 
-constexpr int64_t kFeatures = 1001;  // no multiple of the four words of a Philox block
+constexpr int64_t kFeatures = 1001;  // not a multiple of the four words in a Philox block
 
 struct Random {
   int32_t seed = 7;
   int32_t epoch = 3;
 };
 
-/// Dropout in layer `scope` of ones, for the given samples; the gradient of its sum stands behind it.
+/// The output y of a dropout layer whose input x is ones, and the gradient of Σ y with respect to x.
 struct Result {
   std::vector<float> y, gradient;
 };
@@ -79,7 +79,7 @@ TEST(Dropout, DropsAtItsRateAndScalesTheRest) {
 
 TEST(Dropout, GradientHasTheMaskOfTheOutput) {
   const Result result = drop(first(8), 0.5, {});
-  EXPECT_EQ(result.gradient, result.y);  // of ones: both are the mask times the scale
+  EXPECT_EQ(result.gradient, result.y);  // the input is ones, so both are the mask times the scale
 }
 
 TEST(Dropout, MaskFollowsTheSampleNotItsPlace) {

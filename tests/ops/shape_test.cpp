@@ -23,7 +23,7 @@ ValueId tensor(GraphBuilder& builder, const Shape& shape, DType dtype = DType::f
   return builder.input("t" + std::to_string(count++), {dtype, shape}, true);
 }
 
-/// The sentence with which building fails; empty when it does not.
+/// The message with which building fails; empty if it succeeds.
 std::string mistake(const std::function<void(GraphBuilder&)>& build) {
   GraphBuilder builder;
   const ScopeGuard scope(builder, "block1");

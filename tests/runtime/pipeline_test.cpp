@@ -27,7 +27,8 @@ SessionSetup pipeline(int stages, int64_t micro_batches) {
   return {.replicas = stages, .pipeline = true, .strategy = {.micro_batches = micro_batches}};
 }
 
-/// One step from the same parameters: the gradient sum over the micro-batches is single's.
+/// Runs one step from the same parameters on a single device and as a pipeline.
+/// Returns the relative distance of the gradients.
 double gradient_difference(const Model& model, int64_t batch, const SessionSetup& setup,
                            int64_t samples_now = 0) {
   const StepOptions step{.batch = batch, .optimizer = SgdOptions{}};
@@ -75,7 +76,7 @@ std::vector<float> resnet_gradients(const SessionSetup& setup, int64_t samples, 
   return all_gradients(*session);
 }
 
-// Several values cross a cut inside a residual block; batch normalisation has the statistics of the one micro-batch.
+// Several values cross a cut inside a residual block. Batch norm uses the statistics of the only micro-batch.
 TEST(Pipeline, ResidualBlocksAndBatchNormEqualASingleDeviceWithOneMicroBatch) {
   const auto single = resnet_gradients({}, 7);
   for (const int stages : {2, 3}) {
@@ -83,7 +84,7 @@ TEST(Pipeline, ResidualBlocksAndBatchNormEqualASingleDeviceWithOneMicroBatch) {
   }
 }
 
-// Replicas of `mirrored` see the statistics of their parts, as micro-batches see theirs.
+// A replica of `mirrored` uses the statistics of its part of the batch, as a micro-batch uses its own.
 TEST(Pipeline, BatchNormOfMicroBatchesIsThatOfMirroredReplicas) {
   const auto mirrored = resnet_gradients({.replicas = 4, .mirrored = true}, 8);
   for (const int stages : {1, 2, 3}) {
@@ -125,7 +126,7 @@ TEST(Pipeline, TheSameJobTwiceGivesTheSameBits) {
   EXPECT_EQ(run(), run());
 }
 
-// Where layers are cut depends on clocks; what is computed does not.
+// Measured times decide where layers are cut, but do not change the results.
 TEST(Pipeline, TheBitsDoNotDependOnTheCut) {
   const auto run = [](const std::string& slow) {
     SessionSetup setup = pipeline(2, 4);
@@ -194,7 +195,7 @@ TEST(Pipeline, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   EXPECT_TRUE(session->train(samples.view(), inputs).finite);
 }
 
-/// Tokens in the first stage, everything else behind it.
+/// A model that uses its tokens in the first stage only.
 Model words() {
   return {"words", {4}, DType::i32, [](ModelBuilder& model, ValueId x) {
             const ValueId rows = embedding(model, "words", x, 10, 8);
@@ -211,7 +212,7 @@ TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
   const BatchView batch{8, tokens.data(), labels.data(), ids.data()};
   const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
   for (int round = 0; round < 3; ++round) {
-    tokens[5 * 4] = 10;  // the third micro-batch
+    tokens[5 * 4] = 10;  // in the third micro-batch
     test::expect_error([&] { session->train(batch, inputs); }, {"layer 'words'", "token 10"});
     tokens[5 * 4] = 3;
     EXPECT_TRUE(session->train(batch, inputs).finite);

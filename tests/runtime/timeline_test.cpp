@@ -36,7 +36,7 @@ TEST(Timeline, EveryMomentOfAStepBelongsToOnePhase) {
   const PhaseTimes times = timeline.end(zero + 12ms);
   EXPECT_DOUBLE_EQ(times[StepPhase::load], 0.003);
   EXPECT_DOUBLE_EQ(times[StepPhase::update], 0.007);
-  EXPECT_DOUBLE_EQ(times[StepPhase::wait], 0.002) << "what is left until the others are done";
+  EXPECT_DOUBLE_EQ(times[StepPhase::wait], 0.002) << "the rest of the step, until the others are done";
   EXPECT_DOUBLE_EQ(times.step, 0.012);
   EXPECT_NEAR(sum_of(times), times.step, 1e-12);
   EXPECT_EQ(timeline.kept_steps(), 1);
@@ -112,7 +112,8 @@ TEST(Phases, TheFirstStepsCompileAndAreLeftOut) {
   EXPECT_EQ(summary.left_out, 3);
   EXPECT_DOUBLE_EQ(summary.mean[StepPhase::forward], 3.5);
   EXPECT_DOUBLE_EQ(summary.mean.step, 4.5);
-  EXPECT_EQ(summary_of(std::span(steps).first(2)).steps, 2) << "there are no others";
+  EXPECT_EQ(summary_of(std::span(steps).first(2)).steps, 2)
+      << "the summary uses the first steps if there are no others";
 }
 
 TEST(Phases, AsJsonAndBack) {
@@ -141,7 +142,7 @@ Recorded train(const SessionSetup& setup, bool recording, int64_t steps = 4) {
     const StepResult result = session->train(samples.view(), {.learning_rate = 0.01F, .step = s, .epoch = 0});
     EXPECT_EQ(result.phases.has_value(), recording);
     if (result.phases) recorded.phases.push_back(*result.phases);
-    session->evaluate(samples.view());  // is none of a step's business
+    session->evaluate(samples.view());  // must not count for any step
   }
   recorded.rows = session->trace({});
   for (const std::string& name : session->state_names()) recorded.state.push_back(session->read_state(name));

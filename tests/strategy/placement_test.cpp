@@ -17,7 +17,7 @@ std::vector<ParameterInfo> parameters_of(const std::vector<std::pair<std::string
   return parameters;
 }
 
-/// Fully connected layers made in a loop, as everybody does: weight, bias, weight, bias …
+/// Fully connected layers created in a loop, as is usual: weight, bias, weight, bias …
 std::vector<ParameterInfo> alternating() {
   std::vector<std::pair<std::string, Shape>> shapes;
   for (int layer = 0; layer < 4; ++layer) {
@@ -79,7 +79,8 @@ TEST(Placement, NoServerOfAPartitionCarriesMoreThanItsShareAndARow) {
   }
 }
 
-/// Bytes of each server. The sizes are those of the network, 21,814,696 floats with the running statistics of batch norm.
+/// Compares the bytes on each server.
+/// The network has 21,814,696 floats, including the running statistics of batch norm.
 TEST(Placement, ResNet34OnTwoAndThreeServers) {
   const auto parameters = resnet34();
   const auto table = [&](const Placer& place, int servers) {

@@ -1,4 +1,4 @@
-// How parameters lie: an update is one pass over flat memory for each rule.
+// The layout of parameters in memory: for each rule, an update is one pass over contiguous memory.
 #include "telar/device/update_sections.h"
 
 #include <gtest/gtest.h>

@@ -17,14 +17,14 @@ using test::sentence_of;
 
 const std::string kSmall = "model: mlp\ndata: synthetic\n";
 
-/// What parsing it says is wrong; empty when nothing is.
+/// The error message of parsing this text; empty if it is valid.
 std::string mistake(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return sentence_of([&] { parse_job(text, "job.yaml", overrides); });
 }
 
 struct WrongJob {
   std::string text;
-  std::vector<std::string> parts;  ///< parts of the message
+  std::vector<std::string> parts;  ///< of the error message
 };
 
 TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
@@ -80,7 +80,7 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {"model: [mlp\n", {"job.yaml", "not valid YAML"}},
       {"model: mlp\n\tdata: synthetic\n", {"job.yaml:2", "not valid YAML"}},
       {kSmall + "---\nmodel: mlp\n", {"job.yaml:3", "something follows"}},
-      // yaml-cpp finds documents without end in this one.
+      // yaml-cpp finds an endless number of documents in this text.
       {",", {"job.yaml:1", "something follows"}},
   };
   for (const WrongJob& job : wrong) {

@@ -11,7 +11,7 @@ using test::expect_error;
 
 using Texts = std::vector<std::string>;
 
-/// Reads the YAML text at "strategy.servers", line 1 of job.yaml, as a list of texts.
+/// Reads the YAML text, as the value of "strategy.servers" in line 1 of job.yaml, as a list of texts.
 Texts read_texts(const std::string& yaml, const ValueRule& rule = {}) {
   const JobNode root = parse_job_node("key: " + yaml + "\n", "job.yaml");
   Texts texts = {"left over"};
@@ -25,7 +25,7 @@ TEST(ListOfTexts, IsReadFromAListOrFromItsSingleItem) {
   EXPECT_EQ(read_texts("\n  - a\n  - b c"), (Texts{"a", "b c"}));
   EXPECT_EQ(read_texts("host:5000"), Texts{"host:5000"});
   EXPECT_EQ(read_texts("[]"), Texts{});
-  EXPECT_EQ(read_texts("[8080, true, '']"), (Texts{"8080", "true", ""})) << "texts, whatever they look like";
+  EXPECT_EQ(read_texts("[8080, true, '']"), (Texts{"8080", "true", ""})) << "every value is read as text";
 }
 
 TEST(ListOfTexts, MistakesNameTheLineTheKeyAndWhatIsRight) {

@@ -31,7 +31,7 @@ TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
   EXPECT_EQ(job.optimizer.learning_rate, 0.1);
 }
 
-// Goyal et al. (2017): k times the batch, k times the rate; the warm-up rises from the rate of one worker.
+// Goyal et al. (2017): k times the batch needs k times the rate; the warm-up starts at one worker's rate.
 TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
   for (const auto& [scale, factor] : {std::pair("linear", 8.0), {"sqrt", std::sqrt(8.0)}}) {
     Job job = parse_job(
@@ -78,7 +78,7 @@ TEST(Workers, BadlyMixedSamplesStayTogetherInPiecesOfABatch) {
   const Job by_label =
       parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
   EXPECT_EQ(samples_together(by_label, 4), 8);
-  EXPECT_EQ(samples_together(by_label, 100), 1) << "more workers than samples";
+  EXPECT_EQ(samples_together(by_label, 100), 1) << "there are more workers than samples";
   test::expect_error(
       [] {
         parse_job(kSyntheticJob, "job.yaml", {"data.mixing=by_label", "data.classes=0"});

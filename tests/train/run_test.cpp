@@ -44,7 +44,7 @@ Job job_in(const std::string& text, const fs::path& folder, std::vector<std::str
   return parse_job(text, "job.yaml", overrides);
 }
 
-/// Stops after so many steps of this process.
+/// Options that stop a run after this number of steps.
 RunOptions stopping_after(int steps, bool resume) {
   RunOptions options;
   options.resume = resume;
@@ -64,7 +64,7 @@ Weights weights_in(const std::string& checkpoint) {
           test::read_text(fs::path(checkpoint) / "optimizer.safetensors")};
 }
 
-/// Step, epoch and loss of every line of a log, in order.
+/// The step, epoch and loss of every line of a log, in order.
 std::vector<std::string> lines_of(const fs::path& log) {
   std::vector<std::string> lines;
   std::ifstream file(log);
@@ -79,7 +79,8 @@ std::vector<std::string> lines_of(const fs::path& log) {
 
 class Resume : public testing::TestWithParam<std::tuple<std::string, std::string, int>> {};
 
-/// Stopped at steps within epochs and at their ends, and resumed each time: weights, optimizer and log as if never stopped.
+/// A run is stopped within epochs and at their ends, and resumed each time. Weights, optimizer state and log
+/// equal those of a run that was not stopped.
 TEST_P(Resume, GivesTheBitsOfARunThatWasNeverStopped) {
   const auto& [text, strategy, every] = GetParam();
   const test::TempFolder folder;
@@ -177,7 +178,7 @@ TEST(Run, GoesOnFromTheCheckpointBeforeADamagedOne) {
 
 TEST(Run, StopsEarlyAndKeepsTheBestCheckpoint) {
   const test::TempFolder folder;
-  // At this rate the loss of the validation samples soon rises again.
+  // At this rate the validation loss soon rises again.
   const RunSummary summary = run_job(job_in(kMlp, folder / "run",
                                             {"training.epochs=200", "training.early_stopping.patience=3",
                                              "optimizer.learning_rate=0.05", "output.keep=1"}),

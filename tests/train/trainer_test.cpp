@@ -36,7 +36,7 @@ TrainerOptions options() {
   return options;
 }
 
-/// A batch read sample by sample.
+/// A batch that is read sample by sample.
 struct HandBatch {
   HandBatch(const Dataset& data, const std::vector<uint32_t>& indices)
       : size(static_cast<int64_t>(indices.size())) {
@@ -101,7 +101,7 @@ TEST(Trainer, EvaluatesMeansOverAllSamplesHoweverTheyAreBatched) {
   EXPECT_DOUBLE_EQ(means[1], right / 50);
 }
 
-/// Writes down what it is told.
+/// Records the calls as text.
 class Recorder final : public TrainingObserver {
  public:
   void epoch_began(const EpochStart& start, const TrainingState& /*state*/) override {
