@@ -151,11 +151,11 @@ TEST(BenchResult, AsJsonAndCsv) {
   EXPECT_EQ(json["rows"][0]["joules"], 0.25);
   EXPECT_EQ(json["rows"][1]["impossible"], "none, here");
   EXPECT_TRUE(was_busy(result));
-  EXPECT_EQ(csv_text(result),
-            "side,device,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,"
-            "bytes_per_second,limit_ms,of_limit,suspect,joules,impossible\r\n"
-            "32,cpu,2,1,3,3,4000000,100,2000000000,50000,1.5,0.75,false,0.25,\r\n"
-            "32,gpu,,,,,,,,,,,,,\"none, here\"\r\n");
+  EXPECT_EQ(
+      csv_text(result),
+      "side,device,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,impossible\r\n"
+      "32,cpu,2,1,3,3,4000000,100,2000000000,50000,1.5,0.75,false,0.25,\r\n"
+      "32,gpu,,,,,,,,,,,,,\"none, here\"\r\n");
 }
 
 TEST(BenchResult, FurtherFiguresHaveColumnsOfTheirOwn) {
@@ -172,8 +172,7 @@ TEST(BenchResult, FurtherFiguresHaveColumnsOfTheirOwn) {
   EXPECT_EQ(json["charts"][0]["series"][0]["points"], nlohmann::json({{10, 0.5}, {20, 0.75}}));
   EXPECT_EQ(
       csv_text(result),
-      "environment,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,"
-      "bytes_per_second,limit_ms,of_limit,suspect,joules,forward [ms],energy [J],speed-up,impossible\r\n"
+      "environment,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,forward [ms],energy [J],speed-up,impossible\r\n"
       "cpu:1,,,,,,,,,,,,,1.5,,,\r\n"
       "gpu,,,,,,,,,,,,,,,,there is none\r\n"
       "cpu:2,,,,,,,,,,,,,,,2,\r\n");

@@ -73,8 +73,7 @@ TEST(Report, RunsStandInOneChart) {
                std::to_string(50 * step) + R"(,"seconds":)" + std::to_string(0.5 * step) + "}\n";
   }
   metrics +=
-      R"({"kind":"epoch","step":1000,"epoch":1,"samples":50000,"seconds":500,"train_loss":1,"train_accuracy":0.5,)"
-      R"("validation_loss":1,"validation_accuracy":0.75})"
+      R"({"kind":"epoch","step":1000,"epoch":1,"samples":50000,"seconds":500,"train_loss":1,"train_accuracy":0.5,"validation_loss":1,"validation_accuracy":0.75})"
       "\n";
   const auto first = add_run(folder, "first", metrics);
   const auto second = add_run(folder, "second",

@@ -173,8 +173,7 @@ TEST_F(BadInput, ADiskThatFillsWhileTheRunGoesOn) {
     GTEST_SKIP() << "a small file system cannot be mounted here";
   }
   const CommandResult filled = telar(
-      "train job.yaml --quiet --output disk/run --set model.options.hidden=[4] --set training.epochs=2000 "
-      "--set output.checkpoint_epochs=0 --set strategy.threads=1");
+      "train job.yaml --quiet --output disk/run --set model.options.hidden=[4] --set training.epochs=2000 --set output.checkpoint_epochs=0 --set strategy.threads=1");
   ::umount(disk.c_str());
   EXPECT_EQ(filled.code, 2);
   EXPECT_TRUE(says(filled.err, "No space left on device"));

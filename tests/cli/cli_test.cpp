@@ -85,9 +85,9 @@ TEST_F(Cli, PredictsFromTablesAndSaysWhatDoesNotFit) {
              std::to_string(i % 3) + "\n";
   }
   write_text(folder_ / "t.csv", table);
-  write_text(folder_ / "table.yaml",
-             "model: mlp\ndata: {source: csv, path: t.csv, classes: 3, test: 0.2}\ntraining: {epochs: 30, "
-             "batch: 8}\n");
+  write_text(
+      folder_ / "table.yaml",
+      "model: mlp\ndata: {source: csv, path: t.csv, classes: 3, test: 0.2}\ntraining: {epochs: 30, batch: 8}\n");
   ASSERT_EQ(telar("train table.yaml --quiet").code, 0);
   write_text(folder_ / "new.csv", "a,b\n0.1,0\n2.5,-2\n1.2,-1\n");
   const CommandResult predicted = telar("predict runs/table-1 new.csv --out p.csv");

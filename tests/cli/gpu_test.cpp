@@ -54,8 +54,7 @@ class Gpu : public testing::Test {
   void SetUp() override {
 #ifndef TELAR_FAKE_CUDA
     GTEST_SKIP()
-        << "NOT TESTED: what stands for GPUs is built where CUDA is, and CMake has not found it; or this "
-           "is a sanitizer's build, where tests/cuda alone has it";
+        << "NOT TESTED: the stand-ins for GPUs need CUDA's headers, which CMake has not found; or this is a sanitizer build, where only tests/cuda uses them";
 #endif
     write_text(folder_ / "mlp.yaml", kImages);
     write_text(folder_ / "conv.yaml", kConvolutions);
@@ -288,8 +287,7 @@ TEST_F(Gpu, PredictsAsTheProcessor) {
   write_text(folder_ / "t.csv", table);
   write_text(folder_ / "new.csv", "a,b\n0.1,0\n2.5,-2\n1.2,-1\n");
   train(
-      "mlp.yaml --output run --set 'data={source: csv, path: t.csv, classes: 3, test: 0.2}' "
-      "--set training.epochs=8 --set training.batch=8 --set device=cuda");
+      "mlp.yaml --output run --set 'data={source: csv, path: t.csv, classes: 3, test: 0.2}' --set training.epochs=8 --set training.batch=8 --set device=cuda");
   const CommandResult here = telar("predict run new.csv --out gpu.csv");
   EXPECT_EQ(here.code, 0) << here.err;
   const CommandResult elsewhere = telar_without_gpus("predict run new.csv --out cpu.csv");
@@ -374,8 +372,7 @@ TEST_F(Gpu, MistakesAreSentences) {
 
 TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
   const std::string bench =
-      "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' "
-      "--set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
+      "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' --set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
   const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,hybrid");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 8U);

@@ -67,8 +67,7 @@ TEST_F(OverMpi, ARunGoesOnWithAnotherNumberOfProcesses) {
 
 TEST_F(OverMpi, EachWorkerBringsItsBatchAndTheRateGrowsWithThem) {
   const std::string scaled =
-      " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 "
-      "--set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
+      " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 --set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
   const CommandResult result = telar(2, "train small.yaml --output run" + scaled);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "2 workers × 16 samples: a batch of 32; learning rate 0.01 × 2 = 0.02"));

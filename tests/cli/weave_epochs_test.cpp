@@ -85,10 +85,10 @@ TEST_F(WeaveEpochs, WarmsUpBesideTheScriptsOwnSchedule) {
   const std::string schedule = "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n";
   const std::string woven =
       weave(script(kFour, "shuffle=True", schedule, "schedule.step()"), "--warmup 3").out;
-  for (const char* part :
-       {"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / dist.get_world_size(), "
-        "total_iters=3)\nfor epoch",
-        "    schedule.step()\n    warmup.step()\n", "lr=0.1 * dist.get_world_size()"}) {
+  for (
+      const char* part :
+      {"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / dist.get_world_size(), total_iters=3)\nfor epoch",
+       "    schedule.step()\n    warmup.step()\n", "lr=0.1 * dist.get_world_size()"}) {
     EXPECT_TRUE(says(woven, part));
   }
   EXPECT_TRUE(says(weave(script(kFour), "--warmup 3 --target horovod").out,
@@ -124,8 +124,7 @@ TEST_F(WeaveEpochs, AreForHorovodAndDdpOnly) {
     EXPECT_EQ(kept.code, 2);
     EXPECT_TRUE(says(kept.err, "--target ddp or horovod with --global-batch grow"));
     const CommandResult keras = weave(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit([1], "
-        "[1])\n",
+        "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit([1], [1])\n",
         std::string(option) + " --target tf-distribute");
     EXPECT_EQ(keras.code, 2);
     EXPECT_TRUE(says(keras.err, "is for --target horovod with --global-batch grow"));
@@ -134,8 +133,7 @@ TEST_F(WeaveEpochs, AreForHorovodAndDdpOnly) {
 
 TEST_F(WeaveEpochs, SaysWhereATrainingIsHandedOn) {
   const std::string made =
-      "import functools\nimport tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', "
-      "'mse')\n";
+      "import functools\nimport tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\n";
   const std::string partial =
       refusal(made + "train = functools.partial(model.fit, epochs=2)\ntrain([1], [1])\n", "");
   EXPECT_TRUE(says(partial,

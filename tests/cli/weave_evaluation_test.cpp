@@ -25,8 +25,7 @@ class WeaveEvaluation : public WeaveCase {
             "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n\n\ndef test():\n    " +
             parts.eval + "\n    " + parts.start + "\n    for (x,) in test_loader:\n        " + parts.body +
             "\n        seen += len(x)\n    return right / seen\n\n\nfor epoch in range(2):\n"
-            "    for (x,) in train_loader:\n        optimizer.zero_grad()\n        "
-            "model(x).sum().backward()\n"
+            "    for (x,) in train_loader:\n        optimizer.zero_grad()\n        model(x).sum().backward()\n"
             "        optimizer.step()\n" +
             parts.call + "\n    print(score)\n",
         "--evaluation shared");
@@ -95,8 +94,7 @@ TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
 
 TEST_F(WeaveEvaluation, IsForPyTorch) {
   const CommandResult wrong = weave(
-      "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(optimizer=\"sgd\", "
-      "loss=\"mse\")\nmodel.fit([1.0], [1.0])\n",
+      "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(optimizer=\"sgd\", loss=\"mse\")\nmodel.fit([1.0], [1.0])\n",
       "--evaluation shared");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_TRUE(says(wrong.err, "is for PyTorch's loops"));

@@ -83,8 +83,7 @@ TEST_F(WeaveInput, TakesEveryPlaceThatPythonsCompilerTakes) {
       "    while True:\n        for x in []:\n            break\n        else:\n            continue\n"
       "        try:\n            pass\n        finally:\n            break\n"
       "    class A((yield)):\n        g = lambda: (yield)\n"
-      "        async def h(self):\n            async for y in self:\n                yield y\n               "
-      " continue\n"
+      "        async def h(self):\n            async for y in self:\n                yield y\n                continue\n"
       "    return f\n";
   const CommandResult refused = weave(text);
   EXPECT_EQ(refused.code, 3);

@@ -98,10 +98,10 @@ TEST_F(WeaveProject, ReportsASyntaxErrorOfAnImportedFile) {
 }
 
 TEST_F(WeaveProject, KeepsEachFilesLineEndsAndItsMissingLastOne) {
-  write_text(folder_ / "project/vision/report.py",
-             "def write(history):\r\n    with open(\"history.txt\", \"w\") as file:\r\n        "
-             "file.write(str(history))\r\n"
-             "    print(\"written\")");
+  write_text(
+      folder_ / "project/vision/report.py",
+      "def write(history):\r\n    with open(\"history.txt\", \"w\") as file:\r\n        file.write(str(history))\r\n"
+      "    print(\"written\")");
   EXPECT_EQ(telar("weave --project project train.py -o out").code, 0);
   const std::string report = text("out/vision/report.py");
   EXPECT_TRUE(says(report, "if dist.get_rank() == 0:\r\n        print(\"written\")"));

@@ -159,12 +159,12 @@ TEST(Safetensors, ShapesWhoseProductOverflowsAreRefused) {
 }
 
 TEST(Safetensors, TensorsThatOverlapOrShareANameAreRefused) {
-  expect_complaint(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                   R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-                   8, "overlapping");
-  expect_complaint(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-                   4, "\"a\" stands twice");
+  expect_complaint(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+      8, "overlapping");
+  expect_complaint(
+      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+      4, "\"a\" stands twice");
 }
 
 TEST(Safetensors, TheWriterRefusesNamesThatNobodyCouldRead) {

@@ -35,9 +35,9 @@ TEST(MetricsLog, GoesOnWhereAnEarlierRunStopped) {
 TEST(MetricsLog, AResumedRunFindsNothingAfterItsStep) {
   TempFolder folder;
   const auto path = folder / "metrics.jsonl";
-  write_text(path,
-             "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n{\"step\":11}\n{"
-             "\"step\":12,\"lo");
+  write_text(
+      path,
+      "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n{\"step\":11}\n{\"step\":12,\"lo");
   discard_metrics_after(path, 10);
   EXPECT_EQ(read_text(path), "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n");
 }

@@ -77,9 +77,9 @@ TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarByALineThatStays) {
   progress.update({500, 0.5, {}});
   time_ += 1;
   progress.end_epoch({0.25, 0.9, 0.3, 0.88});
-  EXPECT_EQ(last_drawn(),
-            "epoch 2/3  loss 0.2500  accuracy 0.9000  validation loss 0.3000  validation accuracy 0.8800  "
-            "500 images/s  2.0 s\n");
+  EXPECT_EQ(
+      last_drawn(),
+      "epoch 2/3  loss 0.2500  accuracy 0.9000  validation loss 0.3000  validation accuracy 0.8800  500 images/s  2.0 s\n");
 }
 
 TEST_F(ProgressTest, AnOpenLineIsEndedSoThatAnErrorStartsOnItsOwn) {

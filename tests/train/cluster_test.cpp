@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 /// A job of 100 steps. The MLP has few ReLUs, and the optimizer has no state that could hide a difference.
 const std::string kJob =
     "model: {name: mlp, options: {hidden: [16]}}\n"
-    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: "
-    "0}\n"
+    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: 0}\n"
     "optimizer: {name: sgd, learning_rate: 0.01}\n"
     "training: {epochs: 2, batch: 32}\n"
     "output: {tensorboard: false}\n";

@@ -163,8 +163,7 @@ TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
   const std::string text =
       "name: 'a: b'\n"
       "model:\n  layers:\n    - {type: flatten}\n    - {type: linear, features: 10, name: out}\n"
-      "data: {source: csv, path: \"weird \\\" name.csv\", separator: semicolon, mean: [0.1, -1e-7], std: [1, "
-      "2]}\n"
+      "data: {source: csv, path: \"weird \\\" name.csv\", separator: semicolon, mean: [0.1, -1e-7], std: [1, 2]}\n"
       "optimizer: {name: rmsprop, learning_rate: 1e-4}\n"
       "strategy: {name: mirrored, shares: [1, 2.5], threads: [1, 3]}\n";
   const Job job = parse_job(text, "job.yaml");

@@ -33,8 +33,7 @@ const std::string kConvolution =
     "    - {type: relu}\n"
     "    - {type: flatten}\n"
     "    - {type: linear, features: 3}\n"
-    "data: {source: synthetic, samples: 150, test_samples: 20, shape: [1, 8, 8], classes: 3, augment: "
-    "{padding: 1, flip: true}}\n"
+    "data: {source: synthetic, samples: 150, test_samples: 20, shape: [1, 8, 8], classes: 3, augment: {padding: 1, flip: true}}\n"
     "optimizer: {name: sgd, momentum: 0.9, learning_rate: 0.05}\n"
     "schedule: {name: cosine, warmup_epochs: 0.5}\n"
     "training: {epochs: 3, batch: 20, clip_norm: 1}\n";
