@@ -61,7 +61,7 @@ class BadInput : public testing::Test {
     return files;
   }
 
-  /// Expects the result of a user's mistake: exit code 2, one error message with these parts, no changed file.
+  /// Expects exit code 2, one error message that contains these parts, and no changed file.
   void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     const auto before = everything();
     const CommandResult result = telar(arguments);

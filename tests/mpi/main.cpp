@@ -10,7 +10,7 @@ namespace {
 
 std::unique_ptr<Processes> joined;
 
-/// Looks for leaks before OpenMPI unloads its plugins. Afterwards the names that suppress their leaks are gone.
+/// Looks for leaks before OpenMPI unloads its plugins. Afterwards their leaks cannot be suppressed by name.
 void look_for_leaks() {
 #if defined(__SANITIZE_ADDRESS__)
   __lsan_do_leak_check();

@@ -159,7 +159,7 @@ TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
   EXPECT_LT(nodes({1, 3}), nodes({1, 1}));
 }
 
-/// Every effect of the step is in exactly one stage, and every value that a graph receives is sent by another.
+/// Every effect of the step is in exactly one stage. Every value that a graph receives is sent by another.
 TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const TrainingStep step = step_of(resnet(), 8, precision);
