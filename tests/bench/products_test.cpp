@@ -46,13 +46,13 @@ TEST_F(Products, ARowHasItsOperationsAndBytes) {
   EXPECT_GE(measured.times.median(), measured.times.min());
 }
 
-TEST_F(Products, TheConvolutionIsSummedUp) {
+TEST_F(Products, ConvolutionRowsIncludeTheSum) {
   GraphRun run(conv_graph(2, DType::f32), 1);
   run.run();
   EXPECT_EQ(run.output("y").size(), 1U);
 }
 
-TEST_F(Products, AnImpossibleDeviceIsARowThatSaysWhyAndTheRestStillRun) {
+TEST_F(Products, AnImpossibleDeviceDoesNotStopTheOthers) {
   SweepOptions options = sweep({16});
   options.devices = {"gpu", "cpu:1"};
   const Result result = measure_matmul(options);
@@ -71,27 +71,27 @@ TEST_F(Products, AnInterruptedSweepKeepsItsRows) {
   EXPECT_EQ(result.environment.entries.empty(), false);
 }
 
-TEST_F(Products, WhatCannotBeMeasuredIsSaidAtOnce) {
+TEST_F(Products, RejectsImpossibleOptionsAtOnce) {
   test::expect_error([] { measure_matmul(sweep({0})); }, {"size 0"});
   SweepOptions options = sweep({8});
   options.devices = {"cpu:1", "tpu"};
   test::expect_error([&] { measure_matmul(options); }, {"'tpu'", "cpu:N"});
 }
 
-TEST_F(Products, WhatIsFasterThanItsLimitIsMeasuredAgainWithTheLimit) {
+TEST_F(Products, MeasuresAProductAboveItsLimitAgainWithTheLimit) {
   keep_limits({1, 1, 1, 1, 0, 0, 0, 0});
   measure_matmul(sweep({64}));
   EXPECT_GT(known_limits(1).f32_operations, 1e6);
 }
 
-TEST(Limits, AreOperationsOrWhatNoCacheHolds) {
+TEST(Limits, AreComputeOrMemoryTrafficBeyondTheCache) {
   const Limits limits{1, 100, 200, 10, 0, 0, 50, 0};
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::bf16, 300, 40), 1500);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 60), 6000);
 }
 
-TEST(Limits, OfAGpuKnowTf32) {
+TEST(Limits, OfAGpuIncludeTf32) {
   const GpuLimits limits{100, 200, 400, 10, 0, 50};
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32}, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32, true}, 300, 40), 1500);
@@ -99,7 +99,7 @@ TEST(Limits, OfAGpuKnowTf32) {
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::bf16}, 300, 60), 6000);
 }
 
-TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
+TEST_F(Products, LimitsOfABusyMachineAreMarkedAndMeasuredAgainLater) {
   keep_limits({1, 1e15, 1e15, 1e15, 0, 5e9, 0, 1.2});
   const Limits busy = known_limits(1, [] { return false; });
   EXPECT_EQ(busy.f32_operations, 1e15);
@@ -112,7 +112,7 @@ TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
 /// The name begins with OverMpi so that sanitizer runs leave it out: MPI is not built with sanitizers.
 class OverMpiLimits : public Products {};
 
-TEST_F(OverMpiLimits, AnAllReduceBetweenProcessesIsMeasuredByProcesses) {
+TEST_F(OverMpiLimits, MeasureAnAllReduceBetweenProcesses) {
   if (!without_mpi().empty()) GTEST_SKIP() << without_mpi();
   const auto never = [] { return false; };
   EXPECT_GT(measure_all_reduce_between(2, TELAR_CLI, never), 1e6);
@@ -126,7 +126,7 @@ TEST_F(Products, LimitsOfAQuietMachineAreNotMeasuredAgain) {
   EXPECT_EQ(busy_text(known_limits(1)), "");
 }
 
-TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
+TEST_F(Products, LimitsAreStoredAndADamagedFileIsIgnored) {
   EXPECT_EQ(known_limits(1).f32_operations, 1e15);
   test::write_text(limits_file(), "{ not JSON");
   const Limits measured = known_limits(1);
@@ -138,7 +138,7 @@ TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
   EXPECT_EQ(known_limits(1, [] { return false; }).f32_operations, measured.f32_operations);
 }
 
-TEST(BenchResult, AsJsonAndCsv) {
+TEST(BenchResult, HasJsonAndCsvForms) {
   Result result{"matmul", "Products", {"side", "device"}, {}, "RAPL (package-0)", 0.5, {"A remark."}, {}};
   result.environment.entries = {{"processor", "A \"fast\" one"}};
   result.rows.push_back({{"32", "cpu"}, Measured{{{2, 1, 3}}, 4e6, 100, 1.5, false, 0.25}, {}});
@@ -158,7 +158,7 @@ TEST(BenchResult, AsJsonAndCsv) {
       "32,gpu,,,,,,,,,,,,,\"none, here\"\r\n");
 }
 
-TEST(BenchResult, FurtherFiguresHaveColumnsOfTheirOwn) {
+TEST(BenchResult, AdditionalFiguresAreColumns) {
   Result result{"train", "Training", {"environment"}, {}, "", 0, {}, {}};
   result.rows.push_back(
       {{"cpu:1"}, std::nullopt, "", {{"forward", "ms", 1.5}, {"energy", "J", std::nullopt}}});

@@ -34,7 +34,7 @@ const Figure& figure(const ResultRow& row, const std::string& name) {
   return *found;
 }
 
-TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
+TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
   const TempFolder folder;
   CompareOptions options{
       TELAR_CLI, small_job(folder), {"strategy.push_every=2"}, {"single", "mirrored", "downpour:1"}};
@@ -57,7 +57,7 @@ TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "mirrored-2" / "summary.json"));
 }
 
-TEST(Compare, AStrategyThatCannotTrainTheJobIsARowThatSaysWhy) {
+TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {
   const TempFolder folder;
   CompareOptions options{
       TELAR_CLI, small_job(folder, ", clip_norm: 1"), {}, {"single", "sync_ps", "pipeline:40"}};
@@ -69,7 +69,7 @@ TEST(Compare, AStrategyThatCannotTrainTheJobIsARowThatSaysWhy) {
   EXPECT_TRUE(says(result.remarks.at(0), "Only single"));
 }
 
-TEST(Compare, StoppedKeepsWhatWasMeasured) {
+TEST(Compare, KeepsMeasurementsWhenStopped) {
   const TempFolder folder;
   CompareOptions options{TELAR_CLI, small_job(folder), {}, {"single", "mirrored", "pipeline"}};
   options.folder = folder / "runs";
@@ -83,7 +83,7 @@ TEST(Compare, StoppedKeepsWhatWasMeasured) {
   EXPECT_FALSE(std::filesystem::exists(folder / "runs" / "mirrored-2"));
 }
 
-TEST(Compare, MistakesAreSaidBeforeAnythingRuns) {
+TEST(Compare, ReportsMistakesBeforeAnythingRuns) {
   const TempFolder folder;
   CompareOptions options{TELAR_CLI, small_job(folder)};
   options.folder = folder / "runs";
@@ -96,7 +96,7 @@ TEST(Compare, MistakesAreSaidBeforeAnythingRuns) {
   expect_error([&] { compare_strategies(options, {}); }, {"training.batsh"});
 }
 
-TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
+TEST(Scaling, ReportsTimeAndComputeTimeToTheTarget) {
   const TempFolder folder;
   ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=30"}};
   options.workers = {1, 2};
@@ -125,7 +125,7 @@ TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
   EXPECT_EQ(result.charts[0].curves.at(0).points.size(), 2U) << "one for each number of workers";
 }
 
-TEST(Scaling, ATargetThatIsNotReachedIsSaid) {
+TEST(Scaling, ReportsATargetThatIsNotReached) {
   const TempFolder folder;
   ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=2", "optimizer.learning_rate=1e-9"}};
   options.workers = {1};

@@ -37,7 +37,7 @@ TEST(Environments, AreSettingsOfAJob) {
   EXPECT_EQ(environment_of("mpi:1").settings[1], "strategy.replicas=1");
 }
 
-TEST(Environments, SayWhyTheyAreImpossibleHere) {
+TEST(Environments, ReportWhyTheyAreImpossible) {
   EXPECT_TRUE(says(environment_of("gpu").impossible, "processors alone"));
   EXPECT_TRUE(says(environment_of("hybrid").impossible, "processors alone"));
   for (const char* name : {"cpu:4096", "replicas:4096", "mpi:4096", "pipeline:4096"})
@@ -53,7 +53,7 @@ TEST(Environments, WithoutMpirunThereIsNoMpi) {
   EXPECT_TRUE(says(impossible, "MPI") || says(impossible, "mpirun"));
 }
 
-TEST(Environments, OtherNamesAreMistakes) {
+TEST(Environments, RejectUnknownNames) {
   for (const char* name : {"cpu", "cpu:0", "cpu:x", "cpu:2x", "replicas", "mpi:-1", "tpu:1", "replicas:all"})
     EXPECT_TRUE(says(sentence_of([&] { environment_of(name); }), "there is no environment")) << name;
 }
@@ -71,7 +71,7 @@ TrainingRun run_of(const std::vector<double>& milliseconds) {
   return run;
 }
 
-TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
+TEST(TrainingRow, LeavesOutTheFirstThreeSteps) {
   TrainingRun run = run_of({900, 500, 500, 40, 50, 60});
   run.figures = {{"test_accuracy", 0.75}, {"peak_memory_bytes", 3e6}, {"phases/mean_ms/exchange", 4}};
   const ResultRow row = training_row({"f32", "cpu:1"}, run, 10);
@@ -84,19 +84,19 @@ TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
   EXPECT_FALSE(find_figure(row, "energy")->value) << "a figure that was not measured has no value";
 }
 
-TEST(TrainingRow, EnergyIsSharedByTheImagesThatWereTrained) {
+TEST(TrainingRow, EnergyIsDividedByTheTrainedImages) {
   TrainingRun run = run_of({40, 40, 40, 40, 40});
   run.figures = {{"joules", 100}};
   EXPECT_NEAR(figure_value(training_row({"f32", "cpu:1"}, run, 10), "energy/image"), 2, 1e-9);
 }
 
-TEST(TrainingRow, OfTooFewStepsSaysSo) {
+TEST(TrainingRow, ReportsTooFewSteps) {
   const ResultRow row = training_row({"f32", "cpu:1"}, run_of({1, 1, 1}), 10);
   EXPECT_FALSE(row.measured);
   EXPECT_TRUE(says(row.impossible, "at least 4"));
 }
 
-TEST(TrainingRows, AreComparedWithTheFirstThatWasMeasured) {
+TEST(TrainingRows, AreComparedWithTheFirstMeasuredRow) {
   std::vector<ResultRow> rows = {{{"f32", "gpu"}, std::nullopt, "none", {}},
                                  training_row({"f32", "cpu:1"}, run_of({9, 9, 9, 80}), 10),
                                  training_row({"f32", "cpu:4"}, run_of({9, 9, 9, 40}), 10),
@@ -137,7 +137,7 @@ class TrainSweep : public testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
+TEST_F(TrainSweep, PhasesOfARowAddUpToItsSteps) {
   const Result result = measure_training(options({"cpu:1"}));
   ASSERT_EQ(result.rows.size(), 1U);
   const ResultRow& row = result.rows[0];
@@ -162,7 +162,7 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / "f32-cpu:1" / "trace.json"));
 }
 
-TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
+TEST_F(TrainSweep, AnImpossibleEnvironmentDoesNotStopTheOthers) {
   const Result result = measure_training(options({"gpu", "cpu:1", "replicas:4096", "hybrid"}));
   ASSERT_EQ(result.rows.size(), 4U);
   EXPECT_TRUE(says(result.rows[0].impossible, "processors alone"));
@@ -171,7 +171,7 @@ TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
   EXPECT_EQ(figure_value(result.rows[1], "speed-up"), 1);
 }
 
-TEST_F(TrainSweep, ATrainingThatFailsIsARowThatSaysWhy) {
+TEST_F(TrainSweep, AFailedTrainingIsARowWithTheReason) {
   TrainSweepOptions failing = options({"cpu:1"});
   failing.settings.emplace_back("optimizer.learning_rate=1e6");
   failing.settings.emplace_back("loss=mean_squared_error");
@@ -181,7 +181,7 @@ TEST_F(TrainSweep, ATrainingThatFailsIsARowThatSaysWhy) {
   EXPECT_TRUE(says(result.rows[0].impossible, "not finite")) << result.rows[0].impossible;
 }
 
-TEST_F(TrainSweep, StoppedKeepsTheRowsThatAreComplete) {
+TEST_F(TrainSweep, KeepsCompleteRowsWhenStopped) {
   TrainSweepOptions stopping = options({"cpu:1", "replicas:1", "cpu:1"});
   int rows = 0;
   stopping.say = [&](const std::string& text) { rows += text.starts_with("measuring") ? 1 : 0; };
@@ -191,7 +191,7 @@ TEST_F(TrainSweep, StoppedKeepsTheRowsThatAreComplete) {
   EXPECT_TRUE(says(result.remarks[0], "Stopped"));
 }
 
-TEST_F(TrainSweep, WhatIsNoJobIsAMistakeBeforeAnythingIsTrained) {
+TEST_F(TrainSweep, RejectsAnInvalidJobBeforeTraining) {
   TrainSweepOptions wrong = options({"cpu:1"});
   wrong.model = "resnet35";
   EXPECT_TRUE(says(sentence_of([&] { measure_training(wrong); }), "resnet34"));
@@ -199,7 +199,7 @@ TEST_F(TrainSweep, WhatIsNoJobIsAMistakeBeforeAnythingIsTrained) {
   EXPECT_TRUE(says(sentence_of([&] { measure_training(options({"cpu:1", "tpu"})); }), "tpu"));
 }
 
-TEST_F(TrainSweep, TakesSoManyStepsOfAnyData) {
+TEST_F(TrainSweep, RunsTheGivenNumberOfStepsOnAnyData) {
   TrainSweepOptions mnist = options({});
   mnist.data = "fashion-mnist";
   mnist.settings = {};

@@ -45,7 +45,7 @@ TEST(TrainingRun, HasCurvesAndFigures) {
   EXPECT_FALSE(run.figure("no such figure"));
 }
 
-TEST(TrainingRun, ThatFailsSaysWhyInItsOwnWords) {
+TEST(TrainingRun, ReportsTheErrorOfAFailedTraining) {
   const TempFolder folder;
   TrainingStart start = small_training(folder, {"training.batch=none"});
   const TrainingRun mistaken = run_training(start, {});
@@ -56,7 +56,7 @@ TEST(TrainingRun, ThatFailsSaysWhyInItsOwnWords) {
   EXPECT_TRUE(says(run_training(start, {}).failure, "cannot be started"));
 }
 
-TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
+TEST(TrainingRun, EndsWhenTheTargetIsReached) {
   const TempFolder folder;
   TrainingWatch watch;
   watch.enough = [](const CurvePoint& epoch) { return epoch.epoch >= 2; };
@@ -68,7 +68,7 @@ TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "one" / "checkpoints"));
 }
 
-TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
+TEST(TrainingRun, WritesACheckpointWhenItsExperimentIsStopped) {
   const TempFolder folder;
   bool stop = false;
   TrainingWatch watch;
@@ -83,7 +83,7 @@ TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
   EXPECT_FALSE(run.curve.steps.empty());
 }
 
-TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
+TEST(OverMpi, RunsAndStopsATrainingInSeveralProcesses) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
     GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   const TempFolder folder;
@@ -107,7 +107,7 @@ TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
   EXPECT_TRUE(says(run_training(start, {}).failure, "training.batch"));
 }
 
-TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
+TEST(Curve, RejectsAForeignLogWithTheLineNumber) {
   const TempFolder folder;
   const std::string good = R"({"kind":"step","step":1,"epoch":1,"samples":4,"seconds":0.5,"loss":2.0})"
                            "\n";
@@ -120,7 +120,7 @@ TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
   EXPECT_EQ(read_curve(folder.path()).steps.size(), 1U) << "a killed run leaves half a line";
 }
 
-TEST(Curve, IsWatchedWhileItGrows) {
+TEST(Curve, CanBeReadWhileTheLogGrows) {
   const TempFolder folder;
   CurveWatch watch(folder.path());
   EXPECT_FALSE(watch.look().step) << "no log yet";

@@ -75,7 +75,7 @@ class BadInput : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(BadInput, TheGoodJobRunsAndPredicts) {
+TEST_F(BadInput, TheValidJobRunsAndPredicts) {
   EXPECT_EQ(telar("train job.yaml").code, 0);
   const CommandResult predicted = telar("predict runs/job-1 data/t10k-images-idx3-ubyte --all");
   EXPECT_EQ(predicted.code, 0) << predicted.err;
@@ -103,7 +103,7 @@ TEST_F(BadInput, SizesThatDoNotMatch) {
   expect_refused("train job.yaml", {"[1, 28, 28]", "[1, 27, 27]"});
 }
 
-TEST_F(BadInput, ANumberThatIsNone) {
+TEST_F(BadInput, NanInATable) {
   write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,nan,1\n");
   expect_refused("train job.yaml --set 'data={source: csv, path: t.csv, classes: 2}'", {"t.csv", "3"});
 }
@@ -123,7 +123,7 @@ TEST_F(BadInput, Jobs) {
   expect_refused("", {"telar --help"});
 }
 
-TEST_F(BadInput, ResultFilesThatCouldNotBeWritten) {
+TEST_F(BadInput, UnwritableResultFiles) {
   const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_TRUE(says(nowhere.err, "--json: there is no folder"));
@@ -138,7 +138,7 @@ TEST_F(BadInput, MoreThreadsThanTheEnvironmentAllows) {
   EXPECT_EQ(telar("train job.yaml --quiet").code, 0);
 }
 
-TEST_F(BadInput, CheckpointsThatAreDamagedOrAnotherModels) {
+TEST_F(BadInput, CheckpointsThatAreDamagedOrOfAnotherModel) {
   ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
   expect_refused("train job.yaml --output run", {"holds a run already"});
   expect_refused("train job.yaml --output run --resume --set model.options.hidden=[8]",
@@ -166,7 +166,7 @@ TEST_F(BadInput, AFullDisk) {
 }
 
 // The logs of 10,000 steps need more than the 1 MiB of free space that is required before a run.
-TEST_F(BadInput, ADiskThatFillsWhileTheRunGoesOn) {
+TEST_F(BadInput, ADiskThatFillsDuringTheRun) {
   const fs::path disk = folder_ / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1400k") != 0) {

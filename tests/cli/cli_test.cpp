@@ -58,7 +58,7 @@ TEST_F(Cli, CheckTrainsNothing) {
   EXPECT_EQ(telar("train small.yaml --check --set model=alexnet").code, 2);
 }
 
-TEST_F(Cli, EveryExampleIsRight) {
+TEST_F(Cli, EveryExampleIsValid) {
   int examples = 0;
   for (const auto& entry : fs::directory_iterator(TELAR_FIXTURES "/../../examples")) {
     if (entry.path().extension() != ".yaml") continue;
@@ -69,7 +69,7 @@ TEST_F(Cli, EveryExampleIsRight) {
   EXPECT_GE(examples, 5);
 }
 
-TEST_F(Cli, HelpHasAnExampleEverywhere) {
+TEST_F(Cli, EveryHelpTextHasAnExample) {
   for (const char* verb : {"", "train ", "evaluate ", "predict ", "devices ", "show ", "weave "}) {
     const CommandResult help = telar(std::string(verb) + "--help");
     EXPECT_EQ(help.code, 0);
@@ -78,7 +78,7 @@ TEST_F(Cli, HelpHasAnExampleEverywhere) {
   }
 }
 
-TEST_F(Cli, PredictsFromTablesAndSaysWhatDoesNotFit) {
+TEST_F(Cli, PredictsFromTablesAndReportsMismatches) {
   std::string table = "a,b,label\n";
   for (int i = 0; i < 90; ++i) {
     table += std::to_string(i % 3) + "." + std::to_string(i % 7) + "," + std::to_string(-i % 3) + "," +
@@ -110,14 +110,14 @@ TEST_F(Cli, ShowsModelsAndJobs) {
   EXPECT_EQ(telar("show resnet19").code, 2);
 }
 
-TEST_F(Cli, SaysWhatThereIsToRunOn) {
+TEST_F(Cli, ListsTheAvailableDevices) {
   EXPECT_TRUE(says(telar("devices").out, "cpu"));
   const auto devices = nlohmann::json::parse(telar("devices --json").out);
   EXPECT_GE(devices.at("cpu").at("available_threads"), 1);
   EXPECT_TRUE(devices.contains("gpus_not_found"));
 }
 
-TEST_F(Cli, StopsAtCtrlCWithACheckpointAndTheWayToGoOn) {
+TEST_F(Cli, CtrlCWritesACheckpointAndTheResumeCommand) {
   write_text(folder_ / "interrupt.sh",
              "'" TELAR_CLI
              "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"

@@ -138,7 +138,7 @@ class Gpu : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Gpu, TrainsAsTheProcessor) {
+TEST_F(Gpu, TrainsLikeTheCpu) {
   for (const std::string job : {"mlp", "conv"}) {
     train(job + ".yaml --output " + job + "-cpu");
     train(job + ".yaml --output " + job + "-gpu --set device=cuda");
@@ -148,7 +148,7 @@ TEST_F(Gpu, TrainsAsTheProcessor) {
   EXPECT_TRUE(says(read_text(folder_ / "mlp-gpu" / "job.yaml"), "devices: [cuda]"));
 }
 
-TEST_F(Gpu, LearnsRealPicturesAsTheProcessor) {
+TEST_F(Gpu, LearnsRealImagesLikeTheCpu) {
   if (!fs::exists("/usr/share/datasets/fashion-mnist"))
     GTEST_SKIP() << "NOT TESTED: /usr/share/datasets/fashion-mnist is missing";
   const std::string job =
@@ -158,7 +158,7 @@ TEST_F(Gpu, LearnsRealPicturesAsTheProcessor) {
   expect_same("gpu", "cpu");
 }
 
-TEST_F(Gpu, LowerPrecisionsAreNear) {
+TEST_F(Gpu, LowerPrecisionsAreClose) {
   train("conv.yaml --output f32");
   train("conv.yaml --output bf16 --set device=cuda --set training.precision=bf16");
   train("conv.yaml --output tf32 --set device=cuda --set training.precision=tf32");
@@ -168,7 +168,7 @@ TEST_F(Gpu, LowerPrecisionsAreNear) {
     EXPECT_NE(logged(run, "step", "loss"), logged("f32", "step", "loss")) << run;
 }
 
-TEST_F(Gpu, ClipsGradientsAsTheProcessor) {
+TEST_F(Gpu, ClipsGradientsLikeTheCpu) {
   train("mlp.yaml --output cpu --set optimizer=sgd --set training.clip_norm=0.1");
   train("mlp.yaml --output gpu --set optimizer=sgd --set training.clip_norm=0.1 --set device=cuda");
   train("mlp.yaml --output unclipped --set optimizer=sgd --set device=cuda");
@@ -177,7 +177,7 @@ TEST_F(Gpu, ClipsGradientsAsTheProcessor) {
             1e-3);
 }
 
-TEST_F(Gpu, MirroredIsSingle) {
+TEST_F(Gpu, MirroredEqualsSingle) {
   train("conv.yaml --output single");
   const auto mirrored = [&](const std::string& run, const std::string& more) {
     train("conv.yaml --output " + run + kMirrored + more);
@@ -194,7 +194,7 @@ TEST_F(Gpu, MirroredIsSingle) {
   EXPECT_TRUE(says(summary("hybrid").at("devices").dump(), "cpu"));
 }
 
-TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
+TEST_F(Gpu, ProcessesOverMpiTrainLikeASingleProcess) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
     GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   train("conv.yaml --output single");
@@ -215,7 +215,7 @@ TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
   expect_same("unlike", "single");
 }
 
-TEST_F(Gpu, ARunGoesOnElsewhere) {
+TEST_F(Gpu, ARunResumesOnAnotherDevice) {
   train("conv.yaml --output whole");
   train("conv.yaml --output from-gpu --set device=cuda --set training.epochs=1");
   const CommandResult on_cpu =
@@ -229,7 +229,7 @@ TEST_F(Gpu, ARunGoesOnElsewhere) {
   expect_same("from-cpu", "whole");
 }
 
-TEST_F(Gpu, ARunOverNcclGoesOnOnProcessors) {
+TEST_F(Gpu, ARunOverNcclResumesOnTheCpu) {
   train("conv.yaml --output whole");
   train("conv.yaml --output run --set strategy.gpu_exchange=nccl --set training.epochs=1" + kMirrored +
         devices("cuda:0, cuda:1"));
@@ -252,7 +252,7 @@ TEST_F(Gpu, WorkersWithParameterServersLearn) {
               summary("sync-cpu").at("test_loss").get<double>(), 1e-3);
 }
 
-TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
+TEST_F(Gpu, RunsAreEvaluatedWithoutAGpu) {
   train("conv.yaml --output run --set training.precision=tf32" + kMirrored + devices("cuda:0, cuda:1") +
         " --set strategy.gpu_exchange=nccl");
   const double right = summary("run").at("test_loss").get<double>();
@@ -279,7 +279,7 @@ TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
   EXPECT_TRUE(says_why(named.err));
 }
 
-TEST_F(Gpu, PredictsAsTheProcessor) {
+TEST_F(Gpu, PredictsLikeTheCpu) {
   std::string table = "a,b,label\n";
   for (int i = 0; i < 90; ++i)
     table += std::to_string(i % 3) + "." + std::to_string(i % 7) + "," + std::to_string(-i % 3) + "," +
@@ -305,7 +305,7 @@ TEST_F(Gpu, PredictsAsTheProcessor) {
   EXPECT_EQ(rows, 4);
 }
 
-TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
+TEST_F(Gpu, StopsAtCtrlCAfterAStepAndResumes) {
   // As in an interactive shell: a background job of a script would ignore SIGINT.
   write_text(folder_ / "interrupt.sh",
              "\"$@\" &\n"
@@ -338,7 +338,7 @@ TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
     EXPECT_NEAR(found[s], right[s], 1e-3) << "step " << s + 1;
 }
 
-TEST_F(Gpu, MistakesAreSentences) {
+TEST_F(Gpu, MistakesHaveErrorMessages) {
   expect_refused("--set device=tpu", {"--set device=tpu", "no device 'tpu'", "cpu:0-7", "cuda:N"});
   expect_refused("--set device=cuda:x", {"no device 'cuda:x'", "N from 0"});
   expect_refused("--set device=cuda:", {"--set device=cuda:", "'cuda:' lacks its number", "cuda:0"});
@@ -370,7 +370,7 @@ TEST_F(Gpu, MistakesAreSentences) {
   EXPECT_TRUE(says_why(without.err));
 }
 
-TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
+TEST_F(Gpu, BenchTrainMeasuresOrReportsTheReason) {
   const std::string bench =
       "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' --set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
   const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,hybrid");
@@ -388,7 +388,7 @@ TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
   for (const auto& row : rows()) EXPECT_TRUE(says_why(row.dump()));
 }
 
-TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
+TEST_F(Gpu, ProductsUseTheLimitsStoredForTheGpusName) {
   const std::string bench =
       "bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json --precision f32,tf32,bf16";
   ASSERT_EQ(telar(bench).code, 0);
@@ -407,7 +407,7 @@ TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
   EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "the operands fit into its cache";
 }
 
-TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {
+TEST_F(Gpu, ALimitBelowAProductIsMeasuredAgain) {
   keep_limits({{"f32_operations", 1}, {"tf32_operations", 1}, {"bf16_operations", 1}, {"memory_bytes", 1}});
   const CommandResult result = telar("bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json");
   ASSERT_EQ(result.code, 0) << result.err;
@@ -416,7 +416,7 @@ TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {
     EXPECT_GT(kept_limits().at(figure), 1e6) << figure;
 }
 
-TEST_F(Gpu, ItsLimitsAreMeasuredAndKept) {
+TEST_F(Gpu, LimitsAreMeasuredAndStored) {
   const CommandResult here = telar("bench limits --devices gpu,cuda:7 --json b.json");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 2U);
@@ -432,7 +432,7 @@ TEST_F(Gpu, ItsLimitsAreMeasuredAndKept) {
   EXPECT_EQ(telar("bench limits --devices tpu").code, 2);
 }
 
-TEST_F(Gpu, DevicesAndProfilesAreShown) {
+TEST_F(Gpu, ShowsDevicesAndProfiles) {
   EXPECT_EQ(telar("devices").code, 0);
   EXPECT_EQ(telar_without_gpus("devices --json").code, 0);
   train("mlp.yaml --output run --profile" + kMirrored + devices("cuda:0, cuda:1"));

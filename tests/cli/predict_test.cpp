@@ -73,7 +73,7 @@ class Predict : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Predict, ThePixelsCountAndNotTheFormatOfTheFile) {
+TEST_F(Predict, DependsOnThePixelsNotOnTheFileFormat) {
   write_text(folder_ / "a.png", as_text(png_of(grey(28))));
   write_text(folder_ / "a.jpeg", as_text(jpeg_of(grey(28))));
   write_text(folder_ / "large.png", as_text(png_of(grey(56))));
@@ -84,7 +84,7 @@ TEST_F(Predict, ThePixelsCountAndNotTheFormatOfTheFile) {
   expect_same("a.npy", 2, 1e-6);
 }
 
-TEST_F(Predict, WhatDoesNotFitIsRefused) {
+TEST_F(Predict, RefusesDataThatDoesNotFit) {
   write_text(folder_ / "wide.npy", npy_of("(1, 1, 28, 29)", 28 * 29));
   write_text(folder_ / "half.png", as_text(png_of(grey(28))).substr(0, 60));
   write_text(folder_ / "text.txt", "a picture");

@@ -32,7 +32,7 @@ class WeaveEpochs : public WeaveCase {
 
 const std::string kFour = "for epoch in range(4)";
 
-TEST_F(WeaveEpochs, DividesTheEpochsAndSharesOutNothing) {
+TEST_F(WeaveEpochs, DividesTheEpochsAndKeepsAllSamples) {
   const std::string woven = weave(script(kFour), "--epochs divide").out;
   for (const char* part : {"for epoch in range(math.ceil(4 / dist.get_world_size())):",
                            "loader = DataLoader(data, shuffle=True)\n", "lr=0.1 * dist.get_world_size()",
@@ -48,7 +48,7 @@ TEST_F(WeaveEpochs, DividesTheEpochsAndSharesOutNothing) {
                    "train.py:7: epochs ÷ number of processes: each process sees all samples"));
 }
 
-TEST_F(WeaveEpochs, DividesWhatAVariableOrTheCommandLineSays) {
+TEST_F(WeaveEpochs, DividesEpochsFromVariablesAndTheCommandLine) {
   const std::string variable = "EPOCHS = 9\n";
   EXPECT_TRUE(
       says(weave(script("for epoch in range(EPOCHS)", "shuffle=True", variable), "--epochs divide").out,
@@ -81,7 +81,7 @@ TEST_F(WeaveEpochs, RefusesEpochsThatCannotBeDivided) {
   says_when(script(kFour, "shuffle=True", "", "torch.manual_seed(epoch)"), "the same order of samples");
 }
 
-TEST_F(WeaveEpochs, WarmsUpBesideTheScriptsOwnSchedule) {
+TEST_F(WeaveEpochs, WarmsUpAlongsideTheScriptsSchedule) {
   const std::string schedule = "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n";
   const std::string woven =
       weave(script(kFour, "shuffle=True", schedule, "schedule.step()"), "--warmup 3").out;
@@ -97,7 +97,7 @@ TEST_F(WeaveEpochs, WarmsUpBesideTheScriptsOwnSchedule) {
       says(weave(script(kFour), "--warmup 3 --explain").out, "train.py:7: the learning rate warms up"));
 }
 
-TEST_F(WeaveEpochs, RefusesAWarmUpWhoseMeaningIsNotClear) {
+TEST_F(WeaveEpochs, RefusesAnAmbiguousWarmUp) {
   const auto says_when = [&](const std::string& text, const char* sentence) {
     EXPECT_TRUE(says(refusal(text, "--warmup 3"), sentence));
   };
@@ -131,7 +131,7 @@ TEST_F(WeaveEpochs, AreForHorovodAndDdpOnly) {
   }
 }
 
-TEST_F(WeaveEpochs, SaysWhereATrainingIsHandedOn) {
+TEST_F(WeaveEpochs, ReportsWhereATrainingIsPassedOn) {
   const std::string made =
       "import functools\nimport tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\n";
   const std::string partial =

@@ -39,7 +39,7 @@ class WeaveEvaluation : public WeaveCase {
   }
 };
 
-TEST_F(WeaveEvaluation, GivesEachProcessEveryNthBatchAndAddsUp) {
+TEST_F(WeaveEvaluation, GivesEachProcessEveryNthBatchAndSumsTheResults) {
   const CommandResult woven = shared({});
   EXPECT_EQ(woven.code, 0) << woven.err;
   EXPECT_TRUE(
@@ -58,7 +58,7 @@ TEST_F(WeaveEvaluation, NeedsTheSameBatchesInAllProcesses) {
   expect_refused(parts, "each process would have other batches");
 }
 
-TEST_F(WeaveEvaluation, LetsNothingButSumsOutOfTheLoop) {
+TEST_F(WeaveEvaluation, AllowsOnlySumsToLeaveTheLoop) {
   Parts parts;
   for (const char* const body :
        {"print(x)", "seen = max(seen, len(x))", "model.bias.data[0] = 1", "right -= 1",
@@ -80,7 +80,7 @@ TEST_F(WeaveEvaluation, LetsNothingButSumsOutOfTheLoop) {
   expect_refused(parts, "call the model's eval() before it");
 }
 
-TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
+TEST_F(WeaveEvaluation, MustBeReachedByAllProcesses) {
   Parts parts;
   parts.call = "    if epoch == 1:\n        score = test()";
   EXPECT_EQ(shared(parts).code, 0);
@@ -92,7 +92,7 @@ TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
   expect_refused(parts, "from where it is called cannot be seen");
 }
 
-TEST_F(WeaveEvaluation, IsForPyTorch) {
+TEST_F(WeaveEvaluation, SupportsPyTorchOnly) {
   const CommandResult wrong = weave(
       "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(optimizer=\"sgd\", loss=\"mse\")\nmodel.fit([1.0], [1.0])\n",
       "--evaluation shared");

@@ -102,7 +102,7 @@ class Table {
 
 using Members = std::vector<uint32_t>;
 
-TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
+TEST(MemberRegistry, TheSpareThatWaitedLongestStepsIn) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -133,7 +133,7 @@ TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
   EXPECT_FALSE(members[2].working);
 }
 
-TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersButNotForEver) {
+TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersForALimitedTime) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -146,7 +146,7 @@ TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersButNotForEver) {
   EXPECT_TRUE(table.has_work(a));
 }
 
-TEST(MemberRegistry, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSeats) {
+TEST(MemberRegistry, ARoundHasAllMembersWithWorkInSeatOrder) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 3);
   const Members all{table.worker("a"), table.worker("b"), table.worker("c")};
@@ -170,7 +170,7 @@ TEST(MemberRegistry, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSeats) {
   EXPECT_TRUE(table.registry.epoch_finished());
 }
 
-TEST(MemberRegistry, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
+TEST(MemberRegistry, ARoundIncludesAMemberBetweenTwoLeases) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -187,7 +187,7 @@ TEST(MemberRegistry, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
   EXPECT_EQ(table.round(a), (Members{a, b}));
 }
 
-TEST(MemberRegistry, APartIsLeftToItsMemberThoughAnotherIsFaster) {
+TEST(MemberRegistry, AFasterMemberLeavesAPartToItsMember) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -200,7 +200,7 @@ TEST(MemberRegistry, APartIsLeftToItsMemberThoughAnotherIsFaster) {
   EXPECT_EQ(table.lease(b)->part, 1);
 }
 
-TEST(MemberRegistry, ALostMemberEndsTheWaitingOfOthers) {
+TEST(MemberRegistry, OthersStopWaitingForALostMember) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -221,7 +221,7 @@ TEST(MemberRegistry, ALostMemberEndsTheWaitingOfOthers) {
   EXPECT_EQ(table.round(a), (Members{a})) << "a single member with work makes a round alone";
 }
 
-TEST(MemberRegistry, OneThatStillPreparesHoldsNobodyUp) {
+TEST(MemberRegistry, AMemberThatStillPreparesDelaysNobody) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -241,7 +241,7 @@ TEST(MemberRegistry, OneThatStillPreparesHoldsNobodyUp) {
   EXPECT_EQ(table.round(c), (Members{a, c}));
 }
 
-TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
+TEST(MemberRegistry, AMemberWithoutWorkDelaysNobody) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 3);
   const uint32_t a = table.worker("a");
@@ -264,7 +264,7 @@ TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
   EXPECT_EQ(table.round(b), (Members{a, b}));
 }
 
-TEST(MemberRegistry, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
+TEST(MemberRegistry, WithBackupsTheFirstReadyMembersFormTheRound) {
   Table table(rounds_of(2, 1));
   table.registry.begin_epoch(0, 0, 30);
   const uint32_t a = table.worker("a");
@@ -293,7 +293,7 @@ TEST(MemberRegistry, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
   EXPECT_EQ(table.last_round, 2);
 }
 
-TEST(MemberRegistry, RoundsGoOnFromTheNumberThatIsGiven) {
+TEST(MemberRegistry, RoundsContinueFromTheGivenNumber) {
   CoordinatorOptions options = rounds_of(1);
   options.rounds_before = 41;
   Table table(options);
@@ -305,7 +305,7 @@ TEST(MemberRegistry, RoundsGoOnFromTheNumberThatIsGiven) {
   EXPECT_EQ(table.last_round, 42);
 }
 
-TEST(MemberRegistry, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
+TEST(MemberRegistry, SumsFollowTheOrderOfPartsNotOfArrival) {
   std::vector<double> sums;
   for (const bool backwards : {false, true}) {
     CoordinatorOptions options;
@@ -372,7 +372,7 @@ class Paced : public Table {
   }
 };
 
-TEST(MemberRegistry, AStalenessBoundHoldsTheFastBackUntilTheSlowFollows) {
+TEST(MemberRegistry, AStalenessBoundHoldsBackFastMembers) {
   Paced table(2);
   for (int ahead = 0; ahead < 2; ++ahead) {
     EXPECT_TRUE(table.begins_another(1));
@@ -394,7 +394,7 @@ TEST(MemberRegistry, WithoutABoundNobodyWaits) {
   }
 }
 
-TEST(MemberRegistry, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowest) {
+TEST(MemberRegistry, ALostMemberHoldsNobodyBackAndANewOneStartsAtTheSlowest) {
   Paced table(0);
   table.finish_one(1);
   EXPECT_FALSE(table.begins_another(1));
@@ -407,7 +407,7 @@ TEST(MemberRegistry, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowe
   EXPECT_TRUE(table.begins_another(1)) << "c starts at the step of member 1";
 }
 
-TEST(MemberRegistry, FiguresThatCannotBeAreRefused) {
+TEST(MemberRegistry, RefusesImpossibleReports) {
   CoordinatorOptions options;
   Table table(options);
   table.registry.begin_epoch(0, 0, 9);
@@ -510,12 +510,12 @@ TEST(MemberRegistry, WithoutFailuresRoundTSumsThePartsOfBatchT) {
     for (const int64_t workers : {1, 2, 3, 4}) simulate(seed, workers, 0, false);
 }
 
-TEST(MemberRegistry, WhateverIsLostTheEpochComesToItsEnd) {
+TEST(MemberRegistry, TheEpochEndsWhicheverMembersAreLost) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const int64_t workers : {1, 2, 4}) simulate(seed, workers, 0, true);
 }
 
-TEST(MemberRegistry, WithBackupsTheEpochComesToItsEndTooWithAndWithoutLosses) {
+TEST(MemberRegistry, WithBackupsTheEpochEndsWithAndWithoutLosses) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const bool failures : {false, true}) simulate(seed, 2, 2, failures);
 }

@@ -53,7 +53,7 @@ struct RawMember {
   std::unique_ptr<grpc::ClientReaderWriter<members::Request, members::Reply>> stream;
 };
 
-TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
+TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndOthersDoItsWork) {
   for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
     Sentences sentences;
     Used used;
@@ -117,7 +117,7 @@ TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
   EXPECT_GT(second.id(), victim.id());
 }
 
-TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
+TEST(MembersFaults, MembersWaitForTheCoordinatorAndCompareItsJob) {
   auto first = std::make_unique<Coordinator>(coordinator_options(1));
   const std::string address = first->address();
   Relay relay(address);
@@ -147,14 +147,14 @@ TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
   expect_error([&] { const Membership refused(again); }, {address, "another", "no longer job-1"});
 }
 
-TEST(MembersFaults, ACoordinatorThatStaysAwayIsAnErrorAfterThePatience) {
+TEST(MembersFaults, AnAbsentCoordinatorIsAnErrorAfterThePatience) {
   MembershipOptions options = member_options("127.0.0.1:1");
   options.patience_seconds = 0.5;
   expect_error([&] { const Membership nobody(options); }, {"127.0.0.1:1", "0.5 seconds", "refused"},
                Error::Kind::run);
 }
 
-TEST(MembersFaults, ACoordinatorThatHangsIsGivenUpByItsMembers) {
+TEST(MembersFaults, MembersGiveUpACoordinatorThatHangs) {
   const Coordinator coordinator(coordinator_options(1));
   Relay relay(coordinator.address());
   MembershipOptions options = member_options(relay.address());
@@ -199,7 +199,7 @@ TEST(MembersFaults, TwoJobsDoNotTouchEachOther) {
   EXPECT_EQ(used_b.different(), 7U);
 }
 
-TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
+TEST(MembersFaults, RefusesAndReportsWrongTokensAndVersions) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -223,7 +223,7 @@ TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
   EXPECT_TRUE(says(status.error_message(), "7"));
 }
 
-TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
+TEST(MembersFaults, GarbageAndSilenceDoNoHarm) {
   Used used;
   WorkerLoop loop{&used, false, {}};
   std::jthread steady;
@@ -251,7 +251,7 @@ TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
   EXPECT_TRUE(sentences.contains("raw is lost: silent for 1.5 seconds"));
 }
 
-TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
+TEST(MembersFaults, InvalidMessagesEndOnlyThatMembership) {
   Coordinator coordinator(coordinator_options(1));
   coordinator.begin_epoch(0, 0, 4);
   const auto status_of = [&](const members::Request& request, bool hello) {

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<uint8_t> members_seed(const std::string& name) { return test::corpus("members", name); }
 
-TEST(MembersInput, MembersThatWorkAreAnswered) {
+TEST(MembersInput, RepliesToWorkingMembers) {
   // Each member requests work and a lease, reports its two parts, and requests again.
   const fuzz::Heard free = fuzz::hear(members_seed("free"));
   EXPECT_EQ(free.messages, 10U);
@@ -24,7 +24,7 @@ TEST(MembersInput, MembersThatWorkAreAnswered) {
   EXPECT_EQ(rounds.answers, 8U);
 }
 
-TEST(MembersInput, WhatMakesNoSenseIsRefusedOrIgnored) {
+TEST(MembersInput, InvalidMessagesAreRefusedOrIgnored) {
   EXPECT_EQ(fuzz::hear(members_seed("empty_request")).refused, 1U);
   EXPECT_EQ(fuzz::hear(members_seed("figures_that_cannot_be")).refused, 1U);
   const fuzz::Heard strange = fuzz::hear(members_seed("leases_of_nobody"));

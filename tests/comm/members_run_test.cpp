@@ -43,12 +43,12 @@ void run_together(int64_t workers, Rhythm rhythm, int64_t backups, int64_t bound
   EXPECT_EQ(used.most(), 1) << "without failures each part is used exactly once";
 }
 
-TEST(Members, InFreeRhythmEachPartIsUsedExactlyOnce) { run_together(3, Rhythm::free, 0, -1); }
-TEST(Members, WithAStalenessBoundToo) { run_together(3, Rhythm::free, 0, 1); }
-TEST(Members, InRoundsToo) {
+TEST(Members, InFreeRhythmEachPartIsUsedOnce) { run_together(3, Rhythm::free, 0, -1); }
+TEST(Members, WithAStalenessBoundEachPartIsUsedOnce) { run_together(3, Rhythm::free, 0, 1); }
+TEST(Members, InRoundsEachPartIsUsedOnce) {
   for (const int64_t workers : {2, 3, 4}) run_together(workers, Rhythm::rounds, 0, -1);
 }
-TEST(Members, WithBackupsToo) { run_together(2, Rhythm::rounds, 1, -1); }
+TEST(Members, WithBackupsEachPartIsUsedOnce) { run_together(2, Rhythm::rounds, 1, -1); }
 
 TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
   constexpr int64_t kWorkers = 3;
@@ -79,7 +79,7 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
   }
 }
 
-TEST(Members, AMemberLearnsWhatTheJobIs) {
+TEST(Members, AMemberReceivesTheJob) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -101,7 +101,7 @@ TEST(Members, AMemberLearnsWhatTheJobIs) {
   EXPECT_TRUE(sentences.wait_for("second?line left"));
 }
 
-TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
+TEST(Members, ASpareTakesOverTheWorkOfAWorkerThatLeaves) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -123,7 +123,7 @@ TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
   EXPECT_EQ(used.different(), 9U) << "all but the one that the first member has done";
 }
 
-TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
+TEST(Members, AMemberThatJoinsLaterGetsWork) {
   CoordinatorOptions options = coordinator_options(2);
   std::atomic<bool> second_worked{false};
   std::vector<WorkerLoop> loops(2);
@@ -144,7 +144,7 @@ TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
   EXPECT_TRUE(second_worked);
 }
 
-TEST(Members, DrainedTheEpochEndsWholeAtABatchAndNothingNewBegins) {
+TEST(Members, DrainingEndsTheEpochAtAWholeBatch) {
   Used used;
   std::vector<WorkerLoop> loops(2, {&used, false, {}});
   std::vector<std::jthread> members;
@@ -160,7 +160,7 @@ TEST(Members, DrainedTheEpochEndsWholeAtABatchAndNothingNewBegins) {
   EXPECT_EQ(used.different(), steps * 2);
 }
 
-TEST(Members, AFailureThatWouldMeetEveryMemberEndsTheRun) {
+TEST(Members, AFailureThatAffectsEveryMemberEndsTheRun) {
   Coordinator coordinator(coordinator_options(2));
   Membership member(member_options(coordinator.address(), "host:1"));
   member.fail_all("the loss is not finite");
@@ -171,7 +171,7 @@ TEST(Members, AFailureThatWouldMeetEveryMemberEndsTheRun) {
       {"host:1", "the loss is not finite"}, Error::Kind::run);
 }
 
-TEST(Members, WhenTheTrainingIsOverNobodyWaitsAnyMore) {
+TEST(Members, TheEndOfTheTrainingEndsAllWaiting) {
   auto coordinator = std::make_unique<Coordinator>(coordinator_options(2, Rhythm::rounds));
   Membership worker(member_options(coordinator->address()));
   std::jthread end([&] { coordinator.reset(); });

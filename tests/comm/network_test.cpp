@@ -47,7 +47,7 @@ TEST(Address, TheLoopbackIsKnownByItsAddresses) {
     EXPECT_FALSE(Address::parse(there).loopback()) << there;
 }
 
-TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreAskedFor) {
+TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreRequired) {
   check_listening("127.0.0.1:0", {});
   expect_error([] { check_listening("0.0.0.0:0", {}); },
                {"0.0.0.0:0", "certificates and a token", "--insecure-network"});
@@ -62,14 +62,14 @@ TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreAskedFor) {
     expect_error([&] { check_listening("127.0.0.1:0", {.token = token}); }, {"token"});
 }
 
-TEST(Network, APortInUseIsASentence) {
+TEST(Network, APortInUseIsAnError) {
   const Coordinator first(coordinator_options(1));
   CoordinatorOptions options = coordinator_options(1);
   options.listen = first.address();
   expect_error([&] { const Coordinator second(options); }, {first.address(), "Address already in use"});
 }
 
-TEST(Network, CertificatesOfOneAuthorityLetMembersInAndOthersStayOut) {
+TEST(Network, AcceptsOnlyCertificatesOfItsAuthority) {
   const TempFolder folder;
   const fs::path ours = folder.path() / "ours";
   const fs::path others = folder.path() / "others";
@@ -110,7 +110,7 @@ TEST(Network, ACertificateThatDoesNotNameTheHostIsNotTrusted) {
                Error::Kind::run);
 }
 
-TEST(Network, ACertificateFileThatIsMissingOrNoneIsNamed) {
+TEST(Network, NamesAMissingOrInvalidCertificateFile) {
   const TempFolder folder;
   CoordinatorOptions options = coordinator_options(1);
   options.security = with(folder.path());

@@ -27,7 +27,7 @@ class StoreBytes : public StoreTest {
   }
 };
 
-TEST_F(StoreBytes, BesideItsArenasAServerHoldsAtMostTwiceTheLargestBucket) {
+TEST_F(StoreBytes, AServerHoldsAtMostTwiceTheLargestBucketBesidesItsArenas) {
   for (const bool rounds : {false, true}) {
     StoreServerOptions options = server_options("127.0.0.1:0", "");
     options.round_seconds = 60;

@@ -10,7 +10,7 @@ constexpr double kNever = 3600;
 
 class StoreKeepalive : public StoreTest {};
 
-TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
+TEST_F(StoreKeepalive, AClientDetectsThatTheServersHostIsLost) {
   auto server = serve();
   attached(*server, kKeepaliveFloats);
   test::Relay relay(server->address());
@@ -26,7 +26,7 @@ TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
   EXPECT_TRUE(log_.hears("was lost")) << log_.all();
 }
 
-TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {
+TEST_F(StoreKeepalive, AServerDetectsThatAMembersHostIsLost) {
   StoreServerOptions options = server_options("127.0.0.1:0", "");
   options.round_seconds = kNever;
   options.keepalive_seconds = 1;

@@ -62,7 +62,7 @@ TEST_F(StoreTest, EachFloatCountsItsOwnUpdates) {
   EXPECT_EQ(steps[1000], 2);
 }
 
-TEST_F(StoreTest, SmallPiecesOneByOne) {
+TEST_F(StoreTest, TransfersSmallPiecesOneByOne) {
   const auto server = serve();
   const auto client = attached(*server, 4096);
   fill(*client, 1);

@@ -31,7 +31,7 @@ class StoreRounds : public StoreTest {
   }
 };
 
-TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
+TEST_F(StoreRounds, SumsFollowTheOrderOfMembersNotOfArrival) {
   std::vector<float> expected(kRoundFloats);
   for (size_t i = 0; i < kRoundFloats; ++i) {
     float sum = contribution(3, i);
@@ -60,7 +60,7 @@ TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
   }
 }
 
-TEST_F(StoreRounds, AMemberThatSaysNothingIsGivenUpAndItsContributionDropped) {
+TEST_F(StoreRounds, DropsTheContributionOfASilentMember) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto two = member(*server, 2);
@@ -73,7 +73,7 @@ TEST_F(StoreRounds, AMemberThatSaysNothingIsGivenUpAndItsContributionDropped) {
   EXPECT_EQ(0, std::memcmp(result.data(), two->incoming().data(), kRoundFloats * sizeof(float)));
 }
 
-TEST_F(StoreRounds, AMemberThatIsGoneIsNotWaitedFor) {
+TEST_F(StoreRounds, DoesNotWaitForAMemberThatHasLeft) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto three = member(*server, 3);
@@ -111,7 +111,7 @@ TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
   EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 3));
 }
 
-TEST_F(StoreRounds, WhoRunsAheadWaitsForMemoryAndAllArrives) {
+TEST_F(StoreRounds, AMemberThatRunsAheadWaitsForMemory) {
   constexpr size_t kMany = kRoundFloats * 10;  // 24 MB, of which the server keeps 8 open
   const auto server = serve();
   std::vector<std::unique_ptr<StoreClient>> members;

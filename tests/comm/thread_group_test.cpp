@@ -91,7 +91,7 @@ TEST(ThreadGroup, SumsAreTakenInRankOrder) {
   }
 }
 
-TEST(ThreadGroup, GatheredRowsStandInRankOrder) {
+TEST(ThreadGroup, GatheredRowsAreInRankOrder) {
   ThreadTeam team(3);
   on_members(team, 3, [](Group& group) {
     std::vector<float> rows(6);

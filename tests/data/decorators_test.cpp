@@ -57,7 +57,7 @@ TEST(Normalised, RealImagesGetMeanZeroAndDeviationOne) {
   EXPECT_NEAR(std::sqrt(squares / count), 1, 1e-5);
 }
 
-TEST(Normalised, EachChannelHasItsOwn) {
+TEST(Normalised, EachChannelHasItsOwnMeanAndDeviation) {
   const auto inner = std::make_shared<Pixels>(1);
   const DatasetPtr data = normalised(inner, {1, 13}, {2, 4});
   const Sample sample = read(*data, 0);
@@ -130,12 +130,12 @@ TEST(Augmented, DependsOnSeedEpochAndSampleOnly) {
   EXPECT_GT(different.size(), 10U);
 }
 
-TEST(Augmented, RejectsWhatIsNoImage) {
+TEST(Augmented, RejectsDataThatIsNotAnImage) {
   expect_error([] { augmented(std::make_shared<Numbers>(3), {.padding = 1}); }, {"images", "[3]"});
   expect_error([] { augmented(std::make_shared<Pixels>(3), {.padding = 4}); }, {"padding of 4", "0 … 3"});
 }
 
-TEST(Cached, ReadsEachSampleOnceAndGivesTheSame) {
+TEST(Cached, ReadsEachSampleOnce) {
   const auto inner = std::make_shared<Pixels>(20);
   const DatasetPtr data = cached(inner);
   for (int pass = 0; pass < 3; ++pass) {
@@ -144,7 +144,7 @@ TEST(Cached, ReadsEachSampleOnceAndGivesTheSame) {
   EXPECT_EQ(inner->reads, 20);
 }
 
-TEST(Cached, KeepsNoMoreThanItMay) {
+TEST(Cached, StaysWithinItsMemoryLimit) {
   const auto inner = std::make_shared<Pixels>(20);
   const DatasetPtr data = cached(inner, 5 * (24 * 4 + 4) + 99);
   for (int pass = 0; pass < 3; ++pass) {
@@ -209,7 +209,7 @@ TEST(HoldOut, RejectsEmptyParts) {
   expect_error([&] { subset(data, {3, 10}); }, {"no sample 10"});
 }
 
-TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinOne) {
+TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinAClass) {
   const DatasetPtr sorted = by_label(std::make_shared<Pixels>(25));
   ASSERT_EQ(sorted->size(), 25);
   std::vector<int> samples;

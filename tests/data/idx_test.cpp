@@ -57,7 +57,7 @@ TEST(Idx, ReadsTheRealFashionMnist) {
   EXPECT_NEAR(std::accumulate(last.values.begin(), last.values.end(), 0.0) * 255, 24390, 0.1);
 }
 
-TEST(Idx, PlainAndGzipFilesGiveTheSame) {
+TEST(Idx, PlainAndGzipFilesAreEqual) {
   const TempFolder folder;
   for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     folder.write(name, read_gzip(fashion_mnist() + "/" + name + ".gz", UINT64_MAX));
@@ -68,7 +68,7 @@ TEST(Idx, PlainAndGzipFilesGiveTheSame) {
   for (const int64_t i : {0, 1, 4711, 9999}) EXPECT_EQ(read(*plain, i), read(*zipped, i));
 }
 
-TEST(Idx, ByteBecomesFractionOf255) {
+TEST(Idx, BytesBecomeFractionsOf255) {
   const DatasetPtr data = idx_from_bytes(three_images(), three_labels(), 10, "a", "b");
   ASSERT_EQ(data->size(), 3);
   const Sample last = read(*data, 2);
@@ -100,7 +100,7 @@ TEST(Idx, RejectsALabelOutsideTheClasses) {
   expect_rejected(three_images(), labels, {"LABELS", "label 10", "offset 9", "0 … 9"});
 }
 
-TEST(Idx, RejectsAHeaderThatPromisesMoreThanTheFileHoldsWithoutAllocatingIt) {
+TEST(Idx, RejectsAnOversizedHeaderWithoutAllocating) {
   const TempFolder folder;
   const std::string labels = folder.write("labels", three_labels());
   // 2^32-1 images of 2^32-1 x 2^32-1: the product does not even fit in 64 bits.

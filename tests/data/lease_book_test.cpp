@@ -22,7 +22,7 @@ void expect_lease(const std::optional<Lease>& lease, int64_t part, int64_t begin
   EXPECT_EQ(lease->end, end);
 }
 
-TEST(LeaseBook, GivesThePreferredPartInOrderAndThenWhatIsFurthestBehind) {
+TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
   LeaseBook book(3, 2, 10, 3, 5);
   expect_lease(book.take(1, 1), 1, 2, 7);
   expect_lease(book.take(1, 1), 1, 7, 10);
@@ -37,7 +37,7 @@ TEST(LeaseBook, GivesThePreferredPartInOrderAndThenWhatIsFurthestBehind) {
   EXPECT_EQ(book.done_before(), 2);
 }
 
-TEST(LeaseBook, LeavesClaimedPartsToThoseWhoPreferThem) {
+TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
   LeaseBook book(0, 0, 4, 3, 4);
   const LeaseBook::Claims claimed{true, true, false};
   expect_lease(book.take(1, 0, claimed), 0, 0, 4);
@@ -48,7 +48,7 @@ TEST(LeaseBook, LeavesClaimedPartsToThoseWhoPreferThem) {
   expect_lease(book.take(1, 0), 1, 0, 4);
 }
 
-TEST(LeaseBook, WhatWasGivenBackComesFirstEarliestStepFirst) {
+TEST(LeaseBook, ReturnedWorkComesFirstInStepOrder) {
   LeaseBook book(0, 0, 20, 2, 4);
   const Lease first = *book.take(1, 0);
   const Lease second = *book.take(2, 1);
@@ -62,7 +62,7 @@ TEST(LeaseBook, WhatWasGivenBackComesFirstEarliestStepFirst) {
   EXPECT_FALSE(book.done(1, first.id, 2)) << "it was given back";
 }
 
-TEST(LeaseBook, IgnoresReportsOfThoseWhoDoNotHaveTheLease) {
+TEST(LeaseBook, IgnoresReportsWithoutTheLease) {
   LeaseBook book(0, 0, 4, 1, 4);
   const Lease lease = *book.take(7, 0);
   EXPECT_FALSE(book.done(8, lease.id, 0));
@@ -97,7 +97,7 @@ TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
   EXPECT_FALSE(book.holds_work(2));
 }
 
-TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
+TEST(LeaseBook, DrainingEndsTheEpochAtAWholeBatch) {
   LeaseBook book(0, 0, 100, 2, 4);
   const Lease lease = *book.take(1, 0);
   book.drain();
@@ -119,7 +119,7 @@ TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
 
 TEST(LeaseBook, AnEpochWithoutStepsIsFinished) { EXPECT_TRUE(LeaseBook(0, 4, 4, 2, 1).finished()); }
 
-TEST(LeaseBook, RefusesWhatCannotBeGivenOut) {
+TEST(LeaseBook, RefusesImpossibleEpochs) {
   expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "cannot be given out"});
   expect_error([] { LeaseBook(0, 0, 4, 0, 1); }, {"0 parts"});
   expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at once"});
@@ -220,7 +220,7 @@ TEST(LeaseBook, WithoutFailuresEachPartOfEachStepIsGivenExactlyOnce) {
   for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(false);
 }
 
-TEST(LeaseBook, WhateverMembersDoEachPartIsDoneAndItEnds) {
+TEST(LeaseBook, EachPartIsDoneWhateverMembersDo) {
   for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(true);
 }
 

@@ -120,7 +120,7 @@ TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
   EXPECT_EQ(whole.size() - rest.size(), 5U * (1 + 16 * 5));
 }
 
-TEST(Loader, StartsAgainAtAnyMoment) {
+TEST(Loader, CanRestartAtAnyMoment) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
   Loader plain(data, slice, {.threads = 0, .prefetch = 0});
@@ -142,7 +142,7 @@ TEST(Loader, CanBeDestroyedAtAnyMoment) {
   }
 }
 
-TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
+TEST(Loader, ReadsAheadUpToItsLimit) {
   const Uneven data(200);
   const WholeBatch all(200, 10);
   Loader loader(data, all, {.threads = 1, .prefetch = 3});
@@ -168,7 +168,7 @@ class Watched : public Numbers {
   mutable std::atomic<int> reads = 0, reads_of_consumer = 0;
 };
 
-TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
+TEST(Loader, TheConsumerMakesCheapBatches) {
   const Watched data(8000);
   const WholeBatch all(8000, 4);
   Loader loader(data, all, {.threads = 1, .prefetch = 3});
@@ -193,7 +193,7 @@ class Announced : public Numbers {
   mutable std::vector<int64_t> expected, read_order;
 };
 
-TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
+TEST(Loader, AnnouncesTheNextSamplesToTheDataset) {
   const auto data = std::make_shared<Announced>(40);
   const DatasetPtr wrapped = normalised(subset(data, {7, 3, 30, 11, 12}), {0}, {1});
   const WholeBatch all(5, 5);
@@ -204,7 +204,7 @@ TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
   EXPECT_EQ(data->expected, (std::vector<int64_t>{30, 11, 12}));
 }
 
-TEST(Loader, AnErrorInTheBackgroundComesOutOfNextAtItsStep) {
+TEST(Loader, NextThrowsABackgroundErrorAtItsStep) {
   const Uneven data(100, 57);
   const WholeBatch all(100, 10);
   for (const int threads : {0, 1, 3}) {
@@ -248,7 +248,7 @@ TEST(Loader, AugmentedRealImagesAreTheSameForAnyThreadsAndWorkers) {
   EXPECT_NE(run(1, 1, 4), wanted);
 }
 
-TEST(Loader, CountsHowLongItWasWaitedFor) {
+TEST(Loader, MeasuresTheWaitingTime) {
   const Uneven data(13);
   const WholeBatch all(13, 13);
   Loader loader(data, all, {.threads = 1, .prefetch = 1});

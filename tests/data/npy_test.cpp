@@ -66,7 +66,7 @@ TEST(Npy, RealLabelsAreTargetsOfARegression) {
             (std::vector<float>{127, 128}));
 }
 
-TEST(Npy, RejectsWhatItCannotRead) {
+TEST(Npy, RejectsUnreadableFiles) {
   expect_rejected(saved("fortran.npy"), {"FEATURES", "Fortran"});
   expect_rejected(saved("big_endian.npy"), {"FEATURES", ">f4"});
   expect_rejected(saved("halves.npy"), {"FEATURES", "<f2"});

@@ -37,7 +37,7 @@ struct Parts {
   ValueId w = builder.parameter("w", {DType::f32, {3, 3}});
 };
 
-TEST(Autodiff, GoesBackThroughTheChainAndSkipsWhatNobodyWants) {
+TEST(Autodiff, ComputesOnlyNeededGradients) {
   Parts p;
   const ValueId h = relu(p.builder, linear(p.builder, p.x, p.w, kNoValue));  // %3 %4
   const ValueId loss = mean_squared_error(p.builder, h, p.target);           // %5
@@ -100,7 +100,7 @@ TEST(Autodiff, GradientsAreAccumulatedAsSoonAsTheyAreComplete) {
   EXPECT_EQ(order.back(), "gradient/w");
 }
 
-TEST(Autodiff, TheGradientOfAWantedInputIsAnOutput) {
+TEST(Autodiff, TheGradientOfARequestedInputIsAnOutput) {
   Parts p;
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
   const Graph graph = differentiate(p.builder.build(), loss, {p.x});
@@ -132,7 +132,7 @@ TEST(Autodiff, BackwardNodesBelongToTheLayerOfTheirForwardNode) {
   }
 }
 
-TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
+TEST(Autodiff, RefusesUnusedParameters) {
   Parts p;
   const ValueId unused = p.builder.parameter("unused", {DType::f32, {3}});
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
@@ -149,7 +149,7 @@ TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
   EXPECT_EQ(complaint(loss, {unused}), "the loss depends on no parameter that is trained");
 }
 
-TEST(Autodiff, RefusesAParameterThatLeadsAwayFromTheLoss) {
+TEST(Autodiff, RefusesAParameterThatDoesNotAffectTheLoss) {
   Parts p;
   const ValueId side = p.builder.parameter("side", {DType::f32, {3, 3}});
   linear(p.builder, p.x, side, kNoValue);  // this value is not used
@@ -177,7 +177,7 @@ TEST(Autodiff, RefusesAnOperationWithoutGradientOnTheWay) {
   }
 }
 
-TEST(Autodiff, MetricsBesideTheLossAreLeftAlone) {
+TEST(Autodiff, IgnoresMetricsBesidesTheLoss) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {5, 3}});
   const ValueId x = builder.input("x", {DType::f32, {4, 3}}, true);

@@ -42,13 +42,13 @@ output y = %7
 )");
 }
 
-TEST(Graph, WithBatchIsTheGraphBuiltForThatBatch) {
+TEST(Graph, WithBatchEqualsTheGraphBuiltForThatBatch) {
   EXPECT_EQ(small_network(3).with_batch(17).str(), small_network(17).str());
   EXPECT_EQ(small_network(3).with_batch(17).batch(), 17);
   EXPECT_EQ(small_network(3).with_batch(3).str(), small_network(3).str());
 }
 
-TEST(Graph, WithBatchLeavesInputsAloneThatAreNotBatched) {
+TEST(Graph, WithBatchKeepsInputsThatAreNotBatched) {
   GraphBuilder builder;
   builder.input("rate", {DType::f32, {1}}, false);
   const ValueId x = builder.input("x", {DType::f32, {4, 2}}, true);
@@ -80,7 +80,7 @@ TEST(Graph, UsesListsTheReadersOfEachValue) {
   EXPECT_EQ(uses[static_cast<size_t>(y)], (std::vector<int>{1, 2}));
 }
 
-TEST(GraphBuilder, DeclaredTwiceByOneNameItIsOneValue) {
+TEST(GraphBuilder, DeclaringANameTwiceGivesOneValue) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {2}});
   EXPECT_EQ(builder.parameter("w", {DType::f32, {2}}), w);

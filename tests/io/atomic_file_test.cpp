@@ -70,7 +70,7 @@ TEST(AtomicFile, FollowsASymbolicLink) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.txt"));
 }
 
-TEST(AtomicFile, RefusesWhatIsNotAFile) {
+TEST(AtomicFile, RefusesTargetsThatAreNotFiles) {
   EXPECT_THROW(AtomicFile("/dev/full"), Error);
   TempFolder folder;
   EXPECT_THROW(AtomicFile(folder.path()), Error);
@@ -83,7 +83,7 @@ TEST(AtomicFile, TwoWritersOfOneFileDoNotMix) {
   EXPECT_THROW(AtomicFile(folder / "a.txt"), Error);
 }
 
-TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
+TEST(OutputFile, AFullDeviceIsAnErrorWithPathAndReason) {
   OutputFile file("/dev/full", OutputFile::Mode::append);
   try {
     file.write(std::string_view("x"));
@@ -112,7 +112,7 @@ class FullDisk : public testing::Test {
   bool mounted_ = false;
 };
 
-TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
+TEST_F(FullDisk, KeepsTheOldFileAndLeavesNoTemporaryOne) {
   write_file(folder_ / "a.txt", "old");
   try {
     write_file(folder_ / "a.txt", std::string(100'000, 'x'));
@@ -128,7 +128,7 @@ TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
   EXPECT_EQ(entries_in(folder_.path()), 1U);
 }
 
-TEST_F(FullDisk, LeavesNoHalfFolder) {
+TEST_F(FullDisk, LeavesNoIncompleteFolder) {
   EXPECT_THROW(
       {
         AtomicFolder folder(folder_ / "step-1");
@@ -140,7 +140,7 @@ TEST_F(FullDisk, LeavesNoHalfFolder) {
   EXPECT_EQ(entries_in(folder_.path()), 0U);
 }
 
-TEST(AtomicFolder, AppearsWholeAtCommit) {
+TEST(AtomicFolder, AppearsCompleteAtCommit) {
   TempFolder parent;
   AtomicFolder folder(parent / "step-1/");
   folder.write("a", "1");
@@ -182,7 +182,7 @@ TEST(Leftovers, OfAKilledProcessAreRemovedAndOthersKept) {
   EXPECT_EQ(remove_leftovers(parent / "no such folder"), 0);
 }
 
-TEST(Leftovers, WithOurOwnNumberDoNotStandInTheWay) {
+TEST(Leftovers, WithOurOwnProcessIdAreReplaced) {
   // In a container every run may have process id 1.
   TempFolder parent;
   const std::string mine = ".tmp-" + std::to_string(::getpid());

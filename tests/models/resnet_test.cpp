@@ -157,13 +157,9 @@ void compare(const Json& given, bool training) {
 
 class ResidualNetwork : public testing::TestWithParam<size_t> {};
 
-TEST_P(ResidualNetwork, InEvaluationModeHasPytorchsLogitsAndGradients) {
-  compare(cases().at(GetParam()), false);
-}
+TEST_P(ResidualNetwork, EqualsPyTorchInEvaluationMode) { compare(cases().at(GetParam()), false); }
 
-TEST_P(ResidualNetwork, InTrainingModeHasPytorchsLogitsGradientsAndStatistics) {
-  compare(cases().at(GetParam()), true);
-}
+TEST_P(ResidualNetwork, EqualsPyTorchInTrainingMode) { compare(cases().at(GetParam()), true); }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualNetwork, testing::Range(size_t{0}, size_t{6}),
                          [](const auto& instance) {

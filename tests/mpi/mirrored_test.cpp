@@ -42,7 +42,7 @@ class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std:
   }
 };
 
-TEST_P(MpiMirrored, GradientIsThatOfASingleDevice) {
+TEST_P(MpiMirrored, GradientEqualsASingleDevice) {
   for (const int64_t batch :
        {32, 31, 3,
         1}) {  // includes batches that do not divide and batches smaller than the number of replicas
@@ -87,7 +87,7 @@ TEST_P(MpiMirrored, ClippingSeesTheNormOfTheWholeGradient) {
 }
 
 // The weights of the formula keep ReLU inputs away from zero (see tests/strategy).
-TEST_P(MpiMirrored, SynchronisedBatchNormIsThatOfASingleDevice) {
+TEST_P(MpiMirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   auto single = make_session(model, step, {});
@@ -119,7 +119,7 @@ TEST_P(MpiMirrored, EvaluationSumsOverAllProcesses) {
 
 // Only the last sample, which belongs to the last rank, is too large.
 // All weights are positive, because a ReLU would hide a NaN.
-TEST_P(MpiMirrored, EveryProcessSaysInWhichLayerOfAnotherALossBecameInfinite) {
+TEST_P(MpiMirrored, EveryProcessReportsTheLayerOfANonFiniteLoss) {
   auto all = together(convnet(), {.batch = 16, .optimizer = SgdOptions{}});
   for (const auto& [name, weight] :
        {std::pair("conv1.weight", 1.0F), {"conv2.weight", 1e10F}, {"fc1.weight", 1.0F}}) {

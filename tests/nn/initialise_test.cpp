@@ -77,7 +77,7 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   EXPECT_NE(filled(a, 8), first);
 }
 
-TEST(Initialise, RefusesAnotherSize) {
+TEST(Initialise, RefusesAWrongSize) {
   std::vector<float> values(3);
   EXPECT_THROW(initialise({"w", {2, 2}, true, {}}, 1, values), Error);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(OthersActivity, IsWhatIsBusyAndNotMine) {
+TEST(OthersActivity, IsBusyTimeWithoutOurOwn) {
   const test::TempFolder host;
   test::write_text(host / "proc/stat",
                    "cpu  1000 0 500 90000 10 0 0 0 0 0\ncpu0 500 0 250 45000 5 0 0 0 0 0\n");
@@ -24,7 +24,7 @@ TEST(OthersActivity, IsWhatIsBusyAndNotMine) {
   EXPECT_GT(others.processors(), 10);
 }
 
-TEST(OthersActivity, WithoutTheSystemsWordIsNone) {
+TEST(OthersActivity, IsZeroWithoutProcStat) {
   const test::TempFolder host;
   const OthersActivity others(host.path());
   EXPECT_EQ(others.processors(), 0);

@@ -15,7 +15,7 @@ using test::read_text;
 using test::TempFolder;
 using test::write_text;
 
-TEST(MetricsLog, EachLineIsInTheFileAtOnceInTheOrderGiven) {
+TEST(MetricsLog, WritesEachLineAtOnceAndInOrder) {
   TempFolder folder;
   MetricsLog log(folder / "metrics.jsonl");
   log.append({{"step", 1}, {"loss", 0.5}, {"phase", "train \"a\""}});
@@ -24,7 +24,7 @@ TEST(MetricsLog, EachLineIsInTheFileAtOnceInTheOrderGiven) {
   EXPECT_TRUE(read_text(folder / "metrics.jsonl").ends_with("{\"step\":2,\"loss\":null}\n"));
 }
 
-TEST(MetricsLog, GoesOnWhereAnEarlierRunStopped) {
+TEST(MetricsLog, AppendsToAnEarlierRun) {
   TempFolder folder;
   const auto path = folder / "metrics.jsonl";
   { MetricsLog(path).append({{"step", 1}}); }
@@ -32,7 +32,7 @@ TEST(MetricsLog, GoesOnWhereAnEarlierRunStopped) {
   EXPECT_EQ(read_text(path), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(MetricsLog, AResumedRunFindsNothingAfterItsStep) {
+TEST(MetricsLog, DiscardsLinesAfterTheResumedStep) {
   TempFolder folder;
   const auto path = folder / "metrics.jsonl";
   write_text(

@@ -36,7 +36,7 @@ class ProgressTest : public testing::Test {
   double time_ = 1000;
 };
 
-TEST_F(ProgressTest, TheBarSaysWhereTheRunStands) {
+TEST_F(ProgressTest, TheBarShowsTheProgress) {
   Progress progress(out_, options(ProgressStyle::bar));
   progress.begin_epoch(1, 2, 1000);
   time_ += 2;
@@ -70,7 +70,7 @@ TEST_F(ProgressTest, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarByALineThatStays) {
+TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarWithAPermanentLine) {
   Progress progress(out_, options(ProgressStyle::bar));
   progress.begin_epoch(2, 3, 1000);
   time_ += 1;
@@ -82,7 +82,7 @@ TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarByALineThatStays) {
       "epoch 2/3  loss 0.2500  accuracy 0.9000  validation loss 0.3000  validation accuracy 0.8800  500 images/s  2.0 s\n");
 }
 
-TEST_F(ProgressTest, AnOpenLineIsEndedSoThatAnErrorStartsOnItsOwn) {
+TEST_F(ProgressTest, AnOpenLineIsEndedBeforeAnErrorMessage) {
   {
     Progress progress(out_, options(ProgressStyle::bar));
     progress.begin_epoch(1, 1, 10);
@@ -93,7 +93,7 @@ TEST_F(ProgressTest, AnOpenLineIsEndedSoThatAnErrorStartsOnItsOwn) {
   EXPECT_TRUE(out_.str().ends_with("\n"));
 }
 
-TEST_F(ProgressTest, PipedOutputHasPlainLinesOneInTenSeconds) {
+TEST_F(ProgressTest, PipedOutputHasAPlainLineEveryTenSeconds) {
   Progress progress(out_, options(ProgressStyle::lines));
   progress.begin_epoch(1, 1, 250);
   for (int i = 1; i <= 250; ++i) {
@@ -107,7 +107,7 @@ TEST_F(ProgressTest, PipedOutputHasPlainLinesOneInTenSeconds) {
   EXPECT_TRUE(all.ends_with("epoch 1/1  loss 0.2500  10 images/s  25.0 s\n")) << all;
 }
 
-TEST_F(ProgressTest, QuietSaysNothing) {
+TEST_F(ProgressTest, QuietPrintsNothing) {
   {
     Progress progress(out_, options(ProgressStyle::quiet));
     progress.begin_epoch(1, 1, 10);
@@ -128,7 +128,7 @@ TEST_F(ProgressTest, AResumedEpochCountsOnlyItsOwnSamplesInTheSpeed) {
   EXPECT_NE(last_drawn().find("  100 images/s  0:01 left"), std::string::npos) << last_drawn();
 }
 
-TEST_F(ProgressTest, ColourIsThereWhenAskedForOnly) {
+TEST_F(ProgressTest, UsesColourOnlyOnRequest) {
   auto chosen = options(ProgressStyle::bar);
   chosen.colour = true;
   Progress progress(out_, chosen);
@@ -171,7 +171,7 @@ class OnATerminal : public testing::Test {
   int terminal_ = -1;
 };
 
-TEST_F(OnATerminal, ThereIsABarOfItsWidth) {
+TEST_F(OnATerminal, TheBarFillsTheWidth) {
   const struct winsize size = {24, 57, 0, 0};
   ASSERT_EQ(::ioctl(controller_, TIOCSWINSZ, &size), 0);
   const auto chosen = progress_options(terminal_, false);
@@ -180,7 +180,7 @@ TEST_F(OnATerminal, ThereIsABarOfItsWidth) {
   EXPECT_EQ(chosen.columns(), 57);
 }
 
-TEST_F(OnATerminal, NoColorTakesTheColourAndDumbTheBar) {
+TEST_F(OnATerminal, NoColorRemovesColourAndDumbRemovesTheBar) {
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(progress_options(terminal_, false).colour);
   EXPECT_EQ(progress_options(terminal_, false).style, ProgressStyle::bar);
@@ -188,7 +188,7 @@ TEST_F(OnATerminal, NoColorTakesTheColourAndDumbTheBar) {
   EXPECT_EQ(progress_options(terminal_, false).style, ProgressStyle::lines);
 }
 
-TEST(ProgressText, NumbersAndDurationsReadWell) {
+TEST(ProgressText, FormatsNumbersAndDurations) {
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");

@@ -88,7 +88,7 @@ std::vector<Fields> read_events(const std::filesystem::path& path) {
   return events;
 }
 
-TEST(Crc32c, HasTheValuesOfRfc3720) {
+TEST(Crc32c, EqualsTheValuesOfRfc3720) {
   std::string rising;
   std::string falling;
   for (int i = 0; i < 32; ++i) {
@@ -102,12 +102,12 @@ TEST(Crc32c, HasTheValuesOfRfc3720) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
 }
 
-TEST(TfRecord, OfNothingHasTheMaskedCrcsOfEightZerosAndOfNothing) {
+TEST(TfRecord, EmptyRecordHasTheMaskedCrcsOfItsLengthAndData) {
   const std::string zeros(8, '\0');
   EXPECT_EQ(tfrecord(""), zeros + "\x29\x03\x98\x07" + "\xd8\xea\x82\xa2");
 }
 
-TEST(TensorBoard, AScalarComesBackWithTagStepAndTime) {
+TEST(TensorBoard, AScalarHasTagStepAndTime) {
   TempFolder folder;
   TensorBoardWriter writer(folder.path());
   writer.add_scalar("train/loss", 300, 0.625, 1.7e9);
@@ -122,7 +122,7 @@ TEST(TensorBoard, AScalarComesBackWithTagStepAndTime) {
   EXPECT_EQ(std::bit_cast<float>(static_cast<uint32_t>(only(value, 2).number)), 0.625F);
 }
 
-TEST(TensorBoard, EachStartOfARunHasAFileOfItsOwn) {
+TEST(TensorBoard, EachStartOfARunHasItsOwnFile) {
   TempFolder folder;
   const TensorBoardWriter first(folder.path());
   const TensorBoardWriter second(folder.path());
@@ -176,7 +176,7 @@ class Scale : public Op {
   }
 };
 
-TEST(GraphNodes, StandInTheBoxesOfTheirLayersOnTheDeviceGiven) {
+TEST(GraphNodes, AreGroupedByLayerOnTheGivenDevice) {
   const Scale scale;
   GraphBuilder builder;
   const auto x = builder.input("x", {DType::f32, {4, 2}}, true);

@@ -12,7 +12,7 @@ namespace telar::test {
 
 // Convolutions write channels in blocks.
 // If the channels do not fill the last block, its padding must not affect the result.
-TEST(Addition, WithAReluOfConvolutionsWithAnyNumberOfChannels) {
+TEST(Addition, FusesWithReluForAnyNumberOfChannels) {
   for (const int64_t channels : {1, 8, 12, 16, 20, 33}) {
     const auto graph = [&](bool rectified) {
       GraphBuilder builder;

@@ -82,7 +82,7 @@ TEST(Dropout, GradientHasTheMaskOfTheOutput) {
   EXPECT_EQ(result.gradient, result.y);  // the input is ones, so both are the mask times the scale
 }
 
-TEST(Dropout, MaskFollowsTheSampleNotItsPlace) {
+TEST(Dropout, MaskDependsOnTheSampleNotOnItsPosition) {
   const Result whole = drop({4, 5, 6, 7, 8}, 0.4, {});
   const Result part = drop({7, 5}, 0.4, {});
   EXPECT_EQ(row(part.y, 0), row(whole.y, 3));
@@ -104,7 +104,7 @@ TEST(Dropout, MaskIsTheSameInBf16) {
   EXPECT_EQ(narrow.y, wide.y);  // 0 and 2 are exact in bf16
 }
 
-TEST(Dropout, TwoOfOneLayerDiffer) {
+TEST(Dropout, TwoDropoutsInOneLayerDiffer) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
   const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);
@@ -115,7 +115,7 @@ TEST(Dropout, TwoOfOneLayerDiffer) {
   EXPECT_NE(nodes[0].attributes.integer("stream"), nodes[1].attributes.integer("stream"));
 }
 
-TEST(Dropout, RateZeroIsNoOperationAndOneIsAMistake) {
+TEST(Dropout, RateZeroIsANoOpAndRateOneIsAnError) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
   const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);

@@ -195,14 +195,14 @@ OptimizerRun adam_run() {
 
 class NonFiniteUpdate : public ::testing::TestWithParam<float> {};
 
-TEST_P(NonFiniteUpdate, OfAGradientIsTold) {
+TEST_P(NonFiniteUpdate, ReportsANonFiniteGradient) {
   OptimizerRun run = adam_run();
   EXPECT_TRUE(run.step(0.1F, 12, 1));
   run.set_gradient("weight", 7, GetParam());
   EXPECT_FALSE(run.step(0.1F, 12, 2));
 }
 
-TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
+TEST_P(NonFiniteUpdate, SetsTheGivenFlagForANonFiniteGradient) {
   OptimizerRun run = adam_run();
   run.watch(0.5F);
   EXPECT_TRUE(run.step(0.1F, 12, 1));
@@ -212,7 +212,7 @@ TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
   EXPECT_TRUE(run.non_finite());
 }
 
-TEST_P(NonFiniteUpdate, OfALossLeavesEverythingAsItWas) {
+TEST_P(NonFiniteUpdate, ChangesNothingForANonFiniteLoss) {
   OptimizerRun run = adam_run();
   const std::vector<float> start = run.parameter("weight");
   run.watch(0.5F);

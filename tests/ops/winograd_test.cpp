@@ -56,7 +56,7 @@ class Winograd : public testing::TestWithParam<Sizes> {
   }
 };
 
-TEST_P(Winograd, IsTheDirectConvolutionRoundedElsewhere) {
+TEST_P(Winograd, EqualsTheDirectConvolutionExceptForRounding) {
   const ConvolutionResults winograd = run(GetParam(), true);
   const ConvolutionResults direct = run(GetParam(), false);
   EXPECT_LT(relative_error(winograd.y, direct.y), 3e-6);

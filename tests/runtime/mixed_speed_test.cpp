@@ -5,7 +5,7 @@
 namespace telar {
 namespace {
 
-TEST(MixedSpeed, IsThatOfTheGpusForTheWholeBatch) {
+TEST(MixedSpeed, ComparesWithTheGpusAloneOnTheWholeBatch) {
   MixedSpeedMeter meter({true, false, true});
   ASSERT_TRUE(meter.mixed());
   for (int step = 0; step < 3; ++step)
@@ -18,7 +18,7 @@ TEST(MixedSpeed, IsThatOfTheGpusForTheWholeBatch) {
   EXPECT_DOUBLE_EQ(meter.speed()->gpus_alone, 0.025);
 }
 
-TEST(MixedSpeed, IsNothingWithoutBothKinds) {
+TEST(MixedSpeed, IsEmptyWithoutBothKinds) {
   for (const std::vector<bool>& devices : {std::vector<bool>{true, true}, {false}}) {
     MixedSpeedMeter meter(devices);
     EXPECT_FALSE(meter.mixed());

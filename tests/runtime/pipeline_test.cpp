@@ -43,7 +43,7 @@ double gradient_difference(const Model& model, int64_t batch, const SessionSetup
   return relative_l2(all_gradients(*staged), all_gradients(*single));
 }
 
-TEST(Pipeline, GradientIsThatOfASingleDevice) {
+TEST(Pipeline, GradientEqualsASingleDevice) {
   for (const int stages : {1, 2, 3}) {
     for (const int64_t micro_batches : {1, 4}) {
       EXPECT_LT(gradient_difference(convnet(), 32, pipeline(stages, micro_batches)), 1e-6)
@@ -85,7 +85,7 @@ TEST(Pipeline, ResidualBlocksAndBatchNormEqualASingleDeviceWithOneMicroBatch) {
 }
 
 // A replica of `mirrored` uses the statistics of its part of the batch, as a micro-batch uses its own.
-TEST(Pipeline, BatchNormOfMicroBatchesIsThatOfMirroredReplicas) {
+TEST(Pipeline, BatchNormOfMicroBatchesEqualsThatOfMirroredReplicas) {
   const auto mirrored = resnet_gradients({.replicas = 4, .mirrored = true}, 8);
   for (const int stages : {1, 2, 3}) {
     EXPECT_LT(relative_l2(resnet_gradients(pipeline(stages, 4), 8), mirrored), 1e-6) << stages << " stages";
@@ -170,7 +170,7 @@ TEST(Pipeline, EvaluationAndPredictionDoNotDependOnTheStages) {
   EXPECT_LT(relative_l2(staged->predict(samples.view()), single->predict(samples.view())), 1e-6);
 }
 
-TEST(Pipeline, Bf16GradientsAreThoseOfASingleDevice) {
+TEST(Pipeline, Bf16GradientsEqualASingleDevice) {
   const StepOptions step{.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16};
   auto single = make_session(convnet(), step, {});
   auto staged = make_session(convnet(), step, pipeline(2, 4));
@@ -181,7 +181,7 @@ TEST(Pipeline, Bf16GradientsAreThoseOfASingleDevice) {
   EXPECT_LT(relative_l2(all_gradients(*staged), all_gradients(*single)), 2e-2);
 }
 
-TEST(Pipeline, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
+TEST(Pipeline, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {
   auto session = make_session(mlp(), {.batch = 8}, pipeline(3, 4));
   session->write_state("fc2.weight", std::vector<float>(32 * 64, 1e38F));
   session->write_state("fc1.bias", std::vector<float>(64, 1e3F));
@@ -203,7 +203,7 @@ Model words() {
           }};
 }
 
-TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
+TEST(Pipeline, AFailedStageReleasesTheOthersAndTheSessionContinues) {
   SessionSetup setup = pipeline(2, 4);
   auto session = make_session(words(), {.batch = 8}, setup);
   std::vector<int32_t> tokens(8 * 4, 3);
@@ -219,7 +219,7 @@ TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
   }
 }
 
-TEST(Pipeline, TheBubbleIsMeasuredBesideTheFormula) {
+TEST(Pipeline, MeasuresTheBubbleAndReportsTheFormula) {
   auto session = make_session(convnet(), {.batch = 32}, pipeline(2, 7));
   EXPECT_FALSE(session->bubble());
   state_after(*session, 1, 6);

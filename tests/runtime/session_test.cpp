@@ -20,7 +20,7 @@ using test::Samples;
 
 Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{32, 16}}}, {1, 8, 8}, 10); }
 
-TEST(Session, StateGoesThroughTheDevicesLayoutsUnchanged) {
+TEST(Session, StateIsUnchangedByTheDevicesLayouts) {
   auto session = make_session(convnet(), {.batch = 8, .optimizer = AdamOptions{}}, {});
   for (const std::string& name : session->state_names()) {
     std::vector<float> values(static_cast<size_t>(session->state_shape(name).elements()));
@@ -51,7 +51,7 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
     EXPECT_EQ(resumed->read_state(name), whole->read_state(name)) << name;
 }
 
-TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
+TEST(Session, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {
   for (const bool mirrored : {false, true}) {
     auto session =
         make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
@@ -69,7 +69,7 @@ TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   }
 }
 
-TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
+TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
   for (const bool mirrored : {false, true}) {
     auto session =
         make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
@@ -85,7 +85,7 @@ TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
   }
 }
 
-TEST(Session, AStateOfAnotherSizeIsRefused) {
+TEST(Session, RefusesAStateOfAnotherSize) {
   auto session = make_session(small_mlp(), {.batch = 8}, {});
   EXPECT_THROW(session->write_state("fc1.weight", std::vector<float>(3)), Error);
   EXPECT_THROW(session->read_state("fc9.weight"), Error);
@@ -105,7 +105,7 @@ TEST(Session, MeasuredSharesGiveTheSameGradientAsOneDevice) {
   }
 }
 
-TEST(Session, Bf16GradientsPointWhereF32GradientsDo) {
+TEST(Session, Bf16GradientsAreCloseToF32Gradients) {
   auto f32 = make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}}, {});
   auto bf16 =
       make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16}, {});

@@ -42,7 +42,7 @@ TEST(Timeline, EveryMomentOfAStepBelongsToOnePhase) {
   EXPECT_EQ(timeline.kept_steps(), 1);
 }
 
-TEST(Timeline, ForwardAndBackwardOperationsAreToldApart) {
+TEST(Timeline, SeparatesForwardAndBackwardOperations) {
   const OperationName conv{"conv1", "conv2d", false};
   const OperationName back{"conv1", "conv2d_backward_weights", true};
   Timeline timeline(1, 10);
@@ -59,7 +59,7 @@ TEST(Timeline, ForwardAndBackwardOperationsAreToldApart) {
   EXPECT_EQ(rows[0].events[1].category, "backward");
 }
 
-TEST(Timeline, KeepsTheFirstStepsAndCountsAll) {
+TEST(Timeline, KeepsTheFirstStepsAndCountsAllSteps) {
   const Clock::time_point zero{};
   Timeline timeline(2, 100);
   for (int step = 0; step < 5; ++step) {
@@ -71,7 +71,7 @@ TEST(Timeline, KeepsTheFirstStepsAndCountsAll) {
   EXPECT_EQ(timeline.rows("replica 0", zero)[0].events.size(), 4U);
 }
 
-TEST(Timeline, FullMemoryLeavesOutIntervalsButNoTime) {
+TEST(Timeline, FullMemoryDropsIntervalsButNoTime) {
   const Clock::time_point zero{};
   Timeline timeline(1, 2);
   timeline.begin(zero);
@@ -81,7 +81,7 @@ TEST(Timeline, FullMemoryLeavesOutIntervalsButNoTime) {
   EXPECT_EQ(timeline.kept_steps(), 0);
 }
 
-TEST(Timeline, SumsAreShownFromTheirTurnUntilTheyAreComplete) {
+TEST(Timeline, ShowsASumFromItsTurnUntilItIsComplete) {
   const Clock::time_point zero{};
   Timeline timeline(1, 100);
   timeline.begin(zero);
@@ -116,7 +116,7 @@ TEST(Phases, TheFirstStepsCompileAndAreLeftOut) {
       << "the summary uses the first steps if there are no others";
 }
 
-TEST(Phases, AsJsonAndBack) {
+TEST(Phases, ConvertToJsonAndBack) {
   PhaseSummary summary{7, 3, {}, {}};
   summary.mean[StepPhase::exchange] = 0.25;
   summary.median.step = 1.5;
@@ -162,7 +162,7 @@ TEST(RecordedSession, TrainsWithTheSameBits) {
     EXPECT_EQ(train(setup, true).state, train(setup, false).state) << name;
 }
 
-TEST(RecordedSession, PhasesMakeUpTheStep) {
+TEST(RecordedSession, PhasesAddUpToTheStep) {
   for (const auto& [name, setup] : setups()) {
     for (const PhaseTimes& times : train(setup, true).phases) {
       EXPECT_NEAR(sum_of(times), times.step, 1e-9) << name;
@@ -219,7 +219,7 @@ TEST(RecordedSession, HasARowForEachReplicaAndOneForItsCommunication) {
   EXPECT_GT(of_category(*stage_1, "backward"), 0);
 }
 
-TEST(RecordedSession, ALayersForwardIsForwardAndItsGradientsAreBackward) {
+TEST(RecordedSession, AssignsOperationsToForwardAndBackward) {
   const Recorded recorded = train({}, true, 1);
   std::set<std::string> forward;
   std::set<std::string> backward;
@@ -238,7 +238,7 @@ TEST(RecordedSession, ALayersForwardIsForwardAndItsGradientsAreBackward) {
   EXPECT_TRUE(has(backward, "cross_entropy_backward"));
 }
 
-TEST(RecordedSession, APartWithoutSamplesIsRecordedToo) {
+TEST(RecordedSession, RecordsAPartWithoutSamples) {
   auto session = make_session(convnet(), {.batch = 12}, {.replicas = 2, .mirrored = true});
   session->record_phases(1);
   const Samples samples(1, {1, 28, 28}, 10);

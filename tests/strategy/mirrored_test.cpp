@@ -30,7 +30,7 @@ double gradient_difference(const Model& model, int64_t batch, int replicas,
   return relative_l2(all_gradients(*mirrored), all_gradients(*single));
 }
 
-TEST(Mirrored, GradientIsThatOfASingleDevice) {
+TEST(Mirrored, GradientEqualsASingleDevice) {
   for (const int replicas : {1, 2, 3, 4}) {
     EXPECT_LT(gradient_difference(convnet(), 32, replicas), 1e-6) << replicas << " replicas";
   }
@@ -51,7 +51,7 @@ TEST(Mirrored, ReplicasWithoutSamplesContributeNothing) {
 // If the input of a ReLU rounds to the other side of zero, a whole entry of the gradient changes. Then
 // `single` on two threads differs from `single` on one thread by up to 1e-4. With the formula's weights
 // (stream 2) this does not happen for these samples.
-TEST(Mirrored, SynchronisedBatchNormIsThatOfASingleDevice) {
+TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model resnet = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   const StrategyOptions options{.batch_norm = BatchNormMode::synchronised};

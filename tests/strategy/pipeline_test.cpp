@@ -110,7 +110,7 @@ accumulate(%14, %11)  # fc2
 )text");
 }
 
-TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
+TEST(PipelineStrategy, StagesAlternateForwardAndBackward) {
   using enum Action;
   EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, forward,
                                                                     backward, backward, backward, backward}));
@@ -120,7 +120,7 @@ TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
   EXPECT_EQ(one_forward_one_backward(0, 4, 1), (std::vector<Action>{forward, backward}));
 }
 
-TEST(PipelineStrategy, AStepOfEqualStagesHasTheBubbleOfTheFormula) {
+TEST(PipelineStrategy, EqualStagesHaveTheBubbleOfTheFormula) {
   for (const int64_t stages : {1, 2, 3, 4}) {
     for (const int64_t micro_batches : {1, 4, 8}) {
       const std::vector<StageSeconds> equal(static_cast<size_t>(stages), {1, 2, 0});
@@ -160,7 +160,7 @@ TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
 }
 
 /// Every effect of the step is in exactly one stage. Every value that a graph receives is sent by another.
-TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
+TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const TrainingStep step = step_of(resnet(), 8, precision);
     for (const int stages : {1, 2, 3, 5}) {
@@ -189,7 +189,7 @@ TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
   }
 }
 
-TEST(PipelineStrategy, HeavyWeightsWaitForTheEndLightOnesDoNot) {
+TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
   const Program program = rewrite(step_of(resnet(), 32), 1, {.micro_batches = 4});
   const WorkerProgram& worker = program.workers[0];
   EXPECT_TRUE(has_node(worker.weight_gradients, "conv2d_backward_weights", "layer4.1.conv2"));
@@ -199,7 +199,7 @@ TEST(PipelineStrategy, HeavyWeightsWaitForTheEndLightOnesDoNot) {
   EXPECT_EQ(worker.gradient.batch(), 8);
 }
 
-TEST(PipelineStrategy, NoActivationIsPartedFromItsLayer) {
+TEST(PipelineStrategy, KeepsActivationsWithTheirLayers) {
   for (const int stages : {2, 3, 4, 5}) {
     const Program program = rewrite(step_of(resnet(), 8), stages, {.micro_batches = 4});
     for (const WorkerProgram& worker : program.workers)
@@ -207,7 +207,7 @@ TEST(PipelineStrategy, NoActivationIsPartedFromItsLayer) {
   }
 }
 
-TEST(PipelineStrategy, MoreStagesThanPlacesToCutAreRefused) {
+TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
   test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, {}); },
                      {"can be cut at", "40", "strategy.stages"});
   Cluster cluster{{{"cpu", 1, {}}}, 2};

@@ -19,7 +19,7 @@ UpdateSections sections(const Program& program) {
   return sections_of(program.update, ArenaLayout::pack(lying));
 }
 
-TEST(UpdateSections, OfAResNetAreThoseOfItsWeightsAndOfItsStatistics) {
+TEST(UpdateSections, OfAResNetAreItsWeightsAndItsStatistics) {
   const TrainingStep step =
       make_training_step(make_model("resnet34", {}, {3, 32, 32}, 10),
                          {.batch = 2, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}});

@@ -96,7 +96,7 @@ struct Case {
 
 class ClusterEquality : public testing::TestWithParam<Case> {};
 
-TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
+TEST_P(ClusterEquality, LossesOfAHundredStepsEqualASingleProcess) {
   const test::TempFolder folder;
   const RunSummary single = run_job(
       parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}),
@@ -142,7 +142,7 @@ std::vector<float> gradient_of_a_step(const std::vector<std::string>& overrides,
   return gradient;
 }
 
-TEST_P(ClusterEquality, TheGradientOfAStepIsThatOfOneProcess) {
+TEST_P(ClusterEquality, TheGradientOfAStepEqualsASingleProcess) {
   const auto& [name, overrides, servers, workers] = GetParam();
   const std::vector<float> expected = gradient_of_a_step({"strategy.threads=1"}, 0, 0);
   const std::vector<float> gradient = gradient_of_a_step(overrides, servers, workers);
@@ -159,7 +159,7 @@ fs::path as_after_first_checkpoint(const fs::path& run, const fs::path& copy) {
   return copy;
 }
 
-TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSkipsNothing) {
+TEST(Cluster, ARunResumedWithinAnEpochSkipsNothing) {
   const test::TempFolder folder;
   const std::string one_thread = "strategy.threads=1";
   run_job(parse_job(kJob, "job.yaml", {one_thread, "output.folder=" + (folder / "single").string()}), {});
@@ -206,7 +206,7 @@ TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
   test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
 }
 
-TEST(Cluster, WorkersComputeElsewhereThanTheJobSaysAndSoDoesWhoWaitsForThem) {
+TEST(Cluster, WorkersCanOverrideTheDeviceAndTheCoordinatorFallsBackToTheCpu) {
   const test::TempFolder folder;
   std::string warning;
   RunOptions options;

@@ -5,7 +5,7 @@
 namespace telar {
 namespace {
 
-TEST(JobDevices, AProcessTakesTheGpuOfItsIndexWhereTheJobNumbersNone) {
+TEST(JobDevices, AProcessUsesTheGpuOfItsIndexByDefault) {
   for (const char* any : {"cuda", "gpu"}) {
     EXPECT_EQ(device_named(any, 0, 4).kind, "cuda:0");
     EXPECT_EQ(device_named(any, 3, 4).kind, "cuda:3");

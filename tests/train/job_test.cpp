@@ -27,7 +27,7 @@ struct WrongJob {
   std::vector<std::string> parts;  ///< of the error message
 };
 
-TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
+TEST(Job, MistakesNameTheLineTheKeyAndTheValidForm) {
   const std::vector<WrongJob> wrong = {
       {"", {"job.yaml", "a job is a group of keys"}},
       {"data: synthetic\n", {"job.yaml", "no 'model'"}},
@@ -99,7 +99,7 @@ TEST(Job, HasDefaultsForEverythingButModelAndData) {
   EXPECT_EQ(parse_job(kSmall + "optimizer: sgd\n", "job.yaml").optimizer.learning_rate, 0.01);
 }
 
-TEST(Job, OptimizersHaveDefaultsOfTheirOwn) {
+TEST(Job, EachOptimizerHasItsOwnDefaults) {
   const auto of = [](const std::string& optimizer) {
     return parse_job(kSmall + "optimizer: " + optimizer + "\n", "job.yaml").optimizer;
   };
@@ -109,7 +109,7 @@ TEST(Job, OptimizersHaveDefaultsOfTheirOwn) {
   for (const std::string name : {"adam", "adamw", "rmsprop"}) EXPECT_EQ(of(name).epsilon, 1e-8) << name;
 }
 
-TEST(Job, AdagradsKeysReachItsUpdate) {
+TEST(Job, AdagradsKeysAffectItsUpdate) {
   const Job job = parse_job(
       kSmall + "optimizer: {name: adagrad, lr_decay: 0.25, weight_decay: 0.5, epsilon: 1e-3}\n", "job.yaml");
   const StepOptions options = job_step_options(job, {.features = {1, 28, 28}, .classes = 10});
@@ -139,7 +139,7 @@ TEST(Job, MistakesInOverridesNameTheOverride) {
   EXPECT_TRUE(says(mistake(kSmall, {"training.batch.size=1"}), "must be an integer"));
 }
 
-TEST(Job, ADeviceWithoutItsNumberIsSaidToLackIt) {
+TEST(Job, ReportsADeviceWithoutANumber) {
   const std::string lacks = "the device 'cuda:' lacks its number, as in cuda:0";
   for (const std::string text : {"cuda:", "'cuda:'", "[cuda:]", "[cpu, cuda:]"})
     EXPECT_TRUE(says(mistake(kSmall, {"device=" + text}), "--set device=" + text + ": " + lacks));
@@ -150,7 +150,7 @@ TEST(Job, ADeviceWithoutItsNumberIsSaidToLackIt) {
   EXPECT_TRUE(says(mistake(kSmall, {"device={cuda: 1, cpu: 2}"}), "strategy.devices is a group of keys"));
 }
 
-TEST(Job, AnOverrideMakesKeysOfTheFormerChoiceMeaningless) {
+TEST(Job, AnOverrideDiscardsTheKeysOfTheFormerChoice) {
   const Job job =
       parse_job(kSmall + "optimizer: {name: adam, beta1: 0.8}\nstrategy: {name: mirrored, replicas: 4}\n",
                 "job.yaml", {"optimizer.name=sgd", "strategy.name=single"});
@@ -185,7 +185,7 @@ TEST(Job, DifferencesThatChangeTheResultAreNamed) {
             std::vector<std::string>{"the models differ"});
 }
 
-TEST(Job, TooDeepOrTooLargeIsRefused) {
+TEST(Job, RefusesTextThatIsTooDeepOrTooLarge) {
   EXPECT_TRUE(says(mistake(kSmall + "training: " + std::string(200, '[') + std::string(200, ']') + "\n"),
                    "levels deep"));
   std::string bomb = kSmall + "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";

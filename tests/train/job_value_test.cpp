@@ -28,7 +28,7 @@ TEST(ListOfTexts, IsReadFromAListOrFromItsSingleItem) {
   EXPECT_EQ(read_texts("[8080, true, '']"), (Texts{"8080", "true", ""})) << "every value is read as text";
 }
 
-TEST(ListOfTexts, MistakesNameTheLineTheKeyAndWhatIsRight) {
+TEST(ListOfTexts, MistakesNameTheLineTheKeyAndTheValidForm) {
   expect_error([] { read_texts("{a: 1}"); },
                {"job.yaml:1: strategy.servers is a group of keys", "it must be a list of texts"});
   expect_error([] { read_texts("\n  - a\n  - [b]"); },
@@ -36,7 +36,7 @@ TEST(ListOfTexts, MistakesNameTheLineTheKeyAndWhatIsRight) {
   expect_error([] { read_texts("[a, null]"); }, {"job.yaml:1: strategy.servers is nothing", "a text"});
 }
 
-TEST(ListOfTexts, HasOnlyItemsAmongTheChoices) {
+TEST(ListOfTexts, AcceptsOnlyTheChoices) {
   const ValueRule rule{.choices = {"loss", "accuracy", "time"}};
   EXPECT_EQ(read_texts("[time, loss]", rule), (Texts{"time", "loss"}));
   EXPECT_EQ(read_texts("accuracy", rule), Texts{"accuracy"});
@@ -46,7 +46,7 @@ TEST(ListOfTexts, HasOnlyItemsAmongTheChoices) {
                {"a list, each item loss, accuracy or time", "did you mean 'time'?"});
 }
 
-TEST(ListOfTexts, AMistakeLeavesTheFormerValue) {
+TEST(ListOfTexts, AMistakeKeepsTheFormerValue) {
   const JobNode root = parse_job_node("key: [a, [b]]\n", "job.yaml");
   Texts texts = {"former"};
   EXPECT_THROW(read_value(*root.find("key"), "key", {}, texts), Error);

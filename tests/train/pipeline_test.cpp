@@ -52,7 +52,7 @@ TEST(Pipeline, SplitsTrainValidationAndTestWithoutOverlap) {
   EXPECT_EQ(sets.train->size(), 48);
 }
 
-TEST(Pipeline, MeasuresMeanAndDeviationOnceAndKeepsThemInTheJob) {
+TEST(Pipeline, MeasuresMeanAndDeviationOnceAndStoresThemInTheJob) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");
   DataJob data =
@@ -90,7 +90,7 @@ TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
                    "[2] and the test samples [3]"));
 }
 
-TEST(Pipeline, KnowsPublishedDataWithoutTheirFiles) {
+TEST(Pipeline, KnowsPublishedDataWithoutItsFiles) {
   EXPECT_EQ(spec_without_files(data_of("{source: cifar100, path: nowhere, label_set: coarse}"))->classes, 20);
   EXPECT_EQ(spec_without_files(data_of("fashion-mnist"))->features, (Shape{1, 28, 28}));
   EXPECT_FALSE(spec_without_files(data_of("{source: csv, path: nowhere}")));

@@ -80,7 +80,7 @@ class Resume : public testing::TestWithParam<std::tuple<std::string, std::string
 
 /// A run is stopped within epochs and at their ends, and resumed each time. Weights, optimizer state and log
 /// equal those of a run that was not stopped.
-TEST_P(Resume, GivesTheBitsOfARunThatWasNeverStopped) {
+TEST_P(Resume, HasTheBitsOfARunThatWasNotStopped) {
   const auto& [text, strategy, every] = GetParam();
   const test::TempFolder folder;
   const std::vector<std::string> overrides = {"strategy=" + strategy};
@@ -116,7 +116,7 @@ TEST(Run, TwiceGivesTheSameBits) {
   EXPECT_NE(weights_in(a.checkpoint).model, weights_in(other.checkpoint).model);
 }
 
-TEST(Run, LearnsAndIsEvaluatedLaterAsAtItsEnd) {
+TEST(Run, LearnsAndALaterEvaluationEqualsTheFinalOne) {
   const test::TempFolder folder;
   const RunSummary summary = run_job(job_in(kMlp, folder / "run", {"training.epochs=8"}), {});
   ASSERT_EQ(summary.test.size(), 2U);
@@ -132,7 +132,7 @@ TEST(Run, LearnsAndIsEvaluatedLaterAsAtItsEnd) {
   EXPECT_TRUE(fs::exists(folder / "run" / "job.yaml"));
 }
 
-TEST(Run, AFolderThatHoldsARunOrAnythingElseIsLeftAlone) {
+TEST(Run, LeavesANonEmptyFolderUnchanged) {
   const test::TempFolder folder;
   run_job(job_in(kMlp, folder / "run"), {});
   const std::string log = test::read_text(folder / "run" / "metrics.jsonl");
@@ -160,7 +160,7 @@ TEST(Run, IsNotResumedWithAnotherJob) {
   EXPECT_EQ(run_job(longer, resume).epochs, 4);
 }
 
-TEST(Run, GoesOnFromTheCheckpointBeforeADamagedOne) {
+TEST(Run, ResumesFromTheCheckpointBeforeADamagedOne) {
   const test::TempFolder folder;
   const RunSummary whole = run_job(job_in(kMlp, folder / "whole"), {});
   run_job(job_in(kMlp, folder / "run", {"output.checkpoint_steps=2"}), stopping_after(5, false));
@@ -191,7 +191,7 @@ TEST(Run, StopsEarlyAndKeepsTheBestCheckpoint) {
             checkpoint_path(folder / "run" / "checkpoints", state.best_step));
 }
 
-TEST(Run, ALossThatIsNotFiniteNamesStepAndLayer) {
+TEST(Run, ANonFiniteLossNamesStepAndLayer) {
   const test::TempFolder folder;
   const Job job =
       job_in(kMlp, folder / "run", {"optimizer={name: sgd, learning_rate: 1e6}", "training.epochs=20"});
@@ -201,7 +201,7 @@ TEST(Run, ALossThatIsNotFiniteNamesStepAndLayer) {
   EXPECT_TRUE(says(sentence, "fc") || says(sentence, "loss"));
 }
 
-TEST(Run, LossAndLabelsMustFit) {
+TEST(Run, RefusesALossThatDoesNotFitTheLabels) {
   const test::TempFolder folder;
   EXPECT_TRUE(
       says(sentence_of([&] { run_job(job_in(kMlp, folder / "run", {"loss=mean_squared_error"}), {}); }),
