@@ -11,16 +11,16 @@ Run it with the python of an environment that has TensorFlow and, for the target
 
 Instruments inside the running programs check that:
   * both ranks end with the same weights;
-    * the original, with twice the batch and twice the learning rate, ends with the same weights. Then every
-      averaged gradient was that of the global batch. For this the instruments turn off shuffling, so that the
-      original's k-th batch consists of the k-th batches of the ranks;
+  * the original, with twice the batch and twice the learning rate, ends with the same weights. Then every
+    averaged gradient was that of the global batch. For this the instruments turn off shuffling, so that the
+    original's k-th batch consists of the k-th batches of the ranks;
   * the woven script prints the same as the original, and rank 1 prints nothing;
   * a script whose weights cannot be equal ends with the original's loss or accuracy, within noise (0.15);
-    * rank 1, in a separate folder, writes no file; rank 0 writes the files that the original writes, and a file
-      of weights has the names and shapes of the original's.
-  Comments in a script name the version that it needs (`# keras 2: reason`,
-  `# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules by
-  epoch, batches of a generator) and `# other output: reason`.
+  * rank 1, in a separate folder, writes no file; rank 0 writes the files that the original writes, and a file
+    of weights has the names and shapes of the original's.
+Comments in a script name the version that it needs (`# keras 2: reason`,
+`# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules by
+epoch, batches of a generator) and `# other output: reason`.
 """
 import importlib.metadata
 import io
@@ -160,7 +160,7 @@ def without_progress(text):
 
 def form_of_weights(path):
     """The names and shapes in an HDF5 file of Keras, which loading looks up. The names of optimizer variables
-    contain a number of the graph (cond_2), which differs under a strategy; Keras loads them by their order."""
+    contain a number of the graph (cond_2), which differs under a strategy; Keras loads them by order."""
     import h5py
 
     found = {}

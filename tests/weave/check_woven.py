@@ -81,8 +81,8 @@ class Record:
 
 
 def watch(record, replay, warm_up):
-    """Installs the instruments. `replay`: the batches of all ranks, on which the original trains; its learning
-    rate rises for `warm_up` epochs to the rate of all ranks."""
+    """Installs the instruments. `replay`: the batches of all ranks, on which the original trains; its
+    learning rate rises for `warm_up` epochs to the rate of all ranks."""
     make_loader, iterate, length = DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__
 
     def init_loader(self, *arguments, **options):

@@ -50,8 +50,8 @@ def last_figures(text):
 
 
 def noise_complaints(expected, printed):
-    """Compares the last lines of two programs that cannot be equal: the words must be equal, and the numbers may
-    differ by the effect of other noise, samples or batch statistics."""
+    """Compares the last lines of two programs that cannot be equal: the words must be equal, and the numbers
+    may differ by the effect of other noise, samples or batch statistics."""
     ends = [last_figures(expected), last_figures(printed)]
     words = [NUMBER.sub("#", end).split() for end in ends]
     figures = [[float(number) for number in NUMBER.findall(end) if "." in number] for end in ends]
