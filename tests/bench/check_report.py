@@ -60,7 +60,7 @@ def main():
     telar = sys.argv[1]
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        print("check_report: skipped: there is no chromium (scripts/setup test installs it)")
+        print("check_report: skipped: chromium is missing (scripts/setup test installs it)")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -116,7 +116,7 @@ TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
     std::filesystem::resize_file(path, shorter);
     try {
       serve("127.0.0.1:0", folder_);
-      FAIL() << "taken up with " << shorter << " bytes";
+      FAIL() << "accepted with " << shorter << " bytes";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::user);
       EXPECT_NE(std::string(error.what()).find("no whole snapshot"), std::string::npos) << error.what();

@@ -266,7 +266,7 @@ def check(telar, script, folder, target):
     values = [numpy.load(one + "/values.npz") for one in ranks]
     outputs = [open(one + "/out").read() for one in ranks]
     if not values[0].files:
-        complaints.append("no model was seen")
+        complaints.append("no model variables were found")
     for name in values[0].files:
         if len(values) > 1 and not numpy.allclose(values[0][name], values[1][name], rtol=1e-6, atol=1e-7):
             complaints.append("the ranks end with different variables: %s by %g" % (
@@ -283,7 +283,7 @@ def check(telar, script, folder, target):
     if "# not equal:" not in source:
         for name in expected.files:
             if name not in values[0].files or expected[name].shape != values[0][name].shape:
-                complaints.append("the programs have different variables: " + name)
+                complaints.append("the programs differ in their variables: " + name)
                 break
             if not numpy.allclose(expected[name], values[0][name], rtol=2e-3, atol=2e-5):
                 complaints.append("the variables differ from the single process's: %s by %g" % (
@@ -335,7 +335,7 @@ def main():
             print("       " + complaint, flush=True)
         failed += bool(complaints)
     count = len(scripts) - refused
-    print("%d of %d scripts are right%s" % (
+    print("%d of %d scripts passed%s" % (
         count - failed, count, ", %d are refused or for another Keras" % refused if refused else ""))
     return sys.exit(failed > 0)
 

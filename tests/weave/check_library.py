@@ -63,7 +63,7 @@ def main():
                 print(path + ": " + complaint, flush=True)
             if seconds and time.time() - begin > seconds:
                 break
-    print("%d of %d files: %d taken for training scripts, %d crash or hang" % (
+    print("%d of %d files: %d accepted as training scripts, %d crash or hang" % (
         done, len(files), training, wrong))
     sys.exit(wrong > 0 or training > allowed)
 

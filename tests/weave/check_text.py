@@ -51,9 +51,9 @@ def check(telar, script, target, folder):
         with open(expected, "w", newline="") as file:
             file.write(text)
     if not os.path.exists(expected):
-        complaints.append("there is no " + expected)
+        complaints.append("missing golden file: " + expected)
     elif open(expected, newline="").read() != text:
-        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % expected)
+        complaints.append("the text differs from %s; UPDATE=1 rewrites it" % expected)
     if answer.returncode == 0:
         complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
@@ -81,7 +81,7 @@ def complaints_of_colours(telar, script):
     plain = subprocess.run(command, capture_output=True, text=True).stdout
     complaints = []
     if re.sub(r"\x1b\[\d*m", "", coloured) != plain:
-        complaints.append("on a terminal --diff shows something else")
+        complaints.append("on a terminal --diff shows another text")
     if "\n\x1b[32m+" not in coloured or "\n\x1b[31m-" not in coloured or "\x1b" in plain:
         complaints.append("--diff is not green and red on a terminal, and plain elsewhere")
     return complaints
@@ -104,7 +104,7 @@ def main():
             failed += bool(complaints)
             for complaint in complaints:
                 print("FAILED %s for %s: %s" % (name_of(script), target, complaint))
-    print("%d of %d texts are right" % (count - failed, count))
+    print("%d of %d texts passed" % (count - failed, count))
     sys.exit(failed > 0)
 
 

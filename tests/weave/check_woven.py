@@ -8,13 +8,13 @@ A script in a folder of `projects/` runs the project of that folder, which is wo
 Instruments inside the running programs check that:
   * the ranks start with equal weights and end with equal weights;
   * their samples are disjoint, and complete except for the sampler's padding;
-    * the original, with the global batches of the two ranks and twice the learning rate, ends with the same
-      weights and prints the same numbers. Then every averaged gradient was that of the global batch;
+  * the original, with the global batches of the two ranks and twice the learning rate, ends with the same
+    weights and prints the same numbers. Then every averaged gradient was that of the global batch;
   * rank 1 prints nothing and writes no file;
   * the saved files have the same keys and types as the original's;
   * with --epochs divide each rank draws all samples in its own order, in half as many epochs;
   * a script whose weights cannot be equal ends with the original's loss or accuracy, within noise (0.15);
-    * with --warmup the original, whose rate the check raises in the same way, ends with the same weights.
+  * with --warmup the original, whose rate the check raises in the same way, ends with the same weights.
 Comments in a script name what cannot be equal: `# not equal: reason` (batch norm, dropout, noise) and
 `# other output: reason`; and what weave refuses for Horovod: `# not for horovod: reason`.
 """
@@ -408,7 +408,7 @@ def check(telar, script, folder, target):
     ranks = [torch.load(result) for result in results]
     complaints = []
     if not all(all(one["started_equal"]) and one["started_equal"] for one in ranks):
-        complaints.append("the ranks do not start equal")
+        complaints.append("the ranks do not start with equal weights")
     for one, other in zip(*(result["parameters"] for result in ranks)):
         if not torch.equal(one, other):
             complaints.append(f"the ranks end with different weights, by {(one - other).abs().max():.2g}")
@@ -420,7 +420,7 @@ def check(telar, script, folder, target):
             break
     for one, other in zip(*(result["streams"] for result in ranks)):
         if len(one) != len(other) or set(one) & set(other):
-            complaints.append("the samples of a stream that the ranks read are not disjoint and equally many")
+            complaints.append("the samples of a stream are not disjoint or the ranks read different numbers of them")
             break
     if ranks[1]["out"]:
         complaints.append(f"rank 1 prints {ranks[1]['out'][:80]!r}")
@@ -463,7 +463,7 @@ def check(telar, script, folder, target):
         elif path.endswith((".pt", ".pth")):
             forms = [form_of_file(os.path.join(where[which], path)) for which in ("original", "woven")]
             if forms[0] != forms[1]:
-                complaints.append(f"{path} has another form than the original's: {forms[1]}")
+                complaints.append(f"{path} has other keys or types than the original's: {forms[1]}")
     complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
 
@@ -491,7 +491,7 @@ def main():
             print("       " + complaint, flush=True)
         failed += bool(complaints)
     count = len(scripts) - refused
-    print(f"{count - failed} of {count} scripts are right" + (f", {refused} are refused" if refused else ""))
+    print(f"{count - failed} of {count} scripts passed" + (f", {refused} are refused" if refused else ""))
     return sys.exit(failed > 0)
 
 
