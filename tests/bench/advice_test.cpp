@@ -10,7 +10,7 @@ namespace {
 
 using test::says;
 
-/// Epochs of 1000 samples that take `seconds` each (a little more, a little less), with these accuracies.
+/// Epochs of 1000 samples with these accuracies. They take 0.99 and 1.01 × `seconds` in turn.
 TrainingRun run_of(double seconds, const std::vector<double>& accuracies) {
   TrainingRun run;
   double now = 0;
@@ -28,7 +28,7 @@ Learned once(const std::string& name, double seconds, const std::vector<double>&
 
 constexpr Judges kJudges{10000, true};
 
-TEST(Advice, ChoosesWhatReachesTheCommonAccuracyFirst) {
+TEST(Advice, ChoosesTheStrategyThatReachesTheCommonAccuracyFirst) {
   const std::string text =
       advice({once("single", 4, {0.7, 0.8, 0.871}), once("mirrored 2", 2, {0.7, 0.8, 0.874})}, kJudges);
   EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
@@ -38,22 +38,22 @@ TEST(Advice, ChoosesWhatReachesTheCommonAccuracyFirst) {
   EXPECT_TRUE(says(text, "no more than chance")) << text;
 }
 
-TEST(Advice, WithinTheSpreadTheSimplestIsChosen) {
+TEST(Advice, ChoosesTheSimplestWithinTheSpread) {
   const std::string text =
       advice({once("single", 2.01, {0.7, 0.8, 0.87}), once("mirrored 2", 2, {0.7, 0.8, 0.87})}, kJudges);
   EXPECT_TRUE(says(text, "Choose single")) << text;
   EXPECT_TRUE(says(text, "by no more than the spread: mirrored 2")) << text;
 }
 
-TEST(Advice, AWideSpreadDoesNotSpeakForWhatIsMuchSlower) {
+TEST(Advice, AWideSpreadDoesNotFavourAMuchSlowerStrategy) {
   Learned disturbed = once("single", 4, {0.7, 0.8, 0.87, 0.87});
-  disturbed.rounds[0].curve.epochs[3].seconds = 12.2;  // one epoch of 0.2 s among those of 4
+  disturbed.rounds[0].curve.epochs[3].seconds = 12.2;  // one epoch of 0.2 s among epochs of 4 s
   const std::string text = advice({disturbed, once("mirrored 2", 2, {0.7, 0.8, 0.87, 0.87})}, kJudges);
   EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
   EXPECT_TRUE(says(text, "too wide to rule out that these are as fast: single")) << text;
 }
 
-TEST(Advice, WhatIsFasterButEndsWorseIsNotChosen) {
+TEST(Advice, DoesNotChooseAFasterStrategyWithWorseAccuracy) {
   const std::string text =
       advice({once("single", 4, {0.7, 0.8, 0.89}), once("downpour 2", 2, {0.7, 0.8, 0.81})}, kJudges);
   EXPECT_TRUE(says(text, "Choose single")) << text;
@@ -62,7 +62,7 @@ TEST(Advice, WhatIsFasterButEndsWorseIsNotChosen) {
   EXPECT_FALSE(says(text, "no more than chance")) << text;
 }
 
-TEST(Advice, DoesNotChooseWhereThereIsNoChoice) {
+TEST(Advice, GivesNoAdviceWithoutAChoice) {
   EXPECT_TRUE(says(advice({}, kJudges), "Nothing was measured"));
   EXPECT_TRUE(says(advice({once("single", 1, {0.5})}, kJudges), "Only single"));
   Learned regression = once("mirrored 2", 1, {0.5});
@@ -70,10 +70,10 @@ TEST(Advice, DoesNotChooseWhereThereIsNoChoice) {
   EXPECT_TRUE(says(advice({once("single", 1, {0.5}), regression}, kJudges), "compare the loss curves"));
 }
 
-TEST(Learned, ATimeIsTheEndOfTheFirstEpochThatHasTheAccuracyAndTheSpreadThatOfTheRounds) {
+TEST(Learned, TimeIsTheEndOfTheFirstEpochWithTheAccuracy) {
   Learned learned = once("x", 1, {0.5, 0.9, 0.6});
   EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->median, 0.99 + 1.01);
-  EXPECT_FALSE(seconds_to(learned, 0.95)) << "what was not reached is not guessed";
+  EXPECT_FALSE(seconds_to(learned, 0.95)) << "a target that was not reached has no time";
   EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.6);
   learned.rounds.push_back(run_of(2, {0.9, 0.9, 0.7}));
   learned.rounds.push_back(run_of(3, {0.5, 0.9, 0.8}));
@@ -82,7 +82,7 @@ TEST(Learned, ATimeIsTheEndOfTheFirstEpochThatHasTheAccuracyAndTheSpreadThatOfTh
   EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.7);
   EXPECT_DOUBLE_EQ(*reached_accuracy(learned), 0.9);
   learned.rounds.push_back(run_of(3, {0.5, 0.6}));
-  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never had it";
+  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never reached it";
 }
 
 TEST(SweetSpot, IsWhereMoreWorkersNoLongerPay) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Opens a page of `telar bench … --html` and one of `telar report` in headless Chromium, sorts a table by clicking, and looks at what
-was drawn.
+"""Opens a page of `telar bench … --html` and one of `telar report` in headless Chromium, sorts a table by
+clicking, and checks what is drawn.
 
     check_report.py TELAR
 
-Exit code 77 without a browser.
+The exit code is 77 if there is no browser.
 """
 import json
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# Appended to the page: sorts its first table twice by the second column, and writes down what the column then says.
+# Appended to the page: sorts its first table twice by the second column, and records the column each time.
 CLICKS = """
 <script>
 {
@@ -38,11 +38,12 @@ document.body.append(Object.assign(document.createElement("pre"), {id: "said", t
 
 
 def browse(browser, page, width):
-    """What the clicks found, in a window so wide."""
+    """Opens the page in a window of this width; returns what the clicks recorded."""
     clicked = page.with_suffix(".clicked.html")
     clicked.write_text(page.read_text(encoding="utf-8") + CLICKS, encoding="utf-8")
-    dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=%d,2000" % width,
-                          "--user-data-dir=%s" % (page.parent / "browser"), "--dump-dom", clicked.as_uri()],
+    dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
+                          "--window-size=%d,2000" % width, "--user-data-dir=%s" % (page.parent / "browser"),
+                          "--dump-dom", clicked.as_uri()],
                          capture_output=True, text=True, timeout=90, check=True).stdout
     found = re.search(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
     if not found:
@@ -59,15 +60,17 @@ def main():
     telar = sys.argv[1]
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        print("check_report: skipped: there is no chromium (scripts/setup test installs it)")
+        print("check_report: skipped: chromium is missing (scripts/setup test installs it)")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         environment = {**os.environ, "XDG_CACHE_HOME": name}
-        subprocess.run([telar, "bench", "matmul", "--sizes", "8,64", "--devices", "cpu:1,gpu", "--precision", "f32,bf16", "--reps", "1",
-                        "--html", folder / "matmul.html", "--json", folder / "matmul.json"],
+        subprocess.run([telar, "bench", "matmul", "--sizes", "8,64", "--devices", "cpu:1,gpu", "--precision",
+                        "f32,bf16", "--reps", "1", "--html", folder / "matmul.html", "--json",
+                        folder / "matmul.json"],
                        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        subprocess.run([telar, "report", folder / "matmul.json", "-o", folder / "report.html", "--title", "A <title>"],
+        subprocess.run([telar, "report", folder / "matmul.json", "-o", folder / "report.html", "--title",
+                        "A <title>"],
                        stdout=subprocess.DEVNULL, check=True)
         text = (folder / "report.html").read_text(encoding="utf-8")
         expect(not re.search(r'(src|href)\s*=', text), "the page fetches something")
@@ -75,8 +78,10 @@ def main():
             for width in (1200, 390):
                 said = browse(browser, folder / page, width)
                 expect(said["title"] == title, "%s has the title %r" % (page, said["title"]))
-                expect(sorted(said["before"]) == said["ascending"] and said["ascending"] != said["before"], "no order: %r" % said)
-                expect(said["descending"] == said["ascending"][::-1] and said["sorted"] == "descending", "no order: %r" % said)
+                expect(sorted(said["before"]) == said["ascending"] and said["ascending"] != said["before"],
+                       "no order: %r" % said)
+                expect(said["descending"] == said["ascending"][::-1] and said["sorted"] == "descending",
+                       "no order: %r" % said)
                 expect(said["charts"] == [4], "a bar for each rate that was measured: %r" % said)
                 expect(not said["wide"], "%s is wider than %d pixels" % (page, width))
 

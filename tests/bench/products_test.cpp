@@ -15,7 +15,7 @@
 namespace telar::bench {
 namespace {
 
-/// Limits of a machine that is far faster than any, so that nothing is suspect, and nothing needs measuring.
+/// Stores the limits of an impossibly fast machine, so that no row is suspect and no limit is measured.
 class Products : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,13 +46,13 @@ TEST_F(Products, ARowHasItsOperationsAndBytes) {
   EXPECT_GE(measured.times.median(), measured.times.min());
 }
 
-TEST_F(Products, TheConvolutionIsSummedUp) {
+TEST_F(Products, ConvolutionRowsIncludeTheSum) {
   GraphRun run(conv_graph(2, DType::f32), 1);
   run.run();
   EXPECT_EQ(run.output("y").size(), 1U);
 }
 
-TEST_F(Products, AnImpossibleDeviceIsARowThatSaysWhyAndTheRestStillRun) {
+TEST_F(Products, AnImpossibleDeviceDoesNotStopTheOthers) {
   SweepOptions options = sweep({16});
   options.devices = {"gpu", "cpu:1"};
   const Result result = measure_matmul(options);
@@ -71,27 +71,27 @@ TEST_F(Products, AnInterruptedSweepKeepsItsRows) {
   EXPECT_EQ(result.environment.entries.empty(), false);
 }
 
-TEST_F(Products, WhatCannotBeMeasuredIsSaidAtOnce) {
+TEST_F(Products, RejectsImpossibleOptionsAtOnce) {
   test::expect_error([] { measure_matmul(sweep({0})); }, {"size 0"});
   SweepOptions options = sweep({8});
   options.devices = {"cpu:1", "tpu"};
   test::expect_error([&] { measure_matmul(options); }, {"'tpu'", "cpu:N"});
 }
 
-TEST_F(Products, WhatIsFasterThanItsLimitIsMeasuredAgainWithTheLimit) {
+TEST_F(Products, MeasuresAProductAboveItsLimitAgainWithTheLimit) {
   keep_limits({1, 1, 1, 1, 0, 0, 0, 0});
   measure_matmul(sweep({64}));
   EXPECT_GT(known_limits(1).f32_operations, 1e6);
 }
 
-TEST(Limits, AreOperationsOrWhatNoCacheHolds) {
+TEST(Limits, AreComputeOrMemoryTrafficBeyondTheCache) {
   const Limits limits{1, 100, 200, 10, 0, 0, 50, 0};
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::bf16, 300, 40), 1500);
   EXPECT_DOUBLE_EQ(limits.milliseconds(DType::f32, 300, 60), 6000);
 }
 
-TEST(Limits, OfAGpuKnowTf32) {
+TEST(Limits, OfAGpuIncludeTf32) {
   const GpuLimits limits{100, 200, 400, 10, 0, 50};
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32}, 300, 40), 3000);
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::f32, true}, 300, 40), 1500);
@@ -99,20 +99,20 @@ TEST(Limits, OfAGpuKnowTf32) {
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::bf16}, 300, 60), 6000);
 }
 
-TEST_F(Products, LimitsOfABusyMachineAreSaidToBeAndMeasuredAgainWhenItIsQuiet) {
+TEST_F(Products, LimitsOfABusyMachineAreMarkedAndMeasuredAgainLater) {
   keep_limits({1, 1e15, 1e15, 1e15, 0, 5e9, 0, 1.2});
   const Limits busy = known_limits(1, [] { return false; });
   EXPECT_EQ(busy.f32_operations, 1e15);
   EXPECT_NE(busy_text(busy).find("1.2 processors"), std::string::npos) << busy_text(busy);
   const Limits again = known_limits(1, [] { return true; });
   EXPECT_LT(again.f32_operations, 1e15);
-  EXPECT_EQ(again.process_all_reduce_bytes, 5e9);  // telar bench limits alone measures it
+  EXPECT_EQ(again.process_all_reduce_bytes, 5e9);  // only `telar bench limits` measures it
 }
 
-/// Named so that the thread sanitizer, which knows nothing of MPI's own synchronisation, leaves it out.
+/// The name begins with OverMpi so that sanitizer runs leave it out: MPI is not built with sanitizers.
 class OverMpiLimits : public Products {};
 
-TEST_F(OverMpiLimits, AnAllReduceBetweenProcessesIsMeasuredByProcesses) {
+TEST_F(OverMpiLimits, MeasureAnAllReduceBetweenProcesses) {
   if (!without_mpi().empty()) GTEST_SKIP() << without_mpi();
   const auto never = [] { return false; };
   EXPECT_GT(measure_all_reduce_between(2, TELAR_CLI, never), 1e6);
@@ -126,7 +126,7 @@ TEST_F(Products, LimitsOfAQuietMachineAreNotMeasuredAgain) {
   EXPECT_EQ(busy_text(known_limits(1)), "");
 }
 
-TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
+TEST_F(Products, LimitsAreStoredAndADamagedFileIsIgnored) {
   EXPECT_EQ(known_limits(1).f32_operations, 1e15);
   test::write_text(limits_file(), "{ not JSON");
   const Limits measured = known_limits(1);
@@ -134,11 +134,11 @@ TEST_F(Products, LimitsAreKeptAndADamagedFileIsNotBelieved) {
   EXPECT_LT(measured.f32_operations, 1e15);
   EXPECT_GT(measured.memory_bytes, 0);
   EXPECT_EQ(measured.all_reduce_bytes, 0);
-  // Whoever was busy meanwhile: found quiet, they would be measured again.
+  // The machine counts as busy here, whatever was measured: on a quiet one they would be measured again.
   EXPECT_EQ(known_limits(1, [] { return false; }).f32_operations, measured.f32_operations);
 }
 
-TEST(BenchResult, AsJsonAndCsv) {
+TEST(BenchResult, HasJsonAndCsvForms) {
   Result result{"matmul", "Products", {"side", "device"}, {}, "RAPL (package-0)", 0.5, {"A remark."}, {}};
   result.environment.entries = {{"processor", "A \"fast\" one"}};
   result.rows.push_back({{"32", "cpu"}, Measured{{{2, 1, 3}}, 4e6, 100, 1.5, false, 0.25}, {}});
@@ -151,14 +151,14 @@ TEST(BenchResult, AsJsonAndCsv) {
   EXPECT_EQ(json["rows"][0]["joules"], 0.25);
   EXPECT_EQ(json["rows"][1]["impossible"], "none, here");
   EXPECT_TRUE(was_busy(result));
-  EXPECT_EQ(csv_text(result),
-            "side,device,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,"
-            "bytes_per_second,limit_ms,of_limit,suspect,joules,impossible\r\n"
-            "32,cpu,2,1,3,3,4000000,100,2000000000,50000,1.5,0.75,false,0.25,\r\n"
-            "32,gpu,,,,,,,,,,,,,\"none, here\"\r\n");
+  EXPECT_EQ(
+      csv_text(result),
+      "side,device,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,impossible\r\n"
+      "32,cpu,2,1,3,3,4000000,100,2000000000,50000,1.5,0.75,false,0.25,\r\n"
+      "32,gpu,,,,,,,,,,,,,\"none, here\"\r\n");
 }
 
-TEST(BenchResult, FurtherFiguresHaveColumnsOfTheirOwn) {
+TEST(BenchResult, AdditionalFiguresAreColumns) {
   Result result{"train", "Training", {"environment"}, {}, "", 0, {}, {}};
   result.rows.push_back(
       {{"cpu:1"}, std::nullopt, "", {{"forward", "ms", 1.5}, {"energy", "J", std::nullopt}}});
@@ -172,8 +172,7 @@ TEST(BenchResult, FurtherFiguresHaveColumnsOfTheirOwn) {
   EXPECT_EQ(json["charts"][0]["series"][0]["points"], nlohmann::json({{10, 0.5}, {20, 0.75}}));
   EXPECT_EQ(
       csv_text(result),
-      "environment,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,"
-      "bytes_per_second,limit_ms,of_limit,suspect,joules,forward [ms],energy [J],speed-up,impossible\r\n"
+      "environment,median_ms,min_ms,max_ms,repetitions,operations,bytes,operations_per_second,bytes_per_second,limit_ms,of_limit,suspect,joules,forward [ms],energy [J],speed-up,impossible\r\n"
       "cpu:1,,,,,,,,,,,,,1.5,,,\r\n"
       "gpu,,,,,,,,,,,,,,,,there is none\r\n"
       "cpu:2,,,,,,,,,,,,,,,2,\r\n");

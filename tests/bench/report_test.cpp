@@ -35,9 +35,9 @@ std::filesystem::path add_run(const TempFolder& folder, const std::string& name,
   return folder / name;
 }
 
-TEST(Report, OfAResultHasItsRowsAndRates) {
+TEST(Report, ShowsTheRowsAndRatesOfAResult) {
   const std::string page = report_page(a_result());
-  EXPECT_EQ(page.find("<b>A fast"), std::string::npos) << "the data must not end its element";
+  EXPECT_EQ(page.find("<b>A fast"), std::string::npos) << "the data must not close its element";
   const auto section = data_of(page).at("sections").at(0);
   EXPECT_EQ(section.at("environment").at("processor"), "</script><b>A fast one");
   const auto rows = section.at("tables").at(0).at("rows");
@@ -50,7 +50,7 @@ TEST(Report, OfAResultHasItsRowsAndRates) {
   EXPECT_EQ(chart.at("series").at(0).at("points").at(0), nlohmann::json({0, 2.0, 1.0, 4.0}));
 }
 
-TEST(Report, OfAResultWithFurtherFiguresDrawsTheOneThatItNames) {
+TEST(Report, DrawsTheFigureThatAResultNames) {
   Result result{"train", "Training", {"environment", "precision"}, {}, "", 0, {}, {}, "images per second"};
   result.rows.push_back({{"cpu:1", "f32"}, std::nullopt, "", {{"images per second", "images/s", 10}}});
   result.rows.push_back({{"gpu", "f32"}, std::nullopt, "there is none"});
@@ -65,7 +65,7 @@ TEST(Report, OfAResultWithFurtherFiguresDrawsTheOneThatItNames) {
   EXPECT_EQ(section.at("charts").at(1).at("series").at(0).at("name"), "cpu:1");
 }
 
-TEST(Report, RunsStandInOneChart) {
+TEST(Report, DrawsAllRunsInOneChart) {
   const TempFolder folder;
   std::string metrics;
   for (int step = 1; step <= 1000; ++step) {
@@ -73,8 +73,7 @@ TEST(Report, RunsStandInOneChart) {
                std::to_string(50 * step) + R"(,"seconds":)" + std::to_string(0.5 * step) + "}\n";
   }
   metrics +=
-      R"({"kind":"epoch","step":1000,"epoch":1,"samples":50000,"seconds":500,"train_loss":1,"train_accuracy":0.5,)"
-      R"("validation_loss":1,"validation_accuracy":0.75})"
+      R"({"kind":"epoch","step":1000,"epoch":1,"samples":50000,"seconds":500,"train_loss":1,"train_accuracy":0.5,"validation_loss":1,"validation_accuracy":0.75})"
       "\n";
   const auto first = add_run(folder, "first", metrics);
   const auto second = add_run(folder, "second",
@@ -92,11 +91,11 @@ TEST(Report, RunsStandInOneChart) {
   EXPECT_EQ(charts.at(0).at("series").size(), 2U);
   const auto points = charts.at(1).at("series").at(0).at("points");
   EXPECT_EQ(points.size(), 400U);
-  EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples, 100 a second
+  EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples at 100 samples/s
   EXPECT_EQ(charts.at(2).at("series").at(0).at("points"), nlohmann::json({{50000.0, 0.75}}));
 }
 
-TEST(Report, WhatIsNeitherRunNorResultIsRefused) {
+TEST(Report, RejectsFilesThatAreNeitherRunNorResult) {
   const TempFolder folder;
   write_text(folder / "other.json", "{\"a\": 1}");
   write_text(folder / "text.txt", "hello");

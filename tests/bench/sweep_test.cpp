@@ -15,7 +15,7 @@ using test::says;
 using test::TempFolder;
 using test::write_text;
 
-/// A job of moments.
+/// A job that trains in moments.
 std::filesystem::path small_job(const TempFolder& folder, const std::string& more = "") {
   write_text(folder / "job.yaml",
              "model: {name: mlp, options: {hidden: [8]}}\n"
@@ -34,7 +34,7 @@ const Figure& figure(const ResultRow& row, const std::string& name) {
   return *found;
 }
 
-TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
+TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
   const TempFolder folder;
   CompareOptions options{
       TELAR_CLI, small_job(folder), {"strategy.push_every=2"}, {"single", "mirrored", "downpour:1"}};
@@ -43,12 +43,12 @@ TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
   SweepWatch watch;
   watch.measured = [&](const Result& result) { curves_after.push_back(result.charts.at(0).curves.size()); };
   const Result result = compare_strategies(options, watch);
-  EXPECT_EQ(curves_after, (std::vector<size_t>{1, 2, 3})) << "what was measured is told after each training";
+  EXPECT_EQ(curves_after, (std::vector<size_t>{1, 2, 3})) << "results are reported after each training";
   ASSERT_EQ(result.rows.size(), 3U);
   for (const ResultRow& row : result.rows) {
     EXPECT_EQ(row.impossible, "") << row.setting[0];
     EXPECT_GT(figure(row, "rate").value, 0) << row.setting[0];
-    EXPECT_TRUE(figure(row, result.drawn).value) << "all reach what is compared";
+    EXPECT_TRUE(figure(row, result.drawn).value) << "all rows reach the target that is compared";
   }
   EXPECT_EQ(result.rows[1].setting, (std::vector<std::string>{"mirrored", "2"}));
   EXPECT_NEAR(*figure(result.rows[0], "accuracy").value, *figure(result.rows[1], "accuracy").value, 1e-9);
@@ -57,7 +57,7 @@ TEST(Compare, TrainsTheSameJobUnderEveryStrategyAndSaysWhichToChoose) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "mirrored-2" / "summary.json"));
 }
 
-TEST(Compare, AStrategyThatCannotTrainTheJobIsARowThatSaysWhy) {
+TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {
   const TempFolder folder;
   CompareOptions options{
       TELAR_CLI, small_job(folder, ", clip_norm: 1"), {}, {"single", "sync_ps", "pipeline:40"}};
@@ -69,7 +69,7 @@ TEST(Compare, AStrategyThatCannotTrainTheJobIsARowThatSaysWhy) {
   EXPECT_TRUE(says(result.remarks.at(0), "Only single"));
 }
 
-TEST(Compare, StoppedKeepsWhatWasMeasured) {
+TEST(Compare, KeepsMeasurementsWhenStopped) {
   const TempFolder folder;
   CompareOptions options{TELAR_CLI, small_job(folder), {}, {"single", "mirrored", "pipeline"}};
   options.folder = folder / "runs";
@@ -83,7 +83,7 @@ TEST(Compare, StoppedKeepsWhatWasMeasured) {
   EXPECT_FALSE(std::filesystem::exists(folder / "runs" / "mirrored-2"));
 }
 
-TEST(Compare, MistakesAreSaidBeforeAnythingRuns) {
+TEST(Compare, ReportsMistakesBeforeAnythingRuns) {
   const TempFolder folder;
   CompareOptions options{TELAR_CLI, small_job(folder)};
   options.folder = folder / "runs";
@@ -96,7 +96,7 @@ TEST(Compare, MistakesAreSaidBeforeAnythingRuns) {
   expect_error([&] { compare_strategies(options, {}); }, {"training.batsh"});
 }
 
-TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
+TEST(Scaling, ReportsTimeAndComputeTimeToTheTarget) {
   const TempFolder folder;
   ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=30"}};
   options.workers = {1, 2};
@@ -117,7 +117,7 @@ TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
     sweet += find_figure(row, "sweet spot") != nullptr ? 1 : 0;
   }
   EXPECT_EQ(sweet, 1);
-  // 16·8 + 8 + 8·2 + 2 numbers; of two servers the fuller one has the large matrix.
+  // 16·8 + 8 + 8·2 + 2 numbers; the fuller of the two servers has the large matrix.
   EXPECT_DOUBLE_EQ(*figure(result.rows[0], "on a server").value, 1e-6 * 4 * 154);
   EXPECT_DOUBLE_EQ(*figure(result.rows[2], "on a server").value, 1e-6 * 4 * 128);
   EXPECT_TRUE(says(result.remarks.at(0), "The sweet spot is "));
@@ -125,7 +125,7 @@ TEST(Scaling, HasTimeAndComputeTimeToTheTarget) {
   EXPECT_EQ(result.charts[0].curves.at(0).points.size(), 2U) << "one for each number of workers";
 }
 
-TEST(Scaling, ATargetThatIsNotReachedIsSaid) {
+TEST(Scaling, ReportsATargetThatIsNotReached) {
   const TempFolder folder;
   ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=2", "optimizer.learning_rate=1e-9"}};
   options.workers = {1};

@@ -37,7 +37,7 @@ TEST(Environments, AreSettingsOfAJob) {
   EXPECT_EQ(environment_of("mpi:1").settings[1], "strategy.replicas=1");
 }
 
-TEST(Environments, SayWhyTheyAreImpossibleHere) {
+TEST(Environments, ReportWhyTheyAreImpossible) {
   EXPECT_TRUE(says(environment_of("gpu").impossible, "CPU devices only"));
   EXPECT_TRUE(says(environment_of("hybrid").impossible, "CPU devices only"));
   for (const char* name : {"cpu:4096", "replicas:4096", "mpi:4096", "pipeline:4096"})
@@ -53,12 +53,12 @@ TEST(Environments, WithoutMpirunThereIsNoMpi) {
   EXPECT_TRUE(says(impossible, "MPI") || says(impossible, "mpirun"));
 }
 
-TEST(Environments, OtherNamesAreMistakes) {
+TEST(Environments, RejectUnknownNames) {
   for (const char* name : {"cpu", "cpu:0", "cpu:x", "cpu:2x", "replicas", "mpi:-1", "tpu:1", "replicas:all"})
     EXPECT_TRUE(says(sentence_of([&] { environment_of(name); }), "there is no environment")) << name;
 }
 
-/// A curve of so many steps, each of so many milliseconds, 10 samples a step.
+/// A run with one step of 10 samples for each of these durations.
 TrainingRun run_of(const std::vector<double>& milliseconds) {
   TrainingRun run;
   CurvePoint point;
@@ -71,7 +71,7 @@ TrainingRun run_of(const std::vector<double>& milliseconds) {
   return run;
 }
 
-TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
+TEST(TrainingRow, LeavesOutTheFirstThreeSteps) {
   TrainingRun run = run_of({900, 500, 500, 40, 50, 60});
   run.figures = {{"test_accuracy", 0.75}, {"peak_memory_bytes", 3e6}, {"phases/mean_ms/exchange", 4}};
   const ResultRow row = training_row({"f32", "cpu:1"}, run, 10);
@@ -81,22 +81,22 @@ TEST(TrainingRow, HasTheStepsAfterTheFirstThree) {
   EXPECT_EQ(figure_value(row, "accuracy"), 0.75);
   EXPECT_EQ(figure_value(row, "peak memory"), 3);
   EXPECT_EQ(figure_value(row, "exposed"), 4);
-  EXPECT_FALSE(find_figure(row, "energy")->value) << "not measured is no number";
+  EXPECT_FALSE(find_figure(row, "energy")->value) << "a figure that was not measured has no value";
 }
 
-TEST(TrainingRow, EnergyIsSharedByTheImagesThatWereTrained) {
+TEST(TrainingRow, EnergyIsDividedByTheTrainedImages) {
   TrainingRun run = run_of({40, 40, 40, 40, 40});
   run.figures = {{"joules", 100}};
   EXPECT_NEAR(figure_value(training_row({"f32", "cpu:1"}, run, 10), "energy/image"), 2, 1e-9);
 }
 
-TEST(TrainingRow, OfTooFewStepsSaysSo) {
+TEST(TrainingRow, ReportsTooFewSteps) {
   const ResultRow row = training_row({"f32", "cpu:1"}, run_of({1, 1, 1}), 10);
   EXPECT_FALSE(row.measured);
   EXPECT_TRUE(says(row.impossible, "at least 4"));
 }
 
-TEST(TrainingRows, AreComparedWithTheFirstThatWasMeasured) {
+TEST(TrainingRows, AreComparedWithTheFirstMeasuredRow) {
   std::vector<ResultRow> rows = {{{"f32", "gpu"}, std::nullopt, "none", {}},
                                  training_row({"f32", "cpu:1"}, run_of({9, 9, 9, 80}), 10),
                                  training_row({"f32", "cpu:4"}, run_of({9, 9, 9, 40}), 10),
@@ -106,13 +106,13 @@ TEST(TrainingRows, AreComparedWithTheFirstThatWasMeasured) {
   EXPECT_NEAR(figure_value(rows[1], "speed-up"), 1, 1e-9);
   EXPECT_NEAR(figure_value(rows[2], "speed-up"), 2, 1e-9);
   EXPECT_NEAR(figure_value(rows[2], "efficiency"), 0.5, 1e-9);
-  EXPECT_NEAR(figure_value(rows[3], "speed-up"), 4, 1e-9) << "against the first of all";
-  EXPECT_NEAR(figure_value(rows[3], "efficiency"), 1, 1e-9) << "against the first in bf16";
+  EXPECT_NEAR(figure_value(rows[3], "speed-up"), 4, 1e-9) << "relative to the first row";
+  EXPECT_NEAR(figure_value(rows[3], "efficiency"), 1, 1e-9) << "relative to the first row in bf16";
   EXPECT_NEAR(figure_value(rows[4], "efficiency"), 0.5, 1e-9);
   EXPECT_TRUE(rows[0].figures.empty());
 }
 
-/// Limits of a machine that is far faster than any, so that nothing needs measuring.
+/// Stores the limits of an impossibly fast machine, so that they need not be measured.
 class TrainSweep : public testing::Test {
  protected:
   void SetUp() override {
@@ -137,13 +137,13 @@ class TrainSweep : public testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
+TEST_F(TrainSweep, PhasesOfARowAddUpToItsSteps) {
   const Result result = measure_training(options({"cpu:1"}));
   ASSERT_EQ(result.rows.size(), 1U);
   const ResultRow& row = result.rows[0];
   ASSERT_TRUE(row.measured) << row.impossible;
   EXPECT_EQ(row.measured->times.milliseconds.size(), 3U);
-  // Forward and the weights' gradients of both layers, and the inputs' gradient of the second.
+  // The forward pass and the weight gradients of both layers, and the input gradient of the second.
   EXPECT_EQ(row.measured->operations, 2.0 * 8 * (2 * 16 * 8 + 3 * 8 * 3));
   EXPECT_GT(row.measured->limit_ms, 0);
   double phases = 0;
@@ -151,7 +151,8 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
     phases += figure_value(row, phase);
   const auto& times = row.measured->times.milliseconds;
   const double mean = std::accumulate(times.begin(), times.end(), 0.0) / 3;
-  EXPECT_LE(phases, mean * 1.0001) << "what the training waited for its steps is more than their phases";
+  EXPECT_LE(phases, mean * 1.0001)
+      << "the time that the training waits for its steps includes more than their phases";
   EXPECT_GT(figure_value(row, "forward"), 0);
   EXPECT_GT(figure_value(row, "peak memory"), 1);
   EXPECT_GE(figure_value(row, "accuracy"), 0);
@@ -161,7 +162,7 @@ TEST_F(TrainSweep, ARowHasPhasesThatAddUpToItsSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / "f32-cpu:1" / "trace.json"));
 }
 
-TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
+TEST_F(TrainSweep, AnImpossibleEnvironmentDoesNotStopTheOthers) {
   const Result result = measure_training(options({"gpu", "cpu:1", "replicas:4096", "hybrid"}));
   ASSERT_EQ(result.rows.size(), 4U);
   EXPECT_TRUE(says(result.rows[0].impossible, "CPU devices only"));
@@ -170,7 +171,7 @@ TEST_F(TrainSweep, AnImpossibleEnvironmentIsARowAndTheRestStillRun) {
   EXPECT_EQ(figure_value(result.rows[1], "speed-up"), 1);
 }
 
-TEST_F(TrainSweep, ATrainingThatFailsIsARowThatSaysWhy) {
+TEST_F(TrainSweep, AFailedTrainingIsARowWithTheReason) {
   TrainSweepOptions failing = options({"cpu:1"});
   failing.settings.emplace_back("optimizer.learning_rate=1e6");
   failing.settings.emplace_back("loss=mean_squared_error");
@@ -180,7 +181,7 @@ TEST_F(TrainSweep, ATrainingThatFailsIsARowThatSaysWhy) {
   EXPECT_TRUE(says(result.rows[0].impossible, "not finite")) << result.rows[0].impossible;
 }
 
-TEST_F(TrainSweep, StoppedKeepsTheRowsThatAreComplete) {
+TEST_F(TrainSweep, KeepsCompleteRowsWhenStopped) {
   TrainSweepOptions stopping = options({"cpu:1", "replicas:1", "cpu:1"});
   int rows = 0;
   stopping.say = [&](const std::string& text) { rows += text.starts_with("measuring") ? 1 : 0; };
@@ -190,7 +191,7 @@ TEST_F(TrainSweep, StoppedKeepsTheRowsThatAreComplete) {
   EXPECT_TRUE(says(result.remarks[0], "was stopped"));
 }
 
-TEST_F(TrainSweep, WhatIsNoJobIsAMistakeBeforeAnythingIsTrained) {
+TEST_F(TrainSweep, RejectsAnInvalidJobBeforeTraining) {
   TrainSweepOptions wrong = options({"cpu:1"});
   wrong.model = "resnet35";
   EXPECT_TRUE(says(sentence_of([&] { measure_training(wrong); }), "resnet34"));
@@ -198,7 +199,7 @@ TEST_F(TrainSweep, WhatIsNoJobIsAMistakeBeforeAnythingIsTrained) {
   EXPECT_TRUE(says(sentence_of([&] { measure_training(options({"cpu:1", "tpu"})); }), "tpu"));
 }
 
-TEST_F(TrainSweep, TakesSoManyStepsOfAnyData) {
+TEST_F(TrainSweep, RunsTheGivenNumberOfStepsOnAnyData) {
   TrainSweepOptions mnist = options({});
   mnist.data = "fashion-mnist";
   mnist.settings = {};

@@ -14,7 +14,7 @@ using test::sentence_of;
 using test::TempFolder;
 using test::write_text;
 
-/// A training of moments, in a folder of its own.
+/// A training that takes moments.
 TrainingStart small_training(const TempFolder& folder, std::vector<std::string> settings = {}) {
   write_text(folder / "job.yaml",
              "model: {name: mlp, options: {hidden: [8]}}\n"
@@ -30,7 +30,7 @@ TEST(TrainingRun, HasCurvesAndFigures) {
   const TrainingRun run = run_training(small_training(folder), {});
   ASSERT_EQ(run.failure, "");
   EXPECT_EQ(run.end, TrainingRun::End::finished);
-  ASSERT_EQ(run.curve.steps.size(), 18U);  // 90 samples: 6 steps an epoch
+  ASSERT_EQ(run.curve.steps.size(), 18U);  // 90 samples: 6 steps per epoch
   ASSERT_EQ(run.curve.epochs.size(), 3U);
   EXPECT_EQ(run.curve.steps[0].samples, 16);
   EXPECT_EQ(run.curve.steps[5].samples, 90);
@@ -38,13 +38,14 @@ TEST(TrainingRun, HasCurvesAndFigures) {
   EXPECT_EQ(run.curve.epochs[2].epoch, 3);
   EXPECT_TRUE(run.curve.epochs[2].accuracy);
   EXPECT_GT(run.curve.steps[1].seconds, run.curve.steps[0].seconds);
-  EXPECT_EQ(run.curve.epochs[0].seconds, run.curve.steps[5].seconds) << "validation is no training";
+  EXPECT_EQ(run.curve.epochs[0].seconds, run.curve.steps[5].seconds)
+      << "validation does not count as training time";
   EXPECT_EQ(run.figure("steps"), 18);
   EXPECT_TRUE(run.figure("test_accuracy"));
   EXPECT_FALSE(run.figure("no such figure"));
 }
 
-TEST(TrainingRun, ThatFailsSaysWhyInItsOwnWords) {
+TEST(TrainingRun, ReportsTheErrorOfAFailedTraining) {
   const TempFolder folder;
   TrainingStart start = small_training(folder, {"training.batch=none"});
   const TrainingRun mistaken = run_training(start, {});
@@ -55,7 +56,7 @@ TEST(TrainingRun, ThatFailsSaysWhyInItsOwnWords) {
   EXPECT_TRUE(says(run_training(start, {}).failure, "cannot be started"));
 }
 
-TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
+TEST(TrainingRun, EndsWhenTheTargetIsReached) {
   const TempFolder folder;
   TrainingWatch watch;
   watch.enough = [](const CurvePoint& epoch) { return epoch.epoch >= 2; };
@@ -63,11 +64,11 @@ TEST(TrainingRun, IsEndedWhenEnoughWasReached) {
   ASSERT_EQ(run.failure, "");
   EXPECT_EQ(run.end, TrainingRun::End::enough);
   EXPECT_GE(run.curve.epochs.size(), 2U);
-  EXPECT_TRUE(run.figure("images_per_second")) << "what was measured stays";
+  EXPECT_TRUE(run.figure("images_per_second")) << "measurements are kept";
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "one" / "checkpoints"));
 }
 
-TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
+TEST(TrainingRun, WritesACheckpointWhenItsExperimentIsStopped) {
   const TempFolder folder;
   bool stop = false;
   TrainingWatch watch;
@@ -82,9 +83,9 @@ TEST(TrainingRun, IsStoppedWithACheckpointWhenItsExperimentIs) {
   EXPECT_FALSE(run.curve.steps.empty());
 }
 
-TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
+TEST(OverMpi, RunsAndStopsATrainingInSeveralProcesses) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
-    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+    GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   const TempFolder folder;
   const std::vector<std::string> mirrored = {"strategy={name: mirrored, replicas: 1, threads: 1}"};
   TrainingStart start = small_training(folder, mirrored);
@@ -100,13 +101,13 @@ TEST(OverMpi, ATrainingRunsInSeveralProcessesAndIsStopped) {
   const TrainingRun stopped = run_training(start, watch);
   EXPECT_EQ(stopped.failure, "");
   EXPECT_EQ(stopped.end, TrainingRun::End::enough);
-  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun lets it write its summary";
+  EXPECT_TRUE(stopped.figure("images_per_second")) << "mpirun gives it time to write its summary";
   start.folder = folder / "runs" / "three";
   start.settings.emplace_back("training.batch=none");
   EXPECT_TRUE(says(run_training(start, {}).failure, "training.batch"));
 }
 
-TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
+TEST(Curve, RejectsAForeignLogWithTheLineNumber) {
   const TempFolder folder;
   const std::string good = R"({"kind":"step","step":1,"epoch":1,"samples":4,"seconds":0.5,"loss":2.0})"
                            "\n";
@@ -119,7 +120,7 @@ TEST(Curve, OfALogThatIsNotOursIsAnErrorWithTheLine) {
   EXPECT_EQ(read_curve(folder.path()).steps.size(), 1U) << "a killed run leaves half a line";
 }
 
-TEST(Curve, IsWatchedWhileItGrows) {
+TEST(Curve, CanBeReadWhileTheLogGrows) {
   const TempFolder folder;
   CurveWatch watch(folder.path());
   EXPECT_FALSE(watch.look().step) << "no log yet";

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Sets a variable of the environment, and puts back what it was.
+/// Sets an environment variable, and restores its former value at the end.
 class ChangedEnvironment {
  public:
   // NOLINTBEGIN(concurrency-mt-unsafe): one thread
@@ -51,7 +51,7 @@ class BadInput : public testing::Test {
 
   CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
 
-  /// Every file below the folder, with its content.
+  /// Every file in the folder and below, with its content.
   std::vector<std::pair<std::string, std::string>> everything() const {
     std::vector<std::pair<std::string, std::string>> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
@@ -61,7 +61,7 @@ class BadInput : public testing::Test {
     return files;
   }
 
-  /// A mistake of the user's: exit code 2, one sentence with these parts, and nothing written.
+  /// Expects exit code 2, one error message that contains these parts, and no changed file.
   void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     const auto before = everything();
     const CommandResult result = telar(arguments);
@@ -75,7 +75,7 @@ class BadInput : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(BadInput, TheGoodJobRunsAndPredicts) {
+TEST_F(BadInput, TheValidJobRunsAndPredicts) {
   EXPECT_EQ(telar("train job.yaml").code, 0);
   const CommandResult predicted = telar("predict runs/job-1 data/t10k-images-idx3-ubyte --all");
   EXPECT_EQ(predicted.code, 0) << predicted.err;
@@ -103,7 +103,7 @@ TEST_F(BadInput, SizesThatDoNotMatch) {
   expect_refused("train job.yaml", {"[1, 28, 28]", "[1, 27, 27]"});
 }
 
-TEST_F(BadInput, ANumberThatIsNone) {
+TEST_F(BadInput, NanInATable) {
   write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,nan,1\n");
   expect_refused("train job.yaml --set 'data={source: csv, path: t.csv, classes: 2}'", {"t.csv", "3"});
 }
@@ -123,7 +123,7 @@ TEST_F(BadInput, Jobs) {
   expect_refused("", {"telar --help"});
 }
 
-TEST_F(BadInput, ResultFilesThatCouldNotBeWritten) {
+TEST_F(BadInput, UnwritableResultFiles) {
   const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_TRUE(says(nowhere.err, "--json: there is no folder"));
@@ -138,7 +138,7 @@ TEST_F(BadInput, MoreThreadsThanTheEnvironmentAllows) {
   EXPECT_EQ(telar("train job.yaml --quiet").code, 0);
 }
 
-TEST_F(BadInput, CheckpointsThatAreDamagedOrAnotherModels) {
+TEST_F(BadInput, CheckpointsThatAreDamagedOrOfAnotherModel) {
   ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
   expect_refused("train job.yaml --output run", {"already contains a run"});
   expect_refused("train job.yaml --output run --resume --set model.options.hidden=[8]",
@@ -165,16 +165,15 @@ TEST_F(BadInput, AFullDisk) {
   ::umount(disk.c_str());
 }
 
-// The logs of 10,000 steps need more than the 1 MiB that is asked for before a run.
-TEST_F(BadInput, ADiskThatFillsWhileTheRunGoesOn) {
+// The logs of 10,000 steps need more than the 1 MiB of free space that is required before a run.
+TEST_F(BadInput, ADiskThatFillsDuringTheRun) {
   const fs::path disk = folder_ / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1400k") != 0) {
     GTEST_SKIP() << "a small file system cannot be mounted here";
   }
   const CommandResult filled = telar(
-      "train job.yaml --quiet --output disk/run --set model.options.hidden=[4] --set training.epochs=2000 "
-      "--set output.checkpoint_epochs=0 --set strategy.threads=1");
+      "train job.yaml --quiet --output disk/run --set model.options.hidden=[4] --set training.epochs=2000 --set output.checkpoint_epochs=0 --set strategy.threads=1");
   ::umount(disk.c_str());
   EXPECT_EQ(filled.code, 2);
   EXPECT_TRUE(says(filled.err, "No space left on device"));

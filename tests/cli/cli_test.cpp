@@ -59,7 +59,7 @@ TEST_F(Cli, CheckTrainsNothing) {
   EXPECT_EQ(telar("train small.yaml --check --set model=alexnet").code, 2);
 }
 
-TEST_F(Cli, EveryExampleIsRight) {
+TEST_F(Cli, EveryExampleIsValid) {
   int examples = 0;
   for (const auto& entry : fs::directory_iterator(TELAR_FIXTURES "/../../examples")) {
     if (entry.path().extension() != ".yaml") continue;
@@ -70,7 +70,7 @@ TEST_F(Cli, EveryExampleIsRight) {
   EXPECT_GE(examples, 5);
 }
 
-TEST_F(Cli, HelpHasAnExampleEverywhere) {
+TEST_F(Cli, EveryHelpTextHasAnExample) {
   for (const char* verb : {"", "train ", "evaluate ", "predict ", "devices ", "show ", "weave "}) {
     const CommandResult help = telar(std::string(verb) + "--help");
     EXPECT_EQ(help.code, 0);
@@ -79,22 +79,22 @@ TEST_F(Cli, HelpHasAnExampleEverywhere) {
   }
 }
 
-TEST_F(Cli, SaysItsVersionAndCommit) {
+TEST_F(Cli, PrintsItsVersionAndCommit) {
   const CommandResult version = telar("--version");
   EXPECT_EQ(version.code, 0) << version.err;
   EXPECT_TRUE(std::regex_match(version.out, std::regex(R"(telar \d+\.\d+\.\d+ \(.+\)\n)"))) << version.out;
 }
 
-TEST_F(Cli, PredictsFromTablesAndSaysWhatDoesNotFit) {
+TEST_F(Cli, PredictsFromTablesAndReportsMismatches) {
   std::string table = "a,b,label\n";
   for (int i = 0; i < 90; ++i) {
     table += std::to_string(i % 3) + "." + std::to_string(i % 7) + "," + std::to_string(-i % 3) + "," +
              std::to_string(i % 3) + "\n";
   }
   write_text(folder_ / "t.csv", table);
-  write_text(folder_ / "table.yaml",
-             "model: mlp\ndata: {source: csv, path: t.csv, classes: 3, test: 0.2}\ntraining: {epochs: 30, "
-             "batch: 8}\n");
+  write_text(
+      folder_ / "table.yaml",
+      "model: mlp\ndata: {source: csv, path: t.csv, classes: 3, test: 0.2}\ntraining: {epochs: 30, batch: 8}\n");
   ASSERT_EQ(telar("train table.yaml --quiet").code, 0);
   write_text(folder_ / "new.csv", "a,b\n0.1,0\n2.5,-2\n1.2,-1\n");
   const CommandResult predicted = telar("predict runs/table-1 new.csv --out p.csv");
@@ -117,20 +117,20 @@ TEST_F(Cli, ShowsModelsAndJobs) {
   EXPECT_EQ(telar("show resnet19").code, 2);
 }
 
-TEST_F(Cli, SaysWhatThereIsToRunOn) {
+TEST_F(Cli, ListsTheAvailableDevices) {
   EXPECT_TRUE(says(telar("devices").out, "cpu"));
   const auto devices = nlohmann::json::parse(telar("devices --json").out);
   EXPECT_GE(devices.at("cpu").at("available_threads"), 1);
   EXPECT_TRUE(devices.contains("gpus_not_found"));
 }
 
-TEST_F(Cli, StopsAtCtrlCWithACheckpointAndTheWayToGoOn) {
+TEST_F(Cli, CtrlCWritesACheckpointAndTheResumeCommand) {
   write_text(folder_ / "interrupt.sh",
              "'" TELAR_CLI
              "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"
              "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
              "kill -INT $!; wait $!; exit $?\n");
-  // In an interactive shell's way: a background job of a script would ignore SIGINT.
+  // As in an interactive shell: a background job of a script would ignore SIGINT.
   const std::string line = "cd '" + folder_.path().string() + "' && bash -m interrupt.sh 2>/dev/null";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   EXPECT_EQ(WEXITSTATUS(status), 130) << read_text(folder_ / "err");

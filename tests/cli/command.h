@@ -16,7 +16,7 @@ struct CommandResult {
   std::string err;
 };
 
-/// Runs `PREFIX telar ARGUMENTS` (words as a shell reads them) in a folder.
+/// Runs `PREFIX telar ARGUMENTS` (a shell splits and expands them) in a folder.
 inline CommandResult telar_in(const std::filesystem::path& folder, const std::string& arguments,
                               const std::string& prefix = "") {
   const TempFolder captured;

@@ -1,4 +1,5 @@
-// The whole program on what stands for two GPUs and NCCL (tests/cuda): what it trains on processors is what is right.
+// The whole program on stand-ins for two GPUs and NCCL (tests/cuda).
+// The reference is the same training on the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,14 +33,14 @@ const std::string kConvolutions =
     "optimizer: {name: sgd, momentum: 0.9}\n"
     "training: {epochs: 2, batch: 32}\n"
     "strategy: {threads: 1}\n";
-/// One that does not end before it is stopped, with long epochs.
+/// A job with long epochs that runs until it is stopped.
 const std::string kEndless =
     "model: {name: mlp, options: {hidden: [16]}}\n"
     "data: {source: synthetic, samples: 20000, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
     "training: {epochs: 100000, batch: 32}\n"
     "strategy: {threads: 1}\n";
 
-/// How limits name what stands for GPUs, and limits that nothing reaches.
+/// The name under which the limits of the stand-in GPUs are stored, and limits that no measurement reaches.
 const std::string kFake = "a fake, driver for CUDA 13.0";
 const nlohmann::json kVast = {
     {"f32_operations", 1e15}, {"tf32_operations", 2e15}, {"bf16_operations", 4e15}, {"memory_bytes", 1e18}};
@@ -53,8 +54,7 @@ class Gpu : public testing::Test {
   void SetUp() override {
 #ifndef TELAR_FAKE_CUDA
     GTEST_SKIP()
-        << "NOT TESTED: what stands for GPUs is built where CUDA is, and CMake has not found it; or this "
-           "is a sanitizer's build, where tests/cuda alone has it";
+        << "NOT TESTED: the stand-ins for GPUs need CUDA's headers, which CMake has not found; or this is a sanitizer build, where only tests/cuda uses them";
 #endif
     write_text(folder_ / "mlp.yaml", kImages);
     write_text(folder_ / "conv.yaml", kConvolutions);
@@ -72,11 +72,11 @@ class Gpu : public testing::Test {
     return telar_in(folder_.path(), arguments, prefix);
 #endif
   }
-  /// Without the module, or, where the program's own is here, with it and no GPU.
+  /// Without the GPU module; or, if the program's own module is installed, with it but without a GPU.
   CommandResult telar_without_gpus(const std::string& arguments) const {
     return telar_in(folder_.path(), arguments, "TELAR_MODULES= CUDA_VISIBLE_DEVICES= timeout 60");
   }
-  /// What is said to have been measured of these GPUs before.
+  /// Stores these limits as if they had been measured on these GPUs before.
   void keep_limits(const nlohmann::json& limits) const {
     nlohmann::json kept;
     kept[kFake] = limits;
@@ -86,7 +86,7 @@ class Gpu : public testing::Test {
   nlohmann::json kept_limits() const {
     return nlohmann::json::parse(read_text(folder_ / "telar" / "limits.json")).at(kFake);
   }
-  /// Rows of an experiment that wrote b.json.
+  /// The rows of an experiment that wrote b.json.
   nlohmann::json rows() const { return nlohmann::json::parse(read_text(folder_ / "b.json")).at("rows"); }
 
   static bool says_why(const std::string& text) {
@@ -102,7 +102,7 @@ class Gpu : public testing::Test {
     return nlohmann::json::parse(read_text(folder_ / run / "summary.json"));
   }
 
-  /// What the lines of a kind in metrics.jsonl have under a key.
+  /// The values of a key in the lines of one kind in metrics.jsonl.
   std::vector<double> logged(const std::string& run, const std::string& kind, const std::string& key) const {
     std::vector<double> values;
     std::istringstream lines(read_text(folder_ / run / "metrics.jsonl"));
@@ -125,7 +125,7 @@ class Gpu : public testing::Test {
           << run << ", " << loss;
   }
 
-  /// A mistake: one sentence with these parts, and no run.
+  /// Expects the result of a mistake: one error message that contains these parts, and no run.
   void expect_refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     const CommandResult result = telar("train mlp.yaml --output refused " + arguments);
     EXPECT_EQ(result.code, 2) << arguments << "\n" << result.out << result.err;
@@ -138,7 +138,7 @@ class Gpu : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Gpu, TrainsAsTheProcessor) {
+TEST_F(Gpu, TrainsLikeTheCpu) {
   for (const std::string job : {"mlp", "conv"}) {
     train(job + ".yaml --output " + job + "-cpu");
     train(job + ".yaml --output " + job + "-gpu --set device=cuda");
@@ -148,9 +148,9 @@ TEST_F(Gpu, TrainsAsTheProcessor) {
   EXPECT_TRUE(says(read_text(folder_ / "mlp-gpu" / "job.yaml"), "devices: [cuda]"));
 }
 
-TEST_F(Gpu, LearnsRealPicturesAsTheProcessor) {
+TEST_F(Gpu, LearnsRealImagesLikeTheCpu) {
   if (!fs::exists("/usr/share/datasets/fashion-mnist"))
-    GTEST_SKIP() << "NOT TESTED: there is no /usr/share/datasets/fashion-mnist";
+    GTEST_SKIP() << "NOT TESTED: /usr/share/datasets/fashion-mnist is missing";
   const std::string job =
       "mlp.yaml --set 'data={source: fashion-mnist, limit: 200, validation: 0.2}' --set training.epochs=1 ";
   train(job + "--output cpu");
@@ -158,7 +158,7 @@ TEST_F(Gpu, LearnsRealPicturesAsTheProcessor) {
   expect_same("gpu", "cpu");
 }
 
-TEST_F(Gpu, LowerPrecisionsAreNear) {
+TEST_F(Gpu, LowerPrecisionsAreClose) {
   train("conv.yaml --output f32");
   train("conv.yaml --output bf16 --set device=cuda --set training.precision=bf16");
   train("conv.yaml --output tf32 --set device=cuda --set training.precision=tf32");
@@ -168,7 +168,7 @@ TEST_F(Gpu, LowerPrecisionsAreNear) {
     EXPECT_NE(logged(run, "step", "loss"), logged("f32", "step", "loss")) << run;
 }
 
-TEST_F(Gpu, ClipsGradientsAsTheProcessor) {
+TEST_F(Gpu, ClipsGradientsLikeTheCpu) {
   train("mlp.yaml --output cpu --set optimizer=sgd --set training.clip_norm=0.1");
   train("mlp.yaml --output gpu --set optimizer=sgd --set training.clip_norm=0.1 --set device=cuda");
   train("mlp.yaml --output unclipped --set optimizer=sgd --set device=cuda");
@@ -177,7 +177,7 @@ TEST_F(Gpu, ClipsGradientsAsTheProcessor) {
             1e-3);
 }
 
-TEST_F(Gpu, MirroredIsSingle) {
+TEST_F(Gpu, MirroredEqualsSingle) {
   train("conv.yaml --output single");
   const auto mirrored = [&](const std::string& run, const std::string& more) {
     train("conv.yaml --output " + run + kMirrored + more);
@@ -185,7 +185,7 @@ TEST_F(Gpu, MirroredIsSingle) {
     EXPECT_EQ(summary(run).at("replicas"), 2) << run;
   };
   mirrored("nccl", devices("cuda:0, cuda:1") + " --set strategy.gpu_exchange=nccl");
-  EXPECT_FALSE(summary("nccl").contains("communication")) << "the host does not see what NCCL takes";
+  EXPECT_FALSE(summary("nccl").contains("communication")) << "the host does not see the time that NCCL takes";
   mirrored("host", devices("cuda:0, cuda:1") + " --set strategy.gpu_exchange=host");
   EXPECT_TRUE(summary("host").contains("communication"));
   mirrored("shared", devices("cuda:0, cuda:0"));
@@ -194,9 +194,9 @@ TEST_F(Gpu, MirroredIsSingle) {
   EXPECT_TRUE(says(summary("hybrid").at("devices").dump(), "cpu"));
 }
 
-TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
+TEST_F(Gpu, ProcessesOverMpiTrainLikeASingleProcess) {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0)  // NOLINT(concurrency-mt-unsafe): one thread
-    GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+    GTEST_SKIP() << "NOT TESTED: mpirun is missing";
   train("conv.yaml --output single");
   const std::string two = "timeout 60 mpirun -n 2 --oversubscribe -x TELAR_MODULES";
   const CommandResult shared =
@@ -209,13 +209,13 @@ TEST_F(Gpu, ProcessesOverMpiTrainAsOne) {
           kMirrored,
       two);
   expect_same("own", "single");
-  EXPECT_EQ(summary("own").at("devices"), nlohmann::json({"cuda:0"})) << "of the first process";
+  EXPECT_EQ(summary("own").at("devices"), nlohmann::json({"cuda:0"})) << "the device of the first process";
   train("conv.yaml --output unlike --set strategy.replicas=1 --set device=cuda:1" + kMirrored,
         "timeout 60 mpirun --oversubscribe -x TELAR_MODULES -n 1");
   expect_same("unlike", "single");
 }
 
-TEST_F(Gpu, ARunGoesOnElsewhere) {
+TEST_F(Gpu, ARunResumesOnAnotherDevice) {
   train("conv.yaml --output whole");
   train("conv.yaml --output from-gpu --set device=cuda --set training.epochs=1");
   const CommandResult on_cpu =
@@ -229,7 +229,7 @@ TEST_F(Gpu, ARunGoesOnElsewhere) {
   expect_same("from-cpu", "whole");
 }
 
-TEST_F(Gpu, ARunOverNcclGoesOnOnProcessors) {
+TEST_F(Gpu, ARunOverNcclResumesOnTheCpu) {
   train("conv.yaml --output whole");
   train("conv.yaml --output run --set strategy.gpu_exchange=nccl --set training.epochs=1" + kMirrored +
         devices("cuda:0, cuda:1"));
@@ -245,14 +245,14 @@ TEST_F(Gpu, WorkersWithParameterServersLearn) {
   const auto losses = logged("run", "epoch", "train_loss");
   ASSERT_EQ(losses.size(), 4U);
   EXPECT_LT(losses.back(), 0.75 * losses.front());
-  EXPECT_EQ(summary("run").at("replicas"), 2) << "a worker for each device";
+  EXPECT_EQ(summary("run").at("replicas"), 2) << "one worker for each device";
   train("mlp.yaml --output sync-cpu --set strategy.name=sync_ps");
   train("mlp.yaml --output sync-gpu --set strategy.name=sync_ps" + devices("cuda:0, cpu"));
   EXPECT_NEAR(summary("sync-gpu").at("test_loss").get<double>(),
               summary("sync-cpu").at("test_loss").get<double>(), 1e-3);
 }
 
-TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
+TEST_F(Gpu, RunsAreEvaluatedWithoutAGpu) {
   train("conv.yaml --output run --set training.precision=tf32" + kMirrored + devices("cuda:0, cuda:1") +
         " --set strategy.gpu_exchange=nccl");
   const double right = summary("run").at("test_loss").get<double>();
@@ -275,11 +275,11 @@ TEST_F(Gpu, IsEvaluatedWhereThereIsNone) {
   EXPECT_TRUE(says_why(elsewhere.err));
   EXPECT_EQ(telar_without_gpus("evaluate run --quiet").err, "");
   const CommandResult named = telar_without_gpus("evaluate run --set device=cuda");
-  EXPECT_EQ(named.code, 2) << "who names a device wants that one";
+  EXPECT_EQ(named.code, 2) << "a device that is named explicitly is required";
   EXPECT_TRUE(says_why(named.err));
 }
 
-TEST_F(Gpu, PredictsAsTheProcessor) {
+TEST_F(Gpu, PredictsLikeTheCpu) {
   std::string table = "a,b,label\n";
   for (int i = 0; i < 90; ++i)
     table += std::to_string(i % 3) + "." + std::to_string(i % 7) + "," + std::to_string(-i % 3) + "," +
@@ -287,27 +287,26 @@ TEST_F(Gpu, PredictsAsTheProcessor) {
   write_text(folder_ / "t.csv", table);
   write_text(folder_ / "new.csv", "a,b\n0.1,0\n2.5,-2\n1.2,-1\n");
   train(
-      "mlp.yaml --output run --set 'data={source: csv, path: t.csv, classes: 3, test: 0.2}' "
-      "--set training.epochs=8 --set training.batch=8 --set device=cuda");
+      "mlp.yaml --output run --set 'data={source: csv, path: t.csv, classes: 3, test: 0.2}' --set training.epochs=8 --set training.batch=8 --set device=cuda");
   const CommandResult here = telar("predict run new.csv --out gpu.csv");
   EXPECT_EQ(here.code, 0) << here.err;
   const CommandResult elsewhere = telar_without_gpus("predict run new.csv --out cpu.csv");
   EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
-  EXPECT_TRUE(says(elsewhere.err, "warning: ")) << "and not in the table";
+  EXPECT_TRUE(says(elsewhere.err, "warning: ")) << "the warning is not part of the table";
   std::istringstream gpu(read_text(folder_ / "gpu.csv"));
   std::istringstream cpu(read_text(folder_ / "cpu.csv"));
   int rows = 0;
   for (std::string a, b; std::getline(gpu, a) && std::getline(cpu, b); ++rows) {
     const size_t last = b.rfind(',') + 1;
     EXPECT_EQ(a.substr(0, last), b.substr(0, last));
-    if (rows == 0) continue;  // the names of the columns
+    if (rows == 0) continue;  // the column names
     EXPECT_NEAR(std::stod(a.substr(last)), std::stod(b.substr(last)), 1e-4);
   }
   EXPECT_EQ(rows, 4);
 }
 
-TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
-  // In an interactive shell's way: a background job of a script would ignore SIGINT.
+TEST_F(Gpu, StopsAtCtrlCAfterAStepAndResumes) {
+  // As in an interactive shell: a background job of a script would ignore SIGINT.
   write_text(folder_ / "interrupt.sh",
              "\"$@\" &\n"
              "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done\n"
@@ -324,22 +323,22 @@ TEST_F(Gpu, StopsAtCtrlCAtAStepAndGoesOn) {
     newest = std::max(newest, entry.path().filename().string());
   const auto state =
       nlohmann::json::parse(read_text(folder_ / "run" / "checkpoints" / newest / "state.json"));
-  EXPECT_EQ(state.at("step").get<double>(), steps.back()) << "what was begun is counted";
-  // What goes on from there is the run that was not stopped.
+  EXPECT_EQ(state.at("step").get<double>(), steps.back()) << "a step that was begun is counted";
+  // Resumed from there, it equals a run that was not stopped.
   const auto made = static_cast<size_t>(steps.back());
   const std::string first = " --set training.epochs=" + std::to_string(made / 563 + 1);
-  if (made > 3000) return;  // a fast machine: the comparison would take too long
+  if (made > 3000) return;  // on a fast machine the comparison would take too long
   train("run --resume --set device=cuda" + first);
   train("endless.yaml --output whole --set device=cuda" + first);
   const auto found = logged("run", "step", "loss");
   const auto right = logged("whole", "step", "loss");
   ASSERT_EQ(found.size(), right.size());
-  // Not to the bit: each start chooses its algorithms by measuring.
+  // Not bitwise: each start chooses its algorithms by measurement.
   for (size_t s = 0; s < std::min(made + 20, right.size()); ++s)
     EXPECT_NEAR(found[s], right[s], 1e-3) << "step " << s + 1;
 }
 
-TEST_F(Gpu, MistakesAreSentences) {
+TEST_F(Gpu, MistakesHaveErrorMessages) {
   expect_refused("--set device=tpu", {"--set device=tpu", "no device 'tpu'", "cpu:0-7", "cuda:N"});
   expect_refused("--set device=cuda:x", {"no device 'cuda:x'", "N from 0"});
   expect_refused("--set device=cuda:", {"--set device=cuda:", "'cuda:' lacks its number", "cuda:0"});
@@ -370,10 +369,9 @@ TEST_F(Gpu, MistakesAreSentences) {
   EXPECT_TRUE(says_why(without.err));
 }
 
-TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
+TEST_F(Gpu, BenchTrainMeasuresOrReportsTheReason) {
   const std::string bench =
-      "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' "
-      "--set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
+      "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' --set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
   const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,hybrid");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 8U);
@@ -389,7 +387,7 @@ TEST_F(Gpu, BenchTrainMeasuresOrSaysWhyNot) {
   for (const auto& row : rows()) EXPECT_TRUE(says_why(row.dump()));
 }
 
-TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
+TEST_F(Gpu, ProductsUseTheLimitsStoredForTheGpusName) {
   const std::string bench =
       "bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json --precision f32,tf32,bf16";
   ASSERT_EQ(telar(bench).code, 0);
@@ -405,10 +403,10 @@ TEST_F(Gpu, ProductsStandBesideTheLimitsOfGpusOfTheirName) {
   slow_memory["cache_bytes"] = 1e6;
   keep_limits(slow_memory);
   ASSERT_EQ(telar(bench).code, 0);
-  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "its cache holds them";
+  EXPECT_DOUBLE_EQ(rows()[0].at("limit_ms"), 1e3 * operations / 1e15) << "the operands fit into its cache";
 }
 
-TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {
+TEST_F(Gpu, ALimitBelowAProductIsMeasuredAgain) {
   keep_limits({{"f32_operations", 1}, {"tf32_operations", 1}, {"bf16_operations", 1}, {"memory_bytes", 1}});
   const CommandResult result = telar("bench matmul --sizes 16 --devices cuda:1 --reps 1 --json b.json");
   ASSERT_EQ(result.code, 0) << result.err;
@@ -417,7 +415,7 @@ TEST_F(Gpu, ALimitThatAProductExceedsIsMeasuredAnew) {
     EXPECT_GT(kept_limits().at(figure), 1e6) << figure;
 }
 
-TEST_F(Gpu, ItsLimitsAreMeasuredAndKept) {
+TEST_F(Gpu, LimitsAreMeasuredAndStored) {
   const CommandResult here = telar("bench limits --devices gpu,cuda:7 --json b.json");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 2U);
@@ -433,7 +431,7 @@ TEST_F(Gpu, ItsLimitsAreMeasuredAndKept) {
   EXPECT_EQ(telar("bench limits --devices tpu").code, 2);
 }
 
-TEST_F(Gpu, DevicesAndProfilesAreShown) {
+TEST_F(Gpu, ShowsDevicesAndProfiles) {
   EXPECT_EQ(telar("devices").code, 0);
   EXPECT_EQ(telar_without_gpus("devices --json").code, 0);
   train("mlp.yaml --output run --profile" + kMirrored + devices("cuda:0, cuda:1"));

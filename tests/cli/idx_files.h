@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-/// IDX files as texts.
+/// The bytes of IDX files.
 namespace telar::test {
 
 inline std::string big_endian(uint32_t number) {

@@ -23,7 +23,7 @@ class OverMpi : public testing::Test {
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
     }
     if (std::system("mpirun --version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
-      GTEST_SKIP() << "NOT TESTED: there is no mpirun";
+      GTEST_SKIP() << "NOT TESTED: mpirun is missing";
     }
   }
 
@@ -40,13 +40,13 @@ class OverMpi : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(OverMpi, ProcessesTrainWhatReplicasDo) {
+TEST_F(OverMpi, ProcessesTrainLikeReplicas) {
   ASSERT_EQ(telar(0, "train small.yaml --output alone --set strategy.replicas=3").code, 0);
   const CommandResult together = telar(3, "train small.yaml --output together");
   ASSERT_EQ(together.code, 0) << together.err;
   EXPECT_TRUE(says(together.out, "epoch 4/4"));
   EXPECT_EQ(together.out.find("checkpoint: "), together.out.rfind("checkpoint: "))
-      << "more than one process has spoken";
+      << "more than one process printed something";
   EXPECT_EQ(summary("together").at("replicas"), 3);
   EXPECT_EQ(summary("together").at("steps"), summary("alone").at("steps"));
   for (const char* key : {"train_loss", "test_loss"}) {
@@ -55,7 +55,7 @@ TEST_F(OverMpi, ProcessesTrainWhatReplicasDo) {
   }
 }
 
-TEST_F(OverMpi, ARunGoesOnWithAnotherNumberOfProcesses) {
+TEST_F(OverMpi, ARunResumesWithAnotherNumberOfProcesses) {
   ASSERT_EQ(telar(0, "train small.yaml --output whole --set strategy.replicas=2").code, 0);
   ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2").code, 0);
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=4");
@@ -65,20 +65,19 @@ TEST_F(OverMpi, ARunGoesOnWithAnotherNumberOfProcesses) {
               1e-5);
 }
 
-TEST_F(OverMpi, EachWorkerBringsItsBatchAndTheRateGrowsWithThem) {
+TEST_F(OverMpi, BatchAndRateGrowWithTheNumberOfWorkers) {
   const std::string scaled =
-      " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 "
-      "--set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
+      " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 --set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
   const CommandResult result = telar(2, "train small.yaml --output run" + scaled);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "2 workers × 16 samples: a batch of 32; learning rate 0.01 × 2 = 0.02"));
-  // The run keeps its batch and its rate, whoever goes on with it.
+  // The run keeps its batch and learning rate, with however many processes it continues.
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=5");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(summary("run").at("steps"), 5 * 9);
 }
 
-TEST_F(OverMpi, BenchCommShowsMpiBesideOurs) {
+TEST_F(OverMpi, BenchCommComparesWithMpi) {
   const CommandResult result = telar(2, "bench comm --mb 1 --seconds 0.01 --workload mlp32 --json comm.json");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "MPI_Allreduce between 2 processes takes"));
@@ -97,14 +96,14 @@ TEST_F(OverMpi, BenchCommShowsMpiBesideOurs) {
     EXPECT_EQ(std::ranges::count(rows, row), 1) << row;
 }
 
-TEST_F(OverMpi, BenchCommWithoutStepsHasSumsAlone) {
+TEST_F(OverMpi, BenchCommWithoutStepsMeasuresOnlySums) {
   const CommandResult result = telar(2, "bench comm --no-steps --mb 1 --seconds 0.01");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "MPI_Allreduce between 2 processes takes"));
   EXPECT_FALSE(says(result.out, "step")) << result.out;
 }
 
-TEST_F(OverMpi, AMistakeIsSaidOnceWithExitCodeTwo) {
+TEST_F(OverMpi, AMistakeIsReportedOnceWithExitCodeTwo) {
   for (const char* mistake :
        {"train small.yaml --set training.batch=0", "train small.yaml --set strategy=single",
         "train nowhere.yaml", "bench comm --workload nothing --mb 1 --seconds 0.01"}) {
@@ -115,7 +114,7 @@ TEST_F(OverMpi, AMistakeIsSaidOnceWithExitCodeTwo) {
   }
 }
 
-TEST_F(OverMpi, AProcessThatNoLongerAnswersEndsTheOthersAndIsNamed) {
+TEST_F(OverMpi, AnUnresponsiveProcessEndsTheOthersAndIsNamed) {
   // Rank 1 stops itself after a second of training.
   write_text(folder_ / "rank.sh",
              "if [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then (sleep 1; kill -STOP $$) & fi\nexec \"$@\"\n");

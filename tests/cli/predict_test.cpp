@@ -14,7 +14,7 @@ namespace {
 
 std::string as_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// Every pixel as bright as those of idx_images.
+/// An image in which every pixel is as bright as those of idx_images.
 Image grey(int64_t size) {
   return {size, size, 3, std::vector<uint8_t>(static_cast<size_t>(3 * size * size), 0x40)};
 }
@@ -42,14 +42,14 @@ class Predict : public testing::Test {
 
   CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }
 
-  /// The probabilities of the ten classes of each sample in the file.
+  /// The ten class probabilities of each sample in the file.
   std::vector<std::vector<double>> probabilities(const std::string& file) const {
     const CommandResult result = telar("predict run " + file + " --all");
     EXPECT_EQ(result.code, 0) << result.err;
     std::vector<std::vector<double>> rows;
     std::istringstream lines(result.out);
     std::string line;
-    std::getline(lines, line);  // the names of the columns
+    std::getline(lines, line);  // the column names
     while (std::getline(lines, line)) {
       std::istringstream cells(line);
       std::vector<double> row;
@@ -73,18 +73,18 @@ class Predict : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Predict, ThePixelsCountAndNotTheFormatOfTheFile) {
+TEST_F(Predict, DependsOnThePixelsNotOnTheFileFormat) {
   write_text(folder_ / "a.png", as_text(png_of(grey(28))));
   write_text(folder_ / "a.jpeg", as_text(jpeg_of(grey(28))));
   write_text(folder_ / "large.png", as_text(png_of(grey(56))));
   write_text(folder_ / "a.npy", npy_of("(2, 1, 28, 28)", 2 * 784));
   expect_same("a.png", 1, 1e-6);
   expect_same("large.png", 1, 1e-5);
-  expect_same("a.jpeg", 1, 5e-3);  // JPEG may lose a step of brightness
+  expect_same("a.jpeg", 1, 5e-3);  // JPEG may change the brightness by one step
   expect_same("a.npy", 2, 1e-6);
 }
 
-TEST_F(Predict, WhatDoesNotFitIsRefused) {
+TEST_F(Predict, RefusesDataThatDoesNotFit) {
   write_text(folder_ / "wide.npy", npy_of("(1, 1, 28, 29)", 28 * 29));
   write_text(folder_ / "half.png", as_text(png_of(grey(28))).substr(0, 60));
   write_text(folder_ / "text.txt", "a picture");

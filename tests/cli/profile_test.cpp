@@ -29,7 +29,7 @@ class Profile : public testing::Test {
     return nlohmann::json::parse(read_text(folder_ / file));
   }
 
-  /// Names of the rows of a process in a trace.
+  /// The names of a process's rows in a trace.
   static std::vector<std::string> rows(const nlohmann::json& trace, int process) {
     std::vector<std::string> names;
     for (const auto& event : trace.at("traceEvents"))
@@ -41,7 +41,7 @@ class Profile : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Profile, IsATraceAndPhasesInTheSummary) {
+TEST_F(Profile, WritesATraceAndPhasesInTheSummary) {
   const CommandResult run = telar("train small.yaml --output run --profile --profile-steps 2");
   ASSERT_EQ(run.code, 0) << run.err;
   for (const char* part : {"forward", "exchange", "median ms", "of 9 steps", "run/trace.json"})
@@ -68,13 +68,13 @@ TEST_F(Profile, IsATraceAndPhasesInTheSummary) {
   EXPECT_EQ(updates, 2) << "two steps were asked for";
 }
 
-TEST_F(Profile, GoesToTheFileThatIsNamed) {
+TEST_F(Profile, WritesToTheNamedFile) {
   ASSERT_EQ(telar("train small.yaml --output run --profile my.json --quiet").code, 0);
   EXPECT_TRUE(json("my.json").contains("traceEvents"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "trace.json"));
 }
 
-TEST_F(Profile, WithoutItThereIsNoneAndTheWeightsAreTheSame) {
+TEST_F(Profile, DoesNotChangeTheWeights) {
   ASSERT_EQ(telar("train small.yaml --output with --profile --quiet").code, 0);
   ASSERT_EQ(telar("train small.yaml --output without --quiet").code, 0);
   EXPECT_FALSE(json("without/summary.json").contains("phases"));
@@ -89,7 +89,7 @@ TEST_F(Profile, WithoutItThereIsNoneAndTheWeightsAreTheSame) {
   EXPECT_EQ(weights("with"), weights("without"));
 }
 
-/// Not under the sanitizers, as other tests of this name.
+/// The name begins with OverMpi so that sanitizer runs leave it out.
 class OverMpiProfile : public Profile {};
 
 TEST_F(OverMpiProfile, HasARowForEachProcess) {
@@ -109,7 +109,7 @@ TEST_F(OverMpiProfile, HasARowForEachProcess) {
   EXPECT_GT(json("run/summary.json").at("phases").at("mean_ms").at("exchange").get<double>(), 0);
 }
 
-TEST_F(Profile, OfAStrategyWithServersIsRefused) {
+TEST_F(Profile, RefusesAStrategyWithServers) {
   const CommandResult run = telar("train small.yaml --set strategy.name=downpour --output run --profile");
   EXPECT_EQ(run.code, 2);
   EXPECT_TRUE(says(run.err, "downpour"));

@@ -9,7 +9,7 @@
 
 namespace telar::test {
 
-/// A folder of its own in which `telar weave` is called; script_ is one of the corpus.
+/// Runs `telar weave` in a temporary folder. script_ is the text of the corpus's mlp_basic.py.
 class WeaveCase : public testing::Test {
  protected:
   CommandResult telar(const std::string& arguments) const { return telar_in(folder_.path(), arguments); }

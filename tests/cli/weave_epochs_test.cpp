@@ -4,10 +4,11 @@
 namespace telar::test {
 namespace {
 
-/// PyTorch scripts of a few lines with --epochs divide and --warmup.
+/// Weaves PyTorch scripts of a few lines with --epochs divide and --warmup.
 class WeaveEpochs : public WeaveCase {
  protected:
-  /// A training: how its loader is made, what stands before its epochs, their loop and what ends each.
+  /// A training script. `epochs`: the head of the epoch loop; `loader`: the arguments of the DataLoader;
+  /// `before`: the lines before the loop; `end`: the last line of each epoch.
   static std::string script(const std::string& epochs, const std::string& loader = "shuffle=True",
                             const std::string& before = "", const std::string& end = "pass") {
     return "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
@@ -21,7 +22,7 @@ class WeaveEpochs : public WeaveCase {
            end + "\n";
   }
 
-  /// What the refusal of a script says.
+  /// The message with which weave refuses the script.
   std::string refusal(const std::string& text, const std::string& options) const {
     const CommandResult result = weave(text, options);
     EXPECT_EQ(result.code, 3) << result.out;
@@ -31,7 +32,7 @@ class WeaveEpochs : public WeaveCase {
 
 const std::string kFour = "for epoch in range(4)";
 
-TEST_F(WeaveEpochs, DividesTheEpochsAndSharesOutNothing) {
+TEST_F(WeaveEpochs, DividesTheEpochsAndKeepsAllSamples) {
   const std::string woven = weave(script(kFour), "--epochs divide").out;
   for (const char* part : {"for epoch in range(math.ceil(4 / dist.get_world_size())):",
                            "loader = DataLoader(data, shuffle=True)\n", "lr=0.1 * dist.get_world_size()",
@@ -47,7 +48,7 @@ TEST_F(WeaveEpochs, DividesTheEpochsAndSharesOutNothing) {
                    "train.py:7: epochs ÷ number of processes: each process sees all samples"));
 }
 
-TEST_F(WeaveEpochs, DividesWhatAVariableOrTheCommandLineSays) {
+TEST_F(WeaveEpochs, DividesEpochsFromVariablesAndTheCommandLine) {
   const std::string variable = "EPOCHS = 9\n";
   EXPECT_TRUE(
       says(weave(script("for epoch in range(EPOCHS)", "shuffle=True", variable), "--epochs divide").out,
@@ -81,14 +82,14 @@ TEST_F(WeaveEpochs, RefusesEpochsThatCannotBeDivided) {
   says_when(script(kFour, "shuffle=True", "", "torch.manual_seed(epoch)"), "the same order of samples");
 }
 
-TEST_F(WeaveEpochs, WarmsUpBesideTheScriptsOwnSchedule) {
+TEST_F(WeaveEpochs, WarmsUpAlongsideTheScriptsSchedule) {
   const std::string schedule = "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n";
   const std::string woven =
       weave(script(kFour, "shuffle=True", schedule, "schedule.step()"), "--warmup 3").out;
-  for (const char* part :
-       {"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / dist.get_world_size(), "
-        "total_iters=3)\nfor epoch",
-        "    schedule.step()\n    warmup.step()\n", "lr=0.1 * dist.get_world_size()"}) {
+  for (
+      const char* part :
+      {"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / dist.get_world_size(), total_iters=3)\nfor epoch",
+       "    schedule.step()\n    warmup.step()\n", "lr=0.1 * dist.get_world_size()"}) {
     EXPECT_TRUE(says(woven, part));
   }
   EXPECT_TRUE(says(weave(script(kFour), "--warmup 3 --target horovod").out,
@@ -97,7 +98,7 @@ TEST_F(WeaveEpochs, WarmsUpBesideTheScriptsOwnSchedule) {
       says(weave(script(kFour), "--warmup 3 --explain").out, "train.py:7: the learning rate warms up"));
 }
 
-TEST_F(WeaveEpochs, RefusesAWarmUpWhoseMeaningIsNotClear) {
+TEST_F(WeaveEpochs, RefusesAnAmbiguousWarmUp) {
   const auto says_when = [&](const std::string& text, const char* sentence) {
     EXPECT_TRUE(says(refusal(text, "--warmup 3"), sentence));
   };
@@ -124,18 +125,16 @@ TEST_F(WeaveEpochs, AreForHorovodAndDdpOnly) {
     EXPECT_EQ(kept.code, 2);
     EXPECT_TRUE(says(kept.err, "--target ddp or horovod with --global-batch grow"));
     const CommandResult keras = weave(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit([1], "
-        "[1])\n",
+        "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit([1], [1])\n",
         std::string(option) + " --target tf-distribute");
     EXPECT_EQ(keras.code, 2);
     EXPECT_TRUE(says(keras.err, "is for --target horovod with --global-batch grow"));
   }
 }
 
-TEST_F(WeaveEpochs, SaysWhereATrainingIsHandedOn) {
+TEST_F(WeaveEpochs, ReportsWhereATrainingIsPassedOn) {
   const std::string made =
-      "import functools\nimport tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', "
-      "'mse')\n";
+      "import functools\nimport tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\n";
   const std::string partial =
       refusal(made + "train = functools.partial(model.fit, epochs=2)\ntrain([1], [1])\n", "");
   EXPECT_TRUE(says(partial,

@@ -4,7 +4,7 @@
 namespace telar::test {
 namespace {
 
-/// --evaluation shared of a PyTorch script of a few lines.
+/// Weaves PyTorch scripts of a few lines with --evaluation shared.
 class WeaveEvaluation : public WeaveCase {
  protected:
   struct Parts {
@@ -25,8 +25,7 @@ class WeaveEvaluation : public WeaveCase {
             "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n\n\ndef test():\n    " +
             parts.eval + "\n    " + parts.start + "\n    for (x,) in test_loader:\n        " + parts.body +
             "\n        seen += len(x)\n    return right / seen\n\n\nfor epoch in range(2):\n"
-            "    for (x,) in train_loader:\n        optimizer.zero_grad()\n        "
-            "model(x).sum().backward()\n"
+            "    for (x,) in train_loader:\n        optimizer.zero_grad()\n        model(x).sum().backward()\n"
             "        optimizer.step()\n" +
             parts.call + "\n    print(score)\n",
         "--evaluation shared");
@@ -40,7 +39,7 @@ class WeaveEvaluation : public WeaveCase {
   }
 };
 
-TEST_F(WeaveEvaluation, GivesEachProcessEveryNthBatchAndAddsUp) {
+TEST_F(WeaveEvaluation, GivesEachProcessEveryNthBatchAndSumsTheResults) {
   const CommandResult woven = shared({});
   EXPECT_EQ(woven.code, 0) << woven.err;
   EXPECT_TRUE(
@@ -59,7 +58,7 @@ TEST_F(WeaveEvaluation, NeedsTheSameBatchesInAllProcesses) {
   expect_refused(parts, "each process would take different batches");
 }
 
-TEST_F(WeaveEvaluation, LetsNothingButSumsOutOfTheLoop) {
+TEST_F(WeaveEvaluation, AllowsOnlySumsToLeaveTheLoop) {
   Parts parts;
   for (const char* const body :
        {"print(x)", "seen = max(seen, len(x))", "model.bias.data[0] = 1", "right -= 1",
@@ -81,7 +80,7 @@ TEST_F(WeaveEvaluation, LetsNothingButSumsOutOfTheLoop) {
   expect_refused(parts, "call the model's eval() before it");
 }
 
-TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
+TEST_F(WeaveEvaluation, MustBeReachedByAllProcesses) {
   Parts parts;
   parts.call = "    if epoch == 1:\n        score = test()";
   EXPECT_EQ(shared(parts).code, 0);
@@ -93,10 +92,9 @@ TEST_F(WeaveEvaluation, IsReachedByAllProcessesTogether) {
   expect_refused(parts, "where it is called from cannot be determined");
 }
 
-TEST_F(WeaveEvaluation, IsForPyTorch) {
+TEST_F(WeaveEvaluation, SupportsPyTorchOnly) {
   const CommandResult wrong = weave(
-      "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(optimizer=\"sgd\", "
-      "loss=\"mse\")\nmodel.fit([1.0], [1.0])\n",
+      "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(optimizer=\"sgd\", loss=\"mse\")\nmodel.fit([1.0], [1.0])\n",
       "--evaluation shared");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_TRUE(says(wrong.err, "is for PyTorch's loops"));

@@ -12,17 +12,17 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// What people's files look like.
+/// Weaves scripts in the forms that real files have.
 class WeaveInput : public WeaveCase {};
 
-TEST_F(WeaveInput, IndentsWithTabsWhereTheScriptDoes) {
+TEST_F(WeaveInput, IndentsWithTabsIfTheScriptDoes) {
   const CommandResult woven = weave(replaced(script_, "    ", "\t"));
   EXPECT_EQ(woven.code, 0) << woven.err;
   EXPECT_TRUE(says(woven.out, "\tif dist.get_rank() == 0:\n\t\tprint("));
   EXPECT_TRUE(says(woven.out, "\n\ttrain_loader.sampler.set_epoch(epoch)\n"));
 }
 
-TEST_F(WeaveInput, TakesALastLineWithoutAnEnd) {
+TEST_F(WeaveInput, AcceptsALastLineWithoutALineEnd) {
   std::string open = script_;
   while (open.ends_with('\n')) open.pop_back();
   const CommandResult woven = weave(open);
@@ -30,7 +30,7 @@ TEST_F(WeaveInput, TakesALastLineWithoutAnEnd) {
   EXPECT_TRUE(woven.out.ends_with("dist.barrier()\ndist.destroy_process_group()"));
 }
 
-TEST_F(WeaveInput, TakesAFileOfFiftyThousandLines) {
+TEST_F(WeaveInput, AcceptsAFileOfFiftyThousandLines) {
   std::string text = script_.substr(0, script_.find("import torch"));
   text += "import torch\n";
   for (int i = 0; i < 12500; ++i) {
@@ -44,7 +44,7 @@ TEST_F(WeaveInput, TakesAFileOfFiftyThousandLines) {
   EXPECT_TRUE(says(woven.out, "+model = DistributedDataParallel(model)"));
 }
 
-TEST_F(WeaveInput, FollowsATableThatIsMadeOfItsOwnEntries) {
+TEST_F(WeaveInput, FollowsATableThatIsBuiltFromItsOwnEntries) {
   const std::string entries = "x = [x[i], x[j], x[k], x[l], x[m]]\n";
   const CommandResult refused = weave("def turned(x, i, j, k, l, m):\n    " + entries +
                                       "    x.turn(x[0][i])\n    return x[i].done()\n");
@@ -52,7 +52,7 @@ TEST_F(WeaveInput, FollowsATableThatIsMadeOfItsOwnEntries) {
   EXPECT_TRUE(says(refused.err, "not a training script"));
 }
 
-TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
+TEST_F(WeaveInput, DoesNotOverwriteFilesThatItCannotRead) {
   for (const std::string& text :
        {std::string("print 'two'\n"), std::string("# \xff\n"), std::string("def f(:\n"),
         std::string("# -*- coding: klingon -*-\n"), std::string("\tx = 1\n        y = 2\n")}) {
@@ -61,7 +61,7 @@ TEST_F(WeaveInput, OverwritesNothingOfWhatItCannotRead) {
   }
 }
 
-TEST_F(WeaveInput, ReportsWhatPythonsCompilerRefuses) {
+TEST_F(WeaveInput, ReportsCodeThatPythonsCompilerRefuses) {
   const std::vector<std::pair<std::string, std::string>> scripts = {
       {"x = 1\nif x:\n    return x\n", "line 3\n    return x\n    ^\nSyntaxError: 'return' outside function"},
       {"class A:\n    yield 1\n", "line 2\n    yield 1\n    ^\nSyntaxError: 'yield' outside function"},
@@ -77,14 +77,13 @@ TEST_F(WeaveInput, ReportsWhatPythonsCompilerRefuses) {
   }
 }
 
-TEST_F(WeaveInput, TakesEveryPlaceThatPythonsCompilerTakes) {
+TEST_F(WeaveInput, AcceptsStatementsWhereverPythonsCompilerDoes) {
   const std::string text =
       "def f():\n"
       "    while True:\n        for x in []:\n            break\n        else:\n            continue\n"
       "        try:\n            pass\n        finally:\n            break\n"
       "    class A((yield)):\n        g = lambda: (yield)\n"
-      "        async def h(self):\n            async for y in self:\n                yield y\n               "
-      " continue\n"
+      "        async def h(self):\n            async for y in self:\n                yield y\n                continue\n"
       "    return f\n";
   const CommandResult refused = weave(text);
   EXPECT_EQ(refused.code, 3);

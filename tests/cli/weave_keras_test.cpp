@@ -6,10 +6,10 @@
 namespace telar::test {
 namespace {
 
-/// Keras scripts of a few lines.
+/// Weaves Keras scripts of a few lines.
 class WeaveKeras : public WeaveCase {
  protected:
-  /// A script with one line in its middle, between compile and evaluation.
+  /// A script with this optimizer, and `fit` between compilation and evaluation.
   static std::string script(const std::string& optimizer, const std::string& fit) {
     return "import tensorflow as tf\nfrom data import x, y, batches\n"
            "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
@@ -18,7 +18,7 @@ class WeaveKeras : public WeaveCase {
   }
 };
 
-TEST_F(WeaveKeras, TakesTheStepsOfDocument001) {
+TEST_F(WeaveKeras, MakesTheChangesOfDocument001) {
   const std::string woven =
       weave(script("tf.keras.optimizers.SGD(0.1)", "model.fit(x, y, epochs=12)"), "--epochs divide").out;
   for (const char* part :
@@ -31,7 +31,7 @@ TEST_F(WeaveKeras, TakesTheStepsOfDocument001) {
   EXPECT_EQ(woven.find("share("), std::string::npos);
 }
 
-TEST_F(WeaveKeras, SharesOutTheSamplesUnlessEpochsAreDivided) {
+TEST_F(WeaveKeras, DividesTheSamplesUnlessEpochsAreDivided) {
   const std::string woven = weave(script("'adam'", "model.fit(x, y, batch_size=8, epochs=2)")).out;
   EXPECT_TRUE(says(woven, "model.fit(share(x), share(y), batch_size=8, epochs=2"));
   EXPECT_TRUE(says(woven, "tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())"));
@@ -46,7 +46,7 @@ TEST_F(WeaveKeras, WarmsUpWhenAsked) {
                    "hvd.callbacks.LearningRateWarmupCallback(initial_lr="));
 }
 
-TEST_F(WeaveKeras, WritesTensorFlowsStrategies) {
+TEST_F(WeaveKeras, WritesTensorFlowStrategies) {
   const std::string woven =
       weave(script("'adam'", "model.fit(x, y, steps_per_epoch=10)"), "--target tf-distribute").out;
   for (const char* part : {"tf.distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in os.environ",
@@ -56,7 +56,7 @@ TEST_F(WeaveKeras, WritesTensorFlowsStrategies) {
   }
 }
 
-TEST_F(WeaveKeras, LetsTheChiefAloneWriteUnderTheStrategy) {
+TEST_F(WeaveKeras, OnlyTheChiefWritesFilesUnderTheStrategy) {
   const std::string callbacks =
       "tf.keras.callbacks.CSVLogger('log.csv'), tf.keras.callbacks.ModelCheckpoint('best.h5')";
   const std::string woven =
@@ -68,13 +68,13 @@ TEST_F(WeaveKeras, LetsTheChiefAloneWriteUnderTheStrategy) {
   }
 }
 
-TEST_F(WeaveKeras, SaysWhatKeras2CannotLoadUnderTheStrategy) {
+TEST_F(WeaveKeras, ReportsWhatKeras2CannotLoadUnderTheStrategy) {
   const CommandResult told = weave(script("'adam'", "model.load_weights('a.weights.h5')\nmodel.fit(x, y)"),
                                    "--explain --target tf-distribute");
   EXPECT_TRUE(says(told.out, "Keras 2 fails here with a TypeError for .weights.h5"));
 }
 
-TEST_F(WeaveKeras, RefusesWhatItCannotShareOut) {
+TEST_F(WeaveKeras, RefusesDataThatItCannotDivide) {
   const CommandResult unknown = weave(script("'adam'", "model.fit(batches)"));
   EXPECT_EQ(unknown.code, 3);
   EXPECT_TRUE(says(unknown.err, "train.py:5: batches: "));

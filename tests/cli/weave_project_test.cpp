@@ -17,7 +17,7 @@ class WeaveProject : public WeaveCase {
   std::string text(const std::string& path) const { return read_text(folder_ / path); }
 };
 
-TEST_F(WeaveProject, WritesACopyInWhichTheFilesThatMustChangeAreWoven) {
+TEST_F(WeaveProject, WritesACopyWithTheNecessaryFilesWoven) {
   write_text(folder_ / "project/notes.txt", "kept\n");
   EXPECT_EQ(telar("weave --project project train.py -o out").code, 0);
   EXPECT_TRUE(says(text("out/train.py"), "model = DistributedDataParallel(model)"));
@@ -41,7 +41,7 @@ TEST_F(WeaveProject, ChangesTheProjectItselfOnlyWhenAsked) {
   EXPECT_TRUE(says(telar("weave --project project train.py --check").err, "already parallel"));
 }
 
-TEST_F(WeaveProject, RefusesWithTheFileAndTheLineWithinIt) {
+TEST_F(WeaveProject, RefusesWithFileAndLine) {
   std::string engine = text("project/vision/engine.py");
   engine.replace(engine.find("            loss.backward()"), 0,
                  "            if loss > 9:\n                break\n");
@@ -51,7 +51,7 @@ TEST_F(WeaveProject, RefusesWithTheFileAndTheLineWithinIt) {
   EXPECT_TRUE(says(leaves.err, "project/vision/engine.py:22: loss > 9: "));
 }
 
-TEST_F(WeaveProject, RefusesFilesThatAreLoadedWhileTheProgramRuns) {
+TEST_F(WeaveProject, RefusesFilesThatAreLoadedAtRunTime) {
   std::string script = text("project/train.py");
   script.replace(script.find("    parser = "), 0,
                  "    import importlib\n    importlib.import_module(config.PATH)\n");
@@ -59,7 +59,7 @@ TEST_F(WeaveProject, RefusesFilesThatAreLoadedWhileTheProgramRuns) {
   EXPECT_TRUE(says(telar("weave --project project train.py --check").err, "load it by an import statement"));
 }
 
-TEST_F(WeaveProject, AsksForTheProjectWhenAScriptAloneImportsFilesBesideIt) {
+TEST_F(WeaveProject, SuggestsProjectForAScriptThatImportsItsOwnFiles) {
   write_text(folder_ / "project/alone.py",
              read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py") + "from vision import config\n");
   const CommandResult alone = telar("weave project/alone.py");
@@ -68,7 +68,7 @@ TEST_F(WeaveProject, AsksForTheProjectWhenAScriptAloneImportsFilesBesideIt) {
   EXPECT_TRUE(says(alone.err, "--project"));
 }
 
-TEST_F(WeaveProject, SeedsBeforeTheImportOfAFileThatDraws) {
+TEST_F(WeaveProject, SeedsBeforeTheImportOfAFileThatUsesRandomNumbers) {
   std::string script = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
   script.replace(script.find("torch.manual_seed(0)\n"), 21, "from noise import shift\n");
   write_text(folder_ / "project/alone.py", script);
@@ -80,7 +80,7 @@ TEST_F(WeaveProject, SeedsBeforeTheImportOfAFileThatDraws) {
   EXPECT_EQ(text("out/noise.py"), text("project/noise.py"));
 }
 
-TEST_F(WeaveProject, DescribesWhereEachPartStands) {
+TEST_F(WeaveProject, DescribesTheLocationOfEachPart) {
   const auto program = nlohmann::json::parse(telar("weave --describe --project project train.py").out);
   EXPECT_EQ(program.at("optimizers").at(0).at("file"), "project/vision/optimizers.py");
   EXPECT_EQ(program.at("optimizers").at(0).at("line"), 7);
@@ -97,11 +97,11 @@ TEST_F(WeaveProject, ReportsASyntaxErrorOfAnImportedFile) {
   EXPECT_TRUE(says(broken.err, "vision/config.py\", line 1"));
 }
 
-TEST_F(WeaveProject, KeepsEachFilesLineEndsAndItsMissingLastOne) {
-  write_text(folder_ / "project/vision/report.py",
-             "def write(history):\r\n    with open(\"history.txt\", \"w\") as file:\r\n        "
-             "file.write(str(history))\r\n"
-             "    print(\"written\")");
+TEST_F(WeaveProject, KeepsLineEndsAndAMissingFinalOne) {
+  write_text(
+      folder_ / "project/vision/report.py",
+      "def write(history):\r\n    with open(\"history.txt\", \"w\") as file:\r\n        file.write(str(history))\r\n"
+      "    print(\"written\")");
   EXPECT_EQ(telar("weave --project project train.py -o out").code, 0);
   const std::string report = text("out/vision/report.py");
   EXPECT_TRUE(says(report, "if dist.get_rank() == 0:\r\n        print(\"written\")"));

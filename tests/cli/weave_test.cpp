@@ -12,7 +12,7 @@ class Weave : public WeaveCase {
   void SetUp() override { write_text(folder_ / "train.py", script_); }
 };
 
-TEST_F(Weave, WritesTheParallelScriptAndLeavesTheInputAlone) {
+TEST_F(Weave, WritesTheParallelScriptAndKeepsTheInput) {
   EXPECT_EQ(telar("weave train.py -o out.py").code, 0);
   EXPECT_EQ(read_text(folder_ / "train.py"), script_);
   const std::string woven = read_text(folder_ / "out.py");
@@ -23,7 +23,7 @@ TEST_F(Weave, WritesTheParallelScriptAndLeavesTheInputAlone) {
   EXPECT_EQ(read_text(folder_ / "train.py"), woven);
 }
 
-TEST_F(Weave, LeavesAParallelScriptAlone) {
+TEST_F(Weave, DoesNotChangeAParallelScript) {
   EXPECT_EQ(telar("weave train.py -o out.py").code, 0);
   const CommandResult again = telar("weave out.py");
   EXPECT_EQ(again.code, 0);
@@ -31,7 +31,7 @@ TEST_F(Weave, LeavesAParallelScriptAlone) {
   EXPECT_TRUE(says(again.err, "already parallel"));
 }
 
-TEST_F(Weave, TheProcessesPartBeforeTheScriptEndsItself) {
+TEST_F(Weave, EndsTheProcessGroupBeforeTheScriptExits) {
   const auto end_of = [this](const std::string& statement) {
     write_text(folder_ / "ends.py", "import sys\n" + script_ + statement + "\n");
     const CommandResult woven = telar("weave ends.py");
@@ -49,7 +49,7 @@ TEST_F(Weave, TheProcessesPartBeforeTheScriptEndsItself) {
   EXPECT_EQ(end_of("int(0)"), "int(0)\n" + parting);
 }
 
-TEST_F(Weave, KeepsLineEndsMarksAndEncodings) {
+TEST_F(Weave, KeepsLineEndsByteOrderMarksAndEncodings) {
   std::string windows;
   for (const char c : script_) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
   write_text(folder_ / "windows.py", "\xef\xbb\xbf" + windows);
@@ -60,14 +60,14 @@ TEST_F(Weave, KeepsLineEndsMarksAndEncodings) {
   EXPECT_TRUE(says(telar("weave latin.py").out, "# ni\xf1o\n"));
 }
 
-TEST_F(Weave, TheUBeforeAStringIsNoPartOfIt) {
+TEST_F(Weave, AcceptsTheUPrefixOfAString) {
   const CommandResult woven =
       weave(script_ + "with open(\"log.txt\", u\"w\") as log:\n    log.write(\"done\")\n");
   EXPECT_TRUE(says(woven.out, "open(\"log.txt\" if dist.get_rank() == 0 else os.devnull, u\"w\")"))
       << woven.out;
 }
 
-TEST_F(Weave, AListOfAllProcessesIsNotDividedByTheBatchesOfOne) {
+TEST_F(Weave, RefusesToDivideAListOfAllProcessesByTheBatchesOfOne) {
   const auto script = [](const std::string& mean) {
     return "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
            "loader = DataLoader(TensorDataset(torch.rand(8, 1)))\nmodel = torch.nn.Linear(1, 1)\n"
@@ -83,7 +83,7 @@ TEST_F(Weave, AListOfAllProcessesIsNotDividedByTheBatchesOfOne) {
   EXPECT_TRUE(says(weave(script("sum(losses) / len(losses)")).out, "losses = gather_over_ranks(losses)\n"));
 }
 
-TEST_F(Weave, RefusesWhatItDoesNotUnderstandWithItsLine) {
+TEST_F(Weave, RefusesUnknownConstructsWithTheirLine) {
   write_text(
       folder_ / "by_hand.py",
       "import torch\nmodel = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
@@ -100,7 +100,7 @@ TEST_F(Weave, RefusesWhatItDoesNotUnderstandWithItsLine) {
   EXPECT_TRUE(says(telar("weave leaves.py").err, "forever"));
 }
 
-TEST_F(Weave, ReportsBadInputInASentence) {
+TEST_F(Weave, ReportsBadInput) {
   write_text(folder_ / "two.py", "import os\nprint 'hello'\n");
   const CommandResult two = telar("weave two.py");
   EXPECT_EQ(two.code, 2);
@@ -133,7 +133,7 @@ TEST_F(Weave, WritesHorovod) {
   }
 }
 
-TEST_F(Weave, StartsNcclOnlyWhereTheScriptUsesAGpu) {
+TEST_F(Weave, UsesNcclOnlyIfTheScriptUsesAGpu) {
   EXPECT_TRUE(says(telar("weave train.py").out, "\"nccl\" if torch.cuda.is_available()"));
   std::string processor = script_;
   processor.replace(processor.find("torch.device("),
@@ -143,7 +143,7 @@ TEST_F(Weave, StartsNcclOnlyWhereTheScriptUsesAGpu) {
   EXPECT_TRUE(says(telar("weave processor.py").out, "dist.init_process_group(\"gloo\")"));
 }
 
-TEST_F(Weave, GivesHorovodWhatItsOptimizerTakes) {
+TEST_F(Weave, PassesHorovodTheOptimizerArgumentsThatItAccepts) {
   std::string text = script_;
   text.replace(text.find("optimizer.zero_grad()"), 21, "optimizer.zero_grad(set_to_none=True)");
   text.replace(text.find("        optimizer.step()"), 24,

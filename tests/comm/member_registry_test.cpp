@@ -27,14 +27,14 @@ CoordinatorOptions rounds_of(int64_t workers, int64_t backups = 0) {
   return options;
 }
 
-/// The registry, and what it has answered to whom.
+/// The registry, and its replies to each member.
 class Table {
  public:
   explicit Table(const CoordinatorOptions& options) : registry(options) {}
 
   uint32_t join(const std::string& name) { return registry.join(name); }
 
-  /// One who joined and has asked for work.
+  /// A member that has joined and requested work.
   uint32_t worker(const std::string& name) {
     const uint32_t id = registry.join(name);
     registry.ask_work(id, now);
@@ -48,7 +48,7 @@ class Table {
     for (StepDone& step : registry.take_steps()) steps.push_back(std::move(step));
   }
 
-  /// The next answer to this member, if it is of this kind.
+  /// The next reply to this member, if it is of this kind.
   template <typename Value>
   std::optional<Value> answer(uint32_t id) {
     read();
@@ -77,7 +77,7 @@ class Table {
     last_round = (*round)->number;
     return (*round)->members;
   }
-  /// It was told that there is no round for it.
+  /// Whether this member's next reply says that there is no round for it.
   bool none(uint32_t id) {
     const auto round = answer<std::optional<StoreRound>>(id);
     return round.has_value() && !round->has_value();
@@ -102,7 +102,7 @@ class Table {
 
 using Members = std::vector<uint32_t>;
 
-TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
+TEST(MemberRegistry, TheSpareThatWaitedLongestStepsIn) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -122,7 +122,7 @@ TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
   EXPECT_FALSE(table.has_work(d));
   const auto lease = table.lease(c);
   EXPECT_EQ(lease->part, 0);
-  EXPECT_EQ(lease->begin, 0) << "what the lost one had not done";
+  EXPECT_EQ(lease->begin, 0) << "the steps that the lost member had not done";
   table.read();
   EXPECT_EQ(table.news,
             (std::vector<std::string>{"a joined as worker 1", "b joined as worker 2", "c joined as a spare",
@@ -133,7 +133,7 @@ TEST(MemberRegistry, SparesWaitAndTheLongestWaitingStepsIn) {
   EXPECT_FALSE(members[2].working);
 }
 
-TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersButNotForEver) {
+TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersForALimitedTime) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -146,7 +146,7 @@ TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersButNotForEver) {
   EXPECT_TRUE(table.has_work(a));
 }
 
-TEST(MemberRegistry, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSeats) {
+TEST(MemberRegistry, ARoundHasAllMembersWithWorkInSeatOrder) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 3);
   const Members all{table.worker("a"), table.worker("b"), table.worker("c")};
@@ -170,7 +170,7 @@ TEST(MemberRegistry, ARoundIsOfAllWhoHaveWorkInTheOrderOfTheirSeats) {
   EXPECT_TRUE(table.registry.epoch_finished());
 }
 
-TEST(MemberRegistry, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
+TEST(MemberRegistry, ARoundIncludesAMemberBetweenTwoLeases) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -187,7 +187,7 @@ TEST(MemberRegistry, OneWhoIsBetweenTwoLeasesIsNotForgotten) {
   EXPECT_EQ(table.round(a), (Members{a, b}));
 }
 
-TEST(MemberRegistry, APartIsLeftToItsMemberThoughAnotherIsFaster) {
+TEST(MemberRegistry, AFasterMemberLeavesAPartToItsMember) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -200,7 +200,7 @@ TEST(MemberRegistry, APartIsLeftToItsMemberThoughAnotherIsFaster) {
   EXPECT_EQ(table.lease(b)->part, 1);
 }
 
-TEST(MemberRegistry, ALostMemberEndsTheWaitingOfOthers) {
+TEST(MemberRegistry, OthersStopWaitingForALostMember) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -218,10 +218,10 @@ TEST(MemberRegistry, ALostMemberEndsTheWaitingOfOthers) {
   EXPECT_EQ(table.round(b), (Members{a, b}));
   table.registry.ask_round(a);
   table.registry.remove(b);
-  EXPECT_EQ(table.round(a), (Members{a})) << "one with work that is alone makes its own round";
+  EXPECT_EQ(table.round(a), (Members{a})) << "a single member with work makes a round alone";
 }
 
-TEST(MemberRegistry, OneThatStillPreparesHoldsNobodyUp) {
+TEST(MemberRegistry, AMemberThatStillPreparesDelaysNobody) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -235,13 +235,13 @@ TEST(MemberRegistry, OneThatStillPreparesHoldsNobodyUp) {
   table.registry.ask_work(c, table.now);
   EXPECT_TRUE(table.has_work(c));
   table.registry.ask_round(a);
-  EXPECT_TRUE(table.silent(a)) << "from now on c has work";
+  EXPECT_TRUE(table.silent(a)) << "c has work from now on";
   EXPECT_EQ(table.lease(c)->part, 1);
   table.registry.ask_round(c);
   EXPECT_EQ(table.round(c), (Members{a, c}));
 }
 
-TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
+TEST(MemberRegistry, AMemberWithoutWorkDelaysNobody) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 3);
   const uint32_t a = table.worker("a");
@@ -252,7 +252,7 @@ TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
   const Lease of_b = *table.lease(b);
   table.done(b, of_b);
   table.registry.ask_round(a);
-  EXPECT_EQ(table.round(a), (Members{a})) << "b has no work and there is none for it";
+  EXPECT_EQ(table.round(a), (Members{a})) << "b has no work, and none is left for it";
   table.registry.ask_work(b, table.now);
   EXPECT_FALSE(table.has_work(b));
   table.registry.give_back(a, of_a.id, 1);
@@ -264,7 +264,7 @@ TEST(MemberRegistry, WhoFindsNothingMoreToDoHoldsNobodyUp) {
   EXPECT_EQ(table.round(b), (Members{a, b}));
 }
 
-TEST(MemberRegistry, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
+TEST(MemberRegistry, WithBackupsTheFirstReadyMembersFormTheRound) {
   Table table(rounds_of(2, 1));
   table.registry.begin_epoch(0, 0, 30);
   const uint32_t a = table.worker("a");
@@ -282,18 +282,18 @@ TEST(MemberRegistry, WithBackupsTheFirstReadyMakeTheRoundAndTheLateGetNone) {
   EXPECT_EQ(table.round(a), (Members{a, c}));
   EXPECT_EQ(table.round(c), (Members{a, c}));
   table.registry.ask_round(b);
-  EXPECT_TRUE(table.none(b)) << "its gradient is of parameters before that round";
+  EXPECT_TRUE(table.none(b)) << "its gradient belongs to the parameters before that round";
   table.registry.give_back(b, of_b.id, 0);
-  EXPECT_EQ(table.lease(a)->begin, 0) << "what was dropped comes first";
+  EXPECT_EQ(table.lease(a)->begin, 0) << "dropped work comes first";
 
   table.registry.ask_round(b);
   table.registry.ask_round(a);
-  EXPECT_EQ(table.round(b), (Members{a, b})) << "with parameters of after the round it counts again";
+  EXPECT_EQ(table.round(b), (Members{a, b})) << "with the parameters after the round it counts again";
   EXPECT_EQ(table.round(a), (Members{a, b}));
   EXPECT_EQ(table.last_round, 2);
 }
 
-TEST(MemberRegistry, RoundsGoOnFromTheNumberThatIsGiven) {
+TEST(MemberRegistry, RoundsContinueFromTheGivenNumber) {
   CoordinatorOptions options = rounds_of(1);
   options.rounds_before = 41;
   Table table(options);
@@ -305,7 +305,7 @@ TEST(MemberRegistry, RoundsGoOnFromTheNumberThatIsGiven) {
   EXPECT_EQ(table.last_round, 42);
 }
 
-TEST(MemberRegistry, SumsOfAStepGoInTheOrderOfItsPartsWhoeverComesFirst) {
+TEST(MemberRegistry, SumsFollowTheOrderOfPartsNotOfArrival) {
   std::vector<double> sums;
   for (const bool backwards : {false, true}) {
     CoordinatorOptions options;
@@ -372,7 +372,7 @@ class Paced : public Table {
   }
 };
 
-TEST(MemberRegistry, AStalenessBoundHoldsTheFastBackUntilTheSlowFollows) {
+TEST(MemberRegistry, AStalenessBoundHoldsBackFastMembers) {
   Paced table(2);
   for (int ahead = 0; ahead < 2; ++ahead) {
     EXPECT_TRUE(table.begins_another(1));
@@ -394,7 +394,7 @@ TEST(MemberRegistry, WithoutABoundNobodyWaits) {
   }
 }
 
-TEST(MemberRegistry, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowest) {
+TEST(MemberRegistry, ALostMemberHoldsNobodyBackAndANewOneStartsAtTheSlowest) {
   Paced table(0);
   table.finish_one(1);
   EXPECT_FALSE(table.begins_another(1));
@@ -404,10 +404,10 @@ TEST(MemberRegistry, ALostMemberDoesNotHoldTheFastBackAndANewOneStartsAtTheSlowe
   const uint32_t c = table.worker("c");
   EXPECT_TRUE(table.has_work(c));
   table.lease(c);
-  EXPECT_TRUE(table.begins_another(1)) << "c starts where 1 is";
+  EXPECT_TRUE(table.begins_another(1)) << "c starts at the step of member 1";
 }
 
-TEST(MemberRegistry, FiguresThatCannotBeAreRefused) {
+TEST(MemberRegistry, RefusesImpossibleReports) {
   CoordinatorOptions options;
   Table table(options);
   table.registry.begin_epoch(0, 0, 9);
@@ -434,7 +434,8 @@ TEST(MemberRegistry, FiguresThatCannotBeAreRefused) {
   expect_error([&] { MemberRegistry{none}; }, {"0 workers"});
 }
 
-/// Simulated members that do what a worker does, in a random order of events; some are lost, some join.
+/// Simulates members that behave like workers, in a random order of events.
+/// If `failures`, some are lost and others join.
 void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
   std::mt19937 random(seed);
   const auto below = [&](size_t bound) {
@@ -509,12 +510,12 @@ TEST(MemberRegistry, WithoutFailuresRoundTSumsThePartsOfBatchT) {
     for (const int64_t workers : {1, 2, 3, 4}) simulate(seed, workers, 0, false);
 }
 
-TEST(MemberRegistry, WhateverIsLostTheEpochComesToItsEnd) {
+TEST(MemberRegistry, TheEpochEndsWhicheverMembersAreLost) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const int64_t workers : {1, 2, 4}) simulate(seed, workers, 0, true);
 }
 
-TEST(MemberRegistry, WithBackupsTheEpochComesToItsEndTooWithAndWithoutLosses) {
+TEST(MemberRegistry, WithBackupsTheEpochEndsWithAndWithoutLosses) {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (const bool failures : {false, true}) simulate(seed, 2, 2, failures);
 }

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Works to the end; joins again should a busy machine have kept it silent for too long.
+/// Works until the training ends. If a busy machine keeps it silent for too long, it is lost and joins again.
 std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
   return std::jthread([&loop, options = member_options(coordinator, "steady")] {
     for (bool again = true; again;) {
@@ -26,7 +26,7 @@ std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
   });
 }
 
-/// One who speaks the protocol by hand.
+/// A member that speaks the protocol without our client.
 struct RawMember {
   explicit RawMember(const std::string& coordinator)
       : stub(members::Members::NewStub(secure_channel(coordinator, {}, 64 << 20))) {}
@@ -53,11 +53,11 @@ struct RawMember {
   std::unique_ptr<grpc::ClientReaderWriter<members::Request, members::Reply>> stream;
 };
 
-TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndItsWorkIsDone) {
+TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndOthersDoItsWork) {
   for (const Rhythm rhythm : {Rhythm::free, Rhythm::rounds}) {
     Sentences sentences;
     Used used;
-    std::promise<void> victim_has_work;  // before the other has done all
+    std::promise<void> victim_has_work;  // the other must not finish all work before
     const std::shared_future<void> has_work = victim_has_work.get_future().share();
     WorkerLoop loop{&used, rhythm == Rhythm::rounds, [&](auto&&...) { has_work.wait(); }};
     std::jthread steady;
@@ -117,7 +117,7 @@ TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
   EXPECT_GT(second.id(), victim.id());
 }
 
-TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
+TEST(MembersFaults, MembersWaitForTheCoordinatorAndCompareItsJob) {
   auto first = std::make_unique<Coordinator>(coordinator_options(1));
   const std::string address = first->address();
   Relay relay(address);
@@ -147,14 +147,14 @@ TEST(MembersFaults, ACoordinatorThatIsAwayIsWaitedForAndItsJobIsCompared) {
   expect_error([&] { const Membership refused(again); }, {address, "another", "no longer job-1"});
 }
 
-TEST(MembersFaults, ACoordinatorThatStaysAwayIsAnErrorAfterThePatience) {
+TEST(MembersFaults, AnAbsentCoordinatorIsAnErrorAfterThePatience) {
   MembershipOptions options = member_options("127.0.0.1:1");
   options.patience_seconds = 0.5;
   expect_error([&] { const Membership nobody(options); }, {"127.0.0.1:1", "0.5 seconds", "refused"},
                Error::Kind::run);
 }
 
-TEST(MembersFaults, ACoordinatorThatHangsIsGivenUpByItsMembers) {
+TEST(MembersFaults, MembersGiveUpACoordinatorThatHangs) {
   const Coordinator coordinator(coordinator_options(1));
   Relay relay(coordinator.address());
   MembershipOptions options = member_options(relay.address());
@@ -199,7 +199,7 @@ TEST(MembersFaults, TwoJobsDoNotTouchEachOther) {
   EXPECT_EQ(used_b.different(), 7U);
 }
 
-TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
+TEST(MembersFaults, RefusesAndReportsWrongTokensAndVersions) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -223,7 +223,7 @@ TEST(MembersFaults, WrongTokensAndVersionsAreRefusedWithASentenceAndTold) {
   EXPECT_TRUE(says(status.error_message(), "7"));
 }
 
-TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
+TEST(MembersFaults, GarbageAndSilenceDoNoHarm) {
   Used used;
   WorkerLoop loop{&used, false, {}};
   std::jthread steady;
@@ -251,7 +251,7 @@ TEST(MembersFaults, GarbageAndSilenceHarmNobody) {
   EXPECT_TRUE(sentences.contains("raw is lost: silent for 1.5 seconds"));
 }
 
-TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
+TEST(MembersFaults, InvalidMessagesEndOnlyThatMembership) {
   Coordinator coordinator(coordinator_options(1));
   coordinator.begin_epoch(0, 0, 4);
   const auto status_of = [&](const members::Request& request, bool hello) {
@@ -262,19 +262,20 @@ TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
     return member.end().error_code();
   };
   members::Request request;
-  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT) << "nothing in it";
+  EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT) << "the request is empty";
   EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_hello()->set_name("twice");
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_ask_lease();
-  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT) << "before it said who it is";
+  EXPECT_EQ(status_of(request, false), grpc::StatusCode::INVALID_ARGUMENT)
+      << "the member has not introduced itself";
   request.mutable_done()->set_samples(-5);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_done()->set_samples(5);
   request.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_hello()->set_name(std::string(5 << 20, 'x'));
-  EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "oversized";
+  EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "the message is too large";
 
   RawMember member(coordinator.address());
   member.begin();
@@ -290,7 +291,7 @@ TEST(MembersFaults, WhatMakesNoSenseEndsThatMembershipOnly) {
   member.send(request);
   request.mutable_leave();
   member.send(request);
-  EXPECT_TRUE(member.end().ok()) << "reports about leases that it does not have are ignored";
+  EXPECT_TRUE(member.end().ok()) << "reports on leases that the member does not hold are ignored";
   EXPECT_EQ(coordinator.steps_done(), 0);
   EXPECT_TRUE(coordinator.members().empty());
 }

@@ -5,26 +5,26 @@
 #include "../../fuzz/members_input.h"
 #include "support/corpus.h"
 
-// The inputs of the fuzzer, without it: scripts/fuzz needs clang and minutes.
+// Runs the fuzzer's corpus without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
 namespace telar {
 namespace {
 
 std::vector<uint8_t> members_seed(const std::string& name) { return test::corpus("members", name); }
 
-TEST(MembersInput, MembersThatWorkAreAnswered) {
-  // Each asks for work, for a lease, reports its two parts, and asks again.
+TEST(MembersInput, RepliesToWorkingMembers) {
+  // Each member requests work and a lease, reports its two parts, and requests again.
   const fuzz::Heard free = fuzz::hear(members_seed("free"));
   EXPECT_EQ(free.messages, 10U);
   EXPECT_EQ(free.refused, 0U);
   EXPECT_EQ(free.answers, 6U);
-  // The same, with a round before each report.
+  // The same, with a request for a round before each report.
   const fuzz::Heard rounds = fuzz::hear(members_seed("rounds"));
   EXPECT_EQ(rounds.messages, 10U);
   EXPECT_EQ(rounds.answers, 8U);
 }
 
-TEST(MembersInput, WhatMakesNoSenseIsRefusedOrIgnored) {
+TEST(MembersInput, InvalidMessagesAreRefusedOrIgnored) {
   EXPECT_EQ(fuzz::hear(members_seed("empty_request")).refused, 1U);
   EXPECT_EQ(fuzz::hear(members_seed("figures_that_cannot_be")).refused, 1U);
   const fuzz::Heard strange = fuzz::hear(members_seed("leases_of_nobody"));

@@ -7,7 +7,7 @@
 namespace telar::test {
 namespace {
 
-/// Runs a member on a thread of its own until the training is over.
+/// Runs a member on its own thread until the training ends.
 std::jthread member_thread(const std::string& coordinator, const std::string& name, WorkerLoop& loop) {
   return std::jthread([&loop, options = member_options(coordinator, name)] {
     Membership membership(options);
@@ -43,18 +43,18 @@ void run_together(int64_t workers, Rhythm rhythm, int64_t backups, int64_t bound
   EXPECT_EQ(used.most(), 1) << "without failures each part is used exactly once";
 }
 
-TEST(Members, InFreeRhythmEachPartIsUsedExactlyOnce) { run_together(3, Rhythm::free, 0, -1); }
-TEST(Members, WithAStalenessBoundToo) { run_together(3, Rhythm::free, 0, 1); }
-TEST(Members, InRoundsToo) {
+TEST(Members, InFreeRhythmEachPartIsUsedOnce) { run_together(3, Rhythm::free, 0, -1); }
+TEST(Members, WithAStalenessBoundEachPartIsUsedOnce) { run_together(3, Rhythm::free, 0, 1); }
+TEST(Members, InRoundsEachPartIsUsedOnce) {
   for (const int64_t workers : {2, 3, 4}) run_together(workers, Rhythm::rounds, 0, -1);
 }
-TEST(Members, WithBackupsToo) { run_together(2, Rhythm::rounds, 1, -1); }
+TEST(Members, WithBackupsEachPartIsUsedOnce) { run_together(2, Rhythm::rounds, 1, -1); }
 
 TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
   constexpr int64_t kWorkers = 3;
   std::vector<WorkerLoop> loops(kWorkers, {nullptr, true, {}});
   std::mutex mutex;
-  std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> parts;  // of each round: step, part
+  std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> parts;  // by round: (step, part)
   for (WorkerLoop& loop : loops)
     loop.batch = [&](Membership&, const Lease& lease, int64_t step) {
       const std::lock_guard lock(mutex);
@@ -74,12 +74,12 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
     ASSERT_EQ(loop.seen.size(), 10U);
     for (size_t i = 0; i < 10; ++i) {
       EXPECT_EQ(loop.seen[i].number, static_cast<int64_t>(i) + 1);
-      EXPECT_EQ(loop.seen[i].members, loops[0].seen[i].members) << "all are told the same";
+      EXPECT_EQ(loop.seen[i].members, loops[0].seen[i].members) << "all members get the same list";
     }
   }
 }
 
-TEST(Members, AMemberLearnsWhatTheJobIs) {
+TEST(Members, AMemberReceivesTheJob) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -101,7 +101,7 @@ TEST(Members, AMemberLearnsWhatTheJobIs) {
   EXPECT_TRUE(sentences.wait_for("second?line left"));
 }
 
-TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
+TEST(Members, ASpareTakesOverTheWorkOfAWorkerThatLeaves) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
@@ -120,15 +120,15 @@ TEST(Members, ASpareStepsInWhenAWorkerLeavesAndItsWorkIsDone) {
   });
   EXPECT_EQ(steps_of_epoch(coordinator, 0, 10).size(), 10U);
   EXPECT_TRUE(sentences.wait_for("spare steps in"));
-  EXPECT_EQ(used.different(), 9U) << "all but the one that the first has done";
+  EXPECT_EQ(used.different(), 9U) << "all but the one that the first member has done";
 }
 
-TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
+TEST(Members, AMemberThatJoinsLaterGetsWork) {
   CoordinatorOptions options = coordinator_options(2);
   std::atomic<bool> second_worked{false};
   std::vector<WorkerLoop> loops(2);
   loops[0].batch = [&](Membership&, const Lease&, int64_t step) {
-    // It is slow until the other has come.
+    // The first member waits here until the second has worked.
     for (int i = 0; step >= 2 && !second_worked && i < 2000; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
@@ -144,7 +144,7 @@ TEST(Members, OneThatJoinsWhileItRunsGetsWork) {
   EXPECT_TRUE(second_worked);
 }
 
-TEST(Members, DrainedTheEpochEndsWholeAtABatchAndNothingNewBegins) {
+TEST(Members, DrainingEndsTheEpochAtAWholeBatch) {
   Used used;
   std::vector<WorkerLoop> loops(2, {&used, false, {}});
   std::vector<std::jthread> members;
@@ -160,7 +160,7 @@ TEST(Members, DrainedTheEpochEndsWholeAtABatchAndNothingNewBegins) {
   EXPECT_EQ(used.different(), steps * 2);
 }
 
-TEST(Members, AFailureThatWouldMeetEveryMemberEndsTheRun) {
+TEST(Members, AFailureThatAffectsEveryMemberEndsTheRun) {
   Coordinator coordinator(coordinator_options(2));
   Membership member(member_options(coordinator.address(), "host:1"));
   member.fail_all("the loss is not finite");
@@ -171,7 +171,7 @@ TEST(Members, AFailureThatWouldMeetEveryMemberEndsTheRun) {
       {"host:1", "the loss is not finite"}, Error::Kind::run);
 }
 
-TEST(Members, WhenTheTrainingIsOverNobodyWaitsAnyMore) {
+TEST(Members, TheEndOfTheTrainingEndsAllWaiting) {
   auto coordinator = std::make_unique<Coordinator>(coordinator_options(2, Rhythm::rounds));
   Membership worker(member_options(coordinator->address()));
   std::jthread end([&] { coordinator.reset(); });

@@ -21,7 +21,7 @@
 
 namespace telar::test {
 
-/// Collects sentences from any thread.
+/// Collects messages from any thread.
 class Sentences {
  public:
   std::function<void(const std::string&)> writer() {
@@ -31,7 +31,7 @@ class Sentences {
       changed_.notify_all();
     };
   }
-  /// Waits for a sentence with this part; the time is only there so that a failure ends.
+  /// Waits for a message that contains this part. The time limit only ends a test that fails.
   bool wait_for(const std::string& part) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return has(part); });
@@ -72,7 +72,7 @@ inline MembershipOptions member_options(const std::string& coordinator, std::str
   return options;
 }
 
-/// How often each part of each step was reported as used.
+/// Counts how often each part of each step was reported as used.
 class Used {
  public:
   void add(uint32_t epoch, int64_t step, int64_t part) {
@@ -95,7 +95,8 @@ class Used {
   std::map<std::tuple<uint32_t, int64_t, int64_t>, int> count_;
 };
 
-/// Does what a worker of a training does, until it is over. `batch`: told before each part is used; may throw to fall out.
+/// Does what a worker does, until the training ends. `batch` is called before each part is used; it may throw
+/// to simulate a failing worker.
 struct WorkerLoop {
   Used* used = nullptr;
   bool rounds = false;
@@ -122,7 +123,7 @@ struct WorkerLoop {
   }
 };
 
-/// All steps of the epoch as the coordinator tells them.
+/// Runs an epoch and returns all its steps as the coordinator reports them.
 inline std::vector<StepDone> steps_of_epoch(Coordinator& coordinator, uint32_t epoch, int64_t steps) {
   coordinator.begin_epoch(epoch, 0, steps);
   std::vector<StepDone> all;

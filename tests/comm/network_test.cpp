@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr char kToken[] = "0123456789abcdef";
 
-/// What the script says; its exit code.
+/// Runs scripts/certs; returns its exit code.
 int certs(const fs::path& folder, const std::string& hosts = "") {
   const std::string command =
       fmt::format("{}/certs {} {} >/dev/null 2>&1", TELAR_SCRIPTS, folder.string(), hosts);
@@ -47,7 +47,7 @@ TEST(Address, TheLoopbackIsKnownByItsAddresses) {
     EXPECT_FALSE(Address::parse(there).loopback()) << there;
 }
 
-TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreAskedFor) {
+TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreRequired) {
   check_listening("127.0.0.1:0", {});
   expect_error([] { check_listening("0.0.0.0:0", {}); },
                {"0.0.0.0:0", "certificates and a token", "--insecure-network"});
@@ -62,20 +62,20 @@ TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreAskedFor) {
     expect_error([&] { check_listening("127.0.0.1:0", {.token = token}); }, {"token"});
 }
 
-TEST(Network, APortInUseIsASentence) {
+TEST(Network, APortInUseIsAnError) {
   const Coordinator first(coordinator_options(1));
   CoordinatorOptions options = coordinator_options(1);
   options.listen = first.address();
   expect_error([&] { const Coordinator second(options); }, {first.address(), "Address already in use"});
 }
 
-TEST(Network, CertificatesOfOneAuthorityLetMembersInAndOthersStayOut) {
+TEST(Network, AcceptsOnlyCertificatesOfItsAuthority) {
   const TempFolder folder;
   const fs::path ours = folder.path() / "ours";
   const fs::path others = folder.path() / "others";
   ASSERT_EQ(certs(ours, "host.example 10.1.2.3"), 0);
   ASSERT_EQ(certs(others), 0);
-  EXPECT_NE(certs(ours), 0) << "it does not overwrite";
+  EXPECT_NE(certs(ours), 0) << "it must not overwrite files";
   EXPECT_EQ(certs(folder.path() / "x", "'no host'"), 2);
   EXPECT_EQ(fs::status(ours / "key.pem").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 
@@ -110,7 +110,7 @@ TEST(Network, ACertificateThatDoesNotNameTheHostIsNotTrusted) {
                Error::Kind::run);
 }
 
-TEST(Network, ACertificateFileThatIsMissingOrNoneIsNamed) {
+TEST(Network, NamesAMissingOrInvalidCertificateFile) {
   const TempFolder folder;
   CoordinatorOptions options = coordinator_options(1);
   options.security = with(folder.path());

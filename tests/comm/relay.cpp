@@ -107,7 +107,7 @@ class Relay::Impl {
     }
   }
 
-  /// What is there goes from one end to the other. False: the connection has ended.
+  /// Passes on the bytes that have arrived. Returns false if the connection has ended.
   static bool pass(int from, int to) {
     std::array<char, 65536> bytes{};
     const ssize_t size = recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);

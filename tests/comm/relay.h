@@ -6,7 +6,7 @@
 
 namespace telar::test {
 
-/// A TCP relay on the loopback: what connects to address() reaches `to`, until the network is cut or stalls.
+/// A TCP relay on the loopback. Connections to address() are passed on to `to` until they are cut or stall.
 class Relay {
  public:
   explicit Relay(const std::string& to);
@@ -15,9 +15,9 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   std::string address() const;
-  /// Ends all connections that there are.
+  /// Ends all present connections.
   void cut();
-  /// Connections stay, and nothing passes (a stopped process, a lost host).
+  /// While stalled, connections stay open but pass no data, as with a stopped process or a lost host.
   void stall(bool stalled);
 
  private:
@@ -25,7 +25,7 @@ class Relay {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Connects to the address, sends the bytes, and stays connected until it is destroyed.
+/// Connects to the address, sends the bytes, and keeps the connection until destruction.
 class RawClient {
  public:
   RawClient(const std::string& address, const std::string& bytes);

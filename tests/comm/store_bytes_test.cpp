@@ -9,7 +9,7 @@ constexpr size_t kBlockBytes = size_t{1} << 20;
 
 class StoreBytes : public StoreTest {
  protected:
-  /// Four members push and pull everything three times at once.
+  /// Four members push and pull everything three times, concurrently.
   void push_from_all(const StoreServer& server, bool rounds) {
     std::vector<std::jthread> members;
     for (uint32_t member = 1; member <= kCountedMembers; ++member)
@@ -27,14 +27,14 @@ class StoreBytes : public StoreTest {
   }
 };
 
-TEST_F(StoreBytes, BesideItsArenasAServerHoldsAtMostTwiceTheLargestBucket) {
+TEST_F(StoreBytes, AServerHoldsAtMostTwiceTheLargestBucketBesidesItsArenas) {
   for (const bool rounds : {false, true}) {
     StoreServerOptions options = server_options("127.0.0.1:0", "");
     options.round_seconds = 60;
     const StoreServer server(options);
     connect(server)->create(layout_of(kCountedFloats), "plain");
     push_from_all(server, rounds);
-    // The parameters, and the one slot of PlainUpdate.
+    // The parameters, and the single state slot of PlainUpdate.
     EXPECT_EQ(server.memory().arenas, 2 * kCountedFloats * sizeof(float));
     EXPECT_GE(server.memory().most_beside, kBlockBytes);
     EXPECT_LE(server.memory().most_beside, 2 * kCountedFloats * sizeof(float));

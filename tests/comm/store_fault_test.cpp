@@ -30,7 +30,7 @@ void push_once(StoreClient& client, float value) {
   client.start({.begin = 0, .end = client.outgoing().size(), .learning_rate = 1, .samples = 1});
 }
 
-TEST_F(StoreFaults, GoesOnFromItsSnapshotAndClientsFindItAgain) {
+TEST_F(StoreFaults, ResumesFromItsSnapshotAndClientsReconnect) {
   for (const bool shared : {false, true}) {
     std::filesystem::remove_all(folder_);
     auto server = serve("127.0.0.1:0", folder_);
@@ -84,7 +84,7 @@ TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
   EXPECT_EQ(client->incoming()[0], 2);
 }
 
-TEST_F(StoreFaults, FromTheFirstWorkerOnThereIsASnapshotAndNoneOfHalfAStart) {
+TEST_F(StoreFaults, WritesASnapshotAtTheFirstWorkerButNoneBefore) {
   const auto server = serve("127.0.0.1:0", folder_);
   const auto coordinator = attached(*server, kFaultFloats, 0);
   coordinator->write("", std::vector<float>(kFaultFloats, 7));
@@ -116,7 +116,7 @@ TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
     std::filesystem::resize_file(path, shorter);
     try {
       serve("127.0.0.1:0", folder_);
-      FAIL() << "taken up with " << shorter << " bytes";
+      FAIL() << "accepted with " << shorter << " bytes";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::user);
       EXPECT_NE(std::string(error.what()).find("not a complete snapshot"), std::string::npos) << error.what();

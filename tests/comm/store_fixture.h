@@ -16,7 +16,7 @@
 
 namespace telar {
 
-/// parameters -= rate × sum / samples, and keeps the step in the slot "steps".
+/// parameters -= rate × sum / samples. Stores the step number in the slot "steps".
 class PlainUpdate : public StoreUpdate {
  public:
   const std::vector<std::string>& slots() const override { return slots_; }
@@ -42,7 +42,7 @@ inline StoreUpdateFactory plain_updates() {
   };
 }
 
-/// Collects sentences from any thread.
+/// Collects messages from any thread.
 class SentenceLog {
  public:
   std::function<void(const std::string&)> say() {
@@ -55,7 +55,7 @@ class SentenceLog {
     const std::lock_guard lock(mutex_);
     return sentences_;
   }
-  /// Waits up to 10 s.
+  /// Waits up to 10 s for a message that contains this part.
   bool hears(const std::string& part) const {
     for (int i = 0; i < 1000; ++i) {
       if (all().find(part) != std::string::npos) return true;
@@ -71,7 +71,7 @@ class SentenceLog {
 
 inline StoreLayout layout_of(size_t floats) { return StoreLayout::of({{.name = "w", .floats = floats}}); }
 
-/// Tests that run with frames over gRPC (false) and over shared memory (true).
+/// A parameter server with clients. Clients use frames over gRPC unless a test turns shared_memory on.
 class StoreTest : public ::testing::Test {
  protected:
   SentenceLog log_;
@@ -102,7 +102,7 @@ class StoreTest : public ::testing::Test {
   std::unique_ptr<StoreClient> connect(const StoreServer& server, uint32_t member = 1) {
     return std::make_unique<StoreClient>(client_options(server, member));
   }
-  /// A client that has created the arenas, or found them, and attached.
+  /// A client that has created the arenas (or found them) and attached.
   std::unique_ptr<StoreClient> attached(const StoreServer& server, size_t floats, uint32_t member = 1) {
     auto client = connect(server, member);
     client->create(layout_of(floats), "plain");

@@ -5,7 +5,7 @@
 #include "../../fuzz/store_input.h"
 #include "support/corpus.h"
 
-// The inputs of the fuzzer, without it: scripts/fuzz needs clang and minutes.
+// Runs the fuzzer's corpus without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
 namespace telar {
 namespace {
@@ -21,14 +21,14 @@ std::string refusal(const std::string& name) {
   return "";
 }
 
-TEST(StoreInput, GoodFramesAreServed) {
+TEST(StoreInput, ServesValidFrames) {
   EXPECT_EQ(fuzz::serve_frames(frames_seed("push_and_pull")), 2U);
   EXPECT_EQ(fuzz::serve_frames(frames_seed("push_again")), 2U);
   EXPECT_EQ(fuzz::serve_frames(frames_seed("read_and_write")), 3U);
   EXPECT_EQ(fuzz::serve_frames(frames_seed("round_alone")), 3U);
 }
 
-TEST(StoreInput, EachWrongFrameIsASentence) {
+TEST(StoreInput, EachInvalidFrameHasAnErrorMessage) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"other_ranges_in_a_round", "must start the same ranges"},
       {"round_of_others", "member 1 is not in round 1"},

@@ -5,12 +5,12 @@ namespace telar {
 namespace {
 
 constexpr size_t kKeepaliveFloats = 64;
-/// So long that it plays no part in a test.
+/// Longer than any test takes.
 constexpr double kNever = 3600;
 
 class StoreKeepalive : public StoreTest {};
 
-TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
+TEST_F(StoreKeepalive, AClientDetectsThatTheServersHostIsLost) {
   auto server = serve();
   attached(*server, kKeepaliveFloats);
   test::Relay relay(server->address());
@@ -26,7 +26,7 @@ TEST_F(StoreKeepalive, AClientNoticesThatItsServersHostVanished) {
   EXPECT_TRUE(log_.hears("was lost")) << log_.all();
 }
 
-TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {
+TEST_F(StoreKeepalive, AServerDetectsThatAMembersHostIsLost) {
   StoreServerOptions options = server_options("127.0.0.1:0", "");
   options.round_seconds = kNever;
   options.keepalive_seconds = 1;
@@ -44,7 +44,7 @@ TEST_F(StoreKeepalive, AServerNoticesThatAMembersHostVanished) {
   StoreExchange exchange = whole(*steady);
   exchange.round = StoreRound{.number = 1, .members = {1, 2}};
   steady->start(exchange);
-  // Nobody is given up for being silent here: the round ends because the connection did.
+  // No member is given up for silence here: the round ends because the connection has ended.
   EXPECT_FALSE(steady->finish().late);
   relay.stall(false);
 }

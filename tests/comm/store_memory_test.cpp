@@ -39,7 +39,7 @@ TEST_F(StoreTest, SharedMemoryGivesTheSameBitsAsTheNetwork) {
   EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), kSharedFloats * sizeof(float)));
 }
 
-TEST_F(StoreTest, AServerThatDoesNotShareIsReachedOverTheNetwork) {
+TEST_F(StoreTest, UsesTheNetworkIfTheServerDoesNotShareMemory) {
   StoreServerOptions own = server_options("127.0.0.1:0", "");
   own.shared_memory = false;
   const StoreServer server(own);

@@ -6,7 +6,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kPushedFloats = 600'000;  // two whole blocks and a part of a third
+constexpr size_t kPushedFloats = 600'000;  // two whole blocks and part of a third
 
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   const auto server = serve();
@@ -62,7 +62,7 @@ TEST_F(StoreTest, EachFloatCountsItsOwnUpdates) {
   EXPECT_EQ(steps[1000], 2);
 }
 
-TEST_F(StoreTest, SmallPiecesOneByOne) {
+TEST_F(StoreTest, TransfersSmallPiecesOneByOne) {
   const auto server = serve();
   const auto client = attached(*server, 4096);
   fill(*client, 1);

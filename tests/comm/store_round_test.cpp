@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kRoundFloats = 600'000;
 
-/// What member `member` pushes: sums of these differ in their last bits when they are added in another order.
+/// The contribution of a member. Sums of these differ in their last bits if they are added in another order.
 float contribution(uint32_t member, size_t i) {
   return (static_cast<float>(i % 97) + 0.1F) * std::pow(10.0F, static_cast<float>(member) - 2.0F);
 }
@@ -31,7 +31,7 @@ class StoreRounds : public StoreTest {
   }
 };
 
-TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
+TEST_F(StoreRounds, SumsFollowTheOrderOfMembersNotOfArrival) {
   std::vector<float> expected(kRoundFloats);
   for (size_t i = 0; i < kRoundFloats; ++i) {
     float sum = contribution(3, i);
@@ -49,7 +49,7 @@ TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
         members[id]->start(in_round(*members[id], 1, {3, 1, 2}));
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
-      // Shared memory is served while the caller waits.
+      // Over shared memory, exchanges progress only in finish(), so every member needs a thread.
       std::vector<std::thread> threads;
       for (const auto& [id, client] : members)
         threads.emplace_back([&client = *client] { EXPECT_FALSE(client.finish().late); });
@@ -60,7 +60,7 @@ TEST_F(StoreRounds, SumsAreInTheOrderOfMembersWhoeverComesFirst) {
   }
 }
 
-TEST_F(StoreRounds, AMemberThatSaysNothingIsGivenUpAndItsContributionDropped) {
+TEST_F(StoreRounds, DropsTheContributionOfASilentMember) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto two = member(*server, 2);
@@ -73,7 +73,7 @@ TEST_F(StoreRounds, AMemberThatSaysNothingIsGivenUpAndItsContributionDropped) {
   EXPECT_EQ(0, std::memcmp(result.data(), two->incoming().data(), kRoundFloats * sizeof(float)));
 }
 
-TEST_F(StoreRounds, AMemberThatIsGoneIsNotWaitedFor) {
+TEST_F(StoreRounds, DoesNotWaitForAMemberThatHasLeft) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto three = member(*server, 3);
@@ -99,7 +99,7 @@ TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
   for (const auto& client : {&one, &two}) (*client)->start(in_round(**client, 1, {1, 2}));
   one->finish();
   two->finish();
-  three->start(in_round(*three, 3, {3, 1}));  // round 2 is still on its way
+  three->start(in_round(*three, 3, {3, 1}));  // round 2 is not complete yet
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   two->start(in_round(*two, 2, {2}));
   EXPECT_FALSE(two->finish().late);
@@ -111,8 +111,8 @@ TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
   EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 3));
 }
 
-TEST_F(StoreRounds, WhoRunsAheadWaitsForMemoryAndAllArrives) {
-  constexpr size_t kMany = kRoundFloats * 10;  // 24 MB, of which the server holds 8 open
+TEST_F(StoreRounds, AMemberThatRunsAheadWaitsForMemory) {
+  constexpr size_t kMany = kRoundFloats * 10;  // 24 MB, of which the server keeps 8 open
   const auto server = serve();
   std::vector<std::unique_ptr<StoreClient>> members;
   for (const uint32_t id : {1U, 2U}) {

@@ -9,7 +9,7 @@
 namespace telar {
 namespace {
 
-/// Calls work(group) on one thread for each member.
+/// Calls work(group) for each member, on one thread each.
 template <typename Work>
 void on_members(ThreadTeam& team, int size, const Work& work) {
   std::vector<std::thread> threads;
@@ -34,7 +34,7 @@ TEST(ThreadGroup, ShardsCoverEveryFloatOnce) {
 TEST(ThreadGroup, EveryMemberHoldsTheSumOfItsShard) {
   for (const int size : {1, 2, 3, 4}) {
     ThreadTeam team(size);
-    for (int step = 0; step < 3; ++step) {  // generations follow each other on the same exchanges
+    for (int step = 0; step < 3; ++step) {  // several generations on the same exchanges
       std::vector<std::vector<float>> first(static_cast<size_t>(size));
       std::vector<std::vector<float>> second(static_cast<size_t>(size));
       on_members(team, size, [&](Group& group) {
@@ -91,7 +91,7 @@ TEST(ThreadGroup, SumsAreTakenInRankOrder) {
   }
 }
 
-TEST(ThreadGroup, GatheredRowsStandInRankOrder) {
+TEST(ThreadGroup, GatheredRowsAreInRankOrder) {
   ThreadTeam team(3);
   on_members(team, 3, [](Group& group) {
     std::vector<float> rows(6);
@@ -111,7 +111,7 @@ TEST(ThreadGroup, AMemberThatFailsFreesTheOthersAndIsNamed) {
     }
     try {
       group.barrier();
-      ADD_FAILURE() << "the barrier was passed without rank 1";
+      ADD_FAILURE() << "the barrier opened without rank 1";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("replica 1 failed"), std::string::npos) << error.what();
     }

@@ -68,7 +68,7 @@ TEST(FixedSlice, EveryEpochIsAnotherPermutation) {
   auto second = epoch_of(slice, 1);
   EXPECT_NE(first, second);
   EXPECT_EQ(first, epoch_of(slice, 0));
-  EXPECT_EQ(first, epoch_of(FixedSlice(1000, 64, 11, true), 0));  // the batch only cuts it
+  EXPECT_EQ(first, epoch_of(FixedSlice(1000, 64, 11, true), 0));  // the batch size does not change the order
   EXPECT_NE(first, epoch_of(FixedSlice(1000, 32, 12, true), 0));
   std::sort(first.begin(), first.end());
   EXPECT_EQ(first, in_order(1000));
@@ -76,7 +76,7 @@ TEST(FixedSlice, EveryEpochIsAnotherPermutation) {
   EXPECT_EQ(second, in_order(1000));
 }
 
-TEST(FixedSlice, SharesMayBeCountsOfSamples) {
+TEST(FixedSlice, SharesCanBeSampleCounts) {
   const FixedSlice fast(96, 32, 1, false, {0, 20, 32});
   const FixedSlice slow(96, 32, 1, false, {20, 32, 32});
   EXPECT_EQ(fast.samples(0, 1).size(), 20U);
@@ -86,14 +86,14 @@ TEST(FixedSlice, SharesMayBeCountsOfSamples) {
   EXPECT_TRUE(FixedSlice(96, 32, 1, false, {7, 7, 32}).samples(0, 0).empty());
 }
 
-TEST(FixedSlice, PiecesStayTogetherWhenTheyAreToBe) {
+TEST(FixedSlice, KeepsPiecesTogetherOnRequest) {
   const FixedSlice slice(103, 20, 11, true, {}, 10);
   const auto order = epoch_of(slice, 0);
   for (size_t i = 0; i < 100; ++i) {
     EXPECT_EQ(order[i] % 10, i % 10) << i;
     EXPECT_EQ(order[i] / 10, order[i / 10 * 10] / 10) << i;
   }
-  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays the last";
+  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays last";
   EXPECT_NE(order, in_order(103));
   EXPECT_NE(order, epoch_of(slice, 1));
   auto sorted = order;
@@ -104,7 +104,7 @@ TEST(FixedSlice, PiecesStayTogetherWhenTheyAreToBe) {
   EXPECT_EQ(leased.samples(0, 0), std::vector<uint32_t>(order.begin() + 10, order.begin() + 20));
 }
 
-TEST(WholeBatch, IsTheDatasOwnOrder) {
+TEST(WholeBatch, KeepsTheOrderOfTheData) {
   const WholeBatch whole(25, 10);
   EXPECT_EQ(whole.steps(0), 3);
   EXPECT_EQ(epoch_of(whole, 0), in_order(25));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kPixels = 3072;
 
-/// Records whose label bytes are given; pixel p of record r is (r + p / 1024) mod 256: a value for each channel.
+/// Records with the given label bytes. Pixel p of record r is (r + p / 1024) mod 256: one value per channel.
 Bytes records(const std::vector<std::vector<uint8_t>>& labels) {
   Bytes bytes;
   for (size_t r = 0; r < labels.size(); ++r) {

@@ -51,7 +51,7 @@ TEST(Csv, ReadsWhatSpreadsheetsWrite) {
   EXPECT_EQ(read(*tabs, 0), (Sample{{1}, {}, 2, {}}));
 }
 
-TEST(Csv, BadCellsAreNamedByLineAndColumn) {
+TEST(Csv, ReportsBadCellsByLineAndColumn) {
   const auto bad = [](std::string_view cell) { return "a,b,kind\n1,2,0\n\n1," + std::string(cell) + ",0\n"; };
   expect_rejected(bad(""), kThreeClasses, {"FILE, line 4, column 2 ('b')", "empty"});
   expect_rejected(bad("  "), kThreeClasses, {"line 4, column 2", "empty"});

@@ -17,7 +17,7 @@
 namespace telar::test {
 namespace {
 
-/// Images [2, 3, 4] whose pixel values are all different: 1000 × sample + 1 … 24.
+/// Images [2, 3, 4] with distinct pixel values: 1000 × sample + 1 … 24.
 class Pixels : public Dataset {
  public:
   explicit Pixels(int64_t size) : size_(size) {
@@ -40,7 +40,7 @@ class Pixels : public Dataset {
   SampleSpec spec_;
 };
 
-// Mean and standard deviation of the 10,000 test images as NumPy computes them.
+// Mean and standard deviation of the 10,000 test images, computed with NumPy.
 TEST(Normalised, RealImagesGetMeanZeroAndDeviationOne) {
   const DatasetPtr data =
       normalised(open_idx_folder(fashion_mnist(), Split::test), {0.28684928071F}, {0.35244415325F});
@@ -57,7 +57,7 @@ TEST(Normalised, RealImagesGetMeanZeroAndDeviationOne) {
   EXPECT_NEAR(std::sqrt(squares / count), 1, 1e-5);
 }
 
-TEST(Normalised, EachChannelHasItsOwn) {
+TEST(Normalised, EachChannelHasItsOwnMeanAndDeviation) {
   const auto inner = std::make_shared<Pixels>(1);
   const DatasetPtr data = normalised(inner, {1, 13}, {2, 4});
   const Sample sample = read(*data, 0);
@@ -70,7 +70,7 @@ TEST(Normalised, EachChannelHasItsOwn) {
   expect_error([&] { normalised(inner, {NAN}, {1}); }, {"nan"});
 }
 
-/// What the augmentation should do, said another way: look each pixel up in the padded picture.
+/// The expected augmentation, computed independently: each pixel is looked up in the padded image.
 std::vector<float> window(const std::vector<float>& image, int64_t dy, int64_t dx, bool mirror) {
   std::vector<float> out;
   for (int64_t c = 0; c < 2; ++c) {
@@ -105,7 +105,7 @@ TEST(Augmented, GivesEveryWindowAndMirrorAboutEquallyOften) {
     ASSERT_NE(found, possible.end()) << "epoch " << epoch;
     ++seen[static_cast<size_t>(found - possible.begin())];
   }
-  // 50 windows, 200 each on average with a deviation of 14.
+  // 50 windows; each is expected 200 times, with a standard deviation of 14.
   EXPECT_GT(*std::min_element(seen.begin(), seen.end()), 130);
   EXPECT_LT(*std::max_element(seen.begin(), seen.end()), 270);
 }
@@ -130,12 +130,12 @@ TEST(Augmented, DependsOnSeedEpochAndSampleOnly) {
   EXPECT_GT(different.size(), 10U);
 }
 
-TEST(Augmented, RejectsWhatIsNoImage) {
+TEST(Augmented, RejectsDataThatIsNotAnImage) {
   expect_error([] { augmented(std::make_shared<Numbers>(3), {.padding = 1}); }, {"images", "[3]"});
   expect_error([] { augmented(std::make_shared<Pixels>(3), {.padding = 4}); }, {"padding of 4", "0 … 3"});
 }
 
-TEST(Cached, ReadsEachSampleOnceAndGivesTheSame) {
+TEST(Cached, ReadsEachSampleOnce) {
   const auto inner = std::make_shared<Pixels>(20);
   const DatasetPtr data = cached(inner);
   for (int pass = 0; pass < 3; ++pass) {
@@ -144,7 +144,7 @@ TEST(Cached, ReadsEachSampleOnceAndGivesTheSame) {
   EXPECT_EQ(inner->reads, 20);
 }
 
-TEST(Cached, KeepsNoMoreThanItMay) {
+TEST(Cached, StaysWithinItsMemoryLimit) {
   const auto inner = std::make_shared<Pixels>(20);
   const DatasetPtr data = cached(inner, 5 * (24 * 4 + 4) + 99);
   for (int pass = 0; pass < 3; ++pass) {
@@ -195,7 +195,7 @@ TEST(HoldOut, PartsAreDisjointCompleteAndRepeatable) {
   EXPECT_EQ(together, wanted);
   EXPECT_EQ(values_of(hold_out(all, 0.1, 5).validation), validation);
   EXPECT_NE(values_of(hold_out(all, 0.1, 6).validation), validation);
-  EXPECT_GT(validation.back(), 900);  // drawn from everywhere, not cut off the front
+  EXPECT_GT(validation.back(), 900);  // drawn from the whole range, not taken from its beginning
   EXPECT_LT(validation.front(), 100);
   EXPECT_GT(*std::adjacent_find(validation.begin(), validation.end(), [](int a, int b) { return b - a > 1; }),
             0);
@@ -209,7 +209,7 @@ TEST(HoldOut, RejectsEmptyParts) {
   expect_error([&] { subset(data, {3, 10}); }, {"no sample 10"});
 }
 
-TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinOne) {
+TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinAClass) {
   const DatasetPtr sorted = by_label(std::make_shared<Pixels>(25));
   ASSERT_EQ(sorted->size(), 25);
   std::vector<int> samples;

@@ -10,7 +10,7 @@
 namespace telar::test {
 namespace {
 
-/// An IDX file's bytes: magic, extents, then `payload` bytes counting 0, 1, 2 … modulo `modulo`.
+/// The bytes of an IDX file: magic, extents, and `payload` bytes 0, 1, 2 … modulo `modulo`.
 Bytes idx_bytes(uint32_t magic, const std::vector<uint32_t>& extents, size_t payload, uint8_t modulo) {
   Bytes bytes;
   const auto put = [&bytes](uint32_t word) {
@@ -29,7 +29,7 @@ void expect_rejected(const Bytes& images, const Bytes& labels, const std::vector
   expect_error([&] { idx_from_bytes(images, labels, 10, "IMAGES", "LABELS"); }, pieces);
 }
 
-// Sums and labels below were read with Python's gzip and NumPy from Debian's files.
+// The sums and labels below were computed with Python's gzip and NumPy from Debian's files.
 TEST(Idx, ReadsTheRealFashionMnist) {
   const DatasetPtr train = open_idx_folder(fashion_mnist(), Split::train);
   ASSERT_EQ(train->size(), 60000);
@@ -57,7 +57,7 @@ TEST(Idx, ReadsTheRealFashionMnist) {
   EXPECT_NEAR(std::accumulate(last.values.begin(), last.values.end(), 0.0) * 255, 24390, 0.1);
 }
 
-TEST(Idx, PlainAndGzipFilesGiveTheSame) {
+TEST(Idx, PlainAndGzipFilesAreEqual) {
   const TempFolder folder;
   for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     folder.write(name, read_gzip(fashion_mnist() + "/" + name + ".gz", UINT64_MAX));
@@ -68,7 +68,7 @@ TEST(Idx, PlainAndGzipFilesGiveTheSame) {
   for (const int64_t i : {0, 1, 4711, 9999}) EXPECT_EQ(read(*plain, i), read(*zipped, i));
 }
 
-TEST(Idx, ByteBecomesFractionOf255) {
+TEST(Idx, BytesBecomeFractionsOf255) {
   const DatasetPtr data = idx_from_bytes(three_images(), three_labels(), 10, "a", "b");
   ASSERT_EQ(data->size(), 3);
   const Sample last = read(*data, 2);
@@ -100,7 +100,7 @@ TEST(Idx, RejectsALabelOutsideTheClasses) {
   expect_rejected(three_images(), labels, {"LABELS", "label 10", "offset 9", "0 … 9"});
 }
 
-TEST(Idx, RejectsAHeaderThatPromisesMoreThanTheFileHoldsWithoutAllocatingIt) {
+TEST(Idx, RejectsAnOversizedHeaderWithoutAllocating) {
   const TempFolder folder;
   const std::string labels = folder.write("labels", three_labels());
   // 2^32-1 images of 2^32-1 x 2^32-1: the product does not even fit in 64 bits.

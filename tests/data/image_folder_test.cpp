@@ -56,7 +56,8 @@ TEST(ImageFolder, GreyHasOneChannel) {
   expect_colour(read(*data, 1), {90}, 1e-6F);
 }
 
-// PyTorch's interpolate(mode="bilinear", align_corners=False, antialias=True) in f64; tests/fixtures/data/make.py.
+// PyTorch's interpolate(mode="bilinear", align_corners=False, antialias=True) in f64:
+// tests/fixtures/data/make.py.
 TEST(ImageFolder, ResizesAsPyTorchDoes) {
   std::ifstream file(fixture("resized.json"));
   const auto json = nlohmann::json::parse(file);
@@ -80,7 +81,7 @@ TEST(ImageFolder, ResizesAsPyTorchDoes) {
   }
 }
 
-TEST(ImageFolder, RejectsWhatIsNoPictureWhenOpened) {
+TEST(ImageFolder, RejectsFilesThatAreNotImagesWhenOpened) {
   const TempFolder folder;
   const ImageFolderOptions options{.height = 8, .width = 8};
   const auto open = [&] { open_image_folder(folder.path(), options); };
@@ -98,7 +99,7 @@ TEST(ImageFolder, RejectsWhatIsNoPictureWhenOpened) {
   expect_error([&] { open_image_folder(folder.path(), {.channels = 4}); }, {"not 4"});
 }
 
-TEST(ImageFolder, DamagedPicturesAreNamedWhenRead) {
+TEST(ImageFolder, NamesDamagedImagesWhenRead) {
   const TempFolder folder;
   Image noisy = plain(64, 64, 0, 0, 0);
   for (size_t i = 0; i < noisy.pixels.size(); ++i) noisy.pixels[i] = static_cast<uint8_t>(i * i * 7 + i / 3);
@@ -112,7 +113,7 @@ TEST(ImageFolder, DamagedPicturesAreNamedWhenRead) {
   }
 }
 
-TEST(ImageFolder, RejectsAPictureTooLargeToBeOne) {
+TEST(ImageFolder, RejectsAnImageOfImpossibleSize) {
   const TempFolder folder;
   Bytes bytes = png_of(plain(4, 4, 1, 2, 3));
   for (const size_t at : {16U, 20U}) bytes[at] = 0x40;  // width and height become 2^30 + 4

@@ -22,7 +22,7 @@ void expect_lease(const std::optional<Lease>& lease, int64_t part, int64_t begin
   EXPECT_EQ(lease->end, end);
 }
 
-TEST(LeaseBook, GivesThePreferredPartInOrderAndThenWhatIsFurthestBehind) {
+TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
   LeaseBook book(3, 2, 10, 3, 5);
   expect_lease(book.take(1, 1), 1, 2, 7);
   expect_lease(book.take(1, 1), 1, 7, 10);
@@ -37,7 +37,7 @@ TEST(LeaseBook, GivesThePreferredPartInOrderAndThenWhatIsFurthestBehind) {
   EXPECT_EQ(book.done_before(), 2);
 }
 
-TEST(LeaseBook, LeavesClaimedPartsToThoseWhoPreferThem) {
+TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
   LeaseBook book(0, 0, 4, 3, 4);
   const LeaseBook::Claims claimed{true, true, false};
   expect_lease(book.take(1, 0, claimed), 0, 0, 4);
@@ -48,7 +48,7 @@ TEST(LeaseBook, LeavesClaimedPartsToThoseWhoPreferThem) {
   expect_lease(book.take(1, 0), 1, 0, 4);
 }
 
-TEST(LeaseBook, WhatWasGivenBackComesFirstEarliestStepFirst) {
+TEST(LeaseBook, ReturnedWorkComesFirstInStepOrder) {
   LeaseBook book(0, 0, 20, 2, 4);
   const Lease first = *book.take(1, 0);
   const Lease second = *book.take(2, 1);
@@ -62,7 +62,7 @@ TEST(LeaseBook, WhatWasGivenBackComesFirstEarliestStepFirst) {
   EXPECT_FALSE(book.done(1, first.id, 2)) << "it was given back";
 }
 
-TEST(LeaseBook, IgnoresReportsOfThoseWhoDoNotHaveTheLease) {
+TEST(LeaseBook, IgnoresReportsWithoutTheLease) {
   LeaseBook book(0, 0, 4, 1, 4);
   const Lease lease = *book.take(7, 0);
   EXPECT_FALSE(book.done(8, lease.id, 0));
@@ -77,7 +77,7 @@ TEST(LeaseBook, IgnoresReportsOfThoseWhoDoNotHaveTheLease) {
 
   LeaseBook next(1, 0, 4, 1, 4);
   const Lease other = *next.take(7, 0);
-  EXPECT_NE(other.id, lease.id) << "a late report of another epoch must find nothing";
+  EXPECT_NE(other.id, lease.id) << "a late report from another epoch must match no lease";
 }
 
 TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
@@ -97,7 +97,7 @@ TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
   EXPECT_FALSE(book.holds_work(2));
 }
 
-TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
+TEST(LeaseBook, DrainingEndsTheEpochAtAWholeBatch) {
   LeaseBook book(0, 0, 100, 2, 4);
   const Lease lease = *book.take(1, 0);
   book.drain();
@@ -119,13 +119,14 @@ TEST(LeaseBook, DrainedItEndsWholeAtABatch) {
 
 TEST(LeaseBook, AnEpochWithoutStepsIsFinished) { EXPECT_TRUE(LeaseBook(0, 4, 4, 2, 1).finished()); }
 
-TEST(LeaseBook, RefusesWhatCannotBeGivenOut) {
+TEST(LeaseBook, RefusesImpossibleEpochs) {
   expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "are not possible"});
   expect_error([] { LeaseBook(0, 0, 4, 0, 1); }, {"0 parts"});
   expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at a time"});
 }
 
-/// Members that come, take, finish, give back and go in a random order, beside a plain count of what was done.
+/// Members that join, take leases, finish steps, give work back and leave in a random order; and a plain
+/// count of the parts that were done.
 class RandomMembers {
  public:
   explicit RandomMembers(uint32_t seed)
@@ -151,14 +152,14 @@ class RandomMembers {
       }
       check();
     }
-    EXPECT_TRUE(book_.finished()) << "the work must come to an end";
+    EXPECT_TRUE(book_.finished()) << "the epoch must end";
     EXPECT_EQ(book_.done_before(), steps_);
     EXPECT_FALSE(book_.available(0));
     for (int64_t step = first_; step < steps_; ++step)
       for (int64_t part = 0; part < parts_; ++part)
         EXPECT_EQ((done_[{step, part}]), 1) << step << " " << part;
     EXPECT_EQ(done_.size(), static_cast<size_t>((steps_ - first_) * parts_));
-    EXPECT_TRUE(failures || given_ == done_.size()) << "nothing is given twice";
+    EXPECT_TRUE(failures || given_ == done_.size()) << "without failures no part is given out twice";
   }
 
  private:
@@ -219,7 +220,7 @@ TEST(LeaseBook, WithoutFailuresEachPartOfEachStepIsGivenExactlyOnce) {
   for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(false);
 }
 
-TEST(LeaseBook, WhateverMembersDoEachPartIsDoneAndItEnds) {
+TEST(LeaseBook, EachPartIsDoneWhateverMembersDo) {
   for (uint32_t seed = 0; seed < 100; ++seed) RandomMembers(seed).run(true);
 }
 

@@ -18,7 +18,7 @@
 namespace telar::test {
 namespace {
 
-/// Numbers that take long to read now and then, so that threads overtake each other; sample `broken` throws.
+/// Numbers of which some take long to read, so that threads overtake each other. Sample `broken` throws.
 class Uneven : public Numbers {
  public:
   explicit Uneven(int64_t size, int64_t broken = -1) : Numbers(size), broken_(broken) {}
@@ -35,7 +35,7 @@ class Uneven : public Numbers {
   int64_t broken_;
 };
 
-/// All that a loader gives from a step on, as one list of numbers.
+/// All batches of a loader from a step on, as one list of numbers.
 std::vector<float> contents(Loader& loader, uint32_t epoch, int64_t first_step, const SampleSpec& spec) {
   std::vector<float> all;
   loader.start(epoch, first_step);
@@ -120,7 +120,7 @@ TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
   EXPECT_EQ(whole.size() - rest.size(), 5U * (1 + 16 * 5));
 }
 
-TEST(Loader, StartsAgainAtAnyMoment) {
+TEST(Loader, CanRestartAtAnyMoment) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
   Loader plain(data, slice, {.threads = 0, .prefetch = 0});
@@ -142,7 +142,7 @@ TEST(Loader, CanBeDestroyedAtAnyMoment) {
   }
 }
 
-TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
+TEST(Loader, ReadsAheadUpToItsLimit) {
   const Uneven data(200);
   const WholeBatch all(200, 10);
   Loader loader(data, all, {.threads = 1, .prefetch = 3});
@@ -151,10 +151,10 @@ TEST(Loader, ReadsAheadButNoFurtherThanItMay) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (data.reads < 40 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(data.reads, 40);  // the batch in use and three more
+  EXPECT_EQ(data.reads, 40);  // the batch in use and three others
 }
 
-/// Numbers that remember who read them.
+/// Numbers that count how often the consumer's thread reads them.
 class Watched : public Numbers {
  public:
   using Numbers::Numbers;
@@ -168,7 +168,7 @@ class Watched : public Numbers {
   mutable std::atomic<int> reads = 0, reads_of_consumer = 0;
 };
 
-TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
+TEST(Loader, TheConsumerMakesCheapBatches) {
   const Watched data(8000);
   const WholeBatch all(8000, 4);
   Loader loader(data, all, {.threads = 1, .prefetch = 3});
@@ -177,10 +177,10 @@ TEST(Loader, BatchesThatCostLittleAreMadeByWhoAsksForThem) {
   }
   EXPECT_EQ(data.reads, 8000);
   EXPECT_GT(data.reads_of_consumer,
-            4000);  // not all: a batch may be interrupted, and then seems to cost much
+            4000);  // not all: an interrupted batch appears to be expensive
 }
 
-/// Numbers that remember which of them were read, and of which they were told before. For one thread.
+/// Numbers that record which samples were announced and which were read. For one thread.
 class Announced : public Numbers {
  public:
   using Numbers::Numbers;
@@ -193,7 +193,7 @@ class Announced : public Numbers {
   mutable std::vector<int64_t> expected, read_order;
 };
 
-TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
+TEST(Loader, AnnouncesTheNextSamplesToTheDataset) {
   const auto data = std::make_shared<Announced>(40);
   const DatasetPtr wrapped = normalised(subset(data, {7, 3, 30, 11, 12}), {0}, {1});
   const WholeBatch all(5, 5);
@@ -204,7 +204,7 @@ TEST(Loader, TellsTheDatasetWhichSamplesAreNext) {
   EXPECT_EQ(data->expected, (std::vector<int64_t>{30, 11, 12}));
 }
 
-TEST(Loader, AnErrorInTheBackgroundComesOutOfNextAtItsStep) {
+TEST(Loader, NextThrowsABackgroundErrorAtItsStep) {
   const Uneven data(100, 57);
   const WholeBatch all(100, 10);
   for (const int threads : {0, 1, 3}) {
@@ -248,7 +248,7 @@ TEST(Loader, AugmentedRealImagesAreTheSameForAnyThreadsAndWorkers) {
   EXPECT_NE(run(1, 1, 4), wanted);
 }
 
-TEST(Loader, CountsHowLongItWasWaitedFor) {
+TEST(Loader, MeasuresTheWaitingTime) {
   const Uneven data(13);
   const WholeBatch all(13, 13);
   Loader loader(data, all, {.threads = 1, .prefetch = 1});

@@ -9,7 +9,7 @@ namespace {
 
 Bytes saved(const std::string& name) { return read_file(fixture(name)); }
 
-/// An npy version 1 file with this header text and payload.
+/// The bytes of an npy version 1 file with this header text and payload.
 Bytes npy_bytes(const std::string& header, size_t payload) {
   Bytes bytes = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
   bytes.push_back(static_cast<uint8_t>(header.size() & 0xffU));
@@ -66,7 +66,7 @@ TEST(Npy, RealLabelsAreTargetsOfARegression) {
             (std::vector<float>{127, 128}));
 }
 
-TEST(Npy, RejectsWhatItCannotRead) {
+TEST(Npy, RejectsUnreadableFiles) {
   expect_rejected(saved("fortran.npy"), {"FEATURES", "Fortran"});
   expect_rejected(saved("big_endian.npy"), {"FEATURES", ">f4"});
   expect_rejected(saved("halves.npy"), {"FEATURES", "<f2"});

@@ -18,7 +18,7 @@ TEST(PixelLoops, EveryByteOfAnyLengthIsScaled) {
   }
 }
 
-// A fused multiply-add would round once, and give other bits on processors that have it.
+// A fused multiply-add would round only once, so CPUs that have it would produce other bits.
 TEST(PixelLoops, ProductsAreRoundedBeforeTheShiftIsAdded) {
   constexpr float kScale = 1.0F / 0.3530F;
   constexpr float kShift = -0.2860F / 0.3530F;
@@ -26,7 +26,7 @@ TEST(PixelLoops, ProductsAreRoundedBeforeTheShiftIsAdded) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * (1.0F / 255);
   std::vector<float> wanted;
   for (const float value : values) {
-    volatile float product = value * kScale;  // in memory, so rounded
+    volatile float product = value * kScale;  // stored in memory and therefore rounded
     wanted.push_back(product + kShift);
   }
   scale_and_shift(values, kScale, kShift);

@@ -19,7 +19,7 @@
 
 namespace telar::test {
 
-/// The real Fashion-MNIST files: under $TELAR_DATA, or where Debian's package dataset-fashion-mnist puts them.
+/// The folder of the Fashion-MNIST files: in $TELAR_DATA, or that of Debian's package dataset-fashion-mnist.
 inline std::string fashion_mnist() {
   const char* root = std::getenv("TELAR_DATA");
   return std::string(root != nullptr ? root : "/usr/share/datasets") + "/fashion-mnist";
@@ -27,7 +27,7 @@ inline std::string fashion_mnist() {
 
 inline std::string fixture(const std::string& name) { return std::string(TELAR_FIXTURES) + "/data/" + name; }
 
-/// A folder that lives as long as the test.
+/// A folder for the current test, removed with its content at the end.
 class TempFolder {
  public:
   TempFolder() {
@@ -55,7 +55,7 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-/// One sample, read.
+/// One sample as read from a dataset.
 struct Sample {
   std::vector<float> values;    ///< f32 features
   std::vector<int32_t> tokens;  ///< i32 features
@@ -78,7 +78,7 @@ inline Sample read(const Dataset& data, int64_t index, const SampleKey& key = {}
   return sample;
 }
 
-/// Shows numbers 0, 1, 2 …: sample i has `width` features of value i, and class i mod 10.
+/// A dataset of numbers: sample i has `width` features of value i, and the class i mod 10.
 class Numbers : public Dataset {
  public:
   explicit Numbers(int64_t size, int64_t width = 3) : size_(size) {

@@ -10,7 +10,7 @@
 namespace telar::test {
 namespace {
 
-/// Class means learned from the first half, the second half classified by the nearest: the share that is right.
+/// The accuracy of a nearest-mean classifier: class means of the first half, tested on the second half.
 double nearest_mean_accuracy(const Dataset& data) {
   const auto classes = static_cast<size_t>(data.spec().classes);
   const auto width = static_cast<size_t>(data.spec().features.elements());
@@ -36,13 +36,13 @@ double nearest_mean_accuracy(const Dataset& data) {
   return static_cast<double>(right) / static_cast<double>(data.size() - half);
 }
 
-TEST(Synthetic, ClassesCanBeToldApart) {
+TEST(Synthetic, ClassesAreSeparable) {
   EXPECT_GT(nearest_mean_accuracy(*synthetic({.samples = 1000, .features = {1, 28, 28}})), 0.99);
   EXPECT_GT(nearest_mean_accuracy(*synthetic({.samples = 1000, .features = {3, 32, 32}})), 0.99);
   EXPECT_GT(nearest_mean_accuracy(*synthetic({.samples = 1000, .features = {17}})), 0.6);
 }
 
-TEST(Synthetic, SameSeedAndNumberSameSample) {
+TEST(Synthetic, SameSeedAndNumberGiveTheSameSample) {
   const SyntheticOptions options{.samples = 100, .seed = 9};
   const DatasetPtr data = synthetic(options);
   EXPECT_EQ(read(*data, 42), read(*synthetic(options), 42));

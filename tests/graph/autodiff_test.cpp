@@ -14,7 +14,7 @@
 namespace telar {
 namespace {
 
-/// The lines of a graph's text that come after the forward part's.
+/// The nodes of `whole` that are not in `forward`, one per line.
 std::string backward_part(const Graph& forward, const Graph& whole) {
   std::string text;
   for (size_t n = forward.nodes().size(); n < whole.nodes().size(); ++n) {
@@ -37,12 +37,12 @@ struct Parts {
   ValueId w = builder.parameter("w", {DType::f32, {3, 3}});
 };
 
-TEST(Autodiff, GoesBackThroughTheChainAndSkipsWhatNobodyWants) {
+TEST(Autodiff, ComputesOnlyNeededGradients) {
   Parts p;
   const ValueId h = relu(p.builder, linear(p.builder, p.x, p.w, kNoValue));  // %3 %4
   const ValueId loss = mean_squared_error(p.builder, h, p.target);           // %5
   const Graph forward = p.builder.build();
-  // no gradient of x is computed: nothing before w needs it
+  // no gradient of x is computed, because nothing needs it
   EXPECT_EQ(backward_part(forward, differentiate(forward, loss, {p.w})), R"(%6 constant
 %7 mean_squared_error_backward %4 target %6
 %8 relu_backward %7 %4
@@ -100,7 +100,7 @@ TEST(Autodiff, GradientsAreAccumulatedAsSoonAsTheyAreComplete) {
   EXPECT_EQ(order.back(), "gradient/w");
 }
 
-TEST(Autodiff, TheGradientOfAWantedInputIsAnOutput) {
+TEST(Autodiff, TheGradientOfARequestedInputIsAnOutput) {
   Parts p;
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
   const Graph graph = differentiate(p.builder.build(), loss, {p.x});
@@ -132,7 +132,7 @@ TEST(Autodiff, BackwardNodesBelongToTheLayerOfTheirForwardNode) {
   }
 }
 
-TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
+TEST(Autodiff, RefusesUnusedParameters) {
   Parts p;
   const ValueId unused = p.builder.parameter("unused", {DType::f32, {3}});
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
@@ -149,10 +149,10 @@ TEST(Autodiff, RefusesWhatTheLossDoesNotDependOn) {
   EXPECT_EQ(complaint(loss, {unused}), "the loss depends on no trained parameter");
 }
 
-TEST(Autodiff, RefusesAParameterThatLeadsAwayFromTheLoss) {
+TEST(Autodiff, RefusesAParameterThatDoesNotAffectTheLoss) {
   Parts p;
   const ValueId side = p.builder.parameter("side", {DType::f32, {3, 3}});
-  linear(p.builder, p.x, side, kNoValue);  // nobody reads it
+  linear(p.builder, p.x, side, kNoValue);  // this value is not used
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
   try {
     differentiate(p.builder.build(), loss, {p.w, side});
@@ -177,7 +177,7 @@ TEST(Autodiff, RefusesAnOperationWithoutGradientOnTheWay) {
   }
 }
 
-TEST(Autodiff, MetricsBesideTheLossAreLeftAlone) {
+TEST(Autodiff, IgnoresMetricsBesidesTheLoss) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {5, 3}});
   const ValueId x = builder.input("x", {DType::f32, {4, 3}}, true);

@@ -42,13 +42,13 @@ output y = %7
 )");
 }
 
-TEST(Graph, WithBatchIsTheGraphBuiltForThatBatch) {
+TEST(Graph, WithBatchEqualsTheGraphBuiltForThatBatch) {
   EXPECT_EQ(small_network(3).with_batch(17).str(), small_network(17).str());
   EXPECT_EQ(small_network(3).with_batch(17).batch(), 17);
   EXPECT_EQ(small_network(3).with_batch(3).str(), small_network(3).str());
 }
 
-TEST(Graph, WithBatchLeavesInputsAloneThatAreNotBatched) {
+TEST(Graph, WithBatchKeepsInputsThatAreNotBatched) {
   GraphBuilder builder;
   builder.input("rate", {DType::f32, {1}}, false);
   const ValueId x = builder.input("x", {DType::f32, {4, 2}}, true);
@@ -80,11 +80,11 @@ TEST(Graph, UsesListsTheReadersOfEachValue) {
   EXPECT_EQ(uses[static_cast<size_t>(y)], (std::vector<int>{1, 2}));
 }
 
-TEST(GraphBuilder, DeclaredTwiceByOneNameItIsOneValue) {
+TEST(GraphBuilder, DeclaringANameTwiceGivesOneValue) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {2}});
   EXPECT_EQ(builder.parameter("w", {DType::f32, {2}}), w);
-  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // another kind, another value
+  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // a value of another kind is another value
   try {
     builder.parameter("w", {DType::f32, {3}});
     FAIL();
@@ -137,7 +137,7 @@ TEST(Attributes, PrintAlphabeticallyAndCompareByContent) {
   EXPECT_EQ(Attributes{}.str(), "");
   EXPECT_EQ(a, a.with("alpha", 0.5));
   EXPECT_NE(a, a.with("alpha", 0.25));
-  EXPECT_EQ(a.real("alpha"), 0.5);  // `with` left it as it was
+  EXPECT_EQ(a.real("alpha"), 0.5);  // `with` does not change the original
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// What each operation says of inputs that do not fit: its name, the shapes, and what would be right.
+/// Each operation's error message for inputs that do not fit: its name, the shapes, and what would be valid.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +27,7 @@
 namespace telar {
 namespace {
 
-/// A builder whose inputs are made as they are mentioned.
+/// A builder with functions that create an input of a given type and shape.
 class Inputs {
  public:
   GraphBuilder& graph() { return graph_; }
@@ -271,7 +271,7 @@ const std::vector<Misuse>& misuses() {
 
 class ShapeRule : public testing::TestWithParam<Misuse> {};
 
-TEST_P(ShapeRule, SaysWhatDoesNotFit) {
+TEST_P(ShapeRule, ReportsInputsThatDoNotFit) {
   Inputs inputs;
   try {
     GetParam().use(inputs);
@@ -336,7 +336,7 @@ TEST(ShapeRules, MatmulTransposesEitherSide) {
   EXPECT_EQ(in.shape(matmul(in.graph(), in.f32({3, 4}), in.f32({5, 4}), false, true)), (Shape{3, 5}));
 }
 
-TEST(ShapeRules, OtherOperationsGiveTheTypesTheyDocument) {
+TEST(ShapeRules, OtherOperationsHaveTheirDocumentedTypes) {
   Inputs in;
   EXPECT_EQ(in.shape(transpose(in.graph(), in.f32({2, 3, 4}), {2, 0, 1})), (Shape{4, 2, 3}));
   EXPECT_EQ(in.shape(embedding(in.graph(), in.i32({2, 7}), in.f32({10, 3}))), (Shape{2, 7, 3}));

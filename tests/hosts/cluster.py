@@ -1,4 +1,4 @@
-"""Runs of telar with parameter servers on this machine, for scripts/faults."""
+"""Runs telar with parameter servers on this machine, for scripts/faults."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SNAPSHOT_SECONDS = 1
 
 
 class Failed(Exception):
-    """Something was not as it must be; the text says what."""
+    """A check has failed; the text describes the failure."""
 
 
 def free_ports(count):
@@ -34,24 +34,25 @@ def free_ports(count):
 
 
 class Run:
-    """`telar train` in a folder of its own."""
+    """A run of `telar train` in its own folder."""
 
     def __init__(self, telar, folder, strategy, epochs, extra=()):
         self.telar = telar
         self.folder = folder
-        self.killed = []  # what this script has killed, and how often
+        self.killed = []  # what this script has killed
         folder.mkdir(parents=True)
         (folder / "job.yaml").write_text(JOB)
         self.process = self.start(
-            "train", [folder / "job.yaml", "--output", folder / "run", "--quiet", "--set", f"strategy.name={strategy}", "--set",
-                      "strategy.workers=2", "--set", "strategy.servers=2", "--set", "strategy.placement=partitioned", "--set",
-                      "strategy.threads=1", "--set", f"strategy.snapshot_seconds={SNAPSHOT_SECONDS}", "--set",
-                      f"training.epochs={epochs}", *extra])
+            "train", [folder / "job.yaml", "--output", folder / "run", "--quiet",
+                      "--set", f"strategy.name={strategy}", "--set", "strategy.workers=2",
+                      "--set", "strategy.servers=2", "--set", "strategy.placement=partitioned",
+                      "--set", "strategy.threads=1", "--set", f"strategy.snapshot_seconds={SNAPSHOT_SECONDS}",
+                      "--set", f"training.epochs={epochs}", *extra])
 
     def start(self, verb, words, name=None):
         with open(self.folder / f"{name or verb}.log", "ab") as log:
-            return subprocess.Popen([self.telar, verb, *map(str, words)], stdout=log, stderr=subprocess.STDOUT,
-                                    env={**os.environ, "TELAR_TOKEN": TOKEN})
+            return subprocess.Popen([self.telar, verb, *map(str, words)], stdout=log,
+                                    stderr=subprocess.STDOUT, env={**os.environ, "TELAR_TOKEN": TOKEN})
 
     def running(self):
         return self.process.poll() is None
@@ -63,7 +64,7 @@ class Run:
         return "".join(log.read_text(errors="replace") for log in sorted(self.folder.rglob(pattern)))
 
     def finish(self, seconds):
-        """Its summary."""
+        """Waits for the end of the run; returns its summary."""
         try:
             code = self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -81,7 +82,7 @@ class Run:
                          for log in sorted(self.folder.rglob("*.log")))
 
     def joined_seconds(self):
-        """What each worker that joined took until it had parameters and data."""
+        """The seconds that each worker needed to receive parameters and data after it had joined."""
         return [float(found) for found in re.findall(r"has parameters and data, ([0-9.]+) s", self.logs())]
 
     def lost_updates(self):
@@ -89,7 +90,7 @@ class Run:
 
 
 class Embedded(Run):
-    """Servers and workers are started, watched and started again by `telar train`."""
+    """`telar train` starts, watches and restarts the servers and workers."""
 
     def children(self, verb):
         found = []
@@ -117,7 +118,7 @@ class Embedded(Run):
 
 
 class Apart(Run):
-    """Each process on its own, as on several hosts; their connections go through relays, and this script starts again what dies."""
+    """Separate processes, as on several hosts, connected through relays. This script restarts dead ones."""
 
     def __init__(self, telar, folder, strategy, epochs, workers):
         ports = free_ports(6)
@@ -130,19 +131,21 @@ class Apart(Run):
         self.relay.stdout.readline()
         addresses = ", ".join(f"127.0.0.1:{port}" for port in through[1:])
         super().__init__(telar, folder, strategy, epochs,
-                         ["--coordinate", f"127.0.0.1:{self.coordinator_port}", "--set", f"strategy.server_addresses=[{addresses}]"])
+                         ["--coordinate", f"127.0.0.1:{self.coordinator_port}",
+                          "--set", f"strategy.server_addresses=[{addresses}]"])
         self.join = ["--join", f"127.0.0.1:{through[0]}", "--set", "strategy.threads=1"]
         self.serving = [None, None]
         self.working = [None] * workers
         self.look_after()
 
     def look_after(self):
-        """The supervisor: what has died is started again."""
+        """Does a supervisor's work: restarts the processes that have died."""
         for s, server in enumerate(self.serving):
             if server is None or server.poll() is not None:
-                self.serving[s] = self.start("serve", ["--listen", f"127.0.0.1:{self.server_ports[s]}", "--snapshots",
-                                                       self.folder / f"server-{s}", "--snapshot-seconds", SNAPSHOT_SECONDS],
-                                             f"server-{s}")
+                self.serving[s] = self.start(
+                    "serve", ["--listen", f"127.0.0.1:{self.server_ports[s]}", "--snapshots",
+                              self.folder / f"server-{s}", "--snapshot-seconds", SNAPSHOT_SECONDS],
+                    f"server-{s}")
         for w, worker in enumerate(self.working):
             if worker is None or (worker.poll() is not None and worker.returncode != 0):
                 if worker is not None and worker.returncode != -signal.SIGKILL:
@@ -167,7 +170,8 @@ class Apart(Run):
         for w, worker in enumerate(self.working):
             try:
                 code = worker.wait(timeout=10)
-            except subprocess.TimeoutExpired:  # it was cut off, or began, just when the run ended, and looks for the coordinator
+            except subprocess.TimeoutExpired:
+                # It lost its connection, or started, as the run ended, and still looks for the coordinator.
                 worker.terminate()
                 code = worker.wait(timeout=30)
             if code not in (0, -signal.SIGKILL, 143):
@@ -179,7 +183,7 @@ class Apart(Run):
         return summary
 
     def end(self):
-        """Whatever happened."""
+        """Kills all processes that still run."""
         for process in [self.process, *self.working, *self.serving, self.relay]:
             if process is not None and process.poll() is None:
                 process.kill()

@@ -1,10 +1,11 @@
-"""Hosts of a network that lies on this machine: network namespaces with addresses of their own, joined by a bridge.
+"""Simulates the hosts of a network: network namespaces with their own addresses, joined by a bridge.
 
     with Hosts({"trainer": "10.87.0.10", "server-0": "10.87.0.11"}, rate="200mbit") as hosts:
         process = hosts.start("server-0", folder / "server-0.log", ["telar", "serve", ...])
 
-Each process sees its host's network and name, the hosts' names in /etc/hosts, and its own processes alone, as in a container: there it is
-process 1, and nobody finds another's memory through /proc. Needs root.
+Each process sees the network and name of its host and the names of all hosts in /etc/hosts. As in a
+container, it is process 1 and sees only its own processes, so it cannot reach the memory of others through
+/proc. Needs root.
 """
 
 import os
@@ -16,22 +17,23 @@ import time
 
 
 class CannotBeHere(Exception):
-    """This machine lets us make no hosts; the text says what is missing."""
+    """Hosts cannot be created on this machine; the text gives the reason."""
 
 
 def do(*words):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CannotBeHere(f"`{' '.join(words)}` did not work: {done.stderr.strip()}")
+        raise CannotBeHere(f"`{' '.join(words)}` failed: {done.stderr.strip()}")
 
 
 class Process:
-    """A process of a host. Its parent, `unshare`, ends when it ends, with its exit code."""
+    """A process on a host. Its parent, `unshare`, ends when the process ends, with the same exit code."""
 
     def __init__(self, words, log, environment, stdin=None):
         self.log = pathlib.Path(log)
         with open(self.log, "ab") as out:
-            self.parent = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, stdin=stdin or subprocess.DEVNULL,
+            self.parent = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT,
+                                           stdin=stdin or subprocess.DEVNULL,
                                            env={**os.environ, **environment})
 
     def running(self):
@@ -41,12 +43,14 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def send(self, number):
-        children = pathlib.Path(f"/proc/{self.parent.pid}/task/{self.parent.pid}/children").read_text().split()
+        children = pathlib.Path(
+            f"/proc/{self.parent.pid}/task/{self.parent.pid}/children").read_text().split()
         for child in children:
             os.kill(int(child), number)
 
     def wait(self, seconds):
-        """The exit code as a shell counts it: 143 after SIGTERM. After SIGKILL it is any but 0: not every `unshare` passes that on."""
+        """The exit code as a shell reports it: 143 after SIGTERM. After SIGKILL it is any code except 0,
+        because not every `unshare` passes that on. None if the process still runs after this time."""
         try:
             code = self.parent.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -56,8 +60,9 @@ class Process:
 
 class Hosts:
     def __init__(self, addresses, rate, aliases=None, unlimited=()):
-        """`addresses`: of each host's name. `aliases`: further names, each with the hosts whose addresses it has. `rate`: of each host's
-        link, both ways, as tc writes it, but for those that are `unlimited`."""
+        """`addresses`: the address of each host by its name. `aliases`: additional names, each with the hosts
+        whose addresses it resolves to. `rate`: the rate of each host's link in both directions, in tc's
+        notation; the links of `unlimited` hosts have no limit."""
         self.addresses = addresses
         self.rate = rate
         self.unlimited = unlimited
@@ -70,7 +75,7 @@ class Hosts:
 
     def __enter__(self):
         if os.geteuid() != 0:
-            raise CannotBeHere("network namespaces with addresses of their own need root")
+            raise CannotBeHere("network namespaces need root")
         try:
             switch = self.namespace("switch")
             do("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
@@ -78,17 +83,18 @@ class Hosts:
             for number, (name, address) in enumerate(self.addresses.items()):
                 host = self.namespace(name)
                 port = f"port{number}"
-                do("ip", "-n", host, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns", switch)
+                do("ip", "-n", host, "link", "add", "eth0", "type", "veth",
+                   "peer", "name", port, "netns", switch)
                 do("ip", "-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
                 do("ip", "-n", switch, "link", "set", port, "master", "bridge")
                 for where, device in ((host, "lo"), (host, "eth0"), (switch, port)):
                     do("ip", "-n", where, "link", "set", device, "up")
                 for where, device in ((host, "eth0"), (switch, port)) if name not in self.unlimited else ():
-                    do("tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate, "burst", "256kb",
-                       "latency", "100ms")
+                    do("tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate,
+                       "burst", "256kb", "latency", "100ms")
             name = next(iter(self.addresses))
             if self.start(name, os.devnull, ["true"]).wait(10) != 0:
-                raise CannotBeHere("a process with names and process numbers of its own (unshare) cannot be started there")
+                raise CannotBeHere("a process with its own host name and process ids (unshare) cannot be started there")
         except FileNotFoundError as missing:
             self.__exit__()
             raise CannotBeHere(f"the program {missing.filename} is missing (scripts/setup hosts)") from missing
@@ -100,14 +106,14 @@ class Hosts:
     def __exit__(self, *_):
         for process in self.processes:
             if process.running():
-                process.parent.send_signal(signal.SIGKILL)  # its child goes with it
+                process.parent.send_signal(signal.SIGKILL)  # this also ends its child
                 process.parent.wait()
         for name in reversed(self.made):
             subprocess.run(["ip", "netns", "del", name], check=False)
         self.names.close()
 
     def alias(self, aliases):
-        """From now on these are the further names, for all."""
+        """Replaces the additional names, for all hosts."""
         names = [(address, name) for name, address in self.addresses.items()]
         for alias, hosts in aliases.items():
             names += [(self.addresses[host], alias) for host in hosts]
@@ -122,8 +128,8 @@ class Hosts:
         return self.made[-1]
 
     def start(self, host, log, words, environment=None, stdin=None, volumes=None, user=None):
-        """`volumes`: the folders that the process finds under /srv, by their paths there. `user`: it runs as this one, without any
-        privileges, and can write into volumes alone."""
+        """Starts a process on a host. `volumes`: the folders that it finds under /srv, by their paths there.
+        `user`: it runs as this user, without any privileges, and can write only to the volumes."""
         inside = 'hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && '
         if volumes:
             inside += "mount -t tmpfs tmpfs /srv && "
@@ -135,9 +141,9 @@ class Hosts:
         else:
             inside += "exec "
         inside += '"$@"'
-        process = Process(["ip", "netns", "exec", f"{self.mark}-{host}", "unshare", "--uts", "--pid", "--fork", "--kill-child",
-                                 "--mount-proc", "sh", "-c", inside, "sh", host, self.names.name, *map(str, words)], log,
-                          environment or {}, stdin)
+        process = Process(["ip", "netns", "exec", f"{self.mark}-{host}", "unshare", "--uts", "--pid",
+                           "--fork", "--kill-child", "--mount-proc", "sh", "-c", inside, "sh", host,
+                           self.names.name, *map(str, words)], log, environment or {}, stdin)
         self.processes.append(process)
         return process
 
@@ -145,7 +151,7 @@ class Hosts:
         do("ip", "-n", f"{self.mark}-{host}", "link", "set", "eth0", "up" if up else "down")
 
     def cut(self, host, seconds):
-        """Nothing reaches this host for so long."""
+        """Disconnects this host for this time."""
         self.link(host, False)
         time.sleep(seconds)
         self.link(host, True)

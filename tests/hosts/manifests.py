@@ -1,4 +1,4 @@
-"""What the manifests of deploy/kubernetes run, read from them."""
+"""Reads from the manifests of deploy/kubernetes what they run."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ import yaml  # Debian's python3-yaml
 
 
 class Workload:
-    """A StatefulSet, Deployment or Job: one container, its command, what it mounts, its ports and probes."""
+    """A StatefulSet, Deployment or Job with one container: its command, mounts, ports and probes."""
 
     def __init__(self, document):
         spec = document["spec"]
@@ -21,7 +21,8 @@ class Workload:
         self.user = pod["securityContext"]["runAsUser"]
         self.grace = pod["terminationGracePeriodSeconds"]
         self.ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
-        self.probed = {self.ports[probe["tcpSocket"]["port"]] for name, probe in container.items() if name.endswith("Probe")}
+        self.probed = {self.ports[probe["tcpSocket"]["port"]]
+                       for name, probe in container.items() if name.endswith("Probe")}
         kinds = {volume["name"]: volume for volume in pod["volumes"]}
         kinds |= {claim["metadata"]["name"]: {"own": True} for claim in spec.get("volumeClaimTemplates", [])}
         self.mounts = {mount["mountPath"]: kinds[mount["name"]] for mount in container["volumeMounts"]}
@@ -31,10 +32,14 @@ class Manifests:
     def __init__(self, folder):
         folder = pathlib.Path(folder)
         self.kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        documents = [document for name in self.kustomization["resources"] for document in yaml.safe_load_all((folder / name).read_text())]
-        self.workloads = {document["metadata"]["name"]: Workload(document) for document in documents if "template" in document["spec"]}
-        self.services = {document["metadata"]["name"]: document["spec"] for document in documents if document["kind"] == "Service"}
-        (self.autoscaler,) = [document["spec"] for document in documents if document["kind"] == "HorizontalPodAutoscaler"]
+        documents = [document for name in self.kustomization["resources"]
+                     for document in yaml.safe_load_all((folder / name).read_text())]
+        self.workloads = {document["metadata"]["name"]: Workload(document)
+                          for document in documents if "template" in document["spec"]}
+        self.services = {document["metadata"]["name"]: document["spec"]
+                         for document in documents if document["kind"] == "Service"}
+        (self.autoscaler,) = [document["spec"] for document in documents
+                              if document["kind"] == "HorizontalPodAutoscaler"]
         self.job = (folder / "job.yaml").read_text()
 
     def selected_by(self, service):

@@ -1,5 +1,5 @@
-"""Runs what deploy/kubernetes runs: the command lines of its manifests, each in a host of its own, under the names that a cluster's DNS
-would give them. For scripts/hosts-test."""
+"""Runs the command lines of deploy/kubernetes's manifests, each on its own simulated host, with the names
+that a cluster's DNS would give them. For scripts/hosts-test."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 from hosts import Hosts
 from manifests import Manifests
 
-FIRST = 100  # of the addresses: 10.87.0.100
+FIRST = 100  # the first address is 10.87.0.100
 PROGRAM = "/srv/program"
 ENDED = 128 + signal.SIGTERM
 
@@ -24,7 +24,7 @@ class Pod:
 
 
 class Pods:
-    """The workloads' pods, and one address more for each, where it can be moved to."""
+    """The workloads' pods, and one spare host to which a pod can move."""
 
     def __init__(self, telar, folder, manifests, epochs, certificates):
         self.telar = pathlib.Path(telar)
@@ -39,17 +39,20 @@ class Pods:
         for number, pod in enumerate(self.pods):
             pod.address = f"10.87.0.{FIRST + number}"
         self.spare_host = ("elsewhere", f"10.87.0.{FIRST + len(self.pods)}")
-        self.hosts = Hosts({**{pod.name: pod.address for pod in self.pods}, **dict([self.spare_host])}, "1gbit", self.dns())
+        self.hosts = Hosts({**{pod.name: pod.address for pod in self.pods}, **dict([self.spare_host])},
+                           "1gbit", self.dns())
         job = folder / "job"
         job.mkdir(parents=True)
-        (job / "job.yaml").write_text(manifests.job.replace("epochs: 6", f"epochs: {epochs}").replace("model: convnet", "model: mlp"))
-        names = [name for name in self.dns() if name not in manifests.services or manifests.services[name].get("clusterIP") != "None"]
+        (job / "job.yaml").write_text(manifests.job.replace("epochs: 6", f"epochs: {epochs}").replace(
+            "model: convnet", "model: mlp"))
+        names = [name for name in self.dns() if name not in manifests.services or
+                 manifests.services[name].get("clusterIP") != "None"]
         certificates(folder / "security", names)
         (folder / "security" / "token").write_text("a-token-of-this-test\n")
 
     def dns(self, moved=None):
-        """A headless service has its pods' addresses, and a name for each of a StatefulSet; another one stands for its pod. `moved`: that
-        pod is elsewhere."""
+        """The cluster's names. The name of a service resolves to the addresses of its pods. A headless
+        service also has a name for each pod. `moved`: a pod that is on the spare host."""
         names = {}
         for service, spec in self.manifests.services.items():
             chosen = self.manifests.selected_by(service)
@@ -63,7 +66,8 @@ class Pods:
         return self.spare_host[0] if pod.name == moved else pod.name
 
     def volumes(self, pod):
-        """As the kubelet mounts them, in the group of the pod's user (fsGroup); and the program, which an image has elsewhere."""
+        """The pod's volumes, owned as the kubelet does it: by the group of the pod's user (fsGroup). Also
+        mounts the program, which an image would contain."""
         user = pod.workload.user
         found = {PROGRAM: self.telar.parent}
         for path, volume in pod.workload.mounts.items():
@@ -82,9 +86,10 @@ class Pods:
         return found
 
     def start(self, pod, host=None):
-        """As the kubelet does, and after a pod's end as its controller does."""
-        pod.process = self.hosts.start(host or pod.name, self.folder / f"{pod.name}.log", pod.workload.command,
-                                       {"PATH": f"{PROGRAM}:{os.environ['PATH']}"}, volumes=self.volumes(pod), user=pod.workload.user)
+        """Starts a pod as the kubelet does, or restarts it as its controller does."""
+        pod.process = self.hosts.start(
+            host or pod.name, self.folder / f"{pod.name}.log", pod.workload.command,
+            {"PATH": f"{PROGRAM}:{os.environ['PATH']}"}, volumes=self.volumes(pod), user=pod.workload.user)
 
     def role(self, role):
         return [pod for pod in self.pods if pod.workload.labels["role"] == role]
@@ -97,7 +102,7 @@ class Pods:
 
 
 class Play:
-    """One run of all the pods."""
+    """One run of all pods."""
 
     def __init__(self, pods, expect):
         self.pods = pods
@@ -109,18 +114,19 @@ class Play:
     def await_text(self, source, what, seconds=60, times=1):
         end = time.monotonic() + seconds
         while source().count(what) < times:
-            self.expect(time.monotonic() < end, f"no log says '{what}' {times} times within {seconds} s")
+            self.expect(time.monotonic() < end, f"no log contains '{what}' {times} times within {seconds} s")
             time.sleep(0.05)
 
     def probe(self, pod):
-        """As a kubelet's tcpSocket: from its node it connects, and goes."""
+        """Probes the pod as a kubelet's tcpSocket does: connects from its node and closes the connection."""
         for port in pod.workload.probed:
             script = f"import socket; socket.create_connection(({pod.address!r}, {port}), 5).close()"
-            done = self.pods.hosts.start("elsewhere", self.pods.folder / "probes.log", ["/usr/bin/python3", "-c", script])
+            done = self.pods.hosts.start("elsewhere", self.pods.folder / "probes.log",
+                                         ["/usr/bin/python3", "-c", script])
             self.expect(done.wait(10) == 0, f"the probe of {pod.name} at port {port} failed")
 
     def replace(self, pod, number, host=None):
-        """Ends a pod with this signal; then its controller starts another."""
+        """Ends a pod with this signal, and restarts it as its controller does."""
         self.end(pod, number)
         self.pods.start(pod, host)
 
@@ -139,15 +145,16 @@ class Play:
             self.probe(pod)
 
     def disturb(self):
-        """A worker's pod is ended as when the autoscaler shrinks; a server's is lost with its node, and comes back with its
-        snapshot under another address; the
-        coordinator's goes on from its checkpoint."""
+        """Ends a worker's pod as the autoscaler does when it scales down. Loses a server's pod with its node;
+        it returns with its snapshot at another address. Kills the coordinator's pod, which resumes from its
+        checkpoint."""
         events = self.pods.events
         self.replace(self.workers[0], signal.SIGTERM)
         self.await_text(events, f"{self.workers[0].name}:1 ({self.workers[0].address}) left")
-        self.await_text(events, f"{self.workers[0].name}:1 ({self.workers[0].address}) joined as worker", times=2)
+        self.await_text(events, f"{self.workers[0].name}:1 ({self.workers[0].address}) joined as worker",
+                        times=2)
         moved = self.servers[0]
-        self.pods.hosts.link(moved.name, False)  # with its node: nobody is there to tell that the connections are over
+        self.pods.hosts.link(moved.name, False)  # like the node: nothing signals the end of its connections
         self.end(moved, signal.SIGKILL)
         self.pods.hosts.alias(self.pods.dns(moved.name))
         self.pods.start(moved, "elsewhere")
@@ -159,7 +166,8 @@ class Play:
             self.expect(time.monotonic() < end, "there is no checkpoint")
             time.sleep(0.2)
         self.replace(self.coordinator, signal.SIGKILL)
-        self.await_text(lambda: self.pods.text(self.coordinator), "resuming /srv/runs/fashion_mnist after step")
+        self.await_text(lambda: self.pods.text(self.coordinator),
+                        "resuming /srv/runs/fashion_mnist after step")
 
     def finish(self):
         for pod in [self.coordinator, *self.workers]:
@@ -170,7 +178,8 @@ class Play:
 
 
 def play(telar, folder, source, epochs, certificates, expect, disturbed):
-    """The run's summary."""
+    """Runs the manifests in the folder `source`; returns the run's summary. `certificates`: a function that
+    creates certificates in a folder for some names. `disturbed`: end and restart some pods during the run."""
     pods = Pods(telar, folder, Manifests(source), epochs, certificates)
     with pods.hosts:
         run = Play(pods, expect)

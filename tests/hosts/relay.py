@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""A TCP relay that shows its connections a bad network.
+"""A TCP relay that simulates a bad network.
 
-    relay.py [--delay-ms D] [--loss P] LISTEN=TO...       each HOST:PORT; of LISTEN port 0 is any that is free
+    relay.py [--delay-ms D] [--loss P] LISTEN=TO...
 
-What connects to LISTEN reaches TO, each byte D ms later. With chance P a chunk (64 KiB at most) is lost as TCP shows it: nothing
-more arrives until it was sent again, 200 ms later. Prints one line, the addresses on which it listens, and then does what lines on
-its standard input say: `cut` resets all connections, `stall` lets nothing pass, `pass` ends that. It ends with its input.
+Each LISTEN and TO is HOST:PORT; a LISTEN with port 0 uses any free port.
+
+Passes connections to LISTEN on to TO, with a delay of D ms. With probability P a chunk (at most 64 KiB) is
+lost as in TCP: nothing more arrives until it is sent again, 200 ms later. Prints one line with the addresses
+on which it listens. Then it obeys the lines of its standard input: `cut` resets all connections, `stall`
+holds back all data, `pass` ends that. It stops at the end of its input.
 """
 
 import argparse
@@ -15,7 +18,7 @@ import socket
 import struct
 import sys
 
-AGAIN = 0.2  # seconds: Linux's shortest time until a lost segment is sent again
+AGAIN = 0.2  # seconds: Linux's shortest time before it retransmits a lost segment
 CHUNK = 64 << 10
 
 
@@ -42,7 +45,8 @@ class Relay:
             return
         both = {writer, other_writer}
         self.writers |= both
-        ways = [asyncio.create_task(self.way(reader, other_writer)), asyncio.create_task(self.way(other_reader, writer))]
+        ways = [asyncio.create_task(self.way(reader, other_writer)),
+                asyncio.create_task(self.way(other_reader, writer))]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
             way.cancel()
@@ -51,7 +55,7 @@ class Relay:
         self.writers -= both
 
     async def way(self, reader, writer):
-        """Takes chunks as they come; a second task delivers each at its time, in order."""
+        """Receives chunks as they arrive; a second task delivers each when it is due, in order."""
         clock = asyncio.get_running_loop().time
         chunks = asyncio.Queue(maxsize=64)
 
@@ -88,11 +92,11 @@ class Relay:
         elif word == "pass":
             self.passing.set()
         else:
-            raise SystemExit(f"relay: there is no '{word}'; it can cut, stall and pass")
+            raise SystemExit(f"relay: unknown command '{word}'; the commands are cut, stall and pass")
 
 
 def reset(writer):
-    """Ends a connection so that the other side sees a reset, not an end."""
+    """Ends a connection with a reset instead of a normal close."""
     connection = writer.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -113,13 +117,15 @@ async def serve(options):
         names.append(f"{host}:{port}")
     print(*names, flush=True)
     commands = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     while line := await commands.readline():
         relay.obey(line.decode().strip())
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--delay-ms", type=float, default=0)
     parser.add_argument("--loss", type=float, default=0)
     parser.add_argument("pairs", nargs="+", metavar="LISTEN=TO")

@@ -1,6 +1,9 @@
-"""One who speaks to coordinators and parameter servers by hand, as no telar would: HTTP/2 and gRPC's framing, written out.
+"""A client that sends coordinators and parameter servers what telar never would. It implements HTTP/2 and
+gRPC's framing itself.
 
-    answer = Stranger("127.0.0.1:7000", TOKEN).call(COORDINATOR, [b"garbage"])      # gRPC's status, e.g. 3 (INVALID_ARGUMENT); None: cut off
+    answer = Stranger("127.0.0.1:7000", TOKEN).call(COORDINATOR, [b"garbage"])
+
+The answer is gRPC's status, such as 3 (INVALID_ARGUMENT), or None if the connection was cut.
 """
 
 import random
@@ -11,16 +14,17 @@ COORDINATOR = "/telar.members.Members/Work"
 SERVER = "/telar.store.Transfers/Exchange"
 VERSION = "1"
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8  # kinds of frames: RFC 9113, section 6
+# Kinds of frames: RFC 9113, section 6.
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-LARGEST = 16384  # of a frame, before anything else was agreed
-WINDOW = 65535  # how much may be sent, before anything else was agreed
-INITIAL_WINDOW_SIZE = 4  # a setting
+LARGEST = 16384  # bytes of a frame, by default
+WINDOW = 65535  # bytes that may be sent, by default
+INITIAL_WINDOW_SIZE = 4  # the number of a setting
 
 
 def send_bytes(address, data):
-    """No HTTP/2 at all."""
+    """Sends bytes without HTTP/2."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         connection.sendall(data)
@@ -31,7 +35,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def text(value):
-    """A string of HPACK (RFC 7541, section 5.2), not compressed."""
+    """An uncompressed string of HPACK (RFC 7541, section 5.2)."""
     data = value.encode()
     if len(data) < 127:
         return bytes([len(data)]) + data
@@ -43,7 +47,7 @@ def text(value):
 
 
 def message(data):
-    """With gRPC's prefix."""
+    """The data with gRPC's prefix."""
     return struct.pack(">BI", 0, len(data)) + data
 
 
@@ -54,11 +58,12 @@ class Stranger:
 
     @staticmethod
     def member_of(job):
-        """What opens a stream to a parameter server, beside token and version."""
-        return {"telar-job": job, "telar-member": "4000", "telar-client": str(random.getrandbits(40)), "telar-round": "0"}
+        """The metadata that opens a stream to a parameter server, in addition to token and version."""
+        return {"telar-job": job, "telar-member": "4000", "telar-client": str(random.getrandbits(40)),
+                "telar-round": "0"}
 
     def call(self, path, messages=(), seconds=10):
-        """Sends the messages, as message() makes them; waits for the end of the call."""
+        """Sends messages that message() has created, and waits for the end of the call; returns its status."""
         headers = {":method": "POST", ":scheme": "http", ":path": path, ":authority": self.address,
                    "content-type": "application/grpc", "te": "trailers", **self.metadata}
         block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
@@ -91,13 +96,14 @@ class Stranger:
         connection.sendall(frame(DATA, 0, 1, chunk))
 
     def take(self, connection):
-        """Deals with the next frame that comes."""
+        """Receives and handles the next frame."""
         while len(self.rest) < 9 or len(self.rest) < 9 + int.from_bytes(self.rest[:3], "big"):
             more = connection.recv(1 << 16)
             if not more:
                 raise ConnectionError("the connection has ended")
             self.rest += more
-        length, kind, flags, stream = int.from_bytes(self.rest[:3], "big"), self.rest[3], self.rest[4], self.rest[8]
+        length, kind, flags, stream = (int.from_bytes(self.rest[:3], "big"), self.rest[3], self.rest[4],
+                                       self.rest[8])
         payload, self.rest = self.rest[9:9 + length], self.rest[9 + length:]
         if kind == SETTINGS and not flags & ACK:
             for at in range(0, length, 6):

@@ -23,7 +23,7 @@ size_t entries_in(const std::filesystem::path& folder) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// Runs `work` in a child process that is killed when it has written a byte to the descriptor it is given.
+/// Runs `work(descriptor)` in a child process, and kills it once it has written a byte to the descriptor.
 template <typename Work>
 void run_and_kill(Work work) {
   int ready[2];
@@ -70,7 +70,7 @@ TEST(AtomicFile, FollowsASymbolicLink) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.txt"));
 }
 
-TEST(AtomicFile, RefusesWhatIsNotAFile) {
+TEST(AtomicFile, RefusesTargetsThatAreNotFiles) {
   EXPECT_THROW(AtomicFile("/dev/full"), Error);
   TempFolder folder;
   EXPECT_THROW(AtomicFile(folder.path()), Error);
@@ -83,11 +83,11 @@ TEST(AtomicFile, TwoWritersOfOneFileDoNotMix) {
   EXPECT_THROW(AtomicFile(folder / "a.txt"), Error);
 }
 
-TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
+TEST(OutputFile, AFullDeviceIsAnErrorWithPathAndReason) {
   OutputFile file("/dev/full", OutputFile::Mode::append);
   try {
     file.write(std::string_view("x"));
-    FAIL() << "a full device took a byte";
+    FAIL() << "a byte was written to a full device";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::user);
     EXPECT_NE(std::string(error.what()).find("cannot write /dev/full: No space left on device"),
@@ -96,7 +96,7 @@ TEST(OutputFile, AFullDeviceIsASentenceWithPathAndReason) {
   }
 }
 
-/// A file system of 64 KiB, where the system lets us mount one.
+/// A file system of 64 KiB; skips the test if it cannot be mounted.
 class FullDisk : public testing::Test {
  protected:
   void SetUp() override {
@@ -112,11 +112,11 @@ class FullDisk : public testing::Test {
   bool mounted_ = false;
 };
 
-TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
+TEST_F(FullDisk, KeepsTheOldFileAndLeavesNoTemporaryOne) {
   write_file(folder_ / "a.txt", "old");
   try {
     write_file(folder_ / "a.txt", std::string(100'000, 'x'));
-    FAIL() << "100,000 bytes fitted into 64 KiB";
+    FAIL() << "100,000 bytes were written to 64 KiB";
   } catch (const Error& error) {
     const std::string sentence = error.what();
     EXPECT_EQ(error.kind(), Error::Kind::user);
@@ -128,7 +128,7 @@ TEST_F(FullDisk, LeavesTheOldFileAndNoTemporary) {
   EXPECT_EQ(entries_in(folder_.path()), 1U);
 }
 
-TEST_F(FullDisk, LeavesNoHalfFolder) {
+TEST_F(FullDisk, LeavesNoIncompleteFolder) {
   EXPECT_THROW(
       {
         AtomicFolder folder(folder_ / "step-1");
@@ -140,7 +140,7 @@ TEST_F(FullDisk, LeavesNoHalfFolder) {
   EXPECT_EQ(entries_in(folder_.path()), 0U);
 }
 
-TEST(AtomicFolder, AppearsWholeAtCommit) {
+TEST(AtomicFolder, AppearsCompleteAtCommit) {
   TempFolder parent;
   AtomicFolder folder(parent / "step-1/");
   folder.write("a", "1");
@@ -177,12 +177,13 @@ TEST(Leftovers, OfAKilledProcessAreRemovedAndOthersKept) {
 
   EXPECT_EQ(remove_leftovers(parent.path()), 2);
   EXPECT_EQ(entries_in(parent.path()), 3U);
-  EXPECT_TRUE(std::filesystem::exists(alive.path())) << "a folder being written was taken for a leftover";
+  EXPECT_TRUE(std::filesystem::exists(alive.path()))
+      << "a folder that is being written was removed as a leftover";
   EXPECT_EQ(remove_leftovers(parent / "no such folder"), 0);
 }
 
-TEST(Leftovers, WithOurOwnNumberDoNotStandInTheWay) {
-  // In a container every run may be process 1.
+TEST(Leftovers, WithOurOwnProcessIdAreReplaced) {
+  // In a container every run may have process id 1.
   TempFolder parent;
   const std::string mine = ".tmp-" + std::to_string(::getpid());
   write_text(parent / ("step-1" + mine + "/old"), "from a killed run");

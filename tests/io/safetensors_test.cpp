@@ -61,7 +61,7 @@ TEST(Safetensors, ReadsEveryTypeThatTheReferenceLibraryWrote) {
   EXPECT_EQ(file.metadata(), (Metadata{{"format", "pt"}, {"epoch", "3"}}));
 }
 
-TEST(Safetensors, AnUnreadableTypeMayStandInAFileButNotBeRead) {
+TEST(Safetensors, AFileMayContainAnUnreadableType) {
   const SafetensorsFile file(kFixtures / "mixed.safetensors");
   EXPECT_EQ(file.entry("mask").dtype, "U8");
   EXPECT_THROW(file.read("mask"), Error);
@@ -78,7 +78,7 @@ TEST(Safetensors, WritesTheBytesOfTheReferenceLibrary) {
   EXPECT_EQ(read_text(folder / "ours.safetensors"), read_text(reference));
 }
 
-TEST(Safetensors, AFileInMemoryAndAFileOnDiskReadAlike) {
+TEST(Safetensors, ReadsFilesInMemoryAndOnDiskAlike) {
   const std::string bytes = read_text(kFixtures / "f32.safetensors");
   const auto in_memory = parse_safetensors(std::as_bytes(std::span(bytes)), "memory");
   const auto on_disk = read_safetensors(kFixtures / "f32.safetensors");
@@ -91,7 +91,7 @@ TEST(Safetensors, AFileInMemoryAndAFileOnDiskReadAlike) {
 }
 
 TEST(Safetensors, LargeTensorsOfOtherTypesAreConvertedInPiecesWithoutSeams) {
-  // 300,000 I64 are more than two of the reader's pieces.
+  // 300,000 I64 values fill more than two of the reader's pieces.
   constexpr int64_t kCount = 300'000;
   std::vector<int64_t> numbers(kCount);
   for (int64_t i = 0; i < kCount; ++i) numbers[static_cast<size_t>(i)] = i * 7 - 1'000'000;
@@ -105,7 +105,7 @@ TEST(Safetensors, LargeTensorsOfOtherTypesAreConvertedInPiecesWithoutSeams) {
     ASSERT_EQ(tensor.data[static_cast<size_t>(i)], static_cast<float>(i * 7 - 1'000'000));
 }
 
-TEST(Safetensors, AMissingTensorIsNamedWithTheNearestOne) {
+TEST(Safetensors, NamesAMissingTensorAndTheNearestOne) {
   const SafetensorsFile file(kFixtures / "f32.safetensors");
   try {
     file.read("conv.weights");
@@ -115,7 +115,7 @@ TEST(Safetensors, AMissingTensorIsNamedWithTheNearestOne) {
   }
 }
 
-TEST(Safetensors, TruncatedAtAnyByteIsRefused) {
+TEST(Safetensors, RefusesAFileTruncatedAtAnyByte) {
   const std::string bytes = read_text(kFixtures / "f32.safetensors");
   ASSERT_EQ(complaint(bytes), "nothing");
   for (size_t length = 0; length < bytes.size(); ++length) {
@@ -167,7 +167,7 @@ TEST(Safetensors, TensorsThatOverlapOrShareANameAreRefused) {
                    4, "\"a\" occurs twice");
 }
 
-TEST(Safetensors, TheWriterRefusesNamesThatNobodyCouldRead) {
+TEST(Safetensors, TheWriterRefusesUnreadableNames) {
   TempFolder folder;
   OutputFile file(folder / "w.safetensors", OutputFile::Mode::create);
   const std::vector<NamedTensor> twice = {{"a", {1}, {1}}, {"a", {1}, {2}}};

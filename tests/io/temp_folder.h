@@ -11,7 +11,7 @@
 
 namespace telar::test {
 
-/// A fresh folder, removed with its content at the end of the test.
+/// A new folder, removed with its content at the end of the test.
 class TempFolder {
  public:
   TempFolder() {

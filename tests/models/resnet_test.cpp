@@ -1,5 +1,5 @@
-/// Residual networks, whole, against a float64 run of PyTorch (tests/fixtures/models/make_models.py): logits, loss, the
-/// gradient of every parameter and the statistics of every batch norm, in both modes.
+/// Compares whole residual networks with a float64 run of PyTorch (tests/fixtures/models/make_models.py):
+/// logits, loss, the gradient of every parameter, and the statistics of every batch norm, in both modes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace telar::test {
 namespace {
 
-constexpr double kTolerance = 1e-4;  // relative L2; PyTorch's own float32 is within 1e-5
+constexpr double kTolerance = 1e-4;  // relative L2; PyTorch in float32 is within 1e-5
 
 using Json = nlohmann::json;
 
@@ -30,7 +30,8 @@ const Json& cases() {
   return kCases;
 }
 
-/// The distance of a tensor from the one that was digested, relative to the latter's norm, as far as the digest tells.
+/// The distance between a tensor and the reference tensor of the digest, relative to the reference's norm. It
+/// is estimated from the digest: the norm, some elements, and projections on random directions.
 double distance(const std::string& name, const std::vector<float>& values, double scale, const Json& digest) {
   const size_t n = values.size();
   const double norm = digest.at("norm");
@@ -64,7 +65,7 @@ double distance(const std::vector<float>& values, const std::vector<double>& exp
   return std::sqrt(difference / norm);
 }
 
-/// The forward graph in training mode, with only its prediction.
+/// The forward graph in training mode, with the prediction as its only output.
 Graph training_prediction(const Model& model, int64_t batch) {
   return rewrite_nodes(forward_graph(model, Mode::training, batch),
                        [](GraphBuilder& builder, const Node& node, Remap& remap) {
@@ -72,7 +73,7 @@ Graph training_prediction(const Model& model, int64_t batch) {
                        });
 }
 
-/// A step whose gradient goes through the network in evaluation mode: statistics are given, and do not move.
+/// A step whose gradient is that of the network in evaluation mode: the running statistics are constants.
 TrainingStep evaluation_step(const Model& model, int64_t batch) {
   TrainingStep step = make_training_step(model, {.batch = batch});
   ModelBuilder builder(Mode::evaluation);
@@ -147,7 +148,7 @@ void compare(const Json& given, bool training) {
   EXPECT_NEAR(result.metrics.at(0), expected.at("loss").get<double>(),
               1e-5 * expected.at("loss").get<double>());
   for (const auto& [name, digest] : expected.at("tensors").items()) {
-    // running statistics: their gradient is the sum over the samples of the batch's statistic
+    // The gradient of a running statistic is the batch's statistic times the number of samples.
     const bool statistic = name.find("running_") != std::string::npos;
     const double scale = statistic ? 1.0 / static_cast<double>(batch) : 1;
     EXPECT_LT(distance(name, session.read_gradient(name), scale, digest), kTolerance) << name;
@@ -156,13 +157,9 @@ void compare(const Json& given, bool training) {
 
 class ResidualNetwork : public testing::TestWithParam<size_t> {};
 
-TEST_P(ResidualNetwork, InEvaluationModeHasPytorchsLogitsAndGradients) {
-  compare(cases().at(GetParam()), false);
-}
+TEST_P(ResidualNetwork, EqualsPyTorchInEvaluationMode) { compare(cases().at(GetParam()), false); }
 
-TEST_P(ResidualNetwork, InTrainingModeHasPytorchsLogitsGradientsAndStatistics) {
-  compare(cases().at(GetParam()), true);
-}
+TEST_P(ResidualNetwork, EqualsPyTorchInTrainingMode) { compare(cases().at(GetParam()), true); }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualNetwork, testing::Range(size_t{0}, size_t{6}),
                          [](const auto& instance) {

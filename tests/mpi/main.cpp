@@ -10,7 +10,7 @@ namespace {
 
 std::unique_ptr<Processes> joined;
 
-/// OpenMPI unloads its plugins when it ends, and what they leak can then no longer be told from ours by name.
+/// Looks for leaks before OpenMPI unloads its plugins. Afterwards their leaks cannot be suppressed by name.
 void look_for_leaks() {
 #if defined(__SANITIZE_ADDRESS__)
   __lsan_do_leak_check();

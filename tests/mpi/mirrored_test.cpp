@@ -9,7 +9,7 @@ namespace {
 
 Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 
-/// With so many replicas in each process, which sum in each other's memory or by MPI.
+/// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by MPI.
 class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {
@@ -42,8 +42,10 @@ class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std:
   }
 };
 
-TEST_P(MpiMirrored, GradientIsThatOfASingleDevice) {
-  for (const int64_t batch : {32, 31, 3, 1}) {  // batches that do not divide, and smaller than the replicas
+TEST_P(MpiMirrored, GradientEqualsASingleDevice) {
+  for (const int64_t batch :
+       {32, 31, 3,
+        1}) {  // includes batches that do not divide and batches smaller than the number of replicas
     const StepOptions step{.batch = batch, .optimizer = SgdOptions{}};
     auto single = make_session(convnet(), step, {});
     auto all = together(convnet(), step);
@@ -84,8 +86,8 @@ TEST_P(MpiMirrored, ClippingSeesTheNormOfTheWholeGradient) {
   }
 }
 
-// Weights by the formula keep ReLU inputs clear of zero (see tests/strategy).
-TEST_P(MpiMirrored, SynchronisedBatchNormIsThatOfASingleDevice) {
+// The weights of the formula keep ReLU inputs away from zero (see tests/strategy).
+TEST_P(MpiMirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   auto single = make_session(model, step, {});
@@ -115,8 +117,9 @@ TEST_P(MpiMirrored, EvaluationSumsOverAllProcesses) {
   EXPECT_EQ(a[1], b[1]);
 }
 
-// Only the last sample, which the last rank has, is too large. (All weights are positive: a ReLU would hide a NaN.)
-TEST_P(MpiMirrored, EveryProcessSaysInWhichLayerOfAnotherALossBecameInfinite) {
+// Only the last sample, which belongs to the last rank, is too large.
+// All weights are positive, because a ReLU would hide a NaN.
+TEST_P(MpiMirrored, EveryProcessReportsTheLayerOfANonFiniteLoss) {
   auto all = together(convnet(), {.batch = 16, .optimizer = SgdOptions{}});
   for (const auto& [name, weight] :
        {std::pair("conv1.weight", 1.0F), {"conv2.weight", 1e10F}, {"fc1.weight", 1.0F}}) {

@@ -13,7 +13,7 @@ namespace {
 
 class Mpi : public StartedByMpi {};
 
-/// With so many replicas in each process, which sum in each other's memory or by MPI.
+/// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by MPI.
 class MpiMembers : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {
@@ -22,24 +22,24 @@ class MpiMembers : public StartedByMpi, public testing::WithParamInterface<std::
   }
 };
 
-TEST_F(Mpi, BroadcastGivesWhatRankZeroHas) {
+TEST_F(Mpi, BroadcastSendsTheDataOfRankZero) {
   std::string text = processes().rank() == 0 ? "of rank 0" : "something of another length";
   processes().broadcast(text);
   EXPECT_EQ(text, "of rank 0");
 }
 
-TEST_F(Mpi, AnyIsTrueForAllWhenItIsForOne) {
+TEST_F(Mpi, AnyIsTrueIfItIsForOneProcess) {
   EXPECT_TRUE(processes().any(processes().rank() == processes().size() - 1));
   EXPECT_FALSE(processes().any(false));
 }
 
-TEST_F(Mpi, TheFirstTextIsThatOfTheLowestRankThatHasOne) {
+TEST_F(Mpi, FirstTextIsThatOfTheLowestRankWithAText) {
   const int rank = processes().rank();
   EXPECT_EQ(processes().first_text(rank == 0 ? "" : "of rank " + std::to_string(rank)), "of rank 1");
   EXPECT_EQ(processes().first_text(""), "");
 }
 
-TEST_F(Mpi, WhatDiffersIsNamed) {
+TEST_F(Mpi, RequireSameNamesTheDifference) {
   processes().require_same("equal", "a word");
   expect_error([] { processes().require_same(processes().rank() == 1 ? "b" : "a", "a letter"); },
                {"rank 1 differs from rank 0 in a letter"});
@@ -92,7 +92,7 @@ TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {
 }
 
 // (1e8 + −1e8) + 1 is 1 in f32; any other order gives 0.
-TEST_P(MpiMembers, SumsOverProcessesAreTheSameBitsEverywhereStepAfterStep) {
+TEST_P(MpiMembers, SumsHaveTheSameBitsOnEveryProcess) {
   ThreadTeam team(1);
   const auto member = processes().join(team.member(0));
   constexpr size_t kCount = 5000;
@@ -107,7 +107,7 @@ TEST_P(MpiMembers, SumsOverProcessesAreTheSameBitsEverywhereStepAfterStep) {
     processes().broadcast(std::as_writable_bytes(std::span(first)));
     ASSERT_TRUE(std::ranges::equal(mine, first)) << "step " << step;
     if (!std::get<1>(GetParam()) || processes().size() < 3) continue;
-    ASSERT_EQ(mine[kCount / 2], static_cast<float>(step)) << "not in the order of ranks";
+    ASSERT_EQ(mine[kCount / 2], static_cast<float>(step)) << "not summed in rank order";
   }
 }
 
@@ -124,16 +124,16 @@ TEST_F(Mpi, ABucketOutsideTheMemoryOfTheGroupIsRefused) {
                Error::Kind::run);
 }
 
-TEST_F(Mpi, EveryProcessGetsTheLowestOfEachValue) {
+TEST_F(Mpi, EveryProcessGetsTheMinimumOfEachValue) {
   const auto rank = static_cast<float>(processes().rank());
   std::vector<float> values{rank, -rank, 7};
   processes().lowest(values);
   EXPECT_EQ(values, (std::vector<float>{0, 1.0F - static_cast<float>(processes().size()), 7}));
 }
 
-TEST_F(Mpi, WhatIsExposedIsThatOfTheProcessThatWaitedLeast) {
+TEST_F(Mpi, ExposedTimeIsThatOfTheProcessThatWaitedLeast) {
   const double rank = processes().rank();
-  // In the first step rank 0 was the slowest, in the second the last rank.
+  // In the first step rank 0 is the slowest, in the second the last rank.
   const double last = processes().size() - 1;
   std::vector<CommunicationTime> steps{{.exposed = 0.5 + rank},
                                        {.exposed = 0.25 + last - rank, .waiting = 1}};

@@ -4,12 +4,12 @@
 
 #include "telar/comm/processes.h"
 
-/// These tests are run by mpirun, with 2, 3 and 4 processes.
+/// Tests that mpirun starts with 2, 3 and 4 processes.
 namespace telar::test {
 
-/// Whether mpirun has started this program.
+/// Whether mpirun started this program.
 bool started_by_mpi();
-/// Those of this program: MPI can be started once a process.
+/// The processes of this program. They are joined only once, because a process can initialise MPI only once.
 Processes& processes();
 
 class StartedByMpi : public testing::Test {

@@ -71,13 +71,13 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   const ParameterInfo a{"a.weight", {64, 8}, true, uniform_fan_in(8)};
   const ParameterInfo b{"b.weight", {64, 8}, true, uniform_fan_in(8)};
   const auto first = filled(a, 7);
-  const auto other = filled(b, 7);  // what was filled in between must not matter
+  const auto other = filled(b, 7);  // other fills in between must not change the values
   EXPECT_EQ(filled(a, 7), first);
   EXPECT_NE(first, other);
   EXPECT_NE(filled(a, 8), first);
 }
 
-TEST(Initialise, RefusesAnotherSize) {
+TEST(Initialise, RefusesAWrongSize) {
   std::vector<float> values(3);
   EXPECT_THROW(initialise({"w", {2, 2}, true, {}}, 1, values), Error);
 }

@@ -42,7 +42,7 @@ TEST(Layers, ParameterNamesFollowTheScopes) {
                                              "encoder.norm.bias[8]"}));
 }
 
-TEST(Layers, OneNameIsOneParameterWithTwoUses) {
+TEST(Layers, ASharedNameIsASharedParameter) {
   ModelBuilder model(Mode::training);
   const ValueId x = input(model, {2, 5});
   linear(model, "fc", linear(model, "fc", x, 5), 5);
@@ -79,7 +79,7 @@ TEST(Layers, RecurrentLayersStackAndGiveTheLastState) {
   EXPECT_EQ(model.parameters()[4].shape, (Shape{15, 5}));
   int drops = 0;
   for (const Node& node : model.graph().graph().nodes()) drops += node.op->name() == "dropout" ? 1 : 0;
-  EXPECT_EQ(drops, 2);  // not after the last layer
+  EXPECT_EQ(drops, 2);  // none after the last layer
 }
 
 TEST(Layers, AResidualBlockProjectsItsShortcutOnlyWhereTheShapeChanges) {
@@ -95,7 +95,7 @@ TEST(Layers, AResidualBlockProjectsItsShortcutOnlyWhereTheShapeChanges) {
   EXPECT_EQ(model.parameters().back().name, "c.downsample.1.running_var");
 }
 
-TEST(Layers, ComplaintsNameTheLayerAndTheShape) {
+TEST(Layers, ErrorsNameTheLayerAndTheShape) {
   const auto has = [](const std::string& text, const char* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
     EXPECT_NE(text.find("layer 'outer.it'"), std::string::npos) << text;

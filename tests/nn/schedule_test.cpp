@@ -15,7 +15,7 @@ TEST(Schedule, ConstantIsTheBaseRateAtEveryStep) {
   for (const int64_t step : {1, 2, 1000000}) EXPECT_EQ(learning_rate(schedule, step), 0.3);
 }
 
-TEST(Schedule, MilestonesCountStepsThatAreDone) {
+TEST(Schedule, MilestonesCountCompletedSteps) {
   const Schedule schedule{.base = 1, .shape = StepSchedule{.milestones = {10, 20}, .gamma = 0.1}};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 10), 1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 11), 0.1);
@@ -23,7 +23,7 @@ TEST(Schedule, MilestonesCountStepsThatAreDone) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 21), 0.01);
 }
 
-TEST(Schedule, EveryDropsAgainAndAgain) {
+TEST(Schedule, EveryDropsRepeatedly) {
   const Schedule schedule{.base = 8, .shape = StepSchedule{.every = 5, .gamma = 0.5}};
   for (int64_t step = 1; step <= 40; ++step) {
     EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 8 * std::pow(0.5, (step - 1) / 5)) << step;
@@ -45,15 +45,15 @@ TEST(Schedule, WarmupRisesLinearlyAndReachesTheBaseRate) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 2), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 5), 1);    // the cosine begins
-  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 0.5);  // half of the 8 steps after warm-up
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 0.5);  // halfway through the 8 steps after the warm-up
   EXPECT_NEAR(learning_rate(schedule, 13), 0, 1e-15);
   schedule.shape = StepSchedule{.milestones = {6}, .gamma = 0.1};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 6), 1);
-  EXPECT_DOUBLE_EQ(learning_rate(schedule, 7), 0.1);  // milestones count from the beginning of training
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 7), 0.1);  // milestones count from the start of training
 }
 
-// Goyal et al. (2017), 2.2: from the rate of one worker to k times it, by equal amounts.
-TEST(Schedule, WarmupMayRiseFromAnotherRateThanZero) {
+// Goyal et al. (2017), section 2.2: the rate rises from that of one worker to k times that in equal steps.
+TEST(Schedule, WarmupCanStartAboveZero) {
   const Schedule schedule{.base = 0.8, .warmup_steps = 4, .warmup_from = 0.1};
   for (int64_t step = 1; step <= 4; ++step) {
     EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.1 + 0.7 * static_cast<double>(step) / 4);
@@ -67,7 +67,7 @@ TEST(Schedule, EpochsBecomeWholeSteps) {
   EXPECT_EQ(steps_of_epochs(0, 469), 0);
 }
 
-TEST(Schedule, RefusesStepZeroAndACosineWithoutEnd) {
+TEST(Schedule, RefusesStepZeroAndACosineWithoutAnEnd) {
   EXPECT_THROW(learning_rate({}, 0), Error);
   EXPECT_THROW(learning_rate({.shape = CosineSchedule{}}, 1), Error);
   EXPECT_THROW(learning_rate({.shape = CosineSchedule{}, .warmup_steps = 10, .total_steps = 10}, 11), Error);

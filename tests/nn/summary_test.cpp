@@ -12,8 +12,8 @@
 namespace telar {
 namespace {
 
-TEST(Summary, MultiplyAddsAreThosePublishedByTorchvision) {
-  // "GFLOPS" of torchvision's table of models (one multiply-add counted as one), 224×224
+TEST(Summary, MultiplyAddsEqualThosePublishedByTorchvision) {
+  // "GFLOPS" in torchvision's table of models for 224×224 images; it counts a multiply-add as one operation
   const std::vector<std::pair<std::string, double>> published{
       {"alexnet", 0.714}, {"resnet18", 1.814}, {"resnet34", 3.664}, {"resnet50", 4.089}};
   for (const auto& [name, giga] : published) {
@@ -35,7 +35,7 @@ TEST(Summary, RowsAddUpToTheTotals) {
   EXPECT_EQ(summary.running_statistics, 9600);  // 2 × 4,800 channels
 }
 
-TEST(Summary, ARowTellsLayerOperationShapeAndCounts) {
+TEST(Summary, ARowHasLayerOperationShapeAndCounts) {
   const Summary summary = summarise(make_model("lenet5", {}, {1, 28, 28}, 10));
   const SummaryRow& conv2 = summary.rows.at(3);
   EXPECT_EQ(conv2.layer, "conv2");
@@ -55,15 +55,15 @@ TEST(Summary, ASharedParameterCountsOnce) {
   EXPECT_EQ(summary.trained, 30);
 }
 
-TEST(Summary, PeakBytesFollowWhatIsAliveAtOnce) {
-  // x → a → b → c of 10 f32 each: never more than two at a time
+TEST(Summary, PeakBytesFollowTheLiveValues) {
+  // x → a → b → c with 10 f32 each; at most two of them exist at a time
   GraphBuilder chain;
   ValueId x = chain.input("x", {DType::f32, {10}}, true);
   for (int i = 0; i < 3; ++i) x = relu(chain, x);
   chain.output("y", x);
   EXPECT_EQ(peak_result_bytes(chain.build()), 2 * 40);
 
-  GraphBuilder kept;  // the first result is read again at the end
+  GraphBuilder kept;  // the first result is used again at the end
   const ValueId first = relu(kept, kept.input("x", {DType::f32, {10}}, true));
   kept.output("y", add(kept, first, relu(kept, relu(kept, first))));
   EXPECT_EQ(peak_result_bytes(kept.build()), 3 * 40);

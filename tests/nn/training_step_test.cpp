@@ -12,7 +12,7 @@
 namespace telar {
 namespace {
 
-/// One linear layer of 2 inputs and 3 classes.
+/// A linear layer with 2 inputs and 3 classes.
 Model tiny() {
   return {"tiny", {2}, DType::f32, [](ModelBuilder& model, ValueId x) { return linear(model, "fc", x, 3); }};
 }
@@ -32,7 +32,8 @@ std::vector<const Node*> nodes_named(const Graph& graph, const std::string& name
   return found;
 }
 
-/// Names of what the effects of a graph write, in order, among those that start with `prefix`.
+/// The names of the values that the graph's effects write, in order.
+/// Only those that start with `prefix`, and without it.
 std::vector<std::string> written(const Graph& graph, const std::string& prefix) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
@@ -43,7 +44,7 @@ std::vector<std::string> written(const Graph& graph, const std::string& prefix) 
   return names;
 }
 
-TEST(TrainingStep, OfOneLinearLayerReadsAsItShould) {
+TEST(TrainingStep, PrintsTheStepOfALinearLayer) {
   const TrainingStep step =
       make_training_step(tiny(), {.batch = 4, .optimizer = SgdOptions{.momentum = 0.9}});
   EXPECT_EQ(step.gradient.str(), R"(input %0 x: f32 [4, 2]
@@ -68,7 +69,7 @@ accumulate(%15, %13)  # fc
   EXPECT_EQ(step.metrics, (std::vector<std::string>{"loss", "accuracy"}));
 }
 
-TEST(TrainingStep, UpdatesComeInTheOrderInWhichGradientsAreReady) {
+TEST(TrainingStep, UpdatesFollowTheOrderOfTheGradients) {
   for (const std::string& name : model_names()) {
     const Shape sample = name == "lstm" ? Shape{6, 4} : name == "mlp" ? Shape{9} : Shape{3, 64, 64};
     const TrainingStep step = make_training_step(make_model(name, {}, sample, 5), {.batch = 2});
@@ -95,7 +96,7 @@ TEST(TrainingStep, RunningStatisticsAreSummedInTrainingAndReadInEvaluation) {
   EXPECT_EQ(nodes_named(step.update, "sgd_update").size(), 6U);
 }
 
-TEST(TrainingStep, IsTheSameBuiltForABatchOrInferredForIt) {
+TEST(TrainingStep, IsTheSameBuiltForABatchOrAdaptedToIt) {
   for (const std::string& name : model_names()) {
     const bool sequence = name == "lstm";
     const Model model =
@@ -159,7 +160,7 @@ TEST(TrainingStep, LearningRateSamplesAndStepAreInputs) {
   }
 }
 
-TEST(TrainingStep, DropoutAsksForSampleAndRandomInTrainingOnly) {
+TEST(TrainingStep, DropoutNeedsSampleAndRandomInTrainingOnly) {
   const TrainingStep step = make_training_step(make_model("convnet", {}, {1, 28, 28}, 10), {.batch = 6});
   EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "sample")).type,
             (TensorType{DType::i32, {6}}));
@@ -169,7 +170,7 @@ TEST(TrainingStep, DropoutAsksForSampleAndRandomInTrainingOnly) {
   EXPECT_FALSE(step.prediction.has(ValueKind::input, "label"));
 }
 
-TEST(TrainingStep, MetricsAreThoseAskedFor) {
+TEST(TrainingStep, HasTheRequestedMetrics) {
   const TrainingStep step = make_training_step(make_model("mlp", {}, {4}, 7), {.top_k = {1, 5}});
   EXPECT_EQ(step.metrics, (std::vector<std::string>{"loss", "accuracy", "top5"}));
   for (const Graph* graph : {&step.gradient, &step.evaluation}) {
@@ -177,7 +178,7 @@ TEST(TrainingStep, MetricsAreThoseAskedFor) {
   }
 }
 
-TEST(TrainingStep, SquaredErrorTakesTargetsOfThePredictionsShape) {
+TEST(TrainingStep, SquaredErrorNeedsTargetsOfThePredictionsShape) {
   const TrainingStep step = make_training_step(tiny(), {.batch = 5, .loss = Loss::mean_squared_error});
   EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "label")).type,
             (TensorType{DType::f32, {5, 3}}));
@@ -197,7 +198,7 @@ TEST(TrainingStep, InBf16TheMasterWeightsGradientsAndLossStayF32) {
   EXPECT_EQ(step.prediction.value(step.prediction.output("prediction")).type.dtype, DType::f32);
 }
 
-// Running statistics are weighted by the size of a batch of images: for that nothing needs to be converted.
+// Running statistics are weighted by the batch size; no image needs to be converted for that.
 TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   const TrainingStep step =
       make_training_step(make_model("resnet18", {}, {3, 64, 64}, 10), {.precision = Precision::bf16});
@@ -209,7 +210,7 @@ TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   }
 }
 
-TEST(TrainingStep, RefusesWhatCannotBeTrained) {
+TEST(TrainingStep, RefusesInvalidOptionsAndModels) {
   EXPECT_THROW(make_training_step(tiny(), {.batch = 0}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.label_smoothing = 1}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.clip_norm = 0}), Error);

@@ -24,7 +24,7 @@ std::string complaint(const std::string& name, const Attributes& options, const 
 
 class TorchvisionModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(TorchvisionModel, HasTorchvisionsParametersInItsOrder) {
+TEST_P(TorchvisionModel, HasTheParametersOfTorchvisionInOrder) {
   std::ifstream file(TELAR_FIXTURES "/models/parameters.json");
   const auto expected = nlohmann::json::parse(file).at(GetParam());
   const auto parameters = parameters_of(make_model(GetParam(), {}, {3, 224, 224}, 1000));
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, TorchvisionModel,
                          testing::Values("alexnet", "resnet18", "resnet34", "resnet50"),
                          [](const auto& instance) { return instance.param; });
 
-TEST(Zoo, ParameterCountsAreThePublishedOnes) {
+TEST(Zoo, ParameterCountsEqualThePublishedOnes) {
   EXPECT_EQ(count("alexnet", {}, {3, 224, 224}, 1000), 61100840);
   EXPECT_EQ(count("resnet18", {}, {3, 224, 224}, 1000), 11689512);
   EXPECT_EQ(count("resnet34", {}, {3, 224, 224}, 1000), 21797672);
@@ -70,7 +70,7 @@ TEST(Zoo, TheSmallStemKeepsTheImageSize) {
   EXPECT_EQ(graph.value(graph.output("prediction")).type.shape, (Shape{5, 10}));
 }
 
-TEST(Zoo, AnMlpHasTheWidthsAskedFor) {
+TEST(Zoo, AnMlpHasTheRequestedWidths) {
   EXPECT_EQ(count("mlp", {}, {1, 28, 28}, 10), 784 * 256 + 256 + 256 * 256 + 256 + 2560 + 10);
   EXPECT_EQ(count("mlp", {{"hidden", std::vector<int64_t>{}}}, {1, 28, 28}, 10), 7850);
   const auto parameters = parameters_of(make_model("mlp", {{"hidden", std::vector<int64_t>{5, 3}}}, {4}, 2));
@@ -80,8 +80,8 @@ TEST(Zoo, AnMlpHasTheWidthsAskedFor) {
                                              "fc2.bias[3]", "fc3.weight[2, 3]", "fc3.bias[2]"}));
 }
 
-TEST(Zoo, AnLstmTakesTokensOrFeatures) {
-  // torch.nn.LSTM(6, 8, num_layers=2) and its names
+TEST(Zoo, AnLstmAcceptsTokensOrFeatures) {
+  // the names of torch.nn.LSTM(6, 8, num_layers=2)
   const auto parameters =
       parameters_of(make_model("lstm", {{"hidden", int64_t{8}}, {"layers", int64_t{2}}}, {20, 6}, 3));
   std::vector<std::string> names;
@@ -97,7 +97,7 @@ TEST(Zoo, AnLstmTakesTokensOrFeatures) {
   EXPECT_EQ(parameters_of(tokens)[0].shape, (Shape{100, 16}));
 }
 
-TEST(Zoo, AlexnetOnSmallImagesTakesTheFeaturesAsTheyAre) {
+TEST(Zoo, AlexnetOnSmallImagesKeepsTheFeatureSize) {
   const auto parameters = parameters_of(make_model("alexnet", {}, {3, 63, 63}, 10));
   EXPECT_EQ(parameters[10].name, "classifier.1.weight");
   EXPECT_EQ(parameters[10].shape, (Shape{4096, 256}));
@@ -109,7 +109,7 @@ TEST(Zoo, NamesTheNearestModel) {
   EXPECT_NE(text.find("convnet"), std::string::npos) << text;
 }
 
-TEST(Zoo, NamesTheNearestOptionAndWhatItMustBe) {
+TEST(Zoo, NamesTheNearestOptionAndItsValidValues) {
   EXPECT_NE(complaint("mlp", {{"hiden", std::vector<int64_t>{3}}}, {4}, 2).find("did you mean 'hidden'?"),
             std::string::npos);
   EXPECT_NE(complaint("mlp", {{"hidden", 2.5}}, {4}, 2).find("a list of integers, each at least 1"),
@@ -124,7 +124,7 @@ TEST(Zoo, NamesTheNearestOptionAndWhatItMustBe) {
             std::string::npos);
 }
 
-TEST(Zoo, SaysWhichLayerAnImageIsTooSmallFor) {
+TEST(Zoo, NamesTheLayerForWhichAnImageIsTooSmall) {
   const std::string lenet = complaint("lenet5", {}, {1, 8, 8}, 10);
   EXPECT_NE(lenet.find("[1, 8, 8]"), std::string::npos) << lenet;
   EXPECT_NE(lenet.find("layer 'conv2'"), std::string::npos) << lenet;

@@ -12,19 +12,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(OthersActivity, IsWhatIsBusyAndNotMine) {
+TEST(OthersActivity, IsBusyTimeWithoutOurOwn) {
   const test::TempFolder host;
   test::write_text(host / "proc/stat",
                    "cpu  1000 0 500 90000 10 0 0 0 0 0\ncpu0 500 0 250 45000 5 0 0 0 0 0\n");
   const OthersActivity others(host.path());
   std::this_thread::sleep_for(50ms);
   EXPECT_NEAR(others.processors(), 0, 0.01);
-  // A hundred seconds and more of others, of which 50 were stolen by the hypervisor; the time in which nothing happened does not count.
+  // Others used 100 s, including 50 s that the hypervisor stole. Idle and I/O wait time does not count.
   test::write_text(host / "proc/stat", "cpu  6000 0 500 99000 999 0 0 5000 0 0\n");
   EXPECT_GT(others.processors(), 10);
 }
 
-TEST(OthersActivity, WithoutTheSystemsWordIsNone) {
+TEST(OthersActivity, IsZeroWithoutProcStat) {
   const test::TempFolder host;
   const OthersActivity others(host.path());
   EXPECT_EQ(others.processors(), 0);

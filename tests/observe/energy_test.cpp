@@ -12,7 +12,7 @@ using test::write_text;
 
 const std::string kNoGpus = "libtelar-no-such-library.so";
 
-/// Files as Linux shows them of an Intel server's two packages, with their memory.
+/// The files in which Linux shows the energy of an Intel server's two packages and their memory.
 class Powercap {
  public:
   const std::filesystem::path& root() const { return folder_.path(); }
@@ -49,7 +49,7 @@ TEST(EnergyMeter, AddsPackagesAndTheirMemoryButNothingTwice) {
   EXPECT_NEAR(*meter.joules(), 2.6, 1e-9);
 }
 
-TEST(EnergyMeter, ACounterThatWrapsAroundGoesOn) {
+TEST(EnergyMeter, HandlesACounterThatWrapsAround) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 262143000000);
   EnergyMeter meter(host.root(), kNoGpus);
@@ -59,7 +59,7 @@ TEST(EnergyMeter, ACounterThatWrapsAroundGoesOn) {
   EXPECT_NEAR(*meter.joules(), 3.0, 1e-9);
 }
 
-TEST(EnergyMeter, OfAmdSocketsThroughHwmon) {
+TEST(EnergyMeter, ReadsAmdSocketsThroughHwmon) {
   const TempFolder host;
   const auto set = [&](const std::string& file, const std::string& text) {
     write_text(host / ("sys/class/hwmon/hwmon3/" + file), text + "\n");
@@ -76,7 +76,7 @@ TEST(EnergyMeter, OfAmdSocketsThroughHwmon) {
   EXPECT_NEAR(*meter.joules(), 0.5, 1e-9);
 }
 
-TEST(EnergyMeter, OfGpusThatCountBesideTheProcessors) {
+TEST(EnergyMeter, AddsGpusThatHaveACounter) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 1'000'000);
   EnergyMeter meter(host.root(), TELAR_FAKE_NVML);
@@ -91,7 +91,7 @@ TEST(EnergyMeter, OfGpusThatCountBesideTheProcessors) {
   EXPECT_NEAR(*gpus.joules(), 3.0, 1e-9);
 }
 
-TEST(EnergyMeter, WithoutACounterThereIsNoFigure) {
+TEST(EnergyMeter, HasNoValueWithoutACounter) {
   const TempFolder host;
   EnergyMeter meter(host.path(), kNoGpus);
   EXPECT_EQ(meter.source(), "");
@@ -99,7 +99,7 @@ TEST(EnergyMeter, WithoutACounterThereIsNoFigure) {
   EXPECT_FALSE(meter.joules());
 }
 
-TEST(EnergyMeter, ACounterThatStopsAnsweringLosesNothing) {
+TEST(EnergyMeter, KeepsTheEnergyOfACounterThatFails) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 1'000'000);
   EnergyMeter meter(host.root(), kNoGpus);

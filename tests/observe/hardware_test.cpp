@@ -14,7 +14,7 @@ namespace {
 using test::TempFolder;
 using test::write_text;
 
-/// Files like those that Linux shows of its processors.
+/// Files with the form of those in which Linux describes its CPUs.
 class HostTree {
  public:
   const std::filesystem::path& root() const { return folder_.path(); }
@@ -41,13 +41,13 @@ class HostTree {
   TempFolder folder_;
 };
 
-/// Recorded on a virtual machine with two Zen 4 cores, shortened to what is read.
+/// Recorded on a virtual machine with two Zen 4 cores, and shortened to the lines that are read.
 constexpr const char* kCpuInfo =
     "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n"
     "flags\t\t: fpu sse2 fma avx avx2 bmi2 avx512f avx512dq avx512bw avx512_bf16 avx512_vnni fsrm\n\n"
     "processor\t: 1\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu\n\n";
 
-TEST(CpuInfo, OfAHostWithTwoCores) {
+TEST(CpuInfo, ReadsAHostWithTwoCores) {
   HostTree host;
   host.add_file("proc/cpuinfo", kCpuInfo);
   host.add_thread(0, 0, "0", "0-1");
@@ -71,8 +71,9 @@ TEST(CpuInfo, OfAHostWithTwoCores) {
   EXPECT_EQ(cpu.caches[2].count, 1);
 }
 
-TEST(CpuInfo, GroupsCoresByTheCacheThatTheyShareAndCountsHyperthreadsOnce) {
-  // Two packages of two core complexes of two cores of two threads; thread t + 8 is the second of core t.
+TEST(CpuInfo, GroupsCoresByCacheAndCountsHyperthreadsOnce) {
+  // Two packages with two core complexes each; a complex has two cores with two threads each. Thread t + 8 is
+  // the second thread of core t.
   HostTree host;
   host.add_file("proc/cpuinfo", kCpuInfo);
   for (int t = 0; t < 16; ++t) {
@@ -92,7 +93,7 @@ TEST(CpuInfo, GroupsCoresByTheCacheThatTheyShareAndCountsHyperthreadsOnce) {
   EXPECT_EQ(cpu.groups[3].package, 1);
 }
 
-TEST(CpuInfo, CoresOfUnequalSpeedAreGroupsOfTheirOwn) {
+TEST(CpuInfo, CoresOfDifferentSpeedAreSeparateGroups) {
   HostTree host;
   for (int t = 0; t < 4; ++t) {
     host.add_thread(t, 0, std::to_string(t), "0-3");
@@ -113,14 +114,14 @@ TEST(CpuInfo, WithoutTopologyEachThreadIsACore) {
   EXPECT_EQ(cpu.groups[0].threads, (std::vector<int>{0, 1}));
 }
 
-TEST(CpuInfo, OfThisHostHasAtLeastTheThreadsWeMayUse) {
+TEST(CpuInfo, ThisHostHasAtLeastTheAllowedThreads) {
   const CpuInfo cpu = read_cpu();
   EXPECT_GE(cpu.threads, available_threads());
   EXPECT_GE(cpu.cores, 1);
   EXPECT_LE(cpu.cores, cpu.threads);
 }
 
-TEST(CpuList, OfTheSystemIsUnderstood) {
+TEST(CpuList, ParsesTheFormatOfLinux) {
   EXPECT_EQ(parse_cpu_list("0-3,8,10-11"), (std::vector<int>{0, 1, 2, 3, 8, 10, 11}));
   EXPECT_EQ(parse_cpu_list(""), std::vector<int>());
   EXPECT_LT(parse_cpu_list("0-2000000000").size(), 100'000U);
@@ -147,7 +148,7 @@ TEST(NvidiaSearch, FindsTheGpusThatCanBeOpened) {
   EXPECT_EQ(search.not_found, "");
 }
 
-TEST(NvidiaSearch, SaysWhetherThereIsNoDeviceOrNoDriver) {
+TEST(NvidiaSearch, DistinguishesAMissingDeviceFromAMissingDriver) {
   HostTree host;
   EXPECT_NE(find_nvidia_gpus(host.root()).not_found.find("no NVIDIA device"), std::string::npos);
   host.add_file("sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de");
@@ -157,7 +158,7 @@ TEST(NvidiaSearch, SaysWhetherThereIsNoDeviceOrNoDriver) {
   EXPECT_NE(search.not_found.find("0000:01:00.0), but its driver is not loaded"), std::string::npos);
 }
 
-TEST(Memory, PeakFollowsWhatTheProcessTouches) {
+TEST(Memory, PeakFollowsTheTouchedMemory) {
   const uint64_t before = peak_memory_bytes();
   const std::vector<char> block(size_t{64} << 20, 'x');
   EXPECT_GE(peak_memory_bytes() + (8U << 20), before + block.size());
@@ -181,7 +182,7 @@ TEST(ContainerLimits, AreReadWhereTheyAreSet) {
   EXPECT_FALSE(read_container_limits(host.root()).memory_bytes);
 }
 
-TEST(Disk, FreeSpaceIsKnownAlsoForAFileThatDoesNotExistYet) {
+TEST(Disk, FreeSpaceIsKnownForAFileThatDoesNotExistYet) {
   TempFolder folder;
   const auto free = free_disk_bytes(folder / "not/there/yet");
   ASSERT_TRUE(free);

@@ -15,7 +15,7 @@ using test::read_text;
 using test::TempFolder;
 using test::write_text;
 
-TEST(MetricsLog, EachLineIsInTheFileAtOnceInTheOrderGiven) {
+TEST(MetricsLog, WritesEachLineAtOnceAndInOrder) {
   TempFolder folder;
   MetricsLog log(folder / "metrics.jsonl");
   log.append({{"step", 1}, {"loss", 0.5}, {"phase", "train \"a\""}});
@@ -24,7 +24,7 @@ TEST(MetricsLog, EachLineIsInTheFileAtOnceInTheOrderGiven) {
   EXPECT_TRUE(read_text(folder / "metrics.jsonl").ends_with("{\"step\":2,\"loss\":null}\n"));
 }
 
-TEST(MetricsLog, GoesOnWhereAnEarlierRunStopped) {
+TEST(MetricsLog, AppendsToAnEarlierRun) {
   TempFolder folder;
   const auto path = folder / "metrics.jsonl";
   { MetricsLog(path).append({{"step", 1}}); }
@@ -32,12 +32,12 @@ TEST(MetricsLog, GoesOnWhereAnEarlierRunStopped) {
   EXPECT_EQ(read_text(path), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(MetricsLog, AResumedRunFindsNothingAfterItsStep) {
+TEST(MetricsLog, DiscardsLinesAfterTheResumedStep) {
   TempFolder folder;
   const auto path = folder / "metrics.jsonl";
-  write_text(path,
-             "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n{\"step\":11}\n{"
-             "\"step\":12,\"lo");
+  write_text(
+      path,
+      "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n{\"step\":11}\n{\"step\":12,\"lo");
   discard_metrics_after(path, 10);
   EXPECT_EQ(read_text(path), "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n");
 }

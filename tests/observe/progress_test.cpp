@@ -14,7 +14,7 @@
 namespace telar {
 namespace {
 
-/// Progress on a string, with a clock in the test's hand.
+/// Progress that is written to a string, with a clock that the test sets.
 class ProgressTest : public testing::Test {
  protected:
   ProgressOptions options(ProgressStyle style, int columns = 100) {
@@ -25,7 +25,7 @@ class ProgressTest : public testing::Test {
     return chosen;
   }
 
-  /// What stands on the terminal's last line: all after the last return.
+  /// The terminal's last line: everything after the last carriage return.
   std::string last_drawn() const {
     const std::string all = out_.str();
     const size_t start = all.rfind("\r\x1b[K");
@@ -36,12 +36,12 @@ class ProgressTest : public testing::Test {
   double time_ = 1000;
 };
 
-TEST_F(ProgressTest, TheBarSaysWhereTheRunStands) {
+TEST_F(ProgressTest, TheBarShowsTheProgress) {
   Progress progress(out_, options(ProgressStyle::bar));
   progress.begin_epoch(1, 2, 1000);
   time_ += 2;
   progress.update({500, 0.51239, 0.75});
-  // 250 images/s; 500 of this epoch and 1,000 of the next are left.
+  // 250 images/s; 500 images of this epoch and 1,000 of the next remain.
   EXPECT_EQ(
       last_drawn(),
       "[============>            ]  epoch 1/2   50%  loss 0.5124  accuracy 0.7500  250 images/s  0:06 left");
@@ -70,19 +70,19 @@ TEST_F(ProgressTest, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarByALineThatStays) {
+TEST_F(ProgressTest, TheEndOfAnEpochReplacesTheBarWithAPermanentLine) {
   Progress progress(out_, options(ProgressStyle::bar));
   progress.begin_epoch(2, 3, 1000);
   time_ += 1;
   progress.update({500, 0.5, {}});
   time_ += 1;
   progress.end_epoch({0.25, 0.9, 0.3, 0.88});
-  EXPECT_EQ(last_drawn(),
-            "epoch 2/3  loss 0.2500  accuracy 0.9000  validation loss 0.3000  validation accuracy 0.8800  "
-            "500 images/s  2.0 s\n");
+  EXPECT_EQ(
+      last_drawn(),
+      "epoch 2/3  loss 0.2500  accuracy 0.9000  validation loss 0.3000  validation accuracy 0.8800  500 images/s  2.0 s\n");
 }
 
-TEST_F(ProgressTest, AnOpenLineIsEndedSoThatAnErrorStartsOnItsOwn) {
+TEST_F(ProgressTest, AnOpenLineIsEndedBeforeAnErrorMessage) {
   {
     Progress progress(out_, options(ProgressStyle::bar));
     progress.begin_epoch(1, 1, 10);
@@ -93,7 +93,7 @@ TEST_F(ProgressTest, AnOpenLineIsEndedSoThatAnErrorStartsOnItsOwn) {
   EXPECT_TRUE(out_.str().ends_with("\n"));
 }
 
-TEST_F(ProgressTest, PipedOutputHasPlainLinesOneInTenSeconds) {
+TEST_F(ProgressTest, PipedOutputHasAPlainLineEveryTenSeconds) {
   Progress progress(out_, options(ProgressStyle::lines));
   progress.begin_epoch(1, 1, 250);
   for (int i = 1; i <= 250; ++i) {
@@ -107,7 +107,7 @@ TEST_F(ProgressTest, PipedOutputHasPlainLinesOneInTenSeconds) {
   EXPECT_TRUE(all.ends_with("epoch 1/1  loss 0.2500  10 images/s  25.0 s\n")) << all;
 }
 
-TEST_F(ProgressTest, QuietSaysNothing) {
+TEST_F(ProgressTest, QuietPrintsNothing) {
   {
     Progress progress(out_, options(ProgressStyle::quiet));
     progress.begin_epoch(1, 1, 10);
@@ -128,7 +128,7 @@ TEST_F(ProgressTest, AResumedEpochCountsOnlyItsOwnSamplesInTheSpeed) {
   EXPECT_NE(last_drawn().find("  100 images/s  0:01 left"), std::string::npos) << last_drawn();
 }
 
-TEST_F(ProgressTest, ColourIsThereWhenAskedForOnly) {
+TEST_F(ProgressTest, UsesColourOnlyOnRequest) {
   auto chosen = options(ProgressStyle::bar);
   chosen.colour = true;
   Progress progress(out_, chosen);
@@ -149,7 +149,7 @@ TEST(ProgressOptions, APipeGetsLinesWithoutColour) {
   ::close(ends[1]);
 }
 
-/// A terminal of our own, with the environment variables put back at the end.
+/// Opens a terminal and sets environment variables; restores them at the end.
 class OnATerminal : public testing::Test {
  protected:
   void SetUp() override {
@@ -171,7 +171,7 @@ class OnATerminal : public testing::Test {
   int terminal_ = -1;
 };
 
-TEST_F(OnATerminal, ThereIsABarOfItsWidth) {
+TEST_F(OnATerminal, TheBarFillsTheWidth) {
   const struct winsize size = {24, 57, 0, 0};
   ASSERT_EQ(::ioctl(controller_, TIOCSWINSZ, &size), 0);
   const auto chosen = progress_options(terminal_, false);
@@ -180,7 +180,7 @@ TEST_F(OnATerminal, ThereIsABarOfItsWidth) {
   EXPECT_EQ(chosen.columns(), 57);
 }
 
-TEST_F(OnATerminal, NoColorTakesTheColourAndDumbTheBar) {
+TEST_F(OnATerminal, NoColorRemovesColourAndDumbRemovesTheBar) {
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(progress_options(terminal_, false).colour);
   EXPECT_EQ(progress_options(terminal_, false).style, ProgressStyle::bar);
@@ -188,7 +188,7 @@ TEST_F(OnATerminal, NoColorTakesTheColourAndDumbTheBar) {
   EXPECT_EQ(progress_options(terminal_, false).style, ProgressStyle::lines);
 }
 
-TEST(ProgressText, NumbersAndDurationsReadWell) {
+TEST(ProgressText, FormatsNumbersAndDurations) {
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");

@@ -9,7 +9,7 @@
 namespace telar {
 namespace {
 
-TEST(StopRequest, IsRaisedByTheFirstSignalAndTheRunGoesOn) {
+TEST(StopRequest, TheFirstSignalRaisesItAndTheProcessContinues) {
   const StopRequest stop;
   EXPECT_FALSE(stop.requested());
   ::raise(SIGINT);
@@ -17,7 +17,7 @@ TEST(StopRequest, IsRaisedByTheFirstSignalAndTheRunGoesOn) {
   EXPECT_EQ(stop.signal_number(), SIGINT);
 }
 
-TEST(StopRequest, ListensToTerminationToo) {
+TEST(StopRequest, AlsoHandlesTermination) {
   const StopRequest stop;
   ::raise(SIGTERM);
   EXPECT_EQ(stop.signal_number(), SIGTERM);
@@ -38,13 +38,13 @@ TEST(StopRequest, ASecondSignalEndsTheProcess) {
   EXPECT_EQ(WTERMSIG(status), SIGINT);
 }
 
-TEST(StopRequest, PutsBackTheHandlersThatWereThere) {
+TEST(StopRequest, RestoresTheFormerHandlers) {
   std::signal(SIGINT, SIG_IGN);
   { const StopRequest stop; }
   EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_IGN);
 }
 
-TEST(StopRequest, IsFreshEachTimeAndThereIsOne) {
+TEST(StopRequest, IsResetEachTimeAndUnique) {
   {
     const StopRequest stop;
     ::raise(SIGINT);

@@ -16,7 +16,7 @@ namespace {
 using test::read_text;
 using test::TempFolder;
 
-/// A field of a message, as an independent reader sees it: numbers as their bits, the rest as bytes.
+/// A field of a protobuf message, decoded independently: numbers as their bits, the rest as bytes.
 struct Field {
   uint64_t number = 0;
   std::string bytes;
@@ -67,7 +67,7 @@ const Field& only(const Fields& fields, int number) {
   return fields.find(number)->second;
 }
 
-/// The events of a file; the framing and its CRCs are checked on the way.
+/// The events of a file. Checks the framing and its CRCs.
 std::vector<Fields> read_events(const std::filesystem::path& path) {
   const std::string file = read_text(path);
   std::string_view rest = file;
@@ -88,7 +88,7 @@ std::vector<Fields> read_events(const std::filesystem::path& path) {
   return events;
 }
 
-TEST(Crc32c, HasTheValuesOfRfc3720) {
+TEST(Crc32c, EqualsTheValuesOfRfc3720) {
   std::string rising;
   std::string falling;
   for (int i = 0; i < 32; ++i) {
@@ -102,12 +102,12 @@ TEST(Crc32c, HasTheValuesOfRfc3720) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
 }
 
-TEST(TfRecord, OfNothingHasTheMaskedCrcsOfEightZerosAndOfNothing) {
+TEST(TfRecord, EmptyRecordHasTheMaskedCrcsOfItsLengthAndData) {
   const std::string zeros(8, '\0');
   EXPECT_EQ(tfrecord(""), zeros + "\x29\x03\x98\x07" + "\xd8\xea\x82\xa2");
 }
 
-TEST(TensorBoard, AScalarComesBackWithTagStepAndTime) {
+TEST(TensorBoard, AScalarHasTagStepAndTime) {
   TempFolder folder;
   TensorBoardWriter writer(folder.path());
   writer.add_scalar("train/loss", 300, 0.625, 1.7e9);
@@ -122,7 +122,7 @@ TEST(TensorBoard, AScalarComesBackWithTagStepAndTime) {
   EXPECT_EQ(std::bit_cast<float>(static_cast<uint32_t>(only(value, 2).number)), 0.625F);
 }
 
-TEST(TensorBoard, EachStartOfARunHasAFileOfItsOwn) {
+TEST(TensorBoard, EachStartOfARunHasItsOwnFile) {
   TempFolder folder;
   const TensorBoardWriter first(folder.path());
   const TensorBoardWriter second(folder.path());
@@ -138,7 +138,7 @@ TEST(TensorBoard, AResumedRunStartsAfterItsStep) {
   writer.flush();
   const auto events = read_events(writer.path());
   ASSERT_EQ(events.size(), 3U);
-  // TensorBoard ignores the first start of a folder and then drops the steps from each further one on.
+  // TensorBoard ignores a folder's first start event; at each later one it drops the steps from there on.
   EXPECT_EQ(only(events[1], 2).number, 0x7FFFFFFFFFFFFFFFU);
   EXPECT_EQ(only(events[2], 2).number, 2001U);
   for (size_t i : {1U, 2U}) EXPECT_EQ(only(decode(only(events[i], 7).bytes), 1).number, 1U);
@@ -176,7 +176,7 @@ class Scale : public Op {
   }
 };
 
-TEST(GraphNodes, StandInTheBoxesOfTheirLayersOnTheDeviceGiven) {
+TEST(GraphNodes, AreGroupedByLayerOnTheGivenDevice) {
   const Scale scale;
   GraphBuilder builder;
   const auto x = builder.input("x", {DType::f32, {4, 2}}, true);

@@ -10,8 +10,9 @@
 
 namespace telar::test {
 
-// Channels that do not fill the blocks in which convolutions leave them: what lies behind them must not matter.
-TEST(Addition, WithAReluOfConvolutionsWithAnyNumberOfChannels) {
+// Convolutions write channels in blocks.
+// If the channels do not fill the last block, its padding must not affect the result.
+TEST(Addition, FusesWithReluForAnyNumberOfChannels) {
   for (const int64_t channels : {1, 8, 12, 16, 20, 33}) {
     const auto graph = [&](bool rectified) {
       GraphBuilder builder;

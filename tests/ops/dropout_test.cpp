@@ -14,14 +14,14 @@ namespace telar::test {
 
 namespace {
 
-constexpr int64_t kFeatures = 1001;  // no multiple of the four words of a Philox block
+constexpr int64_t kFeatures = 1001;  // not a multiple of the four words in a Philox block
 
 struct Random {
   int32_t seed = 7;
   int32_t epoch = 3;
 };
 
-/// Dropout in layer `scope` of ones, for the given samples; the gradient of its sum stands behind it.
+/// The output y of a dropout layer whose input x is ones, and the gradient of Σ y with respect to x.
 struct Result {
   std::vector<float> y, gradient;
 };
@@ -79,10 +79,10 @@ TEST(Dropout, DropsAtItsRateAndScalesTheRest) {
 
 TEST(Dropout, GradientHasTheMaskOfTheOutput) {
   const Result result = drop(first(8), 0.5, {});
-  EXPECT_EQ(result.gradient, result.y);  // of ones: both are the mask times the scale
+  EXPECT_EQ(result.gradient, result.y);  // the input is ones, so both are the mask times the scale
 }
 
-TEST(Dropout, MaskFollowsTheSampleNotItsPlace) {
+TEST(Dropout, MaskDependsOnTheSampleNotOnItsPosition) {
   const Result whole = drop({4, 5, 6, 7, 8}, 0.4, {});
   const Result part = drop({7, 5}, 0.4, {});
   EXPECT_EQ(row(part.y, 0), row(whole.y, 3));
@@ -104,7 +104,7 @@ TEST(Dropout, MaskIsTheSameInBf16) {
   EXPECT_EQ(narrow.y, wide.y);  // 0 and 2 are exact in bf16
 }
 
-TEST(Dropout, TwoOfOneLayerDiffer) {
+TEST(Dropout, TwoDropoutsInOneLayerDiffer) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
   const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);
@@ -115,7 +115,7 @@ TEST(Dropout, TwoOfOneLayerDiffer) {
   EXPECT_NE(nodes[0].attributes.integer("stream"), nodes[1].attributes.integer("stream"));
 }
 
-TEST(Dropout, RateZeroIsNoOperationAndOneIsAMistake) {
+TEST(Dropout, RateZeroIsANoOpAndRateOneIsAnError) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
   const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);

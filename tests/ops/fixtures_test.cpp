@@ -109,7 +109,7 @@ TEST_P(OperationTest, EqualsPyTorchInF32) {
 }
 
 TEST_P(ProductTest, EqualsPyTorchInTf32) {
-  if (tested_device()->in_host_memory()) GTEST_SKIP() << "processors do not compute in TF32";
+  if (tested_device()->in_host_memory()) GTEST_SKIP() << "the CPU does not compute in TF32";
   const OpCase& given = op_case(GetParam());
   expect_close(given, evaluate(given, Mode::f32, Accumulation::overwrite, 1, true), 3e-3);
 }
@@ -117,7 +117,8 @@ TEST_P(ProductTest, EqualsPyTorchInTf32) {
 TEST_P(OperationTest, EqualsPyTorchInBf16) {
   const OpCase& given = op_case(GetParam());
   if (!computes_in_bf16(given)) GTEST_SKIP() << given.op << " stays in f32";
-  // In a network the roundings of its layers add up, and batch norm's gradient is a small difference of large sums.
+  // In a network the rounding errors of the layers add up, and the gradient of batch norm is a small
+  // difference of large sums.
   expect_close(given, evaluate(given, Mode::bf16), is_network(given) ? 0.12 : 2e-2);
 }
 
@@ -141,12 +142,12 @@ TEST_P(OperationTest, GradientIsTheSlopeOfTheLoss) {
   const OpCase& given = op_case(GetParam());
   if (given.gradients.empty()) GTEST_SKIP() << "no gradient";
   if (given.name == "reduce_max_ties" || is_network(given))
-    GTEST_SKIP() << "has no slope at a tie or a ReLU's corner";
+    GTEST_SKIP() << "the slope is undefined at ties and at a ReLU's corner";
   const Values results = evaluate(given, Mode::f32);
   const Graph graph = build_case(given, Mode::f32);
   for (const auto& name : given.gradients) {
     const auto& gradient = results.at("gradient/" + name).data;
-    constexpr float kStep = 0.01F;  // below half the distance of the values of cases with a maximum
+    constexpr float kStep = 0.01F;  // less than half the distance between values in cases with a maximum
     double slope = 0;
     double size = 0;
     Values ahead = given.tensors;

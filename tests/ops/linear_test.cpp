@@ -5,8 +5,8 @@
 
 namespace telar::test {
 
-// 192 samples and more weights than inputs: the product is run in parts of 64 samples.
-TEST(Linear, OfManySamplesAndMoreWeightsIsTheSumOfProducts) {
+// 192 samples and more weights than inputs: the product is computed in parts of 64 samples.
+TEST(Linear, IsTheSumOfProductsInPartsOfTheBatch) {
   constexpr int64_t kSamples = 192;
   constexpr int64_t kIn = 33;
   constexpr int64_t kOut = 200;

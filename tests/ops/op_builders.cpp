@@ -23,7 +23,7 @@ namespace telar::test {
 
 namespace {
 
-/// The operation's inputs by name (an absent one is kNoValue) and its attributes.
+/// The operation's inputs by name (a missing one is kNoValue) and its attributes.
 struct Given {
   const std::map<std::string, ValueId>& values;
   const nlohmann::json& attributes;

@@ -21,7 +21,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Σ weighting · output over the outputs that take part.
+/// Σ weighting · output over the weighted outputs.
 ValueId add_loss(GraphBuilder& builder, const OpCase& op_case, const std::vector<ValueId>& outputs) {
   ValueId loss = kNoValue;
   for (size_t k = 0; k < outputs.size(); ++k) {

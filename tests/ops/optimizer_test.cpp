@@ -43,7 +43,7 @@ void add_rule(GraphBuilder& builder, const json& given, const std::string& param
   }
 }
 
-/// The update of all parameters of the fixture.
+/// The update graph of all parameters of the fixture.
 Graph update_graph(const json& given) {
   GraphBuilder builder;
   const TensorType scalar{DType::f32, {1}};
@@ -62,7 +62,7 @@ Graph update_graph(const json& given) {
   return builder.build();
 }
 
-/// The fixture's parameters one behind the other, as they are.
+/// An arena of the fixture's parameters, one after the other, in their plain layout.
 ArenaLayout plain_arena() {
   std::vector<std::pair<std::string, TensorLayout>> tensors;
   for (const auto& [name, dims] : index()["parameters"].items()) {
@@ -73,7 +73,7 @@ ArenaLayout plain_arena() {
   return ArenaLayout::pack(tensors);
 }
 
-/// Arenas of parameters, gradients and optimizer state, and the update over them.
+/// Arenas of parameters, gradients and optimizer state, and the update that runs on them.
 class OptimizerRun {
  public:
   explicit OptimizerRun(const Graph& update)
@@ -90,7 +90,7 @@ class OptimizerRun {
   void fill_parameters(const SafetensorsFile& file, const std::string& key) { fill(*parameters_, file, key); }
   void fill_gradients(const SafetensorsFile& file, const std::string& key) { fill(*gradients_, file, key); }
 
-  /// From the next step on the update looks at this loss, and `non_finite` reports whether it was non-finite.
+  /// From the next step on, the update checks this loss too, and non_finite() returns the result.
   void watch(float loss) {
     watched_ = true;
     device_->copy_in(std::as_bytes(std::span(&loss, 1)), flags_->data());
@@ -102,7 +102,8 @@ class OptimizerRun {
                      gradients_->data() + arena_.find(name).offset + i * sizeof(float));
   }
 
-  /// In two parts, cut inside a parameter, as the replicas of one process share the work. Whether both said that all was finite.
+  /// Applies the update in two parts, cut inside a parameter, as replicas in one process divide the work.
+  /// Returns whether both parts found only finite values.
   bool step(float learning_rate, float samples, int step) {
     UpdateBindings bindings{parameters_->data(), gradients_->data(), {}};
     if (watched_) {
@@ -174,7 +175,7 @@ TEST_P(OptimizerTest, EqualsPyTorchForFiveSteps) {
 INSTANTIATE_TEST_SUITE_P(Cases, OptimizerTest, ::testing::Range<size_t>(0, names().size()),
                          [](const auto& which) { return names()[which.param]; });
 
-/// Adam for the fixture's parameters, which start and have gradients as in its first step.
+/// Adam with the parameters and gradients of the fixture's first step.
 OptimizerRun adam_run() {
   GraphBuilder builder;
   const TensorType scalar{DType::f32, {1}};
@@ -194,14 +195,14 @@ OptimizerRun adam_run() {
 
 class NonFiniteUpdate : public ::testing::TestWithParam<float> {};
 
-TEST_P(NonFiniteUpdate, OfAGradientIsTold) {
+TEST_P(NonFiniteUpdate, ReportsANonFiniteGradient) {
   OptimizerRun run = adam_run();
   EXPECT_TRUE(run.step(0.1F, 12, 1));
   run.set_gradient("weight", 7, GetParam());
   EXPECT_FALSE(run.step(0.1F, 12, 2));
 }
 
-TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
+TEST_P(NonFiniteUpdate, SetsTheGivenFlagForANonFiniteGradient) {
   OptimizerRun run = adam_run();
   run.watch(0.5F);
   EXPECT_TRUE(run.step(0.1F, 12, 1));
@@ -211,7 +212,7 @@ TEST_P(NonFiniteUpdate, OfAGradientIsToldInMemoryThatIsGivenForIt) {
   EXPECT_TRUE(run.non_finite());
 }
 
-TEST_P(NonFiniteUpdate, OfALossLeavesEverythingAsItWas) {
+TEST_P(NonFiniteUpdate, ChangesNothingForANonFiniteLoss) {
   OptimizerRun run = adam_run();
   const std::vector<float> start = run.parameter("weight");
   run.watch(0.5F);

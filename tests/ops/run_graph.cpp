@@ -49,7 +49,7 @@ GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulat
   arena_ = ArenaLayout::pack(executable_->parameter_layouts());
   parameters_ = device_->allocate(arena_.bytes);
   gradients_ = device_->allocate(arena_.bytes);
-  if (accumulation == Accumulation::overwrite) {  // every element must be written
+  if (accumulation == Accumulation::overwrite) {  // so that a missing write shows
     const std::vector<float> unset(arena_.bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
     device_->copy_in(std::as_bytes(std::span(unset)), gradients_->data());
   }

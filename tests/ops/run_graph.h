@@ -11,22 +11,23 @@
 
 namespace telar::test {
 
-/// Relative L2 distance of two tensors; absolute when the reference is (nearly) zero.
+/// The relative L2 distance of two tensors; the absolute distance if the reference is (nearly) zero.
 double relative_error(std::span<const float> values, std::span<const float> reference);
 
-/// Normal random numbers that depend on the stream alone.
+/// Normally distributed random numbers that depend only on the stream.
 std::vector<float> numbers(int64_t count, uint64_t stream);
 
-/// A device of the kind that is tested: processors with a team of `threads`, or in another program a GPU, or what stands for one.
+/// The device under test: the CPU with a team of `threads`; in another test program a GPU or its stand-in.
 std::unique_ptr<Device> tested_device(int threads = small_team());
 
-/// A graph without communication, compiled for the device that is tested (or another), with memory for its parameters and gradients.
+/// A graph without communication, compiled for the device under test or another one, with memory for its
+/// parameters and gradients.
 class GraphRun {
  public:
   explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite,
                     int threads = small_team())
       : GraphRun(graph, tested_device(threads), accumulation) {}
-  /// The same on this device. `tf32`: see CompileOptions.
+  /// Runs on the given device. `tf32`: see CompileOptions.
   GraphRun(const Graph& graph, std::unique_ptr<Device> device,
            Accumulation accumulation = Accumulation::overwrite, bool tf32 = false);
 

@@ -23,7 +23,7 @@ ValueId tensor(GraphBuilder& builder, const Shape& shape, DType dtype = DType::f
   return builder.input("t" + std::to_string(count++), {dtype, shape}, true);
 }
 
-/// The sentence with which building fails; empty when it does not.
+/// The message with which building fails; empty if it succeeds.
 std::string mistake(const std::function<void(GraphBuilder&)>& build) {
   GraphBuilder builder;
   const ScopeGuard scope(builder, "block1");
@@ -43,7 +43,7 @@ TEST(ShapeMistake, NamesLayerAndShapes) {
   expect_mentions(sentence, {"block1", "[2, 3, 4]", "[2, 5, 6]", "4 columns", "5 rows"});
 }
 
-TEST(ShapeMistake, IsFoundInEveryOperation) {
+TEST(ShapeMistake, IsDetectedInEveryOperation) {
   const std::vector<std::function<void(GraphBuilder&)>> mistakes = {
       [](GraphBuilder& b) {
         matmul(b, tensor(b, {2, 3}), tensor(b, {1, 3, 4}));
@@ -131,7 +131,7 @@ TEST(ShapeRule, HoldsForAnyBatch) {
   EXPECT_EQ(larger.value(larger.output("mean")).type.shape, (Shape{9, 6}));
 }
 
-TEST(Embedding, NamesTheTokenThatIsNotInTheTable) {
+TEST(Embedding, NamesATokenOutsideTheTable) {
   if (!tested_device()->in_host_memory())
     GTEST_SKIP() << "a GPU cannot throw while it computes: there the row is NaN (tests/cuda/loops_test.cpp)";
   GraphBuilder builder;

@@ -5,7 +5,7 @@
 
 namespace telar::test {
 
-/// TELAR_TEST_DEVICE=cuda:0 in the environment tests the operations on that GPU.
+/// With TELAR_TEST_DEVICE=cuda:0 in the environment, the operations are tested on that GPU.
 std::unique_ptr<Device> tested_device(int threads) {
   const char* named = std::getenv("TELAR_TEST_DEVICE");
   const auto gpu = named == nullptr ? std::nullopt : cuda_number(named);

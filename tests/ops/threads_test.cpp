@@ -22,7 +22,8 @@ struct Results {
   std::vector<float> y, gradient;
 };
 
-/// Gradient of Σ y² with respect to x, large enough that the kernels share their work out.
+/// Computes y and the gradient of Σ y² with respect to x.
+/// Shapes must be large enough that the kernels use all threads.
 Results run_on(int threads, const Shape& shape, const Build& build, std::span<const float> x_values) {
   GraphBuilder builder;
   const ValueId x = builder.parameter("x", {DType::f32, shape});
@@ -114,13 +115,13 @@ TEST_F(AnyNumberOfThreads, CountsEveryTieOfAMaximum) {
   const Shape shape{8192, 33};
   auto x = numbers(shape.elements(), 2);
   for (float& value : x)
-    value = value > 0 ? 1.0F : 0.0F;  // each column's maximum is held by about 4,096 elements
+    value = value > 0 ? 1.0F : 0.0F;  // about 4,096 elements of each column are its maximum
   const Build build = [](GraphBuilder& builder, ValueId value) { return reduce_max(builder, value, {0}); };
   const Results result = run_on(3, shape, build, x);
   for (size_t column = 0; column < 33; ++column) {
     double sum = 0;
     for (size_t row = 0; row < 8192; ++row) sum += result.gradient[row * 33 + column];
-    EXPECT_NEAR(sum, 2.0, 1e-4);  // of y², y being 1
+    EXPECT_NEAR(sum, 2.0, 1e-4);  // the gradient of y² at y = 1
   }
 }
 

@@ -25,7 +25,7 @@ bool winograd_exists() {
   return DNNL_VERSION_MAJOR < 3 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
 }
 
-/// A 3×3 convolution and the gradients of Σ y · weights.
+/// Runs a 3×3 convolution and computes the gradients of Σ y · weights.
 ConvolutionResults run(const Sizes& s, bool winograd) {
   GraphBuilder builder;
   const Shape y_shape{s.batch, s.filters, (s.height - 1) / s.stride + 1, (s.width - 1) / s.stride + 1};
@@ -56,7 +56,7 @@ class Winograd : public testing::TestWithParam<Sizes> {
   }
 };
 
-TEST_P(Winograd, IsTheDirectConvolutionRoundedElsewhere) {
+TEST_P(Winograd, EqualsTheDirectConvolutionExceptForRounding) {
   const ConvolutionResults winograd = run(GetParam(), true);
   const ConvolutionResults direct = run(GetParam(), false);
   EXPECT_LT(relative_error(winograd.y, direct.y), 3e-6);

@@ -27,7 +27,8 @@ SessionSetup pipeline(int stages, int64_t micro_batches) {
   return {.replicas = stages, .pipeline = true, .strategy = {.micro_batches = micro_batches}};
 }
 
-/// One step from the same parameters: the gradient sum over the micro-batches is single's.
+/// Runs one step from the same parameters on a single device and as a pipeline.
+/// Returns the relative distance of the gradients.
 double gradient_difference(const Model& model, int64_t batch, const SessionSetup& setup,
                            int64_t samples_now = 0) {
   const StepOptions step{.batch = batch, .optimizer = SgdOptions{}};
@@ -42,7 +43,7 @@ double gradient_difference(const Model& model, int64_t batch, const SessionSetup
   return relative_l2(all_gradients(*staged), all_gradients(*single));
 }
 
-TEST(Pipeline, GradientIsThatOfASingleDevice) {
+TEST(Pipeline, GradientEqualsASingleDevice) {
   for (const int stages : {1, 2, 3}) {
     for (const int64_t micro_batches : {1, 4}) {
       EXPECT_LT(gradient_difference(convnet(), 32, pipeline(stages, micro_batches)), 1e-6)
@@ -75,7 +76,7 @@ std::vector<float> resnet_gradients(const SessionSetup& setup, int64_t samples, 
   return all_gradients(*session);
 }
 
-// Several values cross a cut inside a residual block; batch normalisation has the statistics of the one micro-batch.
+// Several values cross a cut inside a residual block. Batch norm uses the statistics of the only micro-batch.
 TEST(Pipeline, ResidualBlocksAndBatchNormEqualASingleDeviceWithOneMicroBatch) {
   const auto single = resnet_gradients({}, 7);
   for (const int stages : {2, 3}) {
@@ -83,8 +84,8 @@ TEST(Pipeline, ResidualBlocksAndBatchNormEqualASingleDeviceWithOneMicroBatch) {
   }
 }
 
-// Replicas of `mirrored` see the statistics of their parts, as micro-batches see theirs.
-TEST(Pipeline, BatchNormOfMicroBatchesIsThatOfMirroredReplicas) {
+// A replica of `mirrored` uses the statistics of its part of the batch, as a micro-batch uses its own.
+TEST(Pipeline, BatchNormOfMicroBatchesEqualsThatOfMirroredReplicas) {
   const auto mirrored = resnet_gradients({.replicas = 4, .mirrored = true}, 8);
   for (const int stages : {1, 2, 3}) {
     EXPECT_LT(relative_l2(resnet_gradients(pipeline(stages, 4), 8), mirrored), 1e-6) << stages << " stages";
@@ -125,7 +126,7 @@ TEST(Pipeline, TheSameJobTwiceGivesTheSameBits) {
   EXPECT_EQ(run(), run());
 }
 
-// Where layers are cut depends on clocks; what is computed does not.
+// Measured times decide where layers are cut, but do not change the results.
 TEST(Pipeline, TheBitsDoNotDependOnTheCut) {
   const auto run = [](const std::string& slow) {
     SessionSetup setup = pipeline(2, 4);
@@ -169,7 +170,7 @@ TEST(Pipeline, EvaluationAndPredictionDoNotDependOnTheStages) {
   EXPECT_LT(relative_l2(staged->predict(samples.view()), single->predict(samples.view())), 1e-6);
 }
 
-TEST(Pipeline, Bf16GradientsAreThoseOfASingleDevice) {
+TEST(Pipeline, Bf16GradientsEqualASingleDevice) {
   const StepOptions step{.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16};
   auto single = make_session(convnet(), step, {});
   auto staged = make_session(convnet(), step, pipeline(2, 4));
@@ -180,7 +181,7 @@ TEST(Pipeline, Bf16GradientsAreThoseOfASingleDevice) {
   EXPECT_LT(relative_l2(all_gradients(*staged), all_gradients(*single)), 2e-2);
 }
 
-TEST(Pipeline, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
+TEST(Pipeline, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {
   auto session = make_session(mlp(), {.batch = 8}, pipeline(3, 4));
   session->write_state("fc2.weight", std::vector<float>(32 * 64, 1e38F));
   session->write_state("fc1.bias", std::vector<float>(64, 1e3F));
@@ -194,7 +195,7 @@ TEST(Pipeline, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
   EXPECT_TRUE(session->train(samples.view(), inputs).finite);
 }
 
-/// Tokens in the first stage, everything else behind it.
+/// A model that uses its tokens in the first stage only.
 Model words() {
   return {"words", {4}, DType::i32, [](ModelBuilder& model, ValueId x) {
             const ValueId rows = embedding(model, "words", x, 10, 8);
@@ -202,7 +203,7 @@ Model words() {
           }};
 }
 
-TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
+TEST(Pipeline, AFailedStageReleasesTheOthersAndTheSessionContinues) {
   SessionSetup setup = pipeline(2, 4);
   auto session = make_session(words(), {.batch = 8}, setup);
   std::vector<int32_t> tokens(8 * 4, 3);
@@ -211,14 +212,14 @@ TEST(Pipeline, AStageThatFailsFreesTheOthersAndTheSessionGoesOn) {
   const BatchView batch{8, tokens.data(), labels.data(), ids.data()};
   const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
   for (int round = 0; round < 3; ++round) {
-    tokens[5 * 4] = 10;  // the third micro-batch
+    tokens[5 * 4] = 10;  // in the third micro-batch
     test::expect_error([&] { session->train(batch, inputs); }, {"layer 'words'", "token 10"});
     tokens[5 * 4] = 3;
     EXPECT_TRUE(session->train(batch, inputs).finite);
   }
 }
 
-TEST(Pipeline, TheBubbleIsMeasuredBesideTheFormula) {
+TEST(Pipeline, MeasuresTheBubbleAndReportsTheFormula) {
   auto session = make_session(convnet(), {.batch = 32}, pipeline(2, 7));
   EXPECT_FALSE(session->bubble());
   state_after(*session, 1, 6);

@@ -20,7 +20,7 @@ using test::Samples;
 
 Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{32, 16}}}, {1, 8, 8}, 10); }
 
-TEST(Session, StateGoesThroughTheDevicesLayoutsUnchanged) {
+TEST(Session, StateIsUnchangedByTheDevicesLayouts) {
   auto session = make_session(convnet(), {.batch = 8, .optimizer = AdamOptions{}}, {});
   for (const std::string& name : session->state_names()) {
     std::vector<float> values(static_cast<size_t>(session->state_shape(name).elements()));
@@ -43,7 +43,7 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
   auto second = make_session(convnet(), options, {.replicas = 2, .mirrored = true, .session = {.seed = 99}});
   for (const auto& name : first->state_names()) second->write_state(name, first->read_state(name));
   first.reset();
-  // The seed also feeds dropout: a resumed job has its own seed again.
+  // The seed also determines dropout; a resumed job has the original seed.
   auto resumed = make_session(convnet(), options, {.replicas = 2, .mirrored = true});
   for (const auto& name : second->state_names()) resumed->write_state(name, second->read_state(name));
   for (int64_t s = 4; s <= 6; ++s) step(*resumed, s);
@@ -51,7 +51,7 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
     EXPECT_EQ(resumed->read_state(name), whole->read_state(name)) << name;
 }
 
-TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
+TEST(Session, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {
   for (const bool mirrored : {false, true}) {
     auto session =
         make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
@@ -63,13 +63,13 @@ TEST(Session, ALossThatIsNotFiniteUpdatesNothingAndIsTracedToItsLayer) {
     EXPECT_FALSE(session->train(samples.view(), inputs).finite);
     EXPECT_EQ(session->read_state("fc1.weight"), before);
     EXPECT_EQ(session->find_non_finite(samples.view(), inputs), "layer 'fc2' (linear)");
-    // And the session goes on with healthy parameters.
+    // The session can continue with finite parameters.
     session->initialise();
     EXPECT_TRUE(session->train(samples.view(), inputs).finite);
   }
 }
 
-TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
+TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
   for (const bool mirrored : {false, true}) {
     auto session =
         make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
@@ -85,7 +85,7 @@ TEST(Session, ANanThatAReluHidesFromTheLossIsSeenInTheGradient) {
   }
 }
 
-TEST(Session, AStateOfAnotherSizeIsRefused) {
+TEST(Session, RefusesAStateOfAnotherSize) {
   auto session = make_session(small_mlp(), {.batch = 8}, {});
   EXPECT_THROW(session->write_state("fc1.weight", std::vector<float>(3)), Error);
   EXPECT_THROW(session->read_state("fc9.weight"), Error);
@@ -105,7 +105,7 @@ TEST(Session, MeasuredSharesGiveTheSameGradientAsOneDevice) {
   }
 }
 
-TEST(Session, Bf16GradientsPointWhereF32GradientsDo) {
+TEST(Session, Bf16GradientsAreCloseToF32Gradients) {
   auto f32 = make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}}, {});
   auto bf16 =
       make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16}, {});
@@ -114,7 +114,8 @@ TEST(Session, Bf16GradientsPointWhereF32GradientsDo) {
   f32->train(samples.view(), inputs);
   bf16->train(samples.view(), inputs);
   for (const char* name : {"conv1.weight", "conv2.weight", "fc1.weight"}) {
-    // Single operations are within 2e-2 (tests/ops); on noise, whose gradient is mostly cancellation, five layers add up.
+    // Single operations are within 2e-2 (tests/ops). The samples are noise, so the gradient is mostly
+    // cancellation, and the errors of five layers add up.
     EXPECT_LT(relative_l2(bf16->read_gradient(name), f32->read_gradient(name)), 0.15) << name;
   }
 }

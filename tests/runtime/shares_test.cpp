@@ -29,7 +29,7 @@ TEST(Shares, MeasuredSpeedMovesTheSplit) {
   EXPECT_EQ(split_by_shares(64, shares.shares()), (std::vector<int64_t>{48, 16}));
 }
 
-TEST(Shares, OfAGpuAndAProcessorAreInProportionEvenWhereTheyDifferMuch) {
+TEST(Shares, OfAGpuAndACpuAreProportionalToTheirSpeeds) {
   const auto settled = [](double gpu, double processor) {
     MeasuredShares shares({15, 1});
     for (int step = 0; step < 40; ++step) {
@@ -42,7 +42,7 @@ TEST(Shares, OfAGpuAndAProcessorAreInProportionEvenWhereTheyDifferMuch) {
   EXPECT_EQ(settled(50'000, 50), (std::vector<int64_t>{256, 0}));
 }
 
-TEST(Shares, WhoBeginsWithNothingIsMeasuredByASample) {
+TEST(Shares, AReplicaWithoutSamplesIsMeasuredWithOne) {
   MeasuredShares shares({30, 1, 1});
   const std::vector<double> speeds = {3000, 1000, 2000};
   EXPECT_EQ(split_by_shares(12, shares.shares()), (std::vector<int64_t>{11, 1, 0}));

@@ -36,13 +36,13 @@ TEST(Timeline, EveryMomentOfAStepBelongsToOnePhase) {
   const PhaseTimes times = timeline.end(zero + 12ms);
   EXPECT_DOUBLE_EQ(times[StepPhase::load], 0.003);
   EXPECT_DOUBLE_EQ(times[StepPhase::update], 0.007);
-  EXPECT_DOUBLE_EQ(times[StepPhase::wait], 0.002) << "what is left until the others are done";
+  EXPECT_DOUBLE_EQ(times[StepPhase::wait], 0.002) << "the rest of the step, until the others are done";
   EXPECT_DOUBLE_EQ(times.step, 0.012);
   EXPECT_NEAR(sum_of(times), times.step, 1e-12);
   EXPECT_EQ(timeline.kept_steps(), 1);
 }
 
-TEST(Timeline, ForwardAndBackwardOperationsAreToldApart) {
+TEST(Timeline, SeparatesForwardAndBackwardOperations) {
   const OperationName conv{"conv1", "conv2d", false};
   const OperationName back{"conv1", "conv2d_backward_weights", true};
   Timeline timeline(1, 10);
@@ -59,7 +59,7 @@ TEST(Timeline, ForwardAndBackwardOperationsAreToldApart) {
   EXPECT_EQ(rows[0].events[1].category, "backward");
 }
 
-TEST(Timeline, KeepsTheFirstStepsAndCountsAll) {
+TEST(Timeline, KeepsTheFirstStepsAndCountsAllSteps) {
   const Clock::time_point zero{};
   Timeline timeline(2, 100);
   for (int step = 0; step < 5; ++step) {
@@ -71,7 +71,7 @@ TEST(Timeline, KeepsTheFirstStepsAndCountsAll) {
   EXPECT_EQ(timeline.rows("replica 0", zero)[0].events.size(), 4U);
 }
 
-TEST(Timeline, FullMemoryLeavesOutIntervalsButNoTime) {
+TEST(Timeline, FullMemoryDropsIntervalsButNoTime) {
   const Clock::time_point zero{};
   Timeline timeline(1, 2);
   timeline.begin(zero);
@@ -81,7 +81,7 @@ TEST(Timeline, FullMemoryLeavesOutIntervalsButNoTime) {
   EXPECT_EQ(timeline.kept_steps(), 0);
 }
 
-TEST(Timeline, SumsAreShownFromTheirTurnUntilTheyAreComplete) {
+TEST(Timeline, ShowsASumFromItsTurnUntilItIsComplete) {
   const Clock::time_point zero{};
   Timeline timeline(1, 100);
   timeline.begin(zero);
@@ -112,10 +112,11 @@ TEST(Phases, TheFirstStepsCompileAndAreLeftOut) {
   EXPECT_EQ(summary.left_out, 3);
   EXPECT_DOUBLE_EQ(summary.mean[StepPhase::forward], 3.5);
   EXPECT_DOUBLE_EQ(summary.mean.step, 4.5);
-  EXPECT_EQ(summary_of(std::span(steps).first(2)).steps, 2) << "there are no others";
+  EXPECT_EQ(summary_of(std::span(steps).first(2)).steps, 2)
+      << "the summary uses the first steps if there are no others";
 }
 
-TEST(Phases, AsJsonAndBack) {
+TEST(Phases, ConvertToJsonAndBack) {
   PhaseSummary summary{7, 3, {}, {}};
   summary.mean[StepPhase::exchange] = 0.25;
   summary.median.step = 1.5;
@@ -141,7 +142,7 @@ Recorded train(const SessionSetup& setup, bool recording, int64_t steps = 4) {
     const StepResult result = session->train(samples.view(), {.learning_rate = 0.01F, .step = s, .epoch = 0});
     EXPECT_EQ(result.phases.has_value(), recording);
     if (result.phases) recorded.phases.push_back(*result.phases);
-    session->evaluate(samples.view());  // is none of a step's business
+    session->evaluate(samples.view());  // must not count for any step
   }
   recorded.rows = session->trace({});
   for (const std::string& name : session->state_names()) recorded.state.push_back(session->read_state(name));
@@ -161,7 +162,7 @@ TEST(RecordedSession, TrainsWithTheSameBits) {
     EXPECT_EQ(train(setup, true).state, train(setup, false).state) << name;
 }
 
-TEST(RecordedSession, PhasesMakeUpTheStep) {
+TEST(RecordedSession, PhasesAddUpToTheStep) {
   for (const auto& [name, setup] : setups()) {
     for (const PhaseTimes& times : train(setup, true).phases) {
       EXPECT_NEAR(sum_of(times), times.step, 1e-9) << name;
@@ -218,7 +219,7 @@ TEST(RecordedSession, HasARowForEachReplicaAndOneForItsCommunication) {
   EXPECT_GT(of_category(*stage_1, "backward"), 0);
 }
 
-TEST(RecordedSession, ALayersForwardIsForwardAndItsGradientsAreBackward) {
+TEST(RecordedSession, AssignsOperationsToForwardAndBackward) {
   const Recorded recorded = train({}, true, 1);
   std::set<std::string> forward;
   std::set<std::string> backward;
@@ -237,7 +238,7 @@ TEST(RecordedSession, ALayersForwardIsForwardAndItsGradientsAreBackward) {
   EXPECT_TRUE(has(backward, "cross_entropy_backward"));
 }
 
-TEST(RecordedSession, APartWithoutSamplesIsRecordedToo) {
+TEST(RecordedSession, RecordsAPartWithoutSamples) {
   auto session = make_session(convnet(), {.batch = 12}, {.replicas = 2, .mirrored = true});
   session->record_phases(1);
   const Samples samples(1, {1, 28, 28}, 10);

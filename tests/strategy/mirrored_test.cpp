@@ -15,7 +15,8 @@ using test::Samples;
 Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{64, 32}}}, {1, 28, 28}, 10); }
 
-/// One step from the same parameters: the exchanged gradient sum is single's.
+/// Runs one step from the same parameters on a single device and on replicas.
+/// Returns the relative distance of the gradients.
 double gradient_difference(const Model& model, int64_t batch, int replicas,
                            const StrategyOptions& options = {}) {
   const StepOptions step{.batch = batch, .optimizer = SgdOptions{}};
@@ -29,7 +30,7 @@ double gradient_difference(const Model& model, int64_t batch, int replicas,
   return relative_l2(all_gradients(*mirrored), all_gradients(*single));
 }
 
-TEST(Mirrored, GradientIsThatOfASingleDevice) {
+TEST(Mirrored, GradientEqualsASingleDevice) {
   for (const int replicas : {1, 2, 3, 4}) {
     EXPECT_LT(gradient_difference(convnet(), 32, replicas), 1e-6) << replicas << " replicas";
   }
@@ -47,9 +48,10 @@ TEST(Mirrored, ReplicasWithoutSamplesContributeNothing) {
   EXPECT_LT(gradient_difference(mlp(), 1, 4), 1e-6);
 }
 
-// A ReLU whose input rounds to the other side of zero changes a whole entry of the gradient: `single` on two threads differs
-// from `single` on one by as much as 1e-4 then. The formula's weights (stream 2) keep these samples clear of that.
-TEST(Mirrored, SynchronisedBatchNormIsThatOfASingleDevice) {
+// If the input of a ReLU rounds to the other side of zero, a whole entry of the gradient changes. Then
+// `single` on two threads differs from `single` on one thread by up to 1e-4. With the formula's weights
+// (stream 2) this does not happen for these samples.
+TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model resnet = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   const StrategyOptions options{.batch_norm = BatchNormMode::synchronised};

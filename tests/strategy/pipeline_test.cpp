@@ -36,10 +36,12 @@ TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
   const Program program =
       rewrite(step_of(small_mlp(), 8), 2,
               {.micro_batches = 4, .costs = {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}}});
-  EXPECT_EQ(program.str().substr(0, program.str().find("update\n")),
-            R"text(program pipeline of 2 workers, 4 micro-batches
-worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
-input %0 x: f32 [2, 4]
+  EXPECT_EQ(
+      program.str().substr(0, program.str().find("update\n")),
+      R"text(program pipeline of 2 workers, 4 micro-batches
+)text"
+      "worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
+      R"text(input %0 x: f32 [2, 4]
 parameter %1 fc1.weight: f32 [6, 4]
 parameter %2 fc1.bias: f32 [6]
 input %5 %28: f32 [2, 6]
@@ -59,8 +61,9 @@ parameter %7 fc1.bias: f32 [6]
 %2, %3 = linear_backward_weights(%0, %1) {bias=true} : f32 [6, 4], f32 [6]  # fc1
 accumulate(%4, %2)  # fc1
 accumulate(%6, %3)  # fc1
-worker 1 on device 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all
-input %0 %4: f32 [2, 6]
+)text"
+      "worker 1 on device 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
+      R"text(input %0 %4: f32 [2, 6]
 parameter %1 fc2.weight: f32 [5, 6]
 parameter %2 fc2.bias: f32 [5]
 parameter %5 fc3.weight: f32 [3, 5]
@@ -107,7 +110,7 @@ accumulate(%14, %11)  # fc2
 )text");
 }
 
-TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
+TEST(PipelineStrategy, StagesAlternateForwardAndBackward) {
   using enum Action;
   EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, forward,
                                                                     backward, backward, backward, backward}));
@@ -117,7 +120,7 @@ TEST(PipelineStrategy, StagesTakeTurnsOneForwardOneBackward) {
   EXPECT_EQ(one_forward_one_backward(0, 4, 1), (std::vector<Action>{forward, backward}));
 }
 
-TEST(PipelineStrategy, AStepOfEqualStagesHasTheBubbleOfTheFormula) {
+TEST(PipelineStrategy, EqualStagesHaveTheBubbleOfTheFormula) {
   for (const int64_t stages : {1, 2, 3, 4}) {
     for (const int64_t micro_batches : {1, 4, 8}) {
       const std::vector<StageSeconds> equal(static_cast<size_t>(stages), {1, 2, 0});
@@ -125,7 +128,7 @@ TEST(PipelineStrategy, AStepOfEqualStagesHasTheBubbleOfTheFormula) {
                        3.0 * static_cast<double>(micro_batches + stages - 1));
     }
   }
-  // The last stage's weight gradients go on while the first ends its backward.
+  // The last stage still computes weight gradients while the first stage finishes its backward pass.
   EXPECT_DOUBLE_EQ(simulate_step({{1, 2, 0}, {1, 2, 2}}, 4), 15);
 }
 
@@ -156,8 +159,8 @@ TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
   EXPECT_LT(nodes({1, 3}), nodes({1, 1}));
 }
 
-/// Every effect of the step stands in one stage exactly, and what one graph takes in another hands out.
-TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
+/// Every effect of the step is in exactly one stage. Every value that a graph receives is sent by another.
+TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const TrainingStep step = step_of(resnet(), 8, precision);
     for (const int stages : {1, 2, 3, 5}) {
@@ -186,7 +189,7 @@ TEST(PipelineStrategy, TheStagesTogetherAreTheStep) {
   }
 }
 
-TEST(PipelineStrategy, HeavyWeightsWaitForTheEndLightOnesDoNot) {
+TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
   const Program program = rewrite(step_of(resnet(), 32), 1, {.micro_batches = 4});
   const WorkerProgram& worker = program.workers[0];
   EXPECT_TRUE(has_node(worker.weight_gradients, "conv2d_backward_weights", "layer4.1.conv2"));
@@ -196,7 +199,7 @@ TEST(PipelineStrategy, HeavyWeightsWaitForTheEndLightOnesDoNot) {
   EXPECT_EQ(worker.gradient.batch(), 8);
 }
 
-TEST(PipelineStrategy, NoActivationIsPartedFromItsLayer) {
+TEST(PipelineStrategy, KeepsActivationsWithTheirLayers) {
   for (const int stages : {2, 3, 4, 5}) {
     const Program program = rewrite(step_of(resnet(), 8), stages, {.micro_batches = 4});
     for (const WorkerProgram& worker : program.workers)
@@ -204,7 +207,7 @@ TEST(PipelineStrategy, NoActivationIsPartedFromItsLayer) {
   }
 }
 
-TEST(PipelineStrategy, MoreStagesThanPlacesToCutAreRefused) {
+TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
   test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, {}); },
                      {"can be cut at", "40", "strategy.stages"});
   Cluster cluster{{{"cpu", 1, {}}}, 2};

@@ -17,7 +17,7 @@ std::vector<ParameterInfo> parameters_of(const std::vector<std::pair<std::string
   return parameters;
 }
 
-/// Fully connected layers made in a loop, as everybody does: weight, bias, weight, bias …
+/// Fully connected layers created in a loop, as is usual: weight, bias, weight, bias …
 std::vector<ParameterInfo> alternating() {
   std::vector<std::pair<std::string, Shape>> shapes;
   for (int layer = 0; layer < 4; ++layer) {
@@ -56,7 +56,7 @@ TEST(Placement, GreedyBalancesWeightsAndBiasesThatAlternate) {
   EXPECT_DOUBLE_EQ(imbalance(placement), 1);
 }
 
-TEST(Placement, PartitionedCutsWhatNoServerShouldCarryAlone) {
+TEST(Placement, PartitionedCutsLargeParameters) {
   const auto parameters = parameters_of({{"embedding.weight", {1000, 10}}, {"fc.weight", {10, 10}}});
   const Placement placement = place_partitioned(parameters, 2);
   EXPECT_EQ(names_of(placement[0]), (std::vector<std::string>{"embedding.weight[0:505]"}));
@@ -64,7 +64,7 @@ TEST(Placement, PartitionedCutsWhatNoServerShouldCarryAlone) {
   EXPECT_EQ(bytes_of(placement), (std::vector<int64_t>{20'200, 20'200}));
 }
 
-TEST(Placement, NoServerOfAPartitionCarriesMoreThanItsShareAndARow) {
+TEST(Placement, PartitionedServersHaveAtMostTheirShareAndARow) {
   const auto parameters = resnet34();
   int64_t total = 0;
   int64_t longest_row = 0;
@@ -79,7 +79,8 @@ TEST(Placement, NoServerOfAPartitionCarriesMoreThanItsShareAndARow) {
   }
 }
 
-/// Bytes of each server. The sizes are those of the network, 21,814,696 floats with the running statistics of batch norm.
+/// Compares the bytes on each server.
+/// The network has 21,814,696 floats, including the running statistics of batch norm.
 TEST(Placement, ResNet34OnTwoAndThreeServers) {
   const auto parameters = resnet34();
   const auto table = [&](const Placer& place, int servers) {
@@ -95,7 +96,7 @@ TEST(Placement, ResNet34OnTwoAndThreeServers) {
   EXPECT_EQ(table(place_partitioned, 3), (std::vector<int64_t>{29'086'264, 29'086'264, 29'086'256}));
 }
 
-TEST(Placement, NamesDecideBeforeThePolicy) {
+TEST(Placement, NamesTakePrecedenceOverThePolicy) {
   const Placer place = place_by_name({{"*.bias", 1}, {"fc0*", 0}}, place_greedy);
   const Placement placement = place(alternating(), 2);
   EXPECT_EQ(names_of(placement[0]), (std::vector<std::string>{"fc0.weight", "fc1.weight", "fc3.weight"}));
@@ -103,7 +104,7 @@ TEST(Placement, NamesDecideBeforeThePolicy) {
             (std::vector<std::string>{"fc0.bias", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.bias"}));
 }
 
-TEST(Placement, AFunctionOfOnesOwnIsChecked) {
+TEST(Placement, ChecksACustomFunction) {
   const auto parameters = parameters_of({{"a", {4, 2}}, {"b", {3}}});
   const auto fails = [&](const Placement& placement) {
     return test::sentence_of([&] { check_placement(placement, parameters, 2); });

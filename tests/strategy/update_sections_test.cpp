@@ -1,4 +1,4 @@
-// How parameters lie: an update is one pass over flat memory for each rule.
+// The layout of parameters in memory: for each rule, an update is one pass over contiguous memory.
 #include "telar/device/update_sections.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ UpdateSections sections(const Program& program) {
   return sections_of(program.update, ArenaLayout::pack(lying));
 }
 
-TEST(UpdateSections, OfAResNetAreThoseOfItsWeightsAndOfItsStatistics) {
+TEST(UpdateSections, OfAResNetAreItsWeightsAndItsStatistics) {
   const TrainingStep step =
       make_training_step(make_model("resnet34", {}, {3, 32, 32}, 10),
                          {.batch = 2, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}});

@@ -11,7 +11,7 @@
 
 namespace telar::test {
 
-/// An input of fuzz/corpus.
+/// The bytes of fuzz/corpus/TARGET/NAME.
 inline std::vector<uint8_t> corpus(const std::string& target, const std::string& name) {
   std::ifstream file(std::filesystem::path(TELAR_CORPUS) / target / name, std::ios::binary);
   EXPECT_TRUE(file.is_open()) << name;

@@ -9,9 +9,10 @@
 
 namespace telar::test {
 
-/// Weights, inputs and directions by a stated formula: the same bits here and in tests/fixtures/models/make_models.py.
+/// Weights, inputs and directions from a fixed formula, with the same bits as in
+/// tests/fixtures/models/make_models.py.
 
-/// A hash of 32 bits (Wellons' "lowbias32").
+/// A 32-bit hash (Wellons' "lowbias32").
 inline uint32_t formula_mix(uint32_t x) {
   x ^= x >> 16;
   x *= 0x7FEB352DU;
@@ -20,7 +21,8 @@ inline uint32_t formula_mix(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-/// Word i of a name: mix(i xor mix(FNV-1a of the name, started `salt` later)).
+/// A sequence of words for a name. Word i is mix(i xor mix(h)), where h is the FNV-1a hash of the name with
+/// `salt` added to its initial value.
 class FormulaWords {
  public:
   explicit FormulaWords(const std::string& name, uint32_t salt = 0) {
@@ -29,7 +31,7 @@ class FormulaWords {
     stream_ = formula_mix(hash);
   }
   uint32_t word(size_t i) const { return formula_mix(static_cast<uint32_t>(i) ^ stream_); }
-  /// In −1 … 1, with 24 bits: exact in f32.
+  /// In [−1, 1) with 24 bits, therefore exact in f32.
   double unit(size_t i) const { return static_cast<double>(word(i) >> 8) / 8388608.0 - 1; }
   /// −1 or 1.
   double sign(size_t i) const { return (word(i) >> 31) != 0 ? -1 : 1; }
@@ -38,8 +40,9 @@ class FormulaWords {
   uint32_t stream_;
 };
 
-/// The value of a residual network's parameter, by what kind it is: convolutions and the final layer have unit gain, scales
-/// are near 0.5, shifts near `shift`, 0.25 (one in 8) or −0.5 (one in 8), statistics near 0 and 1.
+/// Fills a parameter of a residual network according to its kind. Convolutions and the final layer have unit
+/// gain. Scales are near 0.5; shifts are near `shift`, 0.25 (one in 8) or −0.5 (one in 8); running means are
+/// near 0 and running variances near 1.
 inline void formula_fill(const ParameterInfo& parameter, uint32_t salt, std::span<float> values,
                          double shift = 0.25) {
   const FormulaWords words(parameter.name, salt);

@@ -14,15 +14,15 @@
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/reduce.h"
 
-/// Graphs that a GPU computes, and what processors make of them.
+/// Graphs to compute on a GPU and compare with the CPU.
 namespace telar::test {
 
-/// A graph with the output "y" in one type, and the same with everything but its inputs in f32: what is right for it.
+/// A graph with the output "y", and its reference: the same graph with everything but its inputs in f32.
 struct GpuCase {
   std::string name;
   Graph graph;
   Graph right;
-  double tolerance;  ///< of a value, relative to the largest
+  double tolerance;  ///< for each value, relative to the largest
 };
 
 template <typename Build>
@@ -42,7 +42,7 @@ GpuCase gpu_case(const std::string& name, DType dtype, const Build& build) {
           dtype == DType::bf16 ? kBf16 : kF32};
 }
 
-/// Products and convolutions of several forms, the sum of all, and conversions, in f32 and bf16.
+/// Matrix products and convolutions of several forms, full sums, and conversions, in f32 and bf16.
 inline std::vector<GpuCase> gpu_cases() {
   std::vector<GpuCase> cases;
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -72,7 +72,8 @@ inline std::vector<GpuCase> gpu_cases() {
       return reduce_sum(builder, input("x", {70, 300}), {});
     }));
     cases.push_back(gpu_case("convolution and sum", dtype, [](GraphBuilder& builder, const auto& input) {
-      const ValueId x = input("x", {4, 3, 8, 8});  // with itself: the sum has squares, which do not cancel
+      const ValueId x =
+          input("x", {4, 3, 8, 8});  // convolved with itself: the sum contains squares, which do not cancel
       return reduce_sum(builder, conv2d(builder, x, x, kNoValue, {}), {});
     }));
     cases.push_back(gpu_case("there and back", dtype, [](GraphBuilder& builder, const auto& input) {
@@ -84,7 +85,8 @@ inline std::vector<GpuCase> gpu_cases() {
   return cases;
 }
 
-/// The largest difference of a case's values between a device and the processors, relative to the largest value.
+/// Compares a case on a device with its reference on the CPU. The largest difference, relative to the largest
+/// value, must be within the case's tolerance.
 inline void expect_as_on_processors(const GpuCase& given, std::unique_ptr<Device> device) {
   SCOPED_TRACE(given.name);
   bench::GraphRun run(given.graph, std::move(device));

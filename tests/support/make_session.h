@@ -13,7 +13,7 @@
 
 namespace telar::test {
 
-/// Samples by a stated formula: features uniform in −1 … 1, labels uniform over the classes.
+/// Pseudorandom samples: features uniform in −1 … 1, labels uniform over the classes.
 class Samples {
  public:
   Samples(int64_t count, const Shape& sample, int64_t classes, uint64_t seed = 5) : count_(count) {
@@ -38,7 +38,7 @@ class Samples {
   std::vector<int32_t> ids_;
 };
 
-/// The device on which sessions are tested: what TELAR_TEST_DEVICE names in the environment ("cuda:0"), else processors.
+/// The device under test: the value of the environment variable TELAR_TEST_DEVICE ("cuda:0"), else "cpu".
 inline std::string tested_kind() {
   const char* named = std::getenv("TELAR_TEST_DEVICE");
   return named == nullptr ? "cpu" : named;
@@ -49,7 +49,7 @@ struct SessionSetup {
   int threads = 1;
   bool mirrored = false;
   bool pipeline = false;  ///< with `replicas` stages
-  /// Of the replicas: "cpu", "cuda:0". Without: tested_kind().
+  /// One for each replica: "cpu", "cuda:0". If empty: tested_kind(), or "cpu" for a pipeline.
   std::vector<std::string> devices = {};
   StrategyOptions strategy = {};
   SessionOptions session = {.seed = 11};
@@ -78,7 +78,7 @@ inline std::vector<float> all_gradients(const Session& session) {
   return all;
 }
 
-/// ‖a − b‖ / ‖b‖ over all of both.
+/// ‖a − b‖ / ‖b‖; ‖a − b‖ if b is 0.
 inline double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0;
   double norm = 0;

@@ -11,7 +11,7 @@
 
 #include "telar/data/image.h"
 
-/// Picture files of an RGB image.
+/// Encodes an RGB image as an image file.
 namespace telar::test {
 
 inline std::vector<uint8_t> png_of(const Image& image) {

@@ -9,7 +9,7 @@
 
 #include "telar/core/error.h"
 
-/// What is said when something is wrong.
+/// Checks of error messages.
 namespace telar::test {
 
 inline testing::AssertionResult says(const std::string& text, std::string_view part) {
@@ -17,7 +17,7 @@ inline testing::AssertionResult says(const std::string& text, std::string_view p
   return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
 }
 
-/// The sentence of the error that the action throws; empty when it throws none.
+/// The message of the error that the action throws; empty if it throws none.
 inline std::string sentence_of(const std::function<void()>& action, Error::Kind kind = Error::Kind::user) {
   try {
     action();
@@ -28,12 +28,12 @@ inline std::string sentence_of(const std::function<void()>& action, Error::Kind 
   return "";
 }
 
-/// The action must throw an error whose sentence holds all these parts.
+/// Expects that the action throws an error whose message contains all these parts.
 inline void expect_error(const std::function<void()>& action, const std::vector<std::string_view>& parts,
                          Error::Kind kind = Error::Kind::user) {
   const std::string sentence = sentence_of(action, kind);
   if (sentence.empty())
-    ADD_FAILURE() << "nothing was thrown; expected a sentence with '" << parts.front() << "'";
+    ADD_FAILURE() << "nothing was thrown; expected a message that contains '" << parts.front() << "'";
   for (const std::string_view part : parts) EXPECT_TRUE(says(sentence, part));
 }
 

@@ -13,7 +13,7 @@
 
 namespace telar::test {
 
-/// A member of a group that somebody else owns.
+/// Forwards to a group member that has another owner.
 class Borrowed final : public Group {
  public:
   explicit Borrowed(Group& group) : group_(group) {}
@@ -34,10 +34,10 @@ class Borrowed final : public Group {
   Group& group_;
 };
 
-/// One of several processes of one replica each that are threads of this one: see as_processes().
+/// A thread that plays a process with one replica: see as_processes().
 class ThreadProcess final : public Processes {
  public:
-  /// Members of two groups of as many: of the processes, and of their replicas.
+  /// This process's members of two groups of equal size: the group of processes and the group of replicas.
   ThreadProcess(Group& processes, Group& replicas) : processes_(processes), replicas_(replicas) {}
   int rank() const override { return processes_.rank(); }
   int size() const override { return processes_.size(); }
@@ -70,7 +70,8 @@ class ThreadProcess final : public Processes {
   Group& replicas_;
 };
 
-/// Runs `body(process)` for each of so many processes, all at once. Throws what the one of lowest rank has thrown.
+/// Runs `body(process)` for `count` processes at the same time.
+/// If some of them throw, rethrows the exception of the lowest rank.
 template <typename Body>
 void as_processes(int count, const Body& body) {
   ThreadTeam processes(count);

@@ -54,7 +54,7 @@ void flip_last_byte(const fs::path& path) {
   file.put(static_cast<char>(byte ^ 1));
 }
 
-TEST(Checkpoint, BringsBackEveryBitOfParametersOptimizerAndPosition) {
+TEST(Checkpoint, RestoresEveryBitOfParametersOptimizerAndPosition) {
   const test::TempFolder folder;
   const auto written = session_of({5});
   train(*written, 3);
@@ -76,7 +76,7 @@ TEST(Checkpoint, WeightsHaveTheirPyTorchNamesAndShapes) {
   EXPECT_EQ(file.entries().size(), 4U);
 }
 
-TEST(Checkpoint, ADamagedFileIsNamed) {
+TEST(Checkpoint, NamesADamagedFile) {
   const test::TempFolder folder;
   const fs::path path = folder / "step-00000003";
   for (const std::string name : {"model.safetensors", "optimizer.safetensors", "job.yaml"}) {
@@ -95,7 +95,7 @@ TEST(Checkpoint, ADamagedFileIsNamed) {
   EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(path); }), "state.json is missing"));
 }
 
-TEST(Checkpoint, TheNewestWholeOneIsFoundAndDamagedOnesAreSaid) {
+TEST(Checkpoint, FindsTheNewestValidOneAndReportsDamagedOnes) {
   const test::TempFolder folder;
   EXPECT_FALSE(newest_checkpoint(folder.path()));
   const auto session = session_of({5});
@@ -116,7 +116,7 @@ TEST(Checkpoint, TheNewestWholeOneIsFoundAndDamagedOnesAreSaid) {
   EXPECT_TRUE(says(sentence_of([&] { newest_checkpoint(folder.path()); }), "all 3 checkpoints"));
 }
 
-TEST(Checkpoint, OfAnotherModelNamesTheTensorsThatDifferAndChangesNothing) {
+TEST(Checkpoint, OfAnotherModelIsRefusedWithTheTensorsThatDiffer) {
   const test::TempFolder folder;
   write_checkpoint(folder / "step-00000000", *session_of({5}), {});
   const auto wider = session_of({7});
@@ -129,7 +129,7 @@ TEST(Checkpoint, OfAnotherModelNamesTheTensorsThatDifferAndChangesNothing) {
   EXPECT_TRUE(says(sentence_of([&] { load_parameters(folder / "step-00000000", *deeper); }), "'fc3."));
 }
 
-TEST(Checkpoint, OldOnesAreRemovedButNotTheBest) {
+TEST(Checkpoint, RemovesOldOnesButKeepsTheBest) {
   const test::TempFolder folder;
   const auto session = session_of({5});
   for (const int64_t step : {1, 2, 3, 4, 5})
@@ -140,7 +140,7 @@ TEST(Checkpoint, OldOnesAreRemovedButNotTheBest) {
   EXPECT_EQ(left, (std::vector<std::string>{"step-00000005", "step-00000004", "step-00000002"}));
 }
 
-TEST(Checkpoint, OneThatCannotBeWrittenLeavesNothing) {
+TEST(Checkpoint, AFailedWriteLeavesNothing) {
   const test::TempFolder folder;
   test::write_text(folder / "file", "");
   EXPECT_THROW(write_checkpoint(folder / "file" / "step-00000001", *session_of({5}), {}), std::exception);

@@ -21,16 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 100 steps; the MLP's ReLUs are few, and its optimizer has no state that could hide a difference.
+/// A job of 100 steps. The MLP has few ReLUs, and the optimizer has no state that could hide a difference.
 const std::string kJob =
     "model: {name: mlp, options: {hidden: [16]}}\n"
-    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: "
-    "0}\n"
+    "data: {source: synthetic, samples: 1600, test_samples: 50, shape: [1, 6, 6], classes: 3, validation: 0}\n"
     "optimizer: {name: sgd, learning_rate: 0.01}\n"
     "training: {epochs: 2, batch: 32}\n"
     "output: {tensorboard: false}\n";
 
-/// Parameter servers and workers of one run as threads of this process; the coordinator is run_job.
+/// Runs a job with parameter servers and workers as threads of this process; run_job is the coordinator.
 class TestedCluster {
  public:
   TestedCluster(int servers, int workers, std::vector<std::string> of_workers = {})
@@ -72,12 +71,12 @@ class TestedCluster {
   }
 
   int workers_;
-  std::vector<std::string> of_workers_;  ///< their --set
+  std::vector<std::string> of_workers_;  ///< the --set options of the workers
   std::vector<std::unique_ptr<StoreServer>> servers_;
   std::vector<std::thread> threads_;
 };
 
-/// The loss of each step, in the order of steps.
+/// The losses of all steps, in the order of steps.
 std::vector<double> losses_of(const fs::path& folder) {
   std::vector<double> losses;
   std::ifstream file(folder / "metrics.jsonl");
@@ -97,7 +96,7 @@ struct Case {
 
 class ClusterEquality : public testing::TestWithParam<Case> {};
 
-TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
+TEST_P(ClusterEquality, LossesOfAHundredStepsEqualASingleProcess) {
   const test::TempFolder folder;
   const RunSummary single = run_job(
       parse_job(kJob, "job.yaml", {"strategy.threads=1", "output.folder=" + (folder / "single").string()}),
@@ -114,7 +113,7 @@ TEST_P(ClusterEquality, LossesOfAHundredStepsAreThoseOfOneProcess) {
   EXPECT_NEAR(summary.test[0], single.test[0], 1e-5 * single.test[0]);
 }
 
-/// The parameters after one step at this rate, one after the other.
+/// All parameters after one step at this learning rate, concatenated.
 std::vector<float> parameters_after_a_step(double rate, std::vector<std::string> overrides, int servers,
                                            int workers) {
   const test::TempFolder folder;
@@ -134,7 +133,8 @@ std::vector<float> parameters_after_a_step(double rate, std::vector<std::string>
   return all;
 }
 
-/// The gradient of a step of SGD: what its parameters differ by between two rates so large that rounding does not show.
+/// The gradient of a step of SGD, computed from the parameters after a step at two different learning rates.
+/// The rates are so large that rounding errors do not matter.
 std::vector<float> gradient_of_a_step(const std::vector<std::string>& overrides, int servers, int workers) {
   std::vector<float> gradient = parameters_after_a_step(1000, overrides, servers, workers);
   const std::vector<float> further = parameters_after_a_step(3000, overrides, servers, workers);
@@ -142,7 +142,7 @@ std::vector<float> gradient_of_a_step(const std::vector<std::string>& overrides,
   return gradient;
 }
 
-TEST_P(ClusterEquality, TheGradientOfAStepIsThatOfOneProcess) {
+TEST_P(ClusterEquality, TheGradientOfAStepEqualsASingleProcess) {
   const auto& [name, overrides, servers, workers] = GetParam();
   const std::vector<float> expected = gradient_of_a_step({"strategy.threads=1"}, 0, 0);
   const std::vector<float> gradient = gradient_of_a_step(overrides, servers, workers);
@@ -150,7 +150,7 @@ TEST_P(ClusterEquality, TheGradientOfAStepIsThatOfOneProcess) {
   EXPECT_LT(test::relative_l2(gradient, expected), 1e-6);
 }
 
-/// A copy of the run as it was after the first checkpoint within an epoch.
+/// Copies a run and restores the state that it had after its first checkpoint within an epoch.
 fs::path as_after_first_checkpoint(const fs::path& run, const fs::path& copy) {
   fs::copy(run, copy, fs::copy_options::recursive);
   std::vector<fs::path> checkpoints = list_checkpoints(copy / "checkpoints");  // newest first
@@ -159,7 +159,7 @@ fs::path as_after_first_checkpoint(const fs::path& run, const fs::path& copy) {
   return copy;
 }
 
-TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSkipsNothing) {
+TEST(Cluster, ARunResumedWithinAnEpochSkipsNothing) {
   const test::TempFolder folder;
   const std::string one_thread = "strategy.threads=1";
   run_job(parse_job(kJob, "job.yaml", {one_thread, "output.folder=" + (folder / "single").string()}), {});
@@ -170,7 +170,8 @@ TEST(Cluster, ACheckpointWithinAnEpochIsOfAStepBoundaryAndARunThatGoesOnFromItSk
     const fs::path run = folder / strategy;
     TestedCluster(2, 2).run(overrides, run);
     const std::vector<fs::path> checkpoints = list_checkpoints(run / "checkpoints");
-    EXPECT_GE(checkpoints.size(), 5U) << "a lease has 8 steps, and a checkpoint waits for the end of two";
+    EXPECT_GE(checkpoints.size(), 5U)
+        << "a lease has 8 steps, and a checkpoint waits until two leases have ended";
     for (const fs::path& checkpoint : checkpoints) {
       const TrainingState state = verify_checkpoint(checkpoint);
       EXPECT_EQ(state.samples, 32 * state.step) << checkpoint;
@@ -205,7 +206,7 @@ TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
   test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
 }
 
-TEST(Cluster, WorkersComputeElsewhereThanTheJobSaysAndSoDoesWhoWaitsForThem) {
+TEST(Cluster, WorkersCanOverrideTheDeviceAndTheCoordinatorFallsBackToTheCpu) {
   const test::TempFolder folder;
   std::string warning;
   RunOptions options;

@@ -17,17 +17,17 @@ using test::sentence_of;
 
 const std::string kSmall = "model: mlp\ndata: synthetic\n";
 
-/// What parsing it says is wrong; empty when nothing is.
+/// The error message of parsing this text; empty if it is valid.
 std::string mistake(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return sentence_of([&] { parse_job(text, "job.yaml", overrides); });
 }
 
 struct WrongJob {
   std::string text;
-  std::vector<std::string> parts;  ///< parts of the message
+  std::vector<std::string> parts;  ///< of the error message
 };
 
-TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
+TEST(Job, MistakesNameTheLineTheKeyAndTheValidForm) {
   const std::vector<WrongJob> wrong = {
       {"", {"job.yaml", "a job is a group of keys"}},
       {"data: synthetic\n", {"job.yaml", "no 'model'"}},
@@ -80,7 +80,7 @@ TEST(Job, MistakesAreNamedWithLineKeyAndWhatIsRight) {
       {"model: [mlp\n", {"job.yaml", "not valid YAML"}},
       {"model: mlp\n\tdata: synthetic\n", {"job.yaml:2", "not valid YAML"}},
       {kSmall + "---\nmodel: mlp\n", {"job.yaml:3", "more text follows"}},
-      // yaml-cpp finds documents without end in this one.
+      // yaml-cpp finds an endless number of documents in this text.
       {",", {"job.yaml:1", "more text follows"}},
   };
   for (const WrongJob& job : wrong) {
@@ -99,7 +99,7 @@ TEST(Job, HasDefaultsForEverythingButModelAndData) {
   EXPECT_EQ(parse_job(kSmall + "optimizer: sgd\n", "job.yaml").optimizer.learning_rate, 0.01);
 }
 
-TEST(Job, OptimizersHaveDefaultsOfTheirOwn) {
+TEST(Job, EachOptimizerHasItsOwnDefaults) {
   const auto of = [](const std::string& optimizer) {
     return parse_job(kSmall + "optimizer: " + optimizer + "\n", "job.yaml").optimizer;
   };
@@ -109,7 +109,7 @@ TEST(Job, OptimizersHaveDefaultsOfTheirOwn) {
   for (const std::string name : {"adam", "adamw", "rmsprop"}) EXPECT_EQ(of(name).epsilon, 1e-8) << name;
 }
 
-TEST(Job, AdagradsKeysReachItsUpdate) {
+TEST(Job, AdagradsKeysAffectItsUpdate) {
   const Job job = parse_job(
       kSmall + "optimizer: {name: adagrad, lr_decay: 0.25, weight_decay: 0.5, epsilon: 1e-3}\n", "job.yaml");
   const StepOptions options = job_step_options(job, {.features = {1, 28, 28}, .classes = 10});
@@ -139,7 +139,7 @@ TEST(Job, MistakesInOverridesNameTheOverride) {
   EXPECT_TRUE(says(mistake(kSmall, {"training.batch.size=1"}), "must be an integer"));
 }
 
-TEST(Job, ADeviceWithoutItsNumberIsSaidToLackIt) {
+TEST(Job, ReportsADeviceWithoutANumber) {
   const std::string lacks = "the device 'cuda:' lacks its number, as in cuda:0";
   for (const std::string text : {"cuda:", "'cuda:'", "[cuda:]", "[cpu, cuda:]"})
     EXPECT_TRUE(says(mistake(kSmall, {"device=" + text}), "--set device=" + text + ": " + lacks));
@@ -150,7 +150,7 @@ TEST(Job, ADeviceWithoutItsNumberIsSaidToLackIt) {
   EXPECT_TRUE(says(mistake(kSmall, {"device={cuda: 1, cpu: 2}"}), "strategy.devices is a group of keys"));
 }
 
-TEST(Job, AnOverrideMakesKeysOfTheFormerChoiceMeaningless) {
+TEST(Job, AnOverrideDiscardsTheKeysOfTheFormerChoice) {
   const Job job =
       parse_job(kSmall + "optimizer: {name: adam, beta1: 0.8}\nstrategy: {name: mirrored, replicas: 4}\n",
                 "job.yaml", {"optimizer.name=sgd", "strategy.name=single"});
@@ -163,8 +163,7 @@ TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
   const std::string text =
       "name: 'a: b'\n"
       "model:\n  layers:\n    - {type: flatten}\n    - {type: linear, features: 10, name: out}\n"
-      "data: {source: csv, path: \"weird \\\" name.csv\", separator: semicolon, mean: [0.1, -1e-7], std: [1, "
-      "2]}\n"
+      "data: {source: csv, path: \"weird \\\" name.csv\", separator: semicolon, mean: [0.1, -1e-7], std: [1, 2]}\n"
       "optimizer: {name: rmsprop, learning_rate: 1e-4}\n"
       "strategy: {name: mirrored, shares: [1, 2.5], threads: [1, 3]}\n";
   const Job job = parse_job(text, "job.yaml");
@@ -186,7 +185,7 @@ TEST(Job, DifferencesThatChangeTheResultAreNamed) {
             std::vector<std::string>{"the models differ"});
 }
 
-TEST(Job, TooDeepOrTooLargeIsRefused) {
+TEST(Job, RefusesTextThatIsTooDeepOrTooLarge) {
   EXPECT_TRUE(says(mistake(kSmall + "training: " + std::string(200, '[') + std::string(200, ']') + "\n"),
                    "levels deep"));
   std::string bomb = kSmall + "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";

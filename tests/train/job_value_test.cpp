@@ -11,7 +11,7 @@ using test::expect_error;
 
 using Texts = std::vector<std::string>;
 
-/// Reads the YAML text at "strategy.servers", line 1 of job.yaml, as a list of texts.
+/// Reads the YAML text, as the value of "strategy.servers" in line 1 of job.yaml, as a list of texts.
 Texts read_texts(const std::string& yaml, const ValueRule& rule = {}) {
   const JobNode root = parse_job_node("key: " + yaml + "\n", "job.yaml");
   Texts texts = {"left over"};
@@ -25,10 +25,10 @@ TEST(ListOfTexts, IsReadFromAListOrFromItsSingleItem) {
   EXPECT_EQ(read_texts("\n  - a\n  - b c"), (Texts{"a", "b c"}));
   EXPECT_EQ(read_texts("host:5000"), Texts{"host:5000"});
   EXPECT_EQ(read_texts("[]"), Texts{});
-  EXPECT_EQ(read_texts("[8080, true, '']"), (Texts{"8080", "true", ""})) << "texts, whatever they look like";
+  EXPECT_EQ(read_texts("[8080, true, '']"), (Texts{"8080", "true", ""})) << "every value is read as text";
 }
 
-TEST(ListOfTexts, MistakesNameTheLineTheKeyAndWhatIsRight) {
+TEST(ListOfTexts, MistakesNameTheLineTheKeyAndTheValidForm) {
   expect_error([] { read_texts("{a: 1}"); },
                {"job.yaml:1: strategy.servers is a group of keys", "it must be a list of texts"});
   expect_error([] { read_texts("\n  - a\n  - [b]"); },
@@ -36,7 +36,7 @@ TEST(ListOfTexts, MistakesNameTheLineTheKeyAndWhatIsRight) {
   expect_error([] { read_texts("[a, null]"); }, {"job.yaml:1: strategy.servers is nothing", "a text"});
 }
 
-TEST(ListOfTexts, HasOnlyItemsAmongTheChoices) {
+TEST(ListOfTexts, AcceptsOnlyTheChoices) {
   const ValueRule rule{.choices = {"loss", "accuracy", "time"}};
   EXPECT_EQ(read_texts("[time, loss]", rule), (Texts{"time", "loss"}));
   EXPECT_EQ(read_texts("accuracy", rule), Texts{"accuracy"});
@@ -46,7 +46,7 @@ TEST(ListOfTexts, HasOnlyItemsAmongTheChoices) {
                {"a list, each item loss, accuracy or time", "did you mean 'time'?"});
 }
 
-TEST(ListOfTexts, AMistakeLeavesTheFormerValue) {
+TEST(ListOfTexts, AMistakeKeepsTheFormerValue) {
   const JobNode root = parse_job_node("key: [a, [b]]\n", "job.yaml");
   Texts texts = {"former"};
   EXPECT_THROW(read_value(*root.find("key"), "key", {}, texts), Error);

@@ -15,7 +15,7 @@ namespace {
 const std::string kSyntheticJob =
     "model: mlp\ndata: synthetic\noptimizer: {name: sgd, learning_rate: 0.1}\nstrategy: mirrored\n";
 
-TEST(Workers, ABatchOfAStepAndItsRateAreTheSameForAnyNumberOfWorkers) {
+TEST(Workers, ABatchPerStepDoesNotDependOnTheNumberOfWorkers) {
   for (const int64_t workers : {1, 2, 7}) {
     Job job = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");
     EXPECT_EQ(settle_workers(job, workers), "");
@@ -24,14 +24,14 @@ TEST(Workers, ABatchOfAStepAndItsRateAreTheSameForAnyNumberOfWorkers) {
   }
 }
 
-TEST(Workers, ABatchOfAWorkerGrowsWithTheirNumber) {
+TEST(Workers, ABatchPerWorkerGrowsWithTheNumberOfWorkers) {
   Job job = parse_job(kSyntheticJob + "training: {batch: 32, batch_per: worker}\n", "job.yaml");
   EXPECT_EQ(settle_workers(job, 8), "8 workers × 32 samples: a batch of 256");
   EXPECT_EQ(job.training.batch, 256);
   EXPECT_EQ(job.optimizer.learning_rate, 0.1);
 }
 
-// Goyal et al. (2017): k times the batch, k times the rate; the warm-up rises from the rate of one worker.
+// Goyal et al. (2017): k times the batch needs k times the rate; the warm-up starts at one worker's rate.
 TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
   for (const auto& [scale, factor] : {std::pair("linear", 8.0), {"sqrt", std::sqrt(8.0)}}) {
     Job job = parse_job(
@@ -47,7 +47,7 @@ TEST(Workers, TheRateIsScaledLinearlyOrByTheSquareRoot) {
   }
 }
 
-TEST(Workers, OneWorkerHasTheRateOfTheJob) {
+TEST(Workers, OneWorkerUsesTheRateOfTheJob) {
   Job job = parse_job(
       kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_rate: 0.01}\n",
       "job.yaml");
@@ -56,7 +56,7 @@ TEST(Workers, OneWorkerHasTheRateOfTheJob) {
   EXPECT_DOUBLE_EQ(job.schedule.warmup_rate, 0.01);
 }
 
-TEST(Workers, WhatWasSettledReadsBackAndIsNotScaledAgain) {
+TEST(Workers, SettledValuesReadBackAndAreNotScaledAgain) {
   Job job = parse_job(
       kSyntheticJob + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1}\n",
       "job.yaml");
@@ -72,13 +72,13 @@ TEST(Workers, ABatchThatIsTooLargeIsRefused) {
   test::expect_error([&] { settle_workers(job, 2); }, {"2 workers with 16777216 samples each"});
 }
 
-TEST(Workers, BadlyMixedSamplesStayTogetherInPiecesOfABatch) {
+TEST(Workers, BadlyMixedSamplesStayTogetherInBatches) {
   const Job mixed = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");
   EXPECT_EQ(samples_together(mixed, 4), 1);
   const Job by_label =
       parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml", {"data.mixing=by_label"});
   EXPECT_EQ(samples_together(by_label, 4), 8);
-  EXPECT_EQ(samples_together(by_label, 100), 1) << "more workers than samples";
+  EXPECT_EQ(samples_together(by_label, 100), 1) << "there are more workers than samples";
   test::expect_error(
       [] {
         parse_job(kSyntheticJob, "job.yaml", {"data.mixing=by_label", "data.classes=0"});

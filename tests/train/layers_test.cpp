@@ -24,7 +24,7 @@ std::string mistake_in_layers(const std::string& layers) {
   return sentence_of([&] { model_of(layers); });
 }
 
-TEST(InlineLayers, WriteTheGraphThatTheSameLayersInCppDo) {
+TEST(InlineLayers, BuildTheSameGraphAsCpp) {
   const Model inline_model = model_of(
       "    - {name: conv1, type: conv2d, channels: 4, kernel: 3, padding: 1}\n"
       "    - {name: act, type: relu}\n"
@@ -53,7 +53,7 @@ TEST(InlineLayers, WriteTheGraphThatTheSameLayersInCppDo) {
             forward_graph(by_hand, Mode::training, 5).str());
 }
 
-TEST(InlineLayers, TakeTheLayerBeforeUnlessTheySayFromWhere) {
+TEST(InlineLayers, UseThePreviousLayerUnlessFromIsGiven) {
   const ModelJob model = job_of(
                              "    - {type: flatten}\n    - {type: linear, features: 8}\n    - {type: relu}\n"
                              "    - {type: linear, features: 8, from: flatten1}\n"
@@ -65,7 +65,7 @@ TEST(InlineLayers, TakeTheLayerBeforeUnlessTheySayFromWhere) {
   EXPECT_EQ(model.layers[4].inputs, (std::vector<std::string>{"relu1", "linear2"}));
 }
 
-TEST(InlineLayers, MistakesNameTheLineTheLayerAndWhatIsRight) {
+TEST(InlineLayers, MistakesNameTheLineTheLayerAndTheValidForm) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> wrong = {
       {"    - {type: liner, features: 10}\n", {"job.yaml:4", "'liner'", "did you mean 'linear'"}},
       {"    - {type: linear, feature: 10}\n",
@@ -107,7 +107,7 @@ TEST(InlineLayers, RecurrentBranchAndReduceBuild) {
   EXPECT_EQ(graph.value(graph.output("prediction")).type.shape, (Shape{3, 10}));
 }
 
-TEST(Zoo, AModelThatDoesNotFitTheSamplesIsNamedWithItsLine) {
+TEST(Zoo, AModelThatDoesNotFitTheSamplesIsReportedWithItsLine) {
   const Job job = parse_job("data: fashion-mnist\nmodel: alexnet\n", "job.yaml");
   try {
     model_of_job(job.model, {1, 28, 28}, DType::f32, 10);

@@ -33,7 +33,7 @@ std::string mistake_in_data(const std::string& data) {
   });
 }
 
-/// 100 rows; the first feature has the mean 10 and deviation 2, the second is always 7.
+/// A CSV file of 100 rows: a feature with mean 10 and standard deviation 2, and a feature that is always 7.
 void write_table(const std::filesystem::path& path) {
   std::string text = "a,b,label\n";
   for (int i = 0; i < 100; ++i)
@@ -52,7 +52,7 @@ TEST(Pipeline, SplitsTrainValidationAndTestWithoutOverlap) {
   EXPECT_EQ(sets.train->size(), 48);
 }
 
-TEST(Pipeline, MeasuresMeanAndDeviationOnceAndKeepsThemInTheJob) {
+TEST(Pipeline, MeasuresMeanAndDeviationOnceAndStoresThemInTheJob) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");
   DataJob data =
@@ -61,7 +61,7 @@ TEST(Pipeline, MeasuresMeanAndDeviationOnceAndKeepsThemInTheJob) {
   ASSERT_EQ(data.mean.size(), 2U);
   EXPECT_NEAR(data.mean[0], 10, 1e-9);
   EXPECT_NEAR(data.std[0], 2, 1e-9);
-  EXPECT_EQ(data.std[1], 1) << "a column that never changes is not divided by 0";
+  EXPECT_EQ(data.std[1], 1) << "a constant column is not divided by 0";
   EXPECT_NEAR(features_of(*sets.train, 0)[0], -1, 1e-6);
   EXPECT_NEAR(features_of(*sets.train, 1)[0], 1, 1e-6);
   EXPECT_NEAR(features_of(*sets.train, 1)[1], 0, 1e-6);
@@ -69,7 +69,7 @@ TEST(Pipeline, MeasuresMeanAndDeviationOnceAndKeepsThemInTheJob) {
   data.mean = {0, 0};
   data.std = {4, 1};
   EXPECT_NEAR(features_of(*open_datasets(data, 1).train, 1)[0], 3, 1e-6)
-      << "given numbers are not measured anew";
+      << "given numbers are not measured again";
 }
 
 TEST(Pipeline, AugmentsTrainingSamplesOnly) {
@@ -90,7 +90,7 @@ TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
                    "[2] and the test samples [3]"));
 }
 
-TEST(Pipeline, KnowsPublishedDataWithoutTheirFiles) {
+TEST(Pipeline, KnowsPublishedDataWithoutItsFiles) {
   EXPECT_EQ(spec_without_files(data_of("{source: cifar100, path: nowhere, label_set: coarse}"))->classes, 20);
   EXPECT_EQ(spec_without_files(data_of("fashion-mnist"))->features, (Shape{1, 28, 28}));
   EXPECT_FALSE(spec_without_files(data_of("{source: csv, path: nowhere}")));

@@ -33,8 +33,7 @@ const std::string kConvolution =
     "    - {type: relu}\n"
     "    - {type: flatten}\n"
     "    - {type: linear, features: 3}\n"
-    "data: {source: synthetic, samples: 150, test_samples: 20, shape: [1, 8, 8], classes: 3, augment: "
-    "{padding: 1, flip: true}}\n"
+    "data: {source: synthetic, samples: 150, test_samples: 20, shape: [1, 8, 8], classes: 3, augment: {padding: 1, flip: true}}\n"
     "optimizer: {name: sgd, momentum: 0.9, learning_rate: 0.05}\n"
     "schedule: {name: cosine, warmup_epochs: 0.5}\n"
     "training: {epochs: 3, batch: 20, clip_norm: 1}\n";
@@ -44,7 +43,7 @@ Job job_in(const std::string& text, const fs::path& folder, std::vector<std::str
   return parse_job(text, "job.yaml", overrides);
 }
 
-/// Stops after so many steps of this process.
+/// Options that stop a run after this number of steps.
 RunOptions stopping_after(int steps, bool resume) {
   RunOptions options;
   options.resume = resume;
@@ -64,7 +63,7 @@ Weights weights_in(const std::string& checkpoint) {
           test::read_text(fs::path(checkpoint) / "optimizer.safetensors")};
 }
 
-/// Step, epoch and loss of every line of a log, in order.
+/// The step, epoch and loss of every line of a log, in order.
 std::vector<std::string> lines_of(const fs::path& log) {
   std::vector<std::string> lines;
   std::ifstream file(log);
@@ -79,8 +78,9 @@ std::vector<std::string> lines_of(const fs::path& log) {
 
 class Resume : public testing::TestWithParam<std::tuple<std::string, std::string, int>> {};
 
-/// Stopped at steps within epochs and at their ends, and resumed each time: weights, optimizer and log as if never stopped.
-TEST_P(Resume, GivesTheBitsOfARunThatWasNeverStopped) {
+/// A run is stopped within epochs and at their ends, and resumed each time. Weights, optimizer state and log
+/// equal those of a run that was not stopped.
+TEST_P(Resume, HasTheBitsOfARunThatWasNotStopped) {
   const auto& [text, strategy, every] = GetParam();
   const test::TempFolder folder;
   const std::vector<std::string> overrides = {"strategy=" + strategy};
@@ -116,7 +116,7 @@ TEST(Run, TwiceGivesTheSameBits) {
   EXPECT_NE(weights_in(a.checkpoint).model, weights_in(other.checkpoint).model);
 }
 
-TEST(Run, LearnsAndIsEvaluatedLaterAsAtItsEnd) {
+TEST(Run, LearnsAndALaterEvaluationEqualsTheFinalOne) {
   const test::TempFolder folder;
   const RunSummary summary = run_job(job_in(kMlp, folder / "run", {"training.epochs=8"}), {});
   ASSERT_EQ(summary.test.size(), 2U);
@@ -132,7 +132,7 @@ TEST(Run, LearnsAndIsEvaluatedLaterAsAtItsEnd) {
   EXPECT_TRUE(fs::exists(folder / "run" / "job.yaml"));
 }
 
-TEST(Run, AFolderThatHoldsARunOrAnythingElseIsLeftAlone) {
+TEST(Run, LeavesANonEmptyFolderUnchanged) {
   const test::TempFolder folder;
   run_job(job_in(kMlp, folder / "run"), {});
   const std::string log = test::read_text(folder / "run" / "metrics.jsonl");
@@ -161,7 +161,7 @@ TEST(Run, IsNotResumedWithAnotherJob) {
   EXPECT_EQ(run_job(longer, resume).epochs, 4);
 }
 
-TEST(Run, GoesOnFromTheCheckpointBeforeADamagedOne) {
+TEST(Run, ResumesFromTheCheckpointBeforeADamagedOne) {
   const test::TempFolder folder;
   const RunSummary whole = run_job(job_in(kMlp, folder / "whole"), {});
   run_job(job_in(kMlp, folder / "run", {"output.checkpoint_steps=2"}), stopping_after(5, false));
@@ -178,7 +178,7 @@ TEST(Run, GoesOnFromTheCheckpointBeforeADamagedOne) {
 
 TEST(Run, StopsEarlyAndKeepsTheBestCheckpoint) {
   const test::TempFolder folder;
-  // At this rate the loss of the validation samples soon rises again.
+  // At this rate the validation loss soon rises again.
   const RunSummary summary = run_job(job_in(kMlp, folder / "run",
                                             {"training.epochs=200", "training.early_stopping.patience=3",
                                              "optimizer.learning_rate=0.05", "output.keep=1"}),
@@ -192,7 +192,7 @@ TEST(Run, StopsEarlyAndKeepsTheBestCheckpoint) {
             checkpoint_path(folder / "run" / "checkpoints", state.best_step));
 }
 
-TEST(Run, ALossThatIsNotFiniteNamesStepAndLayer) {
+TEST(Run, ANonFiniteLossNamesStepAndLayer) {
   const test::TempFolder folder;
   const Job job =
       job_in(kMlp, folder / "run", {"optimizer={name: sgd, learning_rate: 1e6}", "training.epochs=20"});
@@ -202,7 +202,7 @@ TEST(Run, ALossThatIsNotFiniteNamesStepAndLayer) {
   EXPECT_TRUE(says(sentence, "fc") || says(sentence, "loss"));
 }
 
-TEST(Run, LossAndLabelsMustFit) {
+TEST(Run, RefusesALossThatDoesNotFitTheLabels) {
   const test::TempFolder folder;
   EXPECT_TRUE(
       says(sentence_of([&] { run_job(job_in(kMlp, folder / "run", {"loss=mean_squared_error"}), {}); }),

@@ -36,7 +36,7 @@ TrainerOptions options() {
   return options;
 }
 
-/// A batch read sample by sample.
+/// A batch that is read sample by sample.
 struct HandBatch {
   HandBatch(const Dataset& data, const std::vector<uint32_t>& indices)
       : size(static_cast<int64_t>(indices.size())) {
@@ -55,7 +55,7 @@ struct HandBatch {
   std::vector<int32_t> ids;
 };
 
-TEST(Trainer, DoesWhatAHandWrittenLoopDoes) {
+TEST(Trainer, EqualsAHandWrittenLoop) {
   const DatasetPtr data = samples();
   const auto trained = session();
   Trainer trainer(*trained, options());
@@ -78,7 +78,7 @@ TEST(Trainer, DoesWhatAHandWrittenLoopDoes) {
   }
 }
 
-TEST(Trainer, EvaluatesMeansOverAllSamplesHoweverTheyAreBatched) {
+TEST(Trainer, EvaluationDoesNotDependOnTheBatches) {
   const DatasetPtr data = samples();
   const auto trained = session();
   const Trainer trainer(*trained, options());
@@ -101,7 +101,7 @@ TEST(Trainer, EvaluatesMeansOverAllSamplesHoweverTheyAreBatched) {
   EXPECT_DOUBLE_EQ(means[1], right / 50);
 }
 
-/// Writes down what it is told.
+/// Records the calls as text.
 class Recorder final : public TrainingObserver {
  public:
   void epoch_began(const EpochStart& start, const TrainingState& /*state*/) override {
@@ -119,7 +119,7 @@ class Recorder final : public TrainingObserver {
   int validated = 0;
 };
 
-TEST(Trainer, TellsObserversOfEveryStepAndEpoch) {
+TEST(Trainer, NotifiesObserversOfEveryStepAndEpoch) {
   const DatasetPtr data = samples();
   const auto trained = session();
   TrainerOptions two = options();
@@ -131,7 +131,7 @@ TEST(Trainer, TellsObserversOfEveryStepAndEpoch) {
   EXPECT_EQ(recorder.validated, 2);
 }
 
-TEST(Trainer, RefusesOptionsThatMakeNoSense) {
+TEST(Trainer, RefusesInvalidOptions) {
   const auto trained = session();
   const auto with = [&](auto change) {
     TrainerOptions wrong = options();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints a long training script: the classes and functions of corpus/trainer_class.py, COUNT times under names of their own (130:
-some 10,000 lines), each of which weave changes. docs/weave.md says how long it takes.
+"""Prints a long training script: COUNT copies (130: about 10,000 lines) of the classes and functions of
+corpus/trainer_class.py under different names. Weave changes every copy; docs/weave.md has the times.
 
     big_script.py [COUNT]
 """

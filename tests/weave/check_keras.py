@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Runs Keras scripts with one process and woven with two under Horovod (or tf.distribute), and compares.
+"""Runs each Keras script in one process, and woven in two under Horovod or tf.distribute, and compares.
 
     check_keras.py [--target horovod|tf-distribute|tf-workers] TELAR SCRIPT.py...
 
-tf-distribute runs a MirroredStrategy on two logical devices of one process, tf-workers a MultiWorkerMirroredStrategy in two
-processes that find each other by TF_CONFIG.
+tf-distribute runs a MirroredStrategy on two logical devices of one process. tf-workers runs a
+MultiWorkerMirroredStrategy in two processes that find each other through TF_CONFIG.
 
-It is run by the python of an environment that has TensorFlow, and for Horovod that too (scripts/weave-e2e makes them).
-What is checked, by instruments inside the running programs:
+Run it with the python of an environment that has TensorFlow and, for the target horovod, Horovod
+(scripts/weave-e2e creates such environments).
+
+Instruments inside the running programs check that:
   * both ranks end with the same weights;
-  * the original, given twice the batch and the learning rate of both, ends with the same weights, so every averaged gradient
-    was that of the global batch: nothing is shuffled under the instruments, and of rank r's k-th batch and the others' the
-    original's k-th batch is made;
-  * it prints the same, and rank 1 nothing;
+  * the original, with twice the batch and twice the learning rate, ends with the same weights. Then every
+    averaged gradient was that of the global batch. For this the instruments turn off shuffling, so that the
+    original's k-th batch consists of the k-th batches of the ranks;
+  * the woven script prints the same as the original, and rank 1 prints nothing;
   * a script whose weights cannot be equal ends with the original's loss or accuracy, within noise (0.15);
-  * rank 1, in a folder of its own, writes no file; rank 0 writes those that the original writes, and a file of weights holds
-    what the original's holds, by names and shapes.
-A script says in a comment what it is written for (`# keras 2: reason`, `# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules of epochs, batches of a generator),
-`# other output: reason`.
+  * rank 1, in a separate folder, writes no file; rank 0 writes the files that the original writes, and a file
+    of weights has the names and shapes of the original's.
+Comments in a script name the version that it needs (`# keras 2: reason`,
+`# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules by
+epoch, batches of a generator) and `# other output: reason`.
 """
 import importlib.metadata
 import io
@@ -35,14 +38,14 @@ import time
 from woven import NUMBER, golden, name_of, noise_complaints, options_of, text_complaints, weave
 
 WORLD = 2
-SECONDS = 900  # for one program; one that hangs takes so long
+SECONDS = 900  # the time limit of one program
 
 
-# Inside the programs.
+# This part runs inside the programs.
 
 
 def scale_rate(optimizer, tf, done):
-    """As many times the learning rate as there are ranks, for the original; its schedules go on as many times faster."""
+    """For the original: multiplies the learning rate and its schedule's speed by the number of ranks."""
     if id(optimizer) in done:
         return
     done[id(optimizer)] = optimizer
@@ -65,7 +68,7 @@ def scale_rate(optimizer, tf, done):
 
 
 def watch(alone, target):
-    """Puts the instruments in; gives the list of the models that are made."""
+    """Installs the instruments; returns the models and optimizers, which are filled as they are created."""
     import tensorflow as tf
 
     models, optimizers, done = [], {}, {}
@@ -85,7 +88,8 @@ def watch(alone, target):
             x = arguments[0] if arguments else options["x"]
             if not isinstance(x, tf.data.Dataset):
                 given = arguments[2] if len(arguments) > 2 else options.get("batch_size")
-                arguments = arguments[:2] + (WORLD * (given or 32),) + arguments[3:] if len(arguments) > 2 else arguments
+                arguments = (arguments[:2] + (WORLD * (given or 32),) + arguments[3:]
+                             if len(arguments) > 2 else arguments)
                 if len(arguments) < 3:
                     options["batch_size"] = WORLD * (given or 32)
             if options.get("steps_per_epoch"):
@@ -95,7 +99,8 @@ def watch(alone, target):
     tf.keras.Model.__init__, tf.keras.Model.fit = note, fit_in_order
     tf.data.Dataset.shuffle = lambda self, *arguments, **options: self
     if alone:
-        tf.data.Dataset.batch = lambda self, size, *arguments, **options: batch(self, WORLD * size, *arguments, **options)
+        tf.data.Dataset.batch = lambda self, size, *arguments, **options: batch(
+            self, WORLD * size, *arguments, **options)
     base = tf.keras.optimizers.Optimizer
     apply = base.apply_gradients
 
@@ -115,7 +120,7 @@ def watch(alone, target):
 
 
 def run(script, folder, alone, target):
-    """One program: its output, variables and files end up in the folder `folder`."""
+    """Runs one program; stores its output, variables and files in `folder`."""
     import numpy
 
     os.makedirs(folder + "/files")
@@ -136,7 +141,7 @@ def run(script, folder, alone, target):
     def value_of(variable):
         try:
             return variable.numpy()
-        except NotImplementedError:  # of a graph of TensorFlow 1
+        except NotImplementedError:  # a variable of a TensorFlow 1 graph
             import tensorflow.compat.v1.keras.backend as backend
             return backend.get_value(variable)
 
@@ -146,16 +151,16 @@ def run(script, folder, alone, target):
     numpy.savez(folder + "/values.npz", **values)
 
 
-# Outside of them.
+# This part runs outside the programs.
 
 def without_progress(text):
-    """Progress bars have times in them."""
+    """The text without progress bars, which contain times."""
     return re.sub(r".*[\x08\u2501].*\n?|.*\[=+\].*\n?|\d+/\d+ - .*\n?|\x1b\[[0-9;]*m", "", text)
 
 
 def form_of_weights(path):
-    """Names and shapes of what an HDF5 file of Keras holds: what loading it looks for. The optimizer's have a number of the graph
-    in them (cond_2), which is another under a strategy; they are loaded by their order."""
+    """The names and shapes in an HDF5 file of Keras, which loading looks up. The names of optimizer variables
+    contain a number of the graph (cond_2), which differs under a strategy; Keras loads them by order."""
     import h5py
 
     found = {}
@@ -166,7 +171,7 @@ def form_of_weights(path):
 
 
 def same_text(one, other):
-    """Equal words, and numbers that differ by what other orders of summation make."""
+    """Whether the words are equal and the numbers differ only by the order of summation."""
     one, other = without_progress(one), without_progress(other)
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
@@ -195,18 +200,23 @@ def free_ports():
 
 
 def start(script, folder, alone, target, log):
-    command = [sys.executable, os.path.abspath(__file__), "--inside", script, folder, "alone" if alone else "together", target]
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="-1")
+    command = [sys.executable, os.path.abspath(__file__), "--inside", script, folder,
+               "alone" if alone else "together", target]
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", TF_NUM_INTRAOP_THREADS="1",
+                       CUDA_VISIBLE_DEVICES="-1")
     environments = [environment]
     if not alone and target == "horovod":
         runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD)] + command
     if not alone and target == "tf-workers":
         workers = ["127.0.0.1:%d" % port for port in free_ports()]
-        environments = [dict(environment, TF_CONFIG=json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}))
-                        for index in range(WORLD)]
+        environments = [
+            dict(environment, TF_CONFIG=json.dumps({"cluster": {"worker": workers},
+                                                    "task": {"type": "worker", "index": index}}))
+            for index in range(WORLD)]
     with open(log, "w") as file:
-        started = [subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=one) for one in environments]
+        started = [subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=one)
+                   for one in environments]
         try:
             codes = [one.wait(timeout=SECONDS) for one in started]
         finally:
@@ -232,7 +242,8 @@ def check(telar, script, folder, target):
 
     with open(script) as file:
         source = file.read()
-    asked = [telar, "weave", "--target", "tf-distribute" if target == "tf-workers" else target] + options_of(source)
+    asked = ([telar, "weave", "--target", "tf-distribute" if target == "tf-workers" else target] +
+             options_of(source))
     answer, woven = weave(asked, script, folder)
     expected = os.path.exists(golden(script, "tf-distribute", ".refused"))
     if target != "horovod" and (answer.returncode == 2 or (answer.returncode == 3 and expected)):
@@ -255,10 +266,11 @@ def check(telar, script, folder, target):
     values = [numpy.load(one + "/values.npz") for one in ranks]
     outputs = [open(one + "/out").read() for one in ranks]
     if not values[0].files:
-        complaints.append("no model was seen")
+        complaints.append("no model variables were found")
     for name in values[0].files:
         if len(values) > 1 and not numpy.allclose(values[0][name], values[1][name], rtol=1e-6, atol=1e-7):
-            complaints.append("the ranks end with different variables: %s by %g" % (name, abs(values[0][name] - values[1][name]).max()))
+            complaints.append("the ranks end with different variables: %s by %g" % (
+                name, abs(values[0][name] - values[1][name]).max()))
             break
     if len(ranks) > 1 and outputs[1]:
         complaints.append("rank 1 prints %r" % outputs[1][:80])
@@ -271,10 +283,11 @@ def check(telar, script, folder, target):
     if "# not equal:" not in source:
         for name in expected.files:
             if name not in values[0].files or expected[name].shape != values[0][name].shape:
-                complaints.append("the programs have different variables: " + name)
+                complaints.append("the programs differ in their variables: " + name)
                 break
             if not numpy.allclose(expected[name], values[0][name], rtol=2e-3, atol=2e-5):
-                complaints.append("the variables differ from the single process's: %s by %g" % (name, abs(expected[name] - values[0][name]).max()))
+                complaints.append("the variables differ from the single process's: %s by %g" % (
+                    name, abs(expected[name] - values[0][name]).max()))
                 break
     with open(alone + "/out") as file:
         text = file.read()
@@ -297,7 +310,8 @@ def main():
     if sys.argv[1] == "--inside":
         script, folder, how, target = sys.argv[2:6]
         cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
-        rank = "" if how == "alone" else os.environ.get("HOROVOD_RANK", str(cluster.get("task", {}).get("index", 0)))
+        rank = "" if how == "alone" else os.environ.get(
+            "HOROVOD_RANK", str(cluster.get("task", {}).get("index", 0)))
         return run(script, folder + rank, how == "alone", target)
     target = "horovod"
     if sys.argv[1] == "--target":
@@ -315,12 +329,14 @@ def main():
             refused += 1
             print("refused         %s" % name_of(script), flush=True)
             continue
-        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, name_of(script)), flush=True)
+        print("%-6s %5.1f s  %s" % ("FAILED" if complaints else "ok", time.time() - begin, name_of(script)),
+              flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
     count = len(scripts) - refused
-    print("%d of %d scripts are right%s" % (count - failed, count, ", %d are refused or for another Keras" % refused if refused else ""))
+    print("%d of %d scripts passed%s" % (
+        count - failed, count, ", %d are refused or for another Keras" % refused if refused else ""))
     return sys.exit(failed > 0)
 
 

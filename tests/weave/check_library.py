@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Gives every .py file of folders to telar weave --check: none may crash it or hold it up, and those that it takes for training
-scripts are listed.
+"""Runs telar weave --check on every .py file in the folders. No file may make it crash or hang.
+Prints the files that do, and those that it accepts as training scripts.
 
     check_library.py [--seconds S] [--allow N] TELAR FOLDER...
 
---seconds: end after so many seconds, having taken files from all over (0: all of them). --allow: how many may be taken for
-training scripts (0).
+--seconds: stop after this time; files are taken in random order (default 0: check all files).
+--allow: the number of files that may be accepted as training scripts (default 0).
 """
 import concurrent.futures
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-SECONDS_EACH = 5  # of a processor, so that a busy machine does not count
+SECONDS_EACH = 5  # CPU time, so that a busy machine makes no difference
 
 
 def ask(telar, path):
@@ -63,7 +63,8 @@ def main():
                 print(path + ": " + complaint, flush=True)
             if seconds and time.time() - begin > seconds:
                 break
-    print("%d of %d files: %d taken for training scripts, %d crash or hang" % (done, len(files), training, wrong))
+    print("%d of %d files: %d accepted as training scripts, %d crash or hang" % (
+        done, len(files), training, wrong))
     sys.exit(wrong > 0 or training > allowed)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Starts a script and a project by `telar weave --run` with two processes of PyTorch's own launcher.
+"""Starts a script and a project with `telar weave --run`, which runs two processes with PyTorch's launcher.
 
     check_run.py TELAR
 
-Each must end well and print once what rank 0 prints, and nothing that weave made may be left behind.
+Both must succeed and print only the output of rank 0. Weave must leave no files behind.
 """
 import os
 import shutil
@@ -15,12 +15,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(telar, folder, arguments):
-    environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + ":" + os.environ["PATH"], OMP_NUM_THREADS="1", TMPDIR=folder + "/tmp")
+    environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + ":" + os.environ["PATH"],
+                       OMP_NUM_THREADS="1", TMPDIR=folder + "/tmp")
     os.makedirs(folder + "/tmp", exist_ok=True)
     command = [telar, "weave", "--run", "-n", "2"] + arguments
     for attempt in (1, 2):
         answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        # PyTorch 1.13's processes abort now and then when they end, their work done.
+        # Processes of PyTorch 1.13 sometimes abort when they exit, after their work is done.
         if "terminate called without an active exception" not in answer.stderr:
             break
         print("PyTorch aborted at the end of attempt %d" % attempt)
@@ -46,11 +47,13 @@ def main():
         if [name for name in left if "woven" in name]:
             complaints.append("leaves %s" % left)
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(HERE + "/corpus/projects/package", folder + "/project", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(HERE + "/corpus/projects/package", folder + "/project",
+                        ignore=shutil.ignore_patterns("__pycache__"))
         out, wrong = run(telar, folder, ["--project", "project", "train.py", "--", "--epochs", "2"])
         complaints += wrong
         if len(out.splitlines()) != 2 or not os.path.exists(folder + "/best.pt"):
-            complaints.append("the project's two epochs print %r and write %s" % (out, sorted(os.listdir(folder))))
+            complaints.append("the project's two epochs print %r and write %s" % (
+                out, sorted(os.listdir(folder))))
     for complaint in complaints:
         print("FAILED " + complaint)
     sys.exit(len(complaints) > 0)

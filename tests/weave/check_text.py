@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Weaves scripts and checks the text, for what cannot be run where TensorFlow and Horovod are not installed.
+"""Weaves scripts and checks the text, without running it: TensorFlow and Horovod need not be installed.
 
     check_text.py TELAR SCRIPT.py...
 
-For every target that a script can be woven for: the output parses; weaving it again changes nothing; --diff applied to the
-script gives it; and it is the text in golden/TARGET/SCRIPT.py beside the scripts, of a project (a script in a folder of
-projects/) its diff. The diff of the first script is coloured on a terminal. With UPDATE=1 in the environment these texts are written anew, to be read before they are committed.
+For every target for which a script can be woven: the output parses; weaving it again changes nothing; --diff,
+applied to the script, produces the output; and the output equals golden/TARGET/SCRIPT.py next to the scripts.
+For a project (a script in a folder of projects/) the golden file is the diff. On a terminal the diff of the
+first script is coloured.
+
+With UPDATE=1 in the environment the golden files are rewritten. Review them before you commit them.
 """
 import ast
 import os
@@ -25,7 +28,7 @@ def check(telar, script, target, folder):
         source = file.read()
     asked = [telar, "weave", "--target", target] + options_of(source)
     answer, woven = weave(asked, script, folder)
-    if answer.returncode == 2:  # the target is for another framework, or has no such option
+    if answer.returncode == 2:  # the target is for another framework, or does not support an option
         return None
     ending = ""
     if answer.returncode == 3:
@@ -34,7 +37,8 @@ def check(telar, script, target, folder):
     elif answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr)]
     elif is_project(script):
-        text = subprocess.run(asked + ["--diff", "--project", os.path.dirname(script), script], capture_output=True, text=True).stdout
+        text = subprocess.run(asked + ["--diff", "--project", os.path.dirname(script), script],
+                              capture_output=True, text=True).stdout
         ending = ".diff"
     else:
         with open(woven, newline="") as file:
@@ -47,9 +51,9 @@ def check(telar, script, target, folder):
         with open(expected, "w", newline="") as file:
             file.write(text)
     if not os.path.exists(expected):
-        complaints.append("there is no " + expected)
+        complaints.append("missing golden file: " + expected)
     elif open(expected, newline="").read() != text:
-        complaints.append("the text is not that of %s; UPDATE=1 writes it anew" % expected)
+        complaints.append("the text differs from %s; UPDATE=1 rewrites it" % expected)
     if answer.returncode == 0:
         complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
@@ -63,7 +67,7 @@ def shown_on_a_terminal(command):
     try:
         while part := os.read(terminal, 65536):
             text += part
-    except OSError:  # so Linux says that nobody writes any more
+    except OSError:  # Linux reports the end of the output this way
         pass
     os.close(terminal)
     process.wait()
@@ -71,13 +75,13 @@ def shown_on_a_terminal(command):
 
 
 def complaints_of_colours(telar, script):
-    """On a terminal --diff is coloured, and otherwise the same."""
+    """Checks that --diff is coloured on a terminal and otherwise the same."""
     command = [telar, "weave", "--diff", script]
     coloured = shown_on_a_terminal(command)
     plain = subprocess.run(command, capture_output=True, text=True).stdout
     complaints = []
     if re.sub(r"\x1b\[\d*m", "", coloured) != plain:
-        complaints.append("on a terminal --diff shows something else")
+        complaints.append("on a terminal --diff shows another text")
     if "\n\x1b[32m+" not in coloured or "\n\x1b[31m-" not in coloured or "\x1b" in plain:
         complaints.append("--diff is not green and red on a terminal, and plain elsewhere")
     return complaints
@@ -100,7 +104,7 @@ def main():
             failed += bool(complaints)
             for complaint in complaints:
                 print("FAILED %s for %s: %s" % (name_of(script), target, complaint))
-    print("%d of %d texts are right" % (count - failed, count))
+    print("%d of %d texts passed" % (count - failed, count))
     sys.exit(failed > 0)
 
 

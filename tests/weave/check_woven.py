@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Weaves scripts of the corpus for DDP, runs each with one process and woven with two (gloo), and compares.
+"""Runs each script of the corpus in one process, and woven in two (DDP with gloo, or Horovod), and compares.
 
     check_woven.py [--target ddp|horovod] TELAR SCRIPT.py...
 
-A script in a folder of `projects/` is the one that runs that project, all of which is woven.
+A script in a folder of `projects/` runs the project of that folder, which is woven as a whole.
 
-What is checked, by instruments inside the running programs:
-  * the ranks start with equal weights and end with equal ones;
-  * their samples are disjoint and together complete but for the sampler's padding;
-  * the original, given the global batches that the two ranks had and the learning rate of both, ends with the same
-    weights (so every averaged gradient was that of the global batch), and prints the same figures;
+Instruments inside the running programs check that:
+  * the ranks start with equal weights and end with equal weights;
+  * their samples are disjoint, and complete except for the sampler's padding;
+  * the original, with the global batches of the two ranks and twice the learning rate, ends with the same
+    weights and prints the same numbers. Then every averaged gradient was that of the global batch;
   * rank 1 prints nothing and writes no file;
-  * the saved files have the form that the original's have;
-  * with --epochs divide each rank draws all samples in an order of its own, in half as many epochs;
+  * the saved files have the same keys and types as the original's;
+  * with --epochs divide each rank draws all samples in its own order, in half as many epochs;
   * a script whose weights cannot be equal ends with the original's loss or accuracy, within noise (0.15);
-  * with --warmup the original, whose rate the check lets grow by itself, still ends with the same weights.
-A script says in a comment what cannot be equal: `# not equal: reason` (batch norm, dropout, noise), `# other output: reason`;
-and what weave refuses for Horovod: `# not for horovod: reason`.
+  * with --warmup the original, whose rate the check raises in the same way, ends with the same weights.
+Comments in a script name what cannot be equal: `# not equal: reason` (batch norm, dropout, noise) and
+`# other output: reason`; and what weave refuses for Horovod: `# not for horovod: reason`.
 """
 import builtins
 import gc
@@ -45,25 +45,25 @@ from torch.utils.data.distributed import DistributedSampler
 from woven import NUMBER, name_of, noise_complaints, options_of, text_complaints, weave
 
 WORLD = 2
-SECONDS = 300  # for one program; one that hangs takes so long
+SECONDS = 300  # the time limit of one program
 real_save = torch.save
 real_open = builtins.open
 
 
 def warmed(epoch, warm_up):
-    """The part of the rate of all ranks that an epoch has."""
+    """The learning rate of an epoch, as a fraction of the rate after the warm-up."""
     return 1 / WORLD + (1 - 1 / WORLD) * min(epoch, warm_up) / warm_up
 
 
 class Record:
-    """What the instruments of one process saw."""
+    """What the instruments of one process have recorded."""
 
     def __init__(self):
         self.loaders = []
-        self.batches = defaultdict(list)  # number of the loader -> its batches
+        self.batches = defaultdict(list)  # the batches by the number of their loader
         self.indices = []  # (number of samples, indices) for each pass of a sampler
-        self.orders = []  # (number of samples, indices) for each pass of a sampler that shares nothing out
-        self.streams = []  # the samples of each pass over a stream's share
+        self.orders = []  # (number of samples, indices) for each pass of a sampler that yields all samples
+        self.streams = []  # the samples of each pass over this rank's part of a stream
         self.started_equal = []
         self.optimizers = []
         self.writes = []
@@ -75,14 +75,14 @@ class Record:
         return None
 
     def parameters(self):
-        # Horovod's optimizer holds the parameters of the one that it wraps.
+        # Horovod's optimizer has the same parameters as the optimizer that it wraps.
         known = {id(p): p for o in self.optimizers for g in o.param_groups for p in g["params"]}
         return [p.detach().clone() for p in known.values()]
 
 
 def watch(record, replay, warm_up):
-    """Puts the instruments in. `replay`: the batches of all ranks, for the original to train on, whose rate grows over
-    `warm_up` epochs to that of all ranks."""
+    """Installs the instruments. `replay`: the batches of all ranks, on which the original trains; its
+    learning rate rises for `warm_up` epochs to the rate of all ranks."""
     make_loader, iterate, length = DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__
 
     def init_loader(self, *arguments, **options):
@@ -178,7 +178,7 @@ def watch(record, replay, warm_up):
     watch_horovod(record)
 
     def save(thing, file, *arguments, **options):
-        if not isinstance(file, io.BytesIO):  # in memory: a tensor on its way to another process
+        if not isinstance(file, io.BytesIO):  # BytesIO: a tensor that is sent to another process
             record.writes.append(str(file))
         return real_save(thing, file, *arguments, **options)
 
@@ -191,7 +191,7 @@ def watch(record, replay, warm_up):
 
 
 def watch_horovod(record):
-    """Whether the ranks have equal weights once Horovod has sent rank 0's."""
+    """Records whether the ranks have equal weights after Horovod has broadcast those of rank 0."""
     hvd = sys.modules.get("horovod.torch")
     if hvd is None:
         return
@@ -207,24 +207,26 @@ def watch_horovod(record):
 
 
 def in_process(result, work):
-    """Forks; the child does `work()` and leaves what it returns in the file `result`. Returns the child's number."""
+    """Forks. The child calls `work()` and saves its result in the file `result`. Returns the process id."""
     child = os.fork()
     if child:
         return child
     code = 1
     try:
         torch.set_num_threads(1)
-        gc.disable()  # a script's process would be over when ours still collects: gloo's threads may not be done (docs/weave.md)
+        # A script's process would end without the collection, during which gloo's threads may still be busy
+        # (docs/weave.md).
+        gc.disable()
         real_save(work(), result)
         code = 0
-    except BaseException:  # also SystemExit: the parent must see it
+    except BaseException:  # including SystemExit, which the parent must see
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(code)
 
 
 def stand_in(name, **members):
-    """A module that scripts import and this machine lacks: it writes files, which is what is watched."""
+    """Replaces a module that scripts import, if it is not installed. The check only observes its files."""
     try:
         importlib.import_module(name)
     except ImportError:
@@ -288,7 +290,7 @@ def run(script, arguments, replay, warm_up=0):
 
 
 def wait(children, seconds):
-    """Whether all children end well within the time; the rest is killed."""
+    """Waits for the children and kills those that take too long. Returns whether all succeeded in time."""
     end = time.time() + seconds
     codes = {}
     while len(codes) < len(children) and time.time() < end:
@@ -314,7 +316,7 @@ def free_port():
 
 
 def form(thing):
-    """The keys and kinds of what a file holds."""
+    """The keys and types of a file's content."""
     if isinstance(thing, dict):
         return {key: form(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
@@ -325,12 +327,13 @@ def form(thing):
 def form_of_file(path):
     try:
         return form(torch.load(path))
-    except (AttributeError, ModuleNotFoundError, pickle.UnpicklingError) as missing:  # a whole model: its class, which is not here, is what it names
+    except (AttributeError, ModuleNotFoundError, pickle.UnpicklingError) as missing:
+        # The file contains a whole model; its class is not defined here. The message names the class.
         return str(missing)
 
 
 def same_text(one, other):
-    """Equal words, and numbers that differ by what other orders of summation make."""
+    """Whether the words are equal and the numbers differ only by the order of summation."""
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
@@ -338,14 +341,15 @@ def same_text(one, other):
 
 
 def with_ddp(woven, where, results):
-    """Runs the woven script with torch's process group, each rank in a fork of this process. Whether all ended well."""
+    """Runs the woven script with torch's process group, each rank in a fork of this process. Returns whether
+    all ranks succeeded."""
     port = str(free_port())
 
     def rank(number):
         def work():
             os.chdir(where)
-            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(number), LOCAL_RANK=str(number),
-                              WORLD_SIZE=str(WORLD))
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(number),
+                              LOCAL_RANK=str(number), WORLD_SIZE=str(WORLD))
             return run(woven, [], None)
         return work
 
@@ -354,11 +358,13 @@ def with_ddp(woven, where, results):
 
 def with_horovod(woven, where, results):
     runner = os.path.join(os.path.dirname(sys.executable), "horovodrun")
-    command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD), sys.executable, os.path.abspath(__file__),
-               "--inside", woven, where] + results
-    answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+    command = [runner, "--gloo", "--network-interfaces", "lo", "-np", str(WORLD), sys.executable,
+               os.path.abspath(__file__), "--inside", woven, where] + results
+    answer = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            timeout=SECONDS)
     if answer.returncode != 0:
-        print("\n".join(line for line in answer.stderr.splitlines() if "]<stderr>:" in line)[-1500:], file=sys.stderr)
+        print("\n".join(line for line in answer.stderr.splitlines() if "]<stderr>:" in line)[-1500:],
+              file=sys.stderr)
     return answer.returncode == 0
 
 
@@ -372,10 +378,11 @@ def inside(woven, where, results):
 
 
 def complaints_of_orders(single, ranks):
-    """Whether each rank draws all samples in an order of its own, in as many epochs as the original divided by the ranks."""
+    """Checks that each rank draws all samples in its own order, and that the ranks divide the epochs."""
     complaints = []
     if any(len(orders) != -(-len(single) // WORLD) for orders in ranks):
-        complaints.append(f"the ranks make {[len(orders) for orders in ranks]} epochs, the original {len(single)}")
+        complaints.append(
+            f"the ranks make {[len(orders) for orders in ranks]} epochs, the original {len(single)}")
     if any(sorted(order) != list(range(size)) for orders in ranks for size, order in orders):
         complaints.append("a rank does not see all samples in an epoch")
     if any(one == other for one, other in zip(*ranks)):
@@ -384,7 +391,7 @@ def complaints_of_orders(single, ranks):
 
 
 def check(telar, script, folder, target):
-    """The complaints about one script."""
+    """Checks one script. Returns the complaints, or None if weave refuses the script for the target."""
     source = real_open(script).read()
     asked = [telar, "weave", "--target", target] + options_of(source)
     answer, woven = weave(asked, script, folder)
@@ -401,7 +408,7 @@ def check(telar, script, folder, target):
     ranks = [torch.load(result) for result in results]
     complaints = []
     if not all(all(one["started_equal"]) and one["started_equal"] for one in ranks):
-        complaints.append("the ranks do not start equal")
+        complaints.append("the ranks do not start with equal weights")
     for one, other in zip(*(result["parameters"] for result in ranks)):
         if not torch.equal(one, other):
             complaints.append(f"the ranks end with different weights, by {(one - other).abs().max():.2g}")
@@ -413,7 +420,7 @@ def check(telar, script, folder, target):
             break
     for one, other in zip(*(result["streams"] for result in ranks)):
         if len(one) != len(other) or set(one) & set(other):
-            complaints.append("the samples of a stream that the ranks read are not disjoint and equally many")
+            complaints.append("the samples of a stream are not disjoint or the ranks read different numbers of them")
             break
     if ranks[1]["out"]:
         complaints.append(f"rank 1 prints {ranks[1]['out'][:80]!r}")
@@ -443,7 +450,8 @@ def check(telar, script, folder, target):
             complaints.append("the programs optimize different numbers of parameters")
         for one, other in zip(single["parameters"], ranks[0]["parameters"]):
             if not torch.allclose(one, other, rtol=1e-3, atol=1e-5):
-                complaints.append(f"the weights differ from the single process's by {(one - other).abs().max():.2g}")
+                complaints.append(
+                    f"the weights differ from the single process's by {(one - other).abs().max():.2g}")
                 break
         if "# other output:" not in source and not same_text(single["out"], ranks[0]["out"]):
             complaints.append(f"prints {ranks[0]['out']!r}, the original {single['out']!r}")
@@ -455,7 +463,7 @@ def check(telar, script, folder, target):
         elif path.endswith((".pt", ".pth")):
             forms = [form_of_file(os.path.join(where[which], path)) for which in ("original", "woven")]
             if forms[0] != forms[1]:
-                complaints.append(f"{path} has another form than the original's: {forms[1]}")
+                complaints.append(f"{path} has other keys or types than the original's: {forms[1]}")
     complaints += text_complaints(telar, asked, script, woven, folder)
     return complaints
 
@@ -477,12 +485,13 @@ def main():
             refused += 1
             print(f"refused         {name_of(script)}", flush=True)
             continue
-        print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {name_of(script)}", flush=True)
+        print(f"{'FAILED' if complaints else 'ok':6} {time.time() - begin:5.1f} s  {name_of(script)}",
+              flush=True)
         for complaint in complaints:
             print("       " + complaint, flush=True)
         failed += bool(complaints)
     count = len(scripts) - refused
-    print(f"{count - failed} of {count} scripts are right" + (f", {refused} are refused" if refused else ""))
+    print(f"{count - failed} of {count} scripts passed" + (f", {refused} are refused" if refused else ""))
     return sys.exit(failed > 0)
 
 

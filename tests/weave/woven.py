@@ -1,4 +1,4 @@
-"""What the checks of woven scripts share: weaving a script, or the project that it runs, and what holds of every woven text."""
+"""Shared by the checks of woven scripts: weaving a script or its project, and checks of every woven text."""
 import filecmp
 import os
 import re
@@ -7,16 +7,17 @@ import subprocess
 
 
 def is_project(script):
-    """A script in a folder of projects/ runs the project of that folder."""
+    """Whether the script runs a project: it is in a folder of projects/."""
     return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(script)))) == "projects"
 
 
 def name_of(script):
-    return os.path.basename(os.path.dirname(os.path.abspath(script))) if is_project(script) else os.path.basename(script)
+    return (os.path.basename(os.path.dirname(os.path.abspath(script))) if is_project(script)
+            else os.path.basename(script))
 
 
 def golden(script, target, ending):
-    """Where the text that is expected of a weaving lies: beside the scripts of its corpus."""
+    """The path of the expected text, in a folder next to the scripts of the corpus."""
     corpus = os.path.dirname(os.path.abspath(script))
     if is_project(script):
         corpus = os.path.dirname(os.path.dirname(corpus))
@@ -24,14 +25,15 @@ def golden(script, target, ending):
 
 
 def weave(asked, script, folder):
-    """Weaves with the command `asked`; gives its answer and the path of the woven script."""
+    """Weaves with the command `asked`; returns the completed process and the path of the woven script."""
     script = os.path.abspath(script)
     if not is_project(script):
         woven = os.path.join(folder, "woven_" + os.path.basename(script))
         return subprocess.run(asked + [script, "-o", woven], capture_output=True, text=True), woven
     woven = os.path.join(folder, "woven_project")
     asked = asked + ["--project", os.path.dirname(script), script]
-    return subprocess.run(asked + ["-o", woven], capture_output=True, text=True), os.path.join(woven, os.path.basename(script))
+    return (subprocess.run(asked + ["-o", woven], capture_output=True, text=True),
+            os.path.join(woven, os.path.basename(script)))
 
 
 def options_of(source):
@@ -42,14 +44,14 @@ NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
 
 
 def last_figures(text):
-    """The last printed line that has a figure with decimals: the loss or accuracy at the end."""
+    """The last printed line that has a number with decimals: the final loss or accuracy."""
     lines = [line for line in text.splitlines() if re.search(r"\d\.\d", line)]
     return lines[-1] if lines else ""
 
 
 def noise_complaints(expected, printed):
-    """Whether two programs that cannot be equal end alike: the same words, and figures that other noise, other samples or other
-    statistics of a batch may make."""
+    """Compares the last lines of two programs that cannot be equal: the words must be equal, and the numbers
+    may differ by the effect of other noise, samples or batch statistics."""
     ends = [last_figures(expected), last_figures(printed)]
     words = [NUMBER.sub("#", end).split() for end in ends]
     figures = [[float(number) for number in NUMBER.findall(end) if "." in number] for end in ends]
@@ -59,21 +61,25 @@ def noise_complaints(expected, printed):
 
 
 def text_complaints(telar, asked, script, woven, folder):
-    """Whether weaving twice changes something, and --diff applied to the input gives the output."""
+    """Checks that weaving twice changes nothing, and that --diff applied to the input produces the output."""
     complaints = []
     patched = os.path.join(folder, "patched")
     if is_project(script):
         project = os.path.dirname(os.path.abspath(script))
-        again = subprocess.run([telar, "weave", "--diff", "--project", os.path.dirname(woven), woven], capture_output=True, text=True)
+        again = subprocess.run([telar, "weave", "--diff", "--project", os.path.dirname(woven), woven],
+                               capture_output=True, text=True)
         if again.stdout or again.returncode:
             complaints.append("weaving twice changes the project")
-        diff = subprocess.run(asked + ["--diff", "--project", project, script], capture_output=True, text=True).stdout
+        diff = subprocess.run(asked + ["--diff", "--project", project, script],
+                              capture_output=True, text=True).stdout
         shutil.copytree(project, patched, ignore=shutil.ignore_patterns("__pycache__"))
         subprocess.run(["patch", "--silent", "-p0", "-d", patched], input=diff, text=True, check=False)
         for path, _, names in os.walk(patched):
             for name in names:
-                other = os.path.join(os.path.dirname(woven), os.path.relpath(os.path.join(path, name), patched))
-                if not os.path.exists(other) or not filecmp.cmp(os.path.join(path, name), other, shallow=False):
+                other = os.path.join(os.path.dirname(woven),
+                                     os.path.relpath(os.path.join(path, name), patched))
+                if not os.path.exists(other) or not filecmp.cmp(os.path.join(path, name), other,
+                                                                shallow=False):
                     complaints.append("--diff applied to the project does not give the woven %s" % name)
         return complaints
     with open(woven, newline="") as file:

@@ -1,4 +1,5 @@
-// Stands for the driver's library in tests: two GPUs, of which one counts its energy: 1.5 J more at each look.
+// Replaces the driver's library in tests.
+// It has two GPUs. One of them counts its energy, which grows by 1.5 J with each reading.
 
 #include <cstring>
 
