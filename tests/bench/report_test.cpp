@@ -112,7 +112,8 @@ TEST(Report, RejectsFilesThatAreNeitherRunNorResult) {
   const auto odd = add_run(folder, "odd",
                            R"({"kind":"step","step":"one"})"
                            "\n");
-  test::expect_error([&] { report_page({odd}, ""); }, {"odd", "line 1", "not as telar train writes it"});
+  test::expect_error([&] { report_page({odd}, ""); },
+                     {"odd", "line 1", "not a line that telar train writes"});
   const auto broken = add_run(folder, "broken", "{\n{}\n");
   test::expect_error([&] { report_page({broken}, ""); }, {"metrics.jsonl", "line 1"});
 }

@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kMostPlans = 8;
 /// At most this many of them need kernels that are compiled when the plan is made.
 constexpr size_t kMostCompiled = 3;
-/// Parameters are stored at multiples of 64 bytes (telar/device/layout.h); engines require 16 at most.
-constexpr int64_t kAlignment = 16;
 /// Heuristics that propose engines, the better one first.
 constexpr std::array kModes = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
 /// More than cuDNN has of either kind.
@@ -204,7 +202,7 @@ const Descriptor& OperationGraph::describe(const GraphTensor& tensor) {
   descriptor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, tensor.type.shape.dims());
   descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(tensor.type.shape, tensor.layout));
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.uid);
-  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kTensorAlignment);
   if (!tensor.stored) descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
   if (tensor.by_value) descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   check(descriptor.finalize(), "describing a tensor");

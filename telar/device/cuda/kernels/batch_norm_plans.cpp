@@ -148,7 +148,7 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
     uids.push_back(uid);
     pointers.push_back(pointer);
   };
-  float epsilon = form_.epsilon;
+  alignas(kTensorAlignment) float epsilon = form_.epsilon;
   if (form_.backward) {
     name(kDy, memory.dy);
     name(kDx, memory.dx);
