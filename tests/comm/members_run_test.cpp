@@ -1,6 +1,8 @@
+#include <chrono>
 #include <csignal>
 #include <set>
 #include <stop_token>
+#include <thread>
 
 #include "comm/members_support.h"
 
@@ -15,6 +17,14 @@ std::jthread member_thread(const std::string& coordinator, const std::string& na
   });
 }
 
+/// Waits until so many members have joined. Without that, a short training may be over before the last thread runs,
+/// and that thread finds no coordinator.
+void await_members(const Coordinator& coordinator, size_t count) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (coordinator.members().size() < count && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 void run_together(int64_t workers, Rhythm rhythm, int64_t backups, int64_t bound) {
   Used used;
   std::vector<WorkerLoop> loops(static_cast<size_t>(workers + backups + 1),
@@ -26,6 +36,7 @@ void run_together(int64_t workers, Rhythm rhythm, int64_t backups, int64_t bound
   Coordinator coordinator(options);
   for (size_t i = 0; i < loops.size(); ++i)
     members.push_back(member_thread(coordinator.address(), std::to_string(i), loops[i]));
+  await_members(coordinator, loops.size());
   for (uint32_t epoch = 0; epoch < 2; ++epoch) {
     const auto steps = steps_of_epoch(coordinator, epoch, 25);
     ASSERT_EQ(steps.size(), 25U);
