@@ -10,6 +10,7 @@
 
 #include "cuda/module_settings.h"
 #include "support/make_session.h"
+#include "support/sanitizers.h"
 #include "support/sentences.h"
 #include "telar/device/cuda.h"
 #include "telar/nn/layers.h"
@@ -18,6 +19,7 @@
 namespace telar {
 namespace {
 
+using test::kSanitized;
 using test::make_session;
 using test::relative_l2;
 using test::Samples;
@@ -93,7 +95,10 @@ void expect_follows_single(const Network& network, const SessionSetup& setup, in
 
 TEST(GpuSession, OneGpuFollowsTheProcessor) {
   expect_follows_single(mlp(), {.devices = {"cuda:0"}}, 100);
-  expect_follows_single(convnet(), {.devices = {"cuda:0"}}, on_stand_ins() ? 20 : 100);  // fakes are slow
+  expect_follows_single(convnet(), {.devices = {"cuda:0"}},
+                        !on_stand_ins() ? 100
+                        : kSanitized    ? 6
+                                        : 20);  // fakes are slow
   expect_follows_single(residual(), {.devices = {"cuda:0"}}, 20);
 }
 
@@ -116,7 +121,7 @@ TEST(GpuSession, ReplicasOnTwoGpusFollowSingle) {
   expect_follows_single(mlp(), mirrored({"cuda:0", "cuda:1", "cuda:1"}), 20);
   SessionSetup through_the_host = mirrored({"cuda:0", "cuda:1"});
   through_the_host.session.gpu_exchange = GpuExchange::host;
-  expect_follows_single(convnet(), through_the_host, 6);
+  expect_follows_single(convnet(), through_the_host, kSanitized ? 3 : 6);
 }
 
 TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
@@ -170,7 +175,8 @@ TEST(GpuSession, TheSameJobGivesTheSameBitsTwice) {
   const Network network = convnet();
   auto once = make_session(network.model, network.options, {.devices = {"cuda:0"}});
   auto again = make_session(network.model, network.options, {.devices = {"cuda:0"}});
-  EXPECT_EQ(losses(*once, network, 5), losses(*again, network, 5));
+  constexpr int64_t kSteps = kSanitized ? 2 : 5;
+  EXPECT_EQ(losses(*once, network, kSteps), losses(*again, network, kSteps));
   for (const std::string& name : once->state_names())
     EXPECT_EQ(once->read_state(name), again->read_state(name)) << name;
 }
