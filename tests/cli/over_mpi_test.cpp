@@ -115,7 +115,8 @@ TEST_F(OverMpi, AMistakeIsReportedOnceWithExitCodeTwo) {
 }
 
 TEST_F(OverMpi, AnUnresponsiveProcessEndsTheOthersAndIsNamed) {
-  // Rank 1 stops itself after a second of training. The test takes the 20 s of silence after which a process is lost.
+  // Rank 1 stops itself after a second of training. The test lasts longer than the 20 s of silence after
+  // which a process is lost.
   write_text(folder_ / "rank.sh",
              "if [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then (sleep 1; kill -STOP $$) & fi\nexec \"$@\"\n");
   const CommandResult result =

@@ -17,8 +17,8 @@ std::jthread member_thread(const std::string& coordinator, const std::string& na
   });
 }
 
-/// Waits until so many members have joined. Without that, a short training may be over before the last thread runs,
-/// and that thread finds no coordinator.
+/// Waits until `count` members have joined. Without this wait, a short training may end before the last
+/// thread runs, and that thread finds no coordinator.
 void await_members(const Coordinator& coordinator, size_t count) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (coordinator.members().size() < count && std::chrono::steady_clock::now() < end)

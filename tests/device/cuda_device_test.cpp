@@ -62,7 +62,8 @@ TEST_F(CudaDevice, ThatHasTooLittleMemorySaysHowMuchWasWanted) {
                      {"not enough memory", "4194304.0 MiB"}, Error::Kind::run);
 }
 
-/// Runs on the module of this build, or on the one in the folder that the environment names (scripts/test: the bundle's).
+/// Uses the module of this build, or the one in the folder TELAR_CUDA_FOLDER of the environment
+/// (scripts/test names the bundle's).
 TEST(CudaModule, IsLoadedAndSaysWhyThereIsNoGpu) {
 #ifdef TELAR_CUDA_FOLDER
   const char* folder = TELAR_CUDA_FOLDER;

@@ -51,7 +51,8 @@ TEST(Mirrored, ReplicasWithoutSamplesContributeNothing) {
 // If the input of a ReLU rounds to the other side of zero, a whole entry of the gradient changes. Then
 // `single` on two threads differs from `single` on one thread by up to 1e-4. With the formula's weights
 // (stream 2) this does not happen for these samples.
-// Half a minute under the thread sanitizer, which is to see the exchange of a real network among each number of replicas.
+// Takes half a minute under the thread sanitizer, which checks the exchange of a real network's gradients
+// for each number of replicas.
 TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model resnet = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};

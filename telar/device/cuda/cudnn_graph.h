@@ -94,8 +94,8 @@ class Descriptor {
 
 cudnnDataType_t data_type(DType dtype);
 
-/// The alignment in bytes of every tensor that a plan reads or writes, one passed by value included. Parameters are stored
-/// at multiples of 64 bytes (telar/device/layout.h); engines require 16 at most.
+/// The alignment in bytes of every tensor that a plan reads or writes, including one passed by value.
+/// Parameters are stored at multiples of 64 bytes (telar/device/layout.h); engines require 16 at most.
 inline constexpr int64_t kTensorAlignment = 16;
 
 /// A tensor of an operation graph: f32 or bf16, of rank 4.
