@@ -1,7 +1,10 @@
-"""Prints the ratios of scripts/bench-gpu: PyTorch's median over Telar's, for each workload and setting, and what must be reached.
+"""Prints the ratios of scripts/bench-gpu (PyTorch's median divided by Telar's, for each workload and
+setting), and the targets.
 
-    python gpu_table.py FILE            one measurement a line
-    python gpu_table.py --lines RESULT  measurements of `telar bench matmul|conv --json` or a training's summary.json, as such lines
+    python gpu_table.py FILE            FILE has one measurement per line
+    python gpu_table.py --lines RESULT  prints the measurements of a result as such lines
+
+RESULT is a file from `telar bench matmul|conv --json`, or the summary.json of a training.
 """
 
 import argparse
@@ -12,7 +15,7 @@ import sys
 ON_GPU = "the batch is on the GPU"
 IN_TRAINING = "telar train"
 
-# PyTorch over Telar, the best of these settings of PyTorch, at least
+# The least ratio of PyTorch's time, in the best of these settings, to Telar's
 WANTED = [
     ("mlp32", ON_GPU, ("eager",), 10),
     ("resnet34_3x3_b128_bf16", ON_GPU, ("eager",), 2),
@@ -38,11 +41,11 @@ def read_text(path):
     except OSError as error:
         fail(f"{path} cannot be read ({error.strerror})")
     except UnicodeDecodeError:
-        fail(f"{path} is no text")
+        fail(f"{path} is not a text file")
 
 
 def read_medians(path):
-    """Milliseconds by workload, framework and setting."""
+    """The median milliseconds by (workload, framework, setting)."""
     medians = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         try:
@@ -51,14 +54,14 @@ def read_medians(path):
             key = (record["workload"], framework, record["setting"])
             medians.setdefault(key, []).append(float(record["median_ms"]))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-            fail(f"line {number} of {path} is no measurement of scripts/bench-gpu, which has workload, framework, setting and median_ms")
+            fail(f"line {number} of {path} is not a measurement of scripts/bench-gpu; it needs workload, framework, setting and median_ms")
     if not medians:
-        fail(f"{path} has no measurements; scripts/bench-gpu writes one a line")
+        fail(f"{path} has no measurements; scripts/bench-gpu writes one per line")
     return {key: statistics.median(values) for key, values in medians.items()}
 
 
 def print_lines(path):
-    """What `telar bench` or `telar train` measured, one JSON object a line."""
+    """Prints what `telar bench` or `telar train` measured, one JSON object per line."""
     def line(workload, setting, milliseconds):
         print(json.dumps({"framework": "telar", "workload": workload, "setting": setting, "median_ms": milliseconds}))
 
@@ -74,7 +77,7 @@ def print_lines(path):
             else:
                 print(f"gpu_table: {result['experiment']} {size} {row['precision']} was not measured: {row.get('impossible')}", file=sys.stderr)
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
-        fail(f"{path} is no result of telar bench matmul or conv, nor a training's summary.json")
+        fail(f"{path} is neither a result of telar bench matmul or conv nor the summary.json of a training")
 
 
 def verdict(reached):
@@ -93,7 +96,7 @@ def print_table(path):
             print(f"{workload}: {' or '.join(peer_settings)} / telar, {own_setting} = {ratio:.2f}, at least {least}: {verdict(ratio >= least)}")
     for workload, most in MOST_MS.items():
         if own := medians.get((workload, "telar", ON_GPU)):
-            print(f"{workload}: {1e3 * own:.1f} µs a step, at most {1e3 * most:.0f}: {verdict(own <= most)}")
+            print(f"{workload}: {1e3 * own:.1f} µs per step, at most {1e3 * most:.0f}: {verdict(own <= most)}")
     alone = medians.get(("convnet_b128", "telar", ON_GPU))
     training = medians.get(("fashion_mnist", "telar", IN_TRAINING))
     if alone and training:
@@ -102,7 +105,7 @@ def print_table(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", action="store_true", help="print what this result of telar says, one measurement a line")
+    parser.add_argument("--lines", action="store_true", help="print the measurements of this result of telar, one per line")
     parser.add_argument("file")
     arguments = parser.parse_args()
     (print_lines if arguments.lines else print_table)(arguments.file)

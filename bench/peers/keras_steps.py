@@ -1,9 +1,9 @@
-"""Times training steps inside Keras `fit`: an epoch of many steps over arrays in memory, divided by its steps.
+"""Times training steps inside Keras `fit`: the time of an epoch over arrays in memory, divided by its steps.
 
     python keras_steps.py [--threads 2] mlp32 mlp128
 
-The first epochs (tracing, compilation) are not counted. Settings: as it comes, compiled with XLA, and many steps
-in one call of the runtime. One JSON object a line.
+The first epochs (tracing, compilation) are not counted. The settings are the default, compilation with
+XLA, and many steps per call of the runtime. Prints one JSON object per line.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 class EpochTimes(tf.keras.callbacks.Callback):
-    """Milliseconds a step of each epoch."""
+    """Milliseconds per step, for each epoch."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="+", choices=BATCHES, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=10, help="epochs counted, after two that are not")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs counted, after two that are not counted")
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)

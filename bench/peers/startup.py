@@ -1,5 +1,5 @@
-"""Times `telar train bench/startup.yaml` from the start of the process to its end: one step, its run folder and its
-checkpoint included.
+"""Times `telar train bench/startup.yaml` from the start of the process to its end: one step, including the
+run folder and the checkpoint.
 
     python startup.py TELAR JOB [--reps 10]
 """

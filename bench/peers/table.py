@@ -1,21 +1,22 @@
-"""Prints the table of scripts/bench-peers from lines of JSON, and what each workload must reach.
+"""Prints the table of scripts/bench-peers from lines of JSON, and the target of each workload.
 
     python table.py RESULTS.jsonl
 
-A line is one of (steps several times: rounds)
+A line is one of these; a step has one line per round:
     {"kind": "environment", "framework", "version", "cpu", "threads", "date"}
     {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]
      [, "over_limit"][, "images_per_second"]}
     {"kind": "memory", "framework", "workload", "setting", "peak_bytes"[, "after_import_bytes"]}
-where framework is telar, pytorch, keras or onednn (the same operation alone). `limit_ms` is the step's convolutions and products run alone, plus the
-optimizer's bytes over the measured bandwidth, in turns with the steps; `over_limit` the median over the turns of step over limit.
+The framework is telar, pytorch, keras or onednn (the same operation alone). `limit_ms` is the time of the
+step's convolutions and products alone, plus the optimizer's bytes divided by the measured bandwidth, measured
+in turn with the steps. `over_limit` is the median, over the turns, of step divided by limit.
 """
 
 import json
 import statistics
 import sys
 
-# workload: how many times as fast as that framework's best setting (for Keras: `fit` as it comes)
+# (workload, framework): the least speed-up over the framework's best setting (for Keras: the default `fit`)
 FASTER_THAN = {
     ("mlp32", "pytorch"): 2.0,
     ("mlp32", "keras"): 8.0,
@@ -27,7 +28,7 @@ FASTER_THAN = {
     ("resnet34_128", "pytorch"): 1.15,
     ("resnet34_128_bf16", "pytorch"): 1.35,
 }
-# workload: at most so many times its limit
+# workload: the greatest ratio of its time to its limit
 TIMES_LIMIT = {
     "mlp128": 1.10,
     "resnet34_3x3": 1.05,
@@ -37,13 +38,14 @@ TIMES_LIMIT = {
     "resnet34_128": 1.06,
     "resnet34_128_bf16": 1.10,
 }
-# Products and convolutions: as fast as the better of oneDNN alone and PyTorch, but for this.
+# Products and convolutions: the least speed relative to the better of oneDNN alone and PyTorch.
 PRODUCT_RATIO = 0.95
-# A step of an epoch whose batches lie in memory over one of the same epoch with its input pipeline.
+# The time of a step with all batches in memory, divided by that of a step of the same epoch with its input
+# pipeline.
 EPOCH_RATIO = 0.97
 IN_MEMORY, IN_EPOCH = "batches in memory", "input pipeline included"
 BF16_SPEEDUP = 1.7
-# Two replicas of one thread against one, the same batch for each: telar's settings of the workload "convnet".
+# The speed-up from a second replica, with one thread and the same batch each, in the workload "convnet".
 ONE_REPLICA, TWO_REPLICAS = "1 × 1 threads", "2 × 1 threads"
 REPLICA_SPEEDUP = 1.9
 STARTUP_SECONDS = 0.3
@@ -56,7 +58,8 @@ def read(path):
 
 
 def merge_rounds(records):
-    """The step records of one setting as one: medians of the rounds, the lowest and the highest of all."""
+    """Merges the step records of each setting: the medians of the rounds, the lowest minimum and the highest
+    maximum."""
     rounds = {}
     for record in records:
         if record["kind"] == "step":
@@ -74,7 +77,8 @@ def merge_rounds(records):
 
 
 def best(records, framework, workload, setting=None):
-    """The record with the lowest median of that setting, of all on every core when None; None without any."""
+    """The record of a setting with the lowest median, or None. Without a setting: of all that use every
+    core."""
     candidates = [r for r in records if r["kind"] == "step" and r["framework"] == framework and
                   r["workload"] == workload and
                   (r["setting"] == setting or setting is None and r["setting"] not in (ONE_REPLICA, TWO_REPLICAS))]
@@ -109,7 +113,7 @@ def print_steps(records):
 
 
 def checks(records):
-    """(what, measured ratio, what must be reached, whether it is) for everything that was measured."""
+    """Yields (what, measured ratio, target, whether it is reached) for everything that was measured."""
     for (workload, framework), wanted in FASTER_THAN.items():
         ours = best(records, "telar", workload)
         theirs = best(records, framework, workload, "fit" if framework == "keras" else None)
@@ -168,7 +172,7 @@ def main():
     memory = [r for r in records if r["kind"] == "memory"]
     if memory:
         print("\nPeak memory of a process that trains a few steps")
-        rows = [("workload", "framework", "setting", "peak MiB", "of which before the first step MiB")]
+        rows = [("workload", "framework", "setting", "peak MiB", "before the first step MiB")]
         for record in memory:
             before = record.get("after_import_bytes")
             rows.append((record["workload"], record["framework"], record["setting"],
@@ -176,7 +180,7 @@ def main():
         print_rows(rows)
     verdicts = list(checks(records))
     if verdicts:
-        print("\nWhat must be reached")
+        print("\nTargets")
         print_rows([(what, f"{ratio:.2f}", wanted, "reached" if ok else "NOT REACHED")
                     for what, ratio, wanted, ok in verdicts])
 

@@ -1,4 +1,4 @@
-"""What every peer's benchmark shares: how a step is timed, how memory is read, how a result is printed."""
+"""Common functions of the peers' benchmarks: time a step, read the memory used, print a result."""
 
 import json
 import platform

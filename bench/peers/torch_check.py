@@ -1,8 +1,10 @@
-"""Shows that PyTorch computes what Telar does: the same weights and batch in, the losses of 20 steps beside each other.
+"""Checks that PyTorch computes the same as Telar: from the same weights and batch, compares the losses of 20
+steps.
 
     bench_step --workload NAME --check start.safetensors | python torch_check.py start.safetensors
 
-Exit code 1 when a loss differs by more than 0.5 % of itself (batch norm over few values makes roundings grow; bf16: 5 % or 0.05).
+Exits with 1 if a loss differs by more than 0.5 % (batch norm over few values amplifies rounding errors; bf16:
+by more than 5 % and 0.05).
 """
 
 import json
@@ -26,7 +28,7 @@ def read_safetensors(path):
 
 
 def by_name(workload, tensors):
-    """Telar names a plain chain of layers fc1, fc2, …, PyTorch 0, 2, …"""
+    """The tensors by PyTorch's names. For a plain chain of layers, Telar uses fc1, fc2, …, PyTorch 0, 2, …"""
     names = [name for name, _ in torch_steps.WORKLOADS[workload][0]().named_parameters()]
     if all(name in tensors for name in names):
         return {name: tensors[name] for name in names}
@@ -52,7 +54,7 @@ def main():
         if number in (1, 2, 5, 10, 20):
             print(f"{workload}: loss of step {number:2}: telar {ours:.6f}, PyTorch {theirs:.6f}")
     if worst > 1:
-        sys.exit(f"{workload}: the losses part by {worst:.1f} times what is allowed")
+        sys.exit(f"{workload}: the losses differ by {worst:.1f} times the allowed difference")
 
 
 if __name__ == "__main__":

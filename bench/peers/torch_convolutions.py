@@ -1,10 +1,14 @@
-"""The convolutions of ResNet-34's training step, each alone, through the oneDNN inside PyTorch: whether a newer oneDNN than the
-system's makes a difference. Prints one JSON object a line: for a network, an element type and a layout the sum over all convolutions
-(forward, gradient of the data, gradient of the weights) of the medians, as oneDNN itself measures them, and the kernels it chose.
+"""Times each convolution of ResNet-34's training step alone, through the oneDNN inside PyTorch. This shows
+whether a newer oneDNN than the system's makes a difference.
+
+Prints one JSON object per network, element type and layout. It contains the sum of the medians over all
+convolutions (forward, gradient of the data, gradient of the weights), as oneDNN measures them, and the
+kernels that oneDNN chose.
 
     python torch_convolutions.py [--threads 2] [--repetitions 15]
 
-Beside it: `limit_products_ms` of `bench_step --workload resnet34_3x3 --json`, the same sum (and the last layer) by Telar's oneDNN.
+Compare with `limit_products_ms` of `bench_step --workload resnet34_3x3 --json`, which is the same sum, plus
+the last layer, by Telar's oneDNN.
 """
 
 import argparse
@@ -20,7 +24,8 @@ LAYOUTS = ("blocked", "channels_last")
 
 
 def convolutions(batch, size, stem):
-    """(x's shape, weights' shape, stride, padding, how many) of ResNet-34; the stem has no gradient of the data."""
+    """Yields (shape of x, shape of the weights, stride, padding, count) of ResNet-34. The first is the stem,
+    which has no gradient of the data."""
     first = (64, 3, 3, 3) if stem == "3x3" else (64, 3, 7, 7)
     stride = 1 if stem == "3x3" else 2
     yield (batch, 3, size, size), first, stride, first[2] // 2, 1
@@ -38,7 +43,7 @@ def convolutions(batch, size, stem):
 
 
 def run(network, dtype, layout, repetitions):
-    """In a process of its own, whose oneDNN says what it does."""
+    """Runs the convolutions; in a separate process, in which oneDNN prints what it executes."""
     import torch
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     kind = getattr(torch, dtype)

@@ -1,12 +1,13 @@
-"""Times on a GPU what bench_gpu_step and `telar bench matmul|conv` time: training steps, products and convolutions of PyTorch.
+"""Times PyTorch on a GPU: the training steps, products and convolutions that bench_gpu_step and
+`telar bench matmul|conv` time.
 
     python torch_gpu.py [--seconds 2] steps mlp32 resnet34_3x3_b128_bf16 resnet34_224_bf16
     python torch_gpu.py matmul 10000
     python torch_gpu.py conv 200
 
-Tensors lie on the GPU beforehand. Steps follow each other; the GPU is waited for at the end of each of 20 rounds. Eager steps have
-channels_last, autocast to bf16, fused optimizers and cudnn.benchmark; compiled ones torch.compile's `max-autotune`, with CUDA
-graphs. One JSON object a line.
+The tensors are on the GPU beforehand. There are 20 rounds of consecutive steps; each round ends when the GPU
+has finished. Eager steps use channels_last, autocast to bf16, fused optimizers and cudnn.benchmark. Compiled
+steps also use torch.compile's `max-autotune`, with CUDA graphs. Prints one JSON object per line.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def adam(parameters):
     return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True)
 
 
-# model, shape of the input, optimizer, bf16
+# name: (model, shape of the input, optimizer, bf16)
 WORKLOADS = {
     "mlp32": (torch_models.mlp, (32, 784), adam, False),
     "mlp128": (torch_models.mlp, (128, 784), adam, False),
@@ -74,7 +75,7 @@ def synchronise(device):
 
 
 def time_rounds(function, seconds, device):
-    """Milliseconds of one call, of each round."""
+    """The milliseconds per call of each round, in ascending order, and the number of calls per round."""
     def milliseconds(count):
         synchronise(device)
         start = time.perf_counter()
@@ -111,7 +112,7 @@ def products(size, device):
 
 
 def convolutions(images, device):
-    """32 filters of 8x8 over 128x128x3, then the sum."""
+    """Convolutions of 128x128x3 images with 32 filters of 8x8, then the sum."""
     for setting, dtype, tf32 in (("f32", torch.float32, False), ("tf32", torch.float32, True), ("bf16", torch.bfloat16, False)):
         for layout in (torch.contiguous_format, torch.channels_last):
             convolution = nn.Conv2d(3, 32, 8, bias=False).to(device, dtype, memory_format=layout)
@@ -128,7 +129,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("steps", "matmul", "conv"))
     parser.add_argument("names", nargs="+", help="workloads, or sizes")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of all rounds of a setting together")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time of all rounds of a setting together")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--eager", action="store_true", help="without torch.compile, which takes minutes")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The workloads' networks in PyTorch: the layouts of torchvision, written out so that torchvision is not needed."""
+"""The networks of the workloads in PyTorch. They are those of torchvision, which is then not needed."""
 
 from torch import nn
 
@@ -43,7 +43,8 @@ class BasicBlock(nn.Module):
 
 
 class ResNet34(nn.Module):
-    """`stem` is '7x7' (stride 2 and a max pool, for ImageNet) or '3x3' (stride 1, no pool, for 32x32 images)."""
+    """`stem`: '7x7' (stride 2 and a max pool, for ImageNet) or '3x3' (stride 1, no pool, for 32x32
+    images)."""
 
     def __init__(self, stem, classes=10):
         super().__init__()

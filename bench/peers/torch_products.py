@@ -1,9 +1,10 @@
-"""Times products of matrices and convolutions (32 filters of 8x8 over 128x128x3, then the sum) of PyTorch, as bench_products does.
+"""Times PyTorch's products of matrices, and its convolutions (32 filters of 8x8 over 128x128x3, then the
+sum), as bench_products does.
 
     python torch_products.py [--threads 2] [--seconds 1] matmul 2000 10000
     python torch_products.py conv 20 200
 
-One JSON object a line, for each layout that may help.
+Prints one JSON object per line, for each layout that may be faster.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from timing import print_environment, print_times, time_steps
 
 
 def functions(workload, size):
-    """(setting, what is timed) for each."""
+    """Yields (setting, function to time)."""
     if workload == "matmul":
         a, b, c = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
         yield "as it comes", lambda: torch.mm(a, b, out=c)
@@ -32,14 +33,14 @@ def main():
     parser.add_argument("workload", choices=("matmul", "conv"))
     parser.add_argument("sizes", nargs="+", type=int)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=1.0, help="time each at least this long")
+    parser.add_argument("--seconds", type=float, default=1.0, help="minimum time of each measurement")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     print_environment("pytorch", torch.__version__, arguments.threads)
     with torch.inference_mode():
         for size in arguments.sizes:
             for setting, function in functions(arguments.workload, size):
-                few = size >= 5000  # a product of 10,000 squared takes ten seconds on two cores
+                few = size >= 5000  # a product of 10,000² takes ten seconds on two cores
                 times = time_steps(function, *(1, 3, 0) if few else (3, 10, arguments.seconds))
                 print_times("pytorch", f"{arguments.workload} {size}", setting, times)
 

@@ -2,9 +2,9 @@
 
     python torch_steps.py [--threads 2] [--seconds 1] [--memory] WORKLOAD...
 
-Tensors lie in memory beforehand. Each workload is timed in every setting that can help it: layout NCHW or
-channels_last, optimizer as it comes or fused. With --memory each workload runs a few steps in this process,
-which must be fresh, and the peak is printed instead. One JSON object a line.
+The tensors are in memory beforehand. Each workload is timed in every setting that may be faster: layout NCHW
+or channels_last, default or fused optimizer. With --memory, each workload runs a few steps in this process,
+which must be fresh, and the peak of its memory is printed instead. Prints one JSON object per line.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def momentum(parameters, fused):
     return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=0.9, fused=fused)
 
 
-# model, shape of the input, optimizer, bf16 compute
+# name: (model, shape of the input, optimizer, bf16 compute)
 WORKLOADS = {
     "mlp32": (torch_models.mlp, (32, 784), adam, False),
     "mlp128": (torch_models.mlp, (128, 784), adam, False),
@@ -43,7 +43,8 @@ WORKLOADS = {
 
 
 def make_step(workload, channels_last, fused, start=None):
-    """A function that makes one step and returns its loss. `start`: (weights by name, x, y) to begin with; else random ones."""
+    """A function that makes one step and returns its loss. `start`: the initial (weights by name, x, y); by
+    default they are random."""
     build, shape, make_optimizer, bf16 = WORKLOADS[workload]
     torch.manual_seed(1)
     model = build().train()
@@ -85,7 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="+", choices=WORKLOADS, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=1.0, help="time each setting at least this long")
+    parser.add_argument("--seconds", type=float, default=1.0, help="minimum time of each setting")
     parser.add_argument("--memory", choices=("NCHW", "channels_last"), help="print the peak memory in this layout")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

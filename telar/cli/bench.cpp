@@ -5,11 +5,10 @@
 namespace telar::cli {
 
 void add_bench(Verb& program) {
-  Verb verb = program.subverb("bench", "Measures this machine, each figure beside its limit");
+  Verb verb = program.subverb("bench", "Measures this machine and compares each figure with its limit");
   verb.require_subverb();
   verb.footer(
-      "Examples:\n  telar bench matmul\n  telar bench comm\ntelar bench EXPERIMENT --help says more about "
-      "each.");
+      "Examples:\n  telar bench matmul\n  telar bench comm\nRun telar bench EXPERIMENT --help for details of an experiment.");
   add_bench_limits(verb);
   add_bench_matmul(verb);
   add_bench_conv(verb);

@@ -4,7 +4,7 @@
 
 namespace telar::cli {
 
-/// Each adds an experiment, with options, help and action, to the verb `bench`.
+/// Each function adds an experiment, with its options, help and action, to the verb `bench`.
 void add_bench_comm(Verb& bench);
 void add_bench_pipeline(Verb& bench);
 void add_bench_ps(Verb& bench);

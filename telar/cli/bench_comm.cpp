@@ -36,29 +36,24 @@ int bench_comm(CommArguments arguments) {
 void add_bench_comm(Verb& bench) {
   auto arguments = std::make_shared<CommArguments>();
   Verb verb = bench.subverb("comm", "Communication between replicas, and between processes under mpirun");
-  verb.option("--mb", arguments->megabytes, "MiB of gradients on each replica (64)").between(1, 4096);
-  verb.option("--replicas", arguments->options.replicas, "Replicas of this process, of one thread each (2)");
-  verb.option("--seconds", arguments->options.seconds, "Each figure is measured for so long (1)");
-  verb.option(
-      "--workload", arguments->options.workload,
-      fmt::format("Whose training steps are looked at: {}", fmt::join(bench::workload_names(), ", ")));
-  verb.flag("!--no-steps", arguments->options.steps, "Sums of gradients alone, no training steps");
+  verb.option("--mb", arguments->megabytes, "MiB of gradients per replica (64)").between(1, 4096);
+  verb.option("--replicas", arguments->options.replicas,
+              "Replicas in this process, with one thread each (2)");
+  verb.option("--seconds", arguments->options.seconds, "Seconds per measured figure (1)");
+  verb.option("--workload", arguments->options.workload,
+              fmt::format("Workload whose training steps are measured: {}",
+                          fmt::join(bench::workload_names(), ", ")));
+  verb.flag("!--no-steps", arguments->options.steps, "Measure only sums of gradients, no training steps");
   add_result_files(verb, arguments->files);
   verb.footer(
       "Examples:\n"
       "  telar bench comm\n"
       "  mpirun -n 2 telar bench comm --json comm.json\n"
-      "The limit of a sum is the bytes that it must read and write over the bandwidth at which the same "
-      "threads add rows of\n"
-      "their own, with no word to each other; that of a step the time of one thread alone for the same "
-      "samples "
-      "of each\n"
-      "replica. Of a step: what was spent on communication between the operations of the backward pass; "
-      "after "
-      "it (exposed),\n"
-      "by the replica that waits least; and by the others, waiting for that one. telar bench ps does the "
-      "same "
-      "for parameter servers.");
+      "The limit of a sum is the number of bytes that it must read and write, divided by the bandwidth at which the same\n"
+      "threads add rows of their own without communication. The limit of a step is the time that one thread alone takes for\n"
+      "the samples of one replica. Three communication times of a step are reported: within the backward pass, between its\n"
+      "operations; after it (exposed), for the replica that waits least; and the time that the others wait for that replica.\n"
+      "For parameter servers, see telar bench ps.");
   verb.action([arguments] { return bench_comm(*arguments); });
 }
 

@@ -27,7 +27,7 @@ struct LimitsArguments {
   ResultFiles files;
 };
 
-/// One thread, all threads, and each GPU that there is.
+/// One thread, all threads, and each GPU of this machine.
 std::vector<std::string> devices_here() {
   std::vector<std::string> devices = {"cpu:1"};
   if (available_threads() > 1) devices.push_back(fmt::format("cpu:{}", available_threads()));
@@ -36,7 +36,7 @@ std::vector<std::string> devices_here() {
   return devices;
 }
 
-/// Billions of something in a second; none where it was not measured.
+/// A rate in billions per second; nothing if it was not measured.
 std::optional<double> giga(double rate) { return rate > 0 ? std::optional(1e-9 * rate) : std::nullopt; }
 
 std::vector<bench::Figure> figures_of(const bench::Limits& limits) {
@@ -59,7 +59,8 @@ std::vector<bench::Figure> figures_of(const bench::GpuLimits& limits) {
           {"from the host", "GB/s", giga(limits.host_bytes)}};
 }
 
-/// Adds what there is between as many processes; says why when there is nothing.
+/// Measures the all-reduce between `limits.threads` processes. If that is impossible, a remark gives the
+/// reason.
 void add_processes(bench::Limits& limits, bench::Result& result, const std::function<bool()>& stop) {
   std::string impossible = bench::without_mpi();
   if (impossible.empty()) {
@@ -72,16 +73,16 @@ void add_processes(bench::Limits& limits, bench::Result& result, const std::func
     }
   }
   if (!impossible.empty())
-    result.remarks.push_back(fmt::format("Between processes nothing was measured: {}.", impossible));
+    result.remarks.push_back(fmt::format("Not measured between processes: {}.", impossible));
 }
 
-/// Says where, or why not.
+/// Saves the limits. A remark names the file, or gives the reason why they could not be saved.
 void keep(bench::Result& result, const std::function<void()>& keep_limits) {
-  std::string remark = fmt::format("Kept in {}.", bench::limits_file().string());
+  std::string remark = fmt::format("Saved in {}.", bench::limits_file().string());
   try {
     keep_limits();
   } catch (const Error& error) {
-    remark = fmt::format("Not kept: {}.", error.what());
+    remark = fmt::format("Not saved: {}.", error.what());
   }
   const auto same = std::find(result.remarks.begin(), result.remarks.end(), remark);
   if (same == result.remarks.end()) result.remarks.push_back(std::move(remark));
@@ -93,7 +94,7 @@ void measure_processors(int threads, bench::ResultRow& row, bench::Result& resul
   if (threads > 1 && !stopped()) add_processes(limits, result, stopped);
   row.figures = figures_of(limits);
   if (!stopped())
-    keep(result, [&] { bench::keep_limits(limits); });  // what was kept before has all its figures
+    keep(result, [&] { bench::keep_limits(limits); });  // limits saved before have all their figures
   if (const std::string text = bench::busy_text(limits); !text.empty()) result.remarks.push_back(text);
 }
 
@@ -115,7 +116,7 @@ int limits_of_machine(const LimitsArguments& arguments) {
   for (const std::string& device : devices) bench::place_of(device);  // throws before anything is measured
   const bench::MachineWatch watch;
   bench::Result result{
-      "limits", "What this machine can do, the best of several runs", {"device"}, {}, "", 0, {}, {}};
+      "limits", "Limits of this machine, the best of several runs", {"device"}, {}, "", 0, {}, {}};
   for (const std::string& device : devices) {
     if (stopped()) break;
     std::cerr << "measuring " << device << " …\n";
@@ -138,18 +139,15 @@ int limits_of_machine(const LimitsArguments& arguments) {
 
 void add_bench_limits(Verb& bench) {
   auto arguments = std::make_shared<LimitsArguments>();
-  Verb verb = bench.subverb("limits", "What this machine and its GPUs can do: products, memory, all-reduce");
-  verb.option("--devices", arguments->devices,
-              "One row each: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (one thread, all "
-              "threads, and each GPU)")
+  Verb verb = bench.subverb("limits", "Limits of this machine and its GPUs: products, memory, all-reduce");
+  verb.option(
+          "--devices", arguments->devices,
+          "Devices to measure, one row each: cpu (all threads), cpu:N (N threads), gpu, cuda:N (GPU N); without it one thread, all threads, and each GPU")
       .comma_separated();
   add_result_files(verb, arguments->files);
   verb.footer(
-      "The figures are kept, and the other experiments show theirs beside them. They are the best of several "
-      "runs; let nothing\n"
-      "else run meanwhile. The all-reduce is between threads; mpirun -n 2 telar bench comm measures it "
-      "between "
-      "processes, too.");
+      "The limits are saved, and the other experiments compare their figures with them. Each limit is the best of several\n"
+      "runs; run nothing else meanwhile. The all-reduce is measured between threads and, with MPI, between processes.");
   verb.action([arguments] { return limits_of_machine(*arguments); });
 }
 

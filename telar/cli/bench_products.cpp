@@ -33,24 +33,22 @@ int run(ProductArguments arguments, Measure measure) {
 
 void add_sweep(Verb& verb, const std::shared_ptr<ProductArguments>& arguments) {
   verb.option("--devices", arguments->options.devices,
-              "Side by side: cpu (all threads), cpu:N (N threads), gpu, cuda:N (that GPU) (cpu)")
+              "Devices to compare: cpu (all threads), cpu:N (N threads), gpu, cuda:N (GPU N); without it cpu")
       .comma_separated();
   verb.option("--precision", arguments->precisions,
-              "f32, bf16, tf32 (GPUs alone), or several: f32,bf16 (f32)")
+              "f32, bf16, tf32 (only on GPUs), or several, as in f32,bf16 (f32)")
       .comma_separated()
       .one_of({"f32", "tf32", "bf16"});
   verb.option("--reps", arguments->options.repetitions,
-              "At least so many repetitions of each, and more until a second is over (10)")
+              "Minimum number of repetitions; each measurement takes at least a second (10)")
       .between(1, 1'000'000);
   add_result_files(verb, arguments->files);
 }
 
 constexpr const char* kAbout =
-    "A row's limit is the larger of its operations over the fastest product that its processors, or its GPU, "
-    "were seen to\n"
-    "make, and its bytes over their memory's bandwidth (telar bench limits). Ctrl-C ends the sweep after the "
-    "row that is\n"
-    "measured now.";
+    "A row's limit is the larger of two times: its operations divided by the rate of the fastest product measured on its\n"
+    "device, and its bytes divided by the bandwidth of the device's memory (telar bench limits). Ctrl-C ends the sweep\n"
+    "after the current row.";
 
 }  // namespace
 
@@ -60,13 +58,12 @@ void add_bench_matmul(Verb& bench) {
   arguments->options.devices = {"cpu"};
   Verb verb = bench.subverb("matmul", "Products of square matrices");
   verb.option("--sizes", arguments->options.sizes,
-              "Sides of the matrices (50,100,500,1000,2000,5000,7000,10000)")
+              "Side lengths of the matrices (50,100,500,1000,2000,5000,7000,10000)")
       .comma_separated();
   add_sweep(verb, arguments);
   verb.footer(
       std::string(
-          "Examples:\n  telar bench matmul\n  telar bench matmul --sizes 1000,2000 --devices cpu:1,cpu "
-          "--precision f32,bf16 --json matmul.json\n") +
+          "Examples:\n  telar bench matmul\n  telar bench matmul --sizes 1000,2000 --devices cpu:1,cpu --precision f32,bf16 --json matmul.json\n") +
       kAbout);
   verb.action([arguments] { return run(*arguments, bench::measure_matmul); });
 }

@@ -11,7 +11,8 @@ namespace telar::cli {
 namespace {
 
 int run(const ResultFiles& files) {
-  std::cerr << "measuring exchanges, memory, and Downpour with one and two workers; half a minute …\n";
+  std::cerr
+      << "measuring exchanges, memory, and Downpour with one and two workers; this takes half a minute …\n";
   publish(
       bench::measure_parameter_servers({.program = std::filesystem::read_symlink("/proc/self/exe").string()}),
       files);
@@ -23,16 +24,13 @@ int run(const ResultFiles& files) {
 void add_bench_ps(Verb& bench) {
   Verb verb = bench.subverb(
       "ps",
-      "A parameter server in another process: push and pull, its memory, and what a second worker brings");
+      "A parameter server in another process: push and pull, its memory, and the gain from a second worker");
   auto files = std::make_shared<ResultFiles>();
   add_result_files(verb, *files);
   verb.footer(
-      "Push and pull go over gRPC and over the memory that processes of one host share; a sum is made on the "
-      "server. The limit\n"
-      "of gRPC is one plain TCP connection over the loopback, measured in the same run; that of shared "
-      "memory "
-      "its bytes over\n"
-      "the pace of memory (telar bench limits).");
+      "Push and pull are measured over gRPC and over shared memory on one host; the server adds what is pushed. The limit for\n"
+      "gRPC is a plain TCP connection over the loopback, measured in the same run. The limit for shared memory is its bytes\n"
+      "divided by the memory bandwidth (telar bench limits).");
   verb.action([files] { return run(*files); });
 }
 

@@ -32,9 +32,7 @@ int scaling(ScalingArguments arguments) {
       progress, [&stop] { return stop.requested(); }, options.folder);
   watch.planned = [&options](size_t trainings) {
     std::cerr << fmt::format(
-        "{} trainings until an accuracy of {}, or the job's last epoch; after the first there is an estimate "
-        "of "
-        "the time. Ctrl-C keeps what was measured.\n",
+        "{} trainings, each until an accuracy of {} or the job's last epoch; an estimate of the time follows after the first. Ctrl-C ends the experiment and keeps the results so far.\n",
         trainings, options.target);
   };
   const bench::Result result = bench::measure_scaling(options, watch);
@@ -47,27 +45,27 @@ int scaling(ScalingArguments arguments) {
 void add_bench_scaling(Verb& bench) {
   auto arguments = std::make_shared<ScalingArguments>();
   bench::ScalingOptions& options = arguments->options;
-  Verb verb = bench.subverb("scaling", "Time to an accuracy by workers, parameter servers and batch");
-  verb.option("JOB", options.job, "A job file (without it an MLP on 10,000 images of Fashion-MNIST)");
-  verb.option("--workers", options.workers, "Each with one thread (1,2,4,8)").comma_separated();
-  verb.option("--servers", options.servers, "Parameter servers (1,2)").comma_separated();
-  verb.option("--batches", options.batches, "Samples of a batch (50,100,500,1000)").comma_separated();
-  verb.option("--mixing", options.mixing,
-              "shuffled; by-label: each worker's pieces hold few labels; or both (shuffled)")
+  Verb verb = bench.subverb(
+      "scaling", "Time to an accuracy, by number of workers and parameter servers, and by batch size");
+  verb.option("JOB", options.job, "A job file; without it, an MLP on 10,000 images of Fashion-MNIST");
+  verb.option("--workers", options.workers, "Numbers of workers, each with one thread (1,2,4,8)")
+      .comma_separated();
+  verb.option("--servers", options.servers, "Numbers of parameter servers (1,2)").comma_separated();
+  verb.option("--batches", options.batches, "Batch sizes in samples (50,100,500,1000)").comma_separated();
+  verb.option(
+          "--mixing", options.mixing,
+          "How samples are mixed: shuffled; by-label, so that each worker's pieces hold few labels; or both (shuffled)")
       .comma_separated()
       .one_of({"shuffled", "by-label"});
-  verb.option("--strategy", options.strategy, "One with parameter servers (downpour)");
-  verb.option("--target", options.target,
-              "The accuracy that is to be reached on the validation samples (0.82)");
+  verb.option("--strategy", options.strategy, "A strategy with parameter servers (downpour)");
+  verb.option("--target", options.target, "Accuracy to reach on the validation samples (0.82)");
   add_overrides(verb, options.settings);
-  verb.option("--output", arguments->output, "Folder of the runs; without it runs/scaling-N, a new one");
+  verb.option("--output", arguments->output, "Folder for the runs; without it, a new folder runs/scaling-N");
   add_result_files(verb, arguments->files);
   verb.footer(
       "Examples:\n  telar bench scaling\n"
-      "  telar bench scaling --workers 1,2 --servers 1 --batches 50,500 --mixing shuffled,by-label --target "
-      "0.82\n"
-      "  telar bench scaling examples/fashion_mnist.yaml --strategy sync_ps --workers 1,2 --set "
-      "training.epochs=4");
+      "  telar bench scaling --workers 1,2 --servers 1 --batches 50,500 --mixing shuffled,by-label --target 0.82\n"
+      "  telar bench scaling examples/fashion_mnist.yaml --strategy sync_ps --workers 1,2 --set training.epochs=4");
   verb.action([arguments] { return scaling(*arguments); });
 }
 

@@ -142,7 +142,7 @@ int CommandLine::run(int argc, char** argv) {
   } catch (const CLI::Success& asked) {
     return app_->exit(asked);  // help or version
   } catch (const CLI::ParseError& mistake) {
-    throw user_error("{}; telar --help and telar VERB --help say what there is", mistake.what());
+    throw user_error("{}; see telar --help and telar VERB --help", mistake.what());
   }
   return chosen_();
 }

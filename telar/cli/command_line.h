@@ -19,52 +19,54 @@ namespace telar::cli {
 /// What a verb does; returns the exit code. Throws telar::Error.
 using Action = std::function<int()>;
 
-/// An option or a positional argument of a verb. Each call below adds a property or a rule and returns the option, so that calls can be
-/// chained. A command line that breaks a rule is a user error.
+/// An option or a positional argument of a verb. Each call below adds a property or a rule and returns the
+/// option, so that calls can be chained. A command line that breaks a rule is a user error.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(option) {}
 
-  /// It must be given.
+  /// The option must be given.
   Option& required();
   /// One word may hold several values: 1,2,4.
   Option& comma_separated();
-  /// For an option that collects values: each use takes exactly one, and the next word is a separate argument.
+  /// For an option that collects values: each use takes exactly one, and the next word is a separate
+  /// argument.
   Option& one_value_at_a_time();
-  /// It may be given without a value; the value is then empty.
+  /// The option may be given without a value; the value is then empty.
   Option& value_optional();
 
   /// The help calls its value `name` ("KEY=VALUE") instead of its type.
   Option& value_name(const std::string& name);
   /// The help shows the current value of the variable as the default.
   Option& show_default();
-  /// The help omits it.
+  /// The help omits the option.
   Option& hidden();
 
-  /// Its values are numbers from `least` to `most`, both included.
+  /// The values are numbers from `least` to `most`, both included.
   Option& between(int least, int most);
   Option& between(double least, double most);
   Option& not_negative();
-  /// Its values are among these words.
+  /// The values are among these words.
   Option& one_of(std::initializer_list<std::string> words);
   /// `wrong_with` returns what is wrong with a value, or an empty text.
   Option& check(const std::function<std::string(const std::string& value)>& wrong_with);
 
-  /// It may be given only together with `other`.
+  /// The option may be given only together with `other`.
   Option& needs(const Option& other);
-  /// It may not be given together with `other`.
+  /// The option may not be given together with `other`.
   Option& excludes(const Option& other);
 
-  /// Whether the command line has it. Valid when the action runs.
+  /// Whether the command line has the option. Valid when the action runs.
   bool given() const;
 
  private:
   CLI::Option& option_;
 };
 
-/// Describes the command line of a verb, or of the program itself: options, help and action. `names` of an option are "--data" or
-/// "-o,--output"; a bare word ("JOB") is a positional argument. The help lists options in the order of these calls. A variable keeps its
-/// value when its option is not given, and must outlive CommandLine::run.
+/// Describes the command line of a verb, or of the program itself: options, help and action. `names` of an
+/// option are "--data" or "-o,--output"; a bare word ("JOB") is a positional argument. The help lists options
+/// in the order of these calls. A variable keeps its value if its option is not given, and must outlive
+/// CommandLine::run.
 class Verb {
  public:
   Verb(CLI::App& app, Action& chosen) : app_(app), chosen_(chosen) {}
@@ -98,7 +100,7 @@ class Verb {
 /// The command line of a program: its verbs, --version, and --help for each of them.
 class CommandLine {
  public:
-  /// `help`: what the program does, a sentence. `version`: the line that --version prints.
+  /// `help`: a sentence that states what the program does. `version`: the line that --version prints.
   CommandLine(const std::string& name, const std::string& help, const std::string& version);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -106,8 +108,8 @@ class CommandLine {
 
   /// The program itself; verbs are added to it.
   Verb program();
-  /// Runs the action of the chosen verb, or prints the help or the version. Returns the exit code. Throws Error (user) for a command line
-  /// that breaks its description, and whatever the action throws.
+  /// Runs the action of the chosen verb, or prints the help or the version. Returns the exit code. Throws
+  /// Error (user) for a command line that breaks its description, and whatever the action throws.
   int run(int argc, char** argv);
 
  private:

@@ -42,28 +42,25 @@ void add_compare(Verb& program) {
   auto arguments = std::make_shared<CompareArguments>();
   bench::CompareOptions& options = arguments->options;
   options.workers = std::max(2, available_threads());
-  Verb verb = program.subverb("compare", "Trains a job under several strategies, and says which to choose");
+  Verb verb = program.subverb("compare", "Trains a job under several strategies and recommends one of them");
   verb.option("JOB", options.job, "A job file (docs/job.md)").required();
-  verb.option(
-          "--strategies", options.strategies,
-          fmt::format("Of {}; NAME:N has N workers (all of them)", one_of(bench::comparable_strategies())))
+  verb.option("--strategies", options.strategies,
+              fmt::format("Strategies to compare, of {}; NAME:N has N workers (all strategies)",
+                          one_of(bench::comparable_strategies())))
       .comma_separated();
-  verb.option(
-          "--workers", options.workers,
-          fmt::format("Replicas, stages or workers of those that do not say how many ({})", options.workers))
+  verb.option("--workers", options.workers,
+              fmt::format("Replicas, stages or workers of a strategy that is given without :N ({})",
+                          options.workers))
       .between(1, 1024);
-  verb.option("--rounds", options.rounds, "How often each is trained, in turns (1)").between(1, 1000);
+  verb.option("--rounds", options.rounds, "Number of trainings per strategy, in turns (1)").between(1, 1000);
   add_overrides(verb, options.settings);
-  verb.option("--output", arguments->output, "Folder of the runs; without it runs/compare-JOB-N, a new one");
+  verb.option("--output", arguments->output,
+              "Folder for the runs; without it, a new folder runs/compare-JOB-N");
   add_result_files(verb, arguments->files);
   verb.footer(
       "Examples:\n  telar compare examples/mlp.yaml\n"
-      "  telar compare examples/fashion_mnist.yaml --strategies single,mirrored:2,downpour:2,downpour:4 "
-      "--rounds 3\n"
-      "A key of the strategy (--set strategy.push_every=4) is given to those strategies in which it means "
-      "something.\nmpi is mirrored over as many processes, started by mpirun. Ctrl-C ends the training that "
-      "goes "
-      "on, and keeps what was\nmeasured.");
+      "  telar compare examples/fashion_mnist.yaml --strategies single,mirrored:2,downpour:2,downpour:4 --rounds 3\n"
+      "A key of the strategy (--set strategy.push_every=4) applies only to the strategies that have it.\nmpi is mirrored over as many processes, started by mpirun. Ctrl-C ends the current training and keeps the results\nso far.");
   verb.action([arguments] { return compare(*arguments); });
 }
 

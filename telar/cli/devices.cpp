@@ -47,7 +47,8 @@ nlohmann::ordered_json json_of(const CudaGpus& cuda) {
   return json;
 }
 
-/// What CUDA can compute on. Where the system knows of no GPU the module is not loaded: nothing is said but what the search says.
+/// The GPUs that CUDA can use. If the search found no GPU, the CUDA module is not loaded, and the result is
+/// empty.
 std::optional<CudaGpus> find_cuda_gpus(const NvidiaSearch& nvidia) {
   if (nvidia.gpus.empty()) return std::nullopt;
   return telar::find_cuda_gpus();
@@ -97,8 +98,8 @@ std::string text_of(const CudaGpus& cuda) {
                         bytes_text(gpu.memory), gpu.multiprocessors, gpu.capability);
     if (!gpu.peers.empty())
       text += fmt::format(
-          "         reaches the memory of cuda:{}{}\n", ranges(gpu.peers),
-          gpu.by_nvlink.empty() ? "" : fmt::format(", by NVLink of cuda:{}", ranges(gpu.by_nvlink)));
+          "         direct access to the memory of cuda:{}{}\n", ranges(gpu.peers),
+          gpu.by_nvlink.empty() ? "" : fmt::format(", over NVLink for cuda:{}", ranges(gpu.by_nvlink)));
   }
   if (!cuda.gpus.empty()) text += fmt::format("         driver for CUDA {}\n", cuda.driver);
   if (!cuda.lost.empty()) text += fmt::format("         {}\n", cuda.lost);
@@ -107,11 +108,12 @@ std::string text_of(const CudaGpus& cuda) {
 }
 
 std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::optional<CudaGpus>& cuda) {
-  std::string text = fmt::format("cpu      {}: {} cores, {} threads, of which {} are free for this process\n",
-                                 cpu.model, cpu.cores, cpu.threads, available_threads());
+  std::string text =
+      fmt::format("cpu      {}: {} cores, {} threads, of which {} are available to this process\n", cpu.model,
+                  cpu.cores, cpu.threads, available_threads());
   const ContainerLimits limits = read_container_limits();
   if (limits.cpus)
-    text += fmt::format("         limited by its container to the time of {:.3g} processors\n", *limits.cpus);
+    text += fmt::format("         limited by the container to the time of {:.3g} processors\n", *limits.cpus);
   text += fmt::format("         {}\n", fmt::join(cpu.features, " "));
   for (size_t g = 0; g < cpu.groups.size(); ++g) {
     const CoreGroup& group = cpu.groups[g];
@@ -138,8 +140,8 @@ std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::o
 void add_devices(Verb& program) {
   auto json = std::make_shared<bool>(false);
   Verb verb =
-      program.subverb("devices", "Says what there is to run on, and what was looked for and not found");
-  verb.flag("--json", *json, "As JSON");
+      program.subverb("devices", "Lists the devices of this machine, and what was looked for but not found");
+  verb.flag("--json", *json, "Print JSON");
   verb.footer("Example:\n  telar devices");
   verb.action([json] {
     const CpuInfo cpu = read_cpu();

@@ -23,15 +23,16 @@ struct EvaluateArguments {
   bool quiet = false;
 };
 
-/// --data names what data.path is for sources with a published test part, and data.test_path for the others.
+/// Puts --data in the place of data.path for sources with a published test part, and of data.test_path for
+/// others.
 void replace_data(DataJob& data, const EvaluateArguments& arguments) {
   if (arguments.data.empty()) return;
   if (data.source == "synthetic")
-    throw user_error("the run's data are synthetic; --data has no meaning for them");
+    throw user_error("the run's data are synthetic, so --data cannot replace them");
   const bool own_test_file = data.source == "csv" || data.source == "npy" || data.source == "images";
   (own_test_file ? data.test_path : data.path) = arguments.data;
   if (data.source == "npy" && arguments.labels.empty())
-    throw user_error("--data for npy needs --labels, too");
+    throw user_error("--data for npy also needs --labels");
   data.test_label_path = arguments.labels;
   data.test = 0;
 }
@@ -45,7 +46,7 @@ int evaluate_run(const EvaluateArguments& arguments) {
   const DatasetPtr test =
       open_test_dataset(trained.job.data, static_cast<uint64_t>(trained.job.training.seed));
   if (test == nullptr) {
-    throw user_error("the job of {} has no test samples; name some with --data", trained.checkpoint.string());
+    throw user_error("the job of {} has no test samples; give some with --data", trained.checkpoint.string());
   }
   const std::vector<double> means = evaluate(trained, *test);
   const std::vector<std::string>& names = trained.session->metric_names();
@@ -67,14 +68,14 @@ int evaluate_run(const EvaluateArguments& arguments) {
 
 void add_evaluate(Verb& program) {
   auto arguments = std::make_shared<EvaluateArguments>();
-  Verb verb = program.subverb("evaluate", "Measures a trained network on test samples");
+  Verb verb = program.subverb("evaluate", "Evaluates a trained network on test samples");
   verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
-  verb.option("--data", arguments->data, "Other test samples, in the form that the job's source has");
-  verb.option("--labels", arguments->labels, "Their labels, where they are a file of their own (npy)");
+  verb.option("--data", arguments->data, "Other test samples, in the format of the job's data source");
+  verb.option("--labels", arguments->labels, "Labels of these samples, if they are in a separate file (npy)");
   add_overrides(verb, arguments->overrides);
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
-  verb.flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
-  verb.flag("--quiet", arguments->quiet, "Print nothing but errors");
+  verb.flag("--best", arguments->best, "Use the checkpoint of the best epoch, not the newest");
+  verb.flag("--quiet", arguments->quiet, "Print only errors");
   verb.footer(
       "Examples:\n"
       "  telar evaluate runs/fashion_mnist-1\n"

@@ -13,20 +13,21 @@ namespace telar::cli {
 
 namespace {
 
-/// What is wrong with a file that is to be written in the end: better said before than after a long measurement.
+/// What is wrong with a file that will be written at the end, found before a long measurement and not after
+/// it.
 std::string wrong_with(const std::string& file) {
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   if (std::filesystem::is_directory(file)) return file + " is a folder; give a file";
   if (!std::filesystem::is_directory(folder)) return "there is no folder " + folder.string();
-  return ::access(folder.c_str(), W_OK) == 0 ? "" : "nothing can be written to " + folder.string();
+  return ::access(folder.c_str(), W_OK) == 0 ? "" : "no permission to write in the folder " + folder.string();
 }
 
 }  // namespace
 
 void add_result_files(Verb& verb, ResultFiles& files) {
-  verb.option("--json", files.json, "Write the figures to this file").check(wrong_with);
-  verb.option("--csv", files.csv, "Write them to this file as a table").check(wrong_with);
-  verb.option("--html", files.html, "Write them to this file as a page for a browser").check(wrong_with);
+  verb.option("--json", files.json, "Write the figures to this file as JSON").check(wrong_with);
+  verb.option("--csv", files.csv, "Write the figures to this file as a CSV table").check(wrong_with);
+  verb.option("--html", files.html, "Write the figures to this file as an HTML page").check(wrong_with);
 }
 
 void publish(const bench::Result& result, const ResultFiles& files) {

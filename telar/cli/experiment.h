@@ -7,17 +7,18 @@
 
 namespace telar::cli {
 
-/// The files that an experiment writes beside its text; empty: not asked for.
+/// The files that an experiment writes in addition to its text. An empty path: the file was not requested.
 struct ResultFiles {
   std::string json;
   std::string csv;
   std::string html;
 };
 
-/// --json, --csv and --html of a verb; a file that could not be written is a mistake before anything is measured. `files` must live as long as the verb's action.
+/// Adds --json, --csv and --html to a verb. A file that cannot be written is reported as a user error before
+/// anything is measured. `files` must outlive the verb's action.
 void add_result_files(Verb& verb, ResultFiles& files);
 
-/// Prints a result, and writes the files that were asked for. Throws Error (run) for one that cannot be written.
+/// Prints a result, and writes the requested files. Throws Error (run) for a file that cannot be written.
 void publish(const bench::Result& result, const ResultFiles& files);
 
 }  // namespace telar::cli

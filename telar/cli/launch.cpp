@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is gone when the launch is over.
+/// A file that is removed when the launch is over.
 class TemporaryScript {
  public:
   TemporaryScript(const fs::path& script, const std::string& text)
@@ -53,16 +53,17 @@ pid_t start(std::vector<std::string> words, const std::string& variable = {}) {
   const int failure =
       ::posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environment.data());
   if (failure != 0) {
-    throw user_error("{} cannot be started ({}); install it, or start the woven script yourself (--output)",
-                     words[0],
-                     std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): one thread
+    throw user_error(
+        "{} cannot be started ({}); install it, or write the woven script with --output and start it yourself",
+        words[0],
+        std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): one thread
   }
   return child;
 }
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-/// Ports of this host that are free now, all different.
+/// Different ports of this host that are currently free.
 std::vector<int> free_ports(int count) {
   std::vector<int> sockets;
   std::vector<int> ports;
@@ -74,14 +75,14 @@ std::vector<int> free_ports(int count) {
     socklen_t size = sizeof(address);
     auto* any = reinterpret_cast<sockaddr*>(&address);
     if (::bind(sockets.back(), any, size) != 0 || ::getsockname(sockets.back(), any, &size) != 0)
-      throw run_error("no free port is left on this host");
+      throw run_error("this host has no free port");
     ports.push_back(ntohs(address.sin_port));
   }
   for (const int socket : sockets) ::close(socket);
   return ports;
 }
 
-/// tf.distribute's workers: as many processes, each told who all of them are.
+/// The workers of tf.distribute: each process gets the addresses of all in TF_CONFIG.
 int launch_workers(const std::vector<std::string>& words, int processes) {
   std::string workers;
   for (const int port : free_ports(processes))
@@ -89,9 +90,10 @@ int launch_workers(const std::vector<std::string>& words, int processes) {
   std::vector<pid_t> running;
   for (int worker = 0; worker < processes; ++worker) {
     running.push_back(start(
-        words, fmt::format("TF_CONFIG={{\"cluster\": {{\"worker\": [{}]}}, \"task\": {{\"type\": \"worker\", "
-                           "\"index\": {}}}}}",
-                           workers, worker)));
+        words,
+        fmt::format(
+            "TF_CONFIG={{\"cluster\": {{\"worker\": [{}]}}, \"task\": {{\"type\": \"worker\", \"index\": {}}}}}",
+            workers, worker)));
   }
   int code = 0;
   while (!running.empty()) {
@@ -100,7 +102,7 @@ int launch_workers(const std::vector<std::string>& words, int processes) {
     if (ended < 0) break;
     std::erase(running, ended);
     if (code != 0 || code_of(status) == 0) continue;
-    // The others would wait for it.
+    // The others would wait for the failed one.
     code = code_of(status);
     for (const pid_t other : running) ::kill(other, SIGTERM);
   }
@@ -114,8 +116,8 @@ int launch(const Launch& what) {
   std::vector<std::string> words = {"python3"};
   if (what.target == "horovod") words = {"horovodrun", "-np", count, "python3"};
   if (what.target == "ddp") {
-    // PyTorch 1.13 under Python 3.11 fails on its own defaults of the last two, whose enumeration has lost its zero; given for a
-    // process that there is none of they change nothing.
+    // PyTorch 1.13 under Python 3.11 fails on its own defaults of the last two options, because iterating
+    // their IntFlag no longer yields zero. Given for a process that does not exist, they change nothing.
     const std::string none = count + ":1";
     words = {"python3",
              "-m",

@@ -8,13 +8,14 @@
 namespace {
 
 int run(int argc, char** argv) {
-  telar::cli::CommandLine line("telar", "Telar trains neural networks in parallel, described by a job file.",
+  telar::cli::CommandLine line("telar",
+                               "Telar trains neural networks in parallel, as described in a job file.",
                                std::string("telar ") + telar::version());
   telar::cli::Verb program = line.program();
   program.require_subverb();
   program.footer(
       "Example:\n  telar train examples/fashion_mnist.yaml --set training.epochs=3\n"
-      "telar VERB --help says more about a verb.");
+      "Run telar VERB --help for details of a verb.");
   telar::cli::add_train(program);
   telar::cli::add_evaluate(program);
   telar::cli::add_predict(program);

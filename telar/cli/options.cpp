@@ -5,7 +5,7 @@
 namespace telar::cli {
 
 void add_overrides(Verb& verb, std::vector<std::string>& overrides) {
-  verb.option("--set", overrides, "KEY=VALUE overrides a key of the job, as in training.epochs=3")
+  verb.option("--set", overrides, "Override a key of the job, as in training.epochs=3")
       .value_name("KEY=VALUE")
       .one_value_at_a_time();
 }

@@ -7,7 +7,7 @@
 
 namespace telar::cli {
 
-/// --set KEY=VALUE, any number of times.
+/// Adds --set KEY=VALUE, which may be given any number of times.
 void add_overrides(Verb& verb, std::vector<std::string>& overrides);
 
 /// "loss 0.2345, accuracy 0.9210".

@@ -17,7 +17,7 @@ std::string phase_text(const PhaseSummary& summary) {
   for (size_t p = 0; p < kStepPhases; ++p)
     add(name_of(static_cast<StepPhase>(p)), summary.mean.seconds[p], summary.median.seconds[p]);
   add("step", summary.mean.step, summary.median.step);
-  return table_text(rows, 1) + fmt::format("of {} steps, without the first {}, which compile and warm up\n",
+  return table_text(rows, 1) + fmt::format("over {} steps, without the first {}, which compile and warm up\n",
                                            summary.steps, summary.left_out);
 }
 

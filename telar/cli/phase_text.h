@@ -6,7 +6,7 @@
 
 namespace telar::cli {
 
-/// A table of what training steps went into, and each phase's share of the step.
+/// A table of the phases of training steps, with each phase's time and its share of the step.
 std::string phase_text(const PhaseSummary& summary);
 
 }  // namespace telar::cli

@@ -21,7 +21,7 @@ struct PredictArguments {
   bool all = false;
 };
 
-/// A cell of a CSV table, quoted where it must be.
+/// A cell of a CSV table, quoted if necessary.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -80,20 +80,19 @@ int predict_inputs(const PredictArguments& arguments) {
 
 void add_predict(Verb& program) {
   auto arguments = std::make_shared<PredictArguments>();
-  Verb verb = program.subverb("predict", "Says what a trained network makes of samples");
+  Verb verb = program.subverb("predict", "Prints the predictions of a trained network for samples");
   verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
-  verb.option("INPUT", arguments->inputs,
-              "JPEG or PNG pictures, IDX images, .npy arrays; CSV tables without a label for a model "
-              "trained on CSV")
+  verb.option(
+          "INPUT", arguments->inputs,
+          "JPEG or PNG files, IDX images, .npy arrays; for a model trained on CSV, CSV tables without labels")
       .required();
   add_overrides(verb, arguments->overrides);
   verb.option("--out", arguments->out, "Write the table to this CSV file");
-  verb.flag("--best", arguments->best, "The checkpoint of the best epoch, not the newest");
-  verb.flag("--all", arguments->all, "The probability of every class");
+  verb.flag("--best", arguments->best, "Use the checkpoint of the best epoch, not the newest");
+  verb.flag("--all", arguments->all, "Include the probability of every class");
   verb.footer(
       "Example:\n"
-      "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz "
-      "--out predictions.csv");
+      "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv");
   verb.action([arguments] { return predict_inputs(*arguments); });
 }
 

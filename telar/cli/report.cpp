@@ -27,17 +27,16 @@ int write_report(const ReportArguments& arguments) {
 
 void add_report(Verb& program) {
   auto arguments = std::make_shared<ReportArguments>();
-  Verb verb = program.subverb("report", "One page of tables and curves from runs and results");
+  Verb verb = program.subverb("report", "Writes a page of tables and curves from runs and results");
   verb.option("source", arguments->sources,
-              "Run folders, and files that telar bench matmul or conv has written with --json")
+              "Run folders, and result files that telar bench has written with --json")
       .required();
-  verb.option("-o,--output", arguments->output, "Where the page goes (report.html)");
-  verb.option("--title", arguments->title, "Its title (Telar report)");
+  verb.option("-o,--output", arguments->output, "File to write (report.html)");
+  verb.option("--title", arguments->title, "Title of the page (Telar report)");
   verb.footer(
       "Example:\n  telar report runs/fashion_mnist-1 runs/fashion_mnist-2 matmul.json -o report.html\n"
-      "The page is one file that needs no network: tables that can be sorted, curves of loss and accuracy "
-      "against samples and\n"
-      "against time, rates with their spread.");
+      "The page is one file that needs no network. It has sortable tables, curves of loss and accuracy by samples and by time,\n"
+      "and rates with their spread.");
   verb.action([arguments] { return write_report(*arguments); });
 }
 

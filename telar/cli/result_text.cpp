@@ -27,7 +27,7 @@ std::string bar(double part) {
   return text;
 }
 
-/// Four digits that count, without an exponent: "0.01234", "1.234", "123456".
+/// Four significant digits, without an exponent: "0.01234", "1.234", "123456".
 std::string number_text(double number) {
   const double size = std::abs(number);
   const int before = size > 0 ? static_cast<int>(std::floor(std::log10(size))) + 1 : 1;
@@ -70,13 +70,13 @@ std::string rate_text(const Measured& measured) {
   return measured.bytes > 0 ? scaled(measured.bytes_per_second(), "B/s") : "";
 }
 
-/// A column of the table, and what a row says in it.
+/// A column of the table, and the text of a row in it.
 struct Column {
   std::string name;
   std::function<std::string(const ResultRow&)> text;
 };
 
-/// The columns beside the settings in which any row says something.
+/// The columns after the settings, without those that are empty in all rows.
 std::vector<Column> columns_of(Rows rows, const std::string& drawn) {
   const auto measured = [](auto text) {
     return [text](const ResultRow& row) { return row.measured ? text(*row.measured) : std::string(); };
@@ -114,7 +114,8 @@ std::vector<Column> columns_of(Rows rows, const std::string& drawn) {
   return columns;
 }
 
-/// True when a row has a column of figures in common with those before it, or neither has any: they stand in one table.
+/// True if the row belongs in one table with the rows before it: they have a column of figures in common, or
+/// neither has figures. A row that could not be measured fits any table.
 bool belongs_to(Rows before, const ResultRow& row) {
   const auto impossible = [](const ResultRow& one) { return !one.impossible.empty(); };
   if (impossible(row) || std::all_of(before.begin(), before.end(), impossible)) return true;
@@ -124,7 +125,7 @@ bool belongs_to(Rows before, const ResultRow& row) {
                      [&](const bench::Figure& column) { return find_figure(row, column.name) != nullptr; });
 }
 
-/// A table of all columns, or, when lines would be longer than a terminal is wide, several of some columns each.
+/// A table of all columns; if its lines would be wider than a terminal, several tables of some columns each.
 std::string table_of(Rows rows, const Result& result) {
   constexpr size_t kWidth = 140;
   constexpr size_t kBetween = 2;
@@ -174,12 +175,11 @@ std::string result_text(const Result& result) {
   }
   for (const std::string& remark : result.remarks) text += remark + "\n";
   if (!result.energy_source.empty())
-    text += fmt::format("Energy was read from {}, whoever used it.\n", result.energy_source);
+    text += fmt::format("Energy was read from {}; it includes what other processes used.\n",
+                        result.energy_source);
   if (bench::was_busy(result)) {
     text += fmt::format(
-        "This machine was busy: others used {:.1f} processors on average, so these figures are in doubt. Run "
-        "it again "
-        "alone.\n",
+        "This machine was busy: other processes used {:.1f} processors on average, so these figures are unreliable. Run the experiment again when nothing else runs.\n",
         result.others);
   }
   return text;

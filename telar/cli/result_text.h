@@ -6,7 +6,8 @@
 
 namespace telar::cli {
 
-/// The result as a table for the terminal, with a bar for how much of its limit each row reaches, and what must be known to trust it.
+/// The result as a table for the terminal. A bar shows how close each row comes to its limit. Below are
+/// remarks and warnings, for example that the machine was busy.
 std::string result_text(const bench::Result& result);
 
 }  // namespace telar::cli

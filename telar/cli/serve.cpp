@@ -24,7 +24,7 @@ struct ServeArguments {
   SecurityArguments security;
 };
 
-/// A server that is started again keeps the address that its clients know.
+/// A restarted server keeps the address that its clients know.
 std::string listen_address(const ServeArguments& arguments) {
   std::string before;
   const bool any_port = arguments.listen.ends_with(":0");
@@ -56,25 +56,23 @@ int serve(const ServeArguments& arguments) {
 
 void add_serve(Verb& program) {
   auto arguments = std::make_shared<ServeArguments>();
-  Verb verb = program.subverb("serve", "Holds parameters of a job for workers on other hosts");
-  verb.option("--listen", arguments->listen, "HOST:PORT; port 0: any that is free").show_default();
-  verb.option(
-      "--address-file", arguments->address_file,
-      "Write the address to this file; with port 0 a server started again takes the address that is in it");
+  Verb verb = program.subverb("serve", "Runs a parameter server for workers on other hosts");
+  verb.option("--listen", arguments->listen, "HOST:PORT to listen on; port 0: any free port").show_default();
+  verb.option("--address-file", arguments->address_file,
+              "Write the address to this file; with port 0, a restarted server takes its address from it");
   verb.option("--snapshots", arguments->snapshots,
-              "A folder for snapshots; a server started again goes on from the last one");
-  verb.option("--snapshot-seconds", arguments->snapshot_seconds, "Between two snapshots")
+              "Folder for snapshots; a restarted server continues from the last one");
+  verb.option("--snapshot-seconds", arguments->snapshot_seconds, "Seconds between two snapshots")
       .show_default()
       .between(0.1, 1e6);
   verb.flag("--no-shared-memory", arguments->no_shared_memory,
-            "Use the network with workers of this host, too");
-  verb.option("--follow", arguments->follow, "End with this process").hidden();
+            "Use the network even for workers on this host");
+  verb.option("--follow", arguments->follow, "End when this process ends").hidden();
   add_security(verb, arguments->security);
   verb.footer(
       "Examples:\n"
-      "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots "
-      "/var/lib/telar\n"
-      "One server serves one job. It ends with Ctrl-C or SIGTERM, after a last snapshot.");
+      "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
+      "One server serves one job. Ctrl-C or SIGTERM ends it, after a last snapshot.");
   verb.action([arguments] { return serve(*arguments); });
 }
 

@@ -16,12 +16,12 @@ namespace telar::cli {
 void add_security(Verb& verb, SecurityArguments& arguments) {
   verb.option(
       "--token-file", arguments.token_file,
-      "A file with the job's token, the same for all of its processes (or TELAR_TOKEN in the environment)");
-  verb.option("--certificates", arguments.certificates,
-              "A folder with ca.pem, cert.pem and key.pem (scripts/certs makes them): TLS, both sides "
-              "proving who they are");
+      "File with the job's token, the same for all of its processes; without it, the environment variable TELAR_TOKEN");
+  verb.option(
+      "--certificates", arguments.certificates,
+      "Folder with ca.pem, cert.pem and key.pem (see scripts/certs): use TLS, with both sides authenticated");
   verb.flag("--insecure-network", arguments.insecure_network,
-            "Speak with other hosts without TLS and token: for networks that nobody else can reach");
+            "Connect to other hosts without TLS and token; only for networks that nobody else can reach");
 }
 
 Security security_of(const SecurityArguments& arguments) {
@@ -33,10 +33,11 @@ Security security_of(const SecurityArguments& arguments) {
   }
   std::ifstream file(arguments.token_file);
   if (!file.is_open())
-    throw user_error("{}: the file with the token cannot be read; is it there, and may this user read it?",
+    throw user_error("{}: the token file cannot be read; check that it exists and that this user may read it",
                      arguments.token_file);
   if (!std::getline(file, security.token) || security.token.empty())
-    throw user_error("{}: there is no token in this file; it must be its first line", arguments.token_file);
+    throw user_error("{}: this file contains no token; the token must be the first line",
+                     arguments.token_file);
   return security;
 }
 

@@ -11,7 +11,7 @@
 
 namespace telar::cli {
 
-/// What the verbs that speak over the network have in common: --token-file, --certificates, --insecure-network.
+/// The options of the verbs that use the network: --token-file, --certificates, --insecure-network.
 struct SecurityArguments {
   std::string token_file;
   std::string certificates;
@@ -19,15 +19,16 @@ struct SecurityArguments {
 };
 void add_security(Verb& verb, SecurityArguments& arguments);
 
-/// The token is the file's first line, or else TELAR_TOKEN of the environment. Throws Error (user) for a file that cannot be read.
+/// The token is the first line of the token file; without a file, the environment variable TELAR_TOKEN.
+/// Throws Error (user) if the file cannot be read or contains no token.
 Security security_of(const SecurityArguments& arguments);
 
-/// Ends a service when Ctrl-C or SIGTERM comes, or when the process that started it (`parent`, 0: none) has gone.
+/// Ends a service at Ctrl-C or SIGTERM, or when the process that started it (`parent`, 0: none) has ended.
 class ServiceEnd {
  public:
   explicit ServiceEnd(int64_t parent);
   std::stop_token token() const { return source_.get_token(); }
-  /// 0, or the signal that ended it.
+  /// 0, or the signal that ended the service.
   int signal_number() const { return stop_.signal_number(); }
 
  private:
@@ -36,7 +37,7 @@ class ServiceEnd {
   std::jthread thread_;
 };
 
-/// Prints a line with the time of day at once.
+/// Prints a line with the time of day, and flushes it.
 void log_line(const std::string& text);
 
 }  // namespace telar::cli

@@ -35,7 +35,7 @@ struct ShowArguments {
   bool placement = false;
 };
 
-/// What a model of the zoo is shown with unless --sample and --classes say otherwise.
+/// The default sample shape of a model of the zoo.
 std::string sample_of(const std::string& model) {
   if (model == "alexnet" || model.starts_with("resnet")) return "[3, 224, 224]";
   return model == "lstm" ? "[28, 28]" : "[1, 28, 28]";
@@ -45,7 +45,7 @@ Job job_of(const ShowArguments& arguments) {
   if (std::filesystem::is_regular_file(arguments.what)) return read_job(arguments.what, arguments.overrides);
   const std::vector<std::string> models = model_names();
   if (std::find(models.begin(), models.end(), arguments.what) == models.end()) {
-    throw user_error("there is neither a job file nor a model '{}'; the models are {}", arguments.what,
+    throw user_error("'{}' is neither a job file nor a model; the models are {}", arguments.what,
                      fmt::join(models, ", "));
   }
   const bool large = sample_of(arguments.what).starts_with("[3");
@@ -107,7 +107,7 @@ std::string placement_text(const Program& program) {
     rows.push_back({std::to_string(s), "all", "", grouped(placed_bytes(pieces))});
   }
   return table_text(rows, 3) +
-         fmt::format("imbalance: {:.3f} (the fullest server over the mean; 1 is perfect)\n",
+         fmt::format("imbalance: {:.3f} (bytes of the fullest server divided by the mean; 1 is perfect)\n",
                      imbalance(placement));
 }
 
@@ -160,11 +160,13 @@ void add_show(Verb& program) {
               fmt::format("A job file, or a model: {}", fmt::join(model_names(), ", ")))
       .required();
   add_overrides(verb, arguments->overrides);
-  verb.option("--sample", arguments->sample, "Shape of a sample, for a model: 3,224,224").comma_separated();
-  verb.option("--classes", arguments->classes, "How many classes, for a model");
-  verb.flag("--graph", arguments->graph, "The program that runs: every operation of each replica");
-  verb.flag("--placement", arguments->placement, "Which parameter server holds which variable");
-  verb.flag("--dot", arguments->dot, "The forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
+  verb.option("--sample", arguments->sample, "Shape of a sample for a model, as in 3,224,224")
+      .comma_separated();
+  verb.option("--classes", arguments->classes, "Number of classes for a model");
+  verb.flag("--graph", arguments->graph, "Print the program that runs: every operation of each replica");
+  verb.flag("--placement", arguments->placement, "Print which parameter server holds which variable");
+  verb.flag("--dot", arguments->dot,
+            "Print the forward graph for Graphviz: telar show mlp --dot | dot -Tsvg");
   verb.footer(
       "Examples:\n"
       "  telar show resnet34\n"

@@ -42,8 +42,9 @@ fs::path experiment_folder(const std::string& given, const std::string& name) {
   for (int number = 1; given.empty() && (folder.empty() || fs::exists(folder)); ++number)
     folder = fs::path("runs") / fmt::format("{}-{}", name, number);
   if (fs::exists(folder) && !fs::is_empty(folder)) {
-    throw user_error("{} is not empty; give another folder (--output), or none for a new one under runs/",
-                     folder.string());
+    throw user_error(
+        "{} is not empty; give another folder with --output, or omit --output for a new folder under runs/",
+        folder.string());
   }
   return folder;
 }
@@ -56,7 +57,7 @@ bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> sto
   watch.progress = [&progress](const bench::CurvePoint& newest) { progress.progress(newest); };
   watch.ended = [&progress](const std::string& how) { progress.ended(how); };
   watch.measured = [folder](const bench::Result& result) {
-    fs::create_directories(folder);  // before the first run makes it, when nothing can be measured
+    fs::create_directories(folder);  // if nothing could be measured, no run has created it
     write_file(folder / "result.json", bench::json_text(result));
     write_file(folder / "report.html", bench::report_page(result));
   };
@@ -66,7 +67,8 @@ bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> sto
 void publish_runs(const bench::Result& result, const ResultFiles& files, const fs::path& folder) {
   publish(result, files);
   if (fs::exists(folder / "result.json"))
-    std::cout << fmt::format("Runs, {0}/result.json and the curves, {0}/report.html.\n", folder.string());
+    std::cout << fmt::format("The runs are in {0}, with result.json and the curves in report.html.\n",
+                             folder.string());
 }
 
 }  // namespace telar::cli

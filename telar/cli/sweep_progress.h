@@ -8,7 +8,8 @@
 
 namespace telar::cli {
 
-/// The progress of an experiment that trains, on standard error: a line for each training, which a terminal shows growing.
+/// The progress of an experiment that trains, on standard error: one line per training. On a terminal the
+/// line is updated while the training runs.
 class SweepProgress {
  public:
   SweepProgress();
@@ -22,16 +23,16 @@ class SweepProgress {
   std::string what_;
 };
 
-/// The folder of an experiment's runs: `given`, which must be empty or not there, or the first runs/NAME-N that is free. Throws
-/// Error (user) for one that holds something.
+/// The folder of an experiment's runs: `given`, or without one the first runs/NAME-N that does not exist.
+/// Throws Error (user) if the folder is not empty.
 std::filesystem::path experiment_folder(const std::string& given, const std::string& name);
 
-/// A watch that shows progress, stops when `stop_requested` says so, and after each training writes FOLDER/result.json and FOLDER/report.html,
-/// so that what was measured stays whatever happens. `progress` must outlive it.
+/// A watch that shows progress and stops when `stop_requested` returns true. After each training it writes
+/// FOLDER/result.json and FOLDER/report.html, so that no measurement is lost. `progress` must outlive it.
 bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> stop_requested,
                               const std::filesystem::path& folder);
 
-/// publish(), and where the runs lie, when there are any.
+/// Calls publish(), and prints where the runs are, if there are any.
 void publish_runs(const bench::Result& result, const ResultFiles& files, const std::filesystem::path& folder);
 
 }  // namespace telar::cli

@@ -6,10 +6,11 @@
 
 namespace telar::cli {
 
-/// Rows of cells as lines, each column as wide as its widest cell; columns from `numbers` on are aligned at the right.
+/// Rows of cells as lines. Each column is as wide as its widest cell; columns from `numbers` on are
+/// right-aligned.
 std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t numbers);
 
-/// Characters of a text in UTF-8.
+/// Number of characters of a text in UTF-8.
 size_t text_width(const std::string& text);
 
 /// "11,689,512".

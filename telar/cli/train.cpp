@@ -31,7 +31,7 @@ struct TrainArguments {
   ProfileOptions profile;
 };
 
-/// A job file; or a run folder, whose job is taken, to be resumed.
+/// The job of a job file, or of a run folder that is to be resumed.
 Job job_of(const TrainArguments& arguments) {
   const std::filesystem::path path = arguments.job;
   const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
@@ -40,7 +40,7 @@ Job job_of(const TrainArguments& arguments) {
   if (!arguments.output.empty()) job.output.folder = arguments.output;
   if (run_folder && !arguments.resume && !arguments.check && arguments.output.empty()) {
     throw user_error(
-        "{} is a run; go on with it (--resume), or train its job anew in another folder (--output)",
+        "{} is a run folder; resume the run with --resume, or train its job again in another folder with --output",
         path.string());
   }
   return job;
@@ -53,17 +53,14 @@ ProgressOptions progress_of(const Job& job, bool quiet) {
   return options;
 }
 
-/// Whether the processors were of use to the GPUs.
+/// Whether the CPU made the step of the GPUs faster.
 std::string mixed_text(const MixedSpeed& speed) {
   const double ratio = speed.together / speed.gpus_alone;
   return fmt::format(
-      "processors and GPUs: {:.2f} ms a step together; the GPUs would compute all of it in about {:.2f} ms, "
-      "by "
-      "their measured speed: {}\n",
+      "CPU and GPUs: {:.2f} ms a step together; by their measured speed, the GPUs alone would take about {:.2f} ms: {}\n",
       1e3 * speed.together, 1e3 * speed.gpus_alone,
-      ratio > 1
-          ? fmt::format("the processors' help does not pay, a step takes {:.2f} times as long with it", ratio)
-          : fmt::format("with the processors a step takes {:.2f} of that", ratio));
+      ratio > 1 ? fmt::format("the CPU does not help, a step takes {:.2f} times as long with it", ratio)
+                : fmt::format("with the CPU a step takes {:.2f} of that", ratio));
 }
 
 std::string ending(const RunSummary& summary) {
@@ -72,9 +69,7 @@ std::string ending(const RunSummary& summary) {
       summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
   if (summary.communication) {
     text += fmt::format(
-        "communication: {:.1f} % of a step within the backward pass, {:.1f} % after it, {:.1f} % waiting for "
-        "the "
-        "slowest replica\n",
+        "communication: {:.1f} % of a step within the backward pass, {:.1f} % after it, {:.1f} % waiting for the slowest replica\n",
         100 * summary.communication->within_gradient, 100 * summary.communication->exposed,
         100 * summary.communication->waiting);
   }
@@ -99,7 +94,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     check_runs(job);
-    if (!quiet) std::cout << arguments.job << " is right\n";
+    if (!quiet) std::cout << arguments.job << " is valid\n";
     return 0;
   }
   const StopRequest stop;
@@ -122,7 +117,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   if (!arguments.summary.empty()) write_file(arguments.summary, to_json(summary));
   if (!quiet) std::cout << ending(summary) << std::flush;
   if (summary.outcome == FitOutcome::stopped && !quiet) {
-    std::cout << "stopped; go on with: telar train " << summary.folder << " --resume" << std::endl;
+    std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
   }
   return code_of(summary, stop);
 }
@@ -140,19 +135,18 @@ void add_train(Verb& program) {
   verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
   add_overrides(verb, arguments->overrides);
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
-  verb.option("--output", arguments->output, "The run folder; without it runs/NAME-N, a new one");
+  verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
   verb.option(
       "--coordinate", arguments->coordinate,
-      "HOST:PORT where workers of other hosts join (telar work); the servers are strategy.server_addresses");
+      "HOST:PORT where workers on other hosts join (telar work); strategy.server_addresses names the servers");
   add_security(verb, arguments->security);
-  verb.flag("--resume", arguments->resume, "Go on from the newest checkpoint of the run");
-  verb.flag("--check", arguments->check, "Say whether the job is right, and train nothing");
-  verb.flag("--quiet", arguments->quiet, "Print nothing but errors");
+  verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
+  verb.flag("--check", arguments->check, "Check the job without training");
+  verb.flag("--quiet", arguments->quiet, "Print only errors");
   const Option profile =
       verb.option(
               "--profile", arguments->profile.file,
-              "Say what the steps' time goes into, and write the operations of the first steps as a trace "
-              "for chrome://tracing or ui.perfetto.dev: to this file, or to trace.json in the run folder")
+              "Print how the time of the steps divides into phases, and write the operations of the first steps as a trace for chrome://tracing or ui.perfetto.dev to this file, or without it to trace.json in the run folder")
           .value_optional();
   verb.option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
       .between(1, 100'000)
@@ -165,9 +159,8 @@ void add_train(Verb& program) {
       "  telar train examples/mlp.yaml --profile\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
-      "Ctrl-C saves a checkpoint at the next step. Exit codes: 0 done, 1 the run failed, 2 a mistake in what "
-      "was "
-      "given, 130 stopped by Ctrl-C.");
+      "Ctrl-C stops the training after the current step, with a checkpoint.\n"
+      "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C.");
   verb.action([arguments, profile] { return train(*arguments, profile.given()); });
 }
 

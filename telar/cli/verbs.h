@@ -4,7 +4,7 @@
 
 namespace telar::cli {
 
-/// Each adds its verb, with options, help and action, to the program.
+/// Each function adds a verb, with its options, help and action, to the program.
 void add_train(Verb& program);
 void add_evaluate(Verb& program);
 void add_predict(Verb& program);

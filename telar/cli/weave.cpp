@@ -46,9 +46,7 @@ weave::Entry load() {
   const LoadedModule module = load_module("telar-weave", weave::kEntry);
   if (module.entry != nullptr) return reinterpret_cast<weave::Entry>(module.entry);
   throw user_error(
-      "the module telar-weave, which `telar weave` needs, is not here{}; install python3-dev and pkg-config, "
-      "then build "
-      "again (scripts/build)",
+      "the module telar-weave is missing{}; `telar weave` needs it; install python3-dev and pkg-config, then build again (scripts/build)",
       module.reason.empty() ? "" : ": " + module.reason);
 }
 
@@ -60,25 +58,25 @@ std::string bytes_of(const std::string& file) {
 
 void check_arguments(const WeaveArguments& arguments) {
   if (arguments.from_input == !arguments.file.empty()) {
-    throw user_error("give a file to weave, or --stdin, and not both");
+    throw user_error("give either a script or --stdin");
   }
   if (arguments.from_input && (arguments.in_place || arguments.run)) {
-    throw user_error("--stdin has no file that --in-place could change or --run could start");
+    throw user_error("--in-place and --run need a file, so they cannot be used with --stdin");
   }
   if (arguments.from_input && !arguments.project.empty())
-    throw user_error("of a project give the script that is run, not --stdin");
+    throw user_error("--project needs the script that is run, so it cannot be used with --stdin");
   const bool shows =
       arguments.diff || arguments.explain || arguments.check || arguments.describe || arguments.run;
   if (!arguments.project.empty() && arguments.output.empty() && !arguments.in_place && !shows)
-    throw user_error("a woven project has several files; say where to with --output FOLDER or --in-place");
-  if (!arguments.output.empty() && arguments.in_place)
-    throw user_error("give --output or --in-place, not both");
+    throw user_error(
+        "a woven project has several files; choose where to write them with --output FOLDER or --in-place");
+  if (!arguments.output.empty() && arguments.in_place) throw user_error("give either --output or --in-place");
   std::error_code ignored;
   if (!arguments.output.empty() && fs::equivalent(arguments.output, arguments.file, ignored)) {
-    throw user_error("{} is the script itself; to change it give --in-place", arguments.output);
+    throw user_error("{} is the script itself; use --in-place to change it", arguments.output);
   }
   if (arguments.processes < 1)
-    throw user_error("-n takes a number of processes of 1 or more, not {}", arguments.processes);
+    throw user_error("-n needs a number of processes of at least 1, not {}", arguments.processes);
 }
 
 weave::Reply ask(const WeaveArguments& arguments) {
@@ -116,7 +114,8 @@ void write_woven_project(const WeaveArguments& arguments, const weave::Reply& re
     write_file(fs::path(arguments.project) / file.path, file.bytes);
 }
 
-/// One of: the answer of --check, the diff, the explanation; otherwise the woven file.
+/// Prints the diff and the explanation, if requested. Writes the woven files, or prints the script if nothing
+/// else was requested.
 void answer(const WeaveArguments& arguments, const weave::Reply& reply) {
   if (arguments.diff) std::cout << reply.diff;
   if (arguments.explain) std::cout << reply.explanation;
@@ -135,8 +134,7 @@ int run_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
   launched.script = project.folder() / path_within(arguments.project, arguments.file);
   const int code = launch(launched);
   if (project.keeps_files()) {
-    std::cerr << "files that the program wrote beside its own are kept in " << project.folder().string()
-              << std::endl;
+    std::cerr << "the files that the program wrote are kept in " << project.folder().string() << std::endl;
   }
   return code;
 }
@@ -170,49 +168,47 @@ void add_weave(Verb& program) {
   auto arguments = std::make_shared<WeaveArguments>();
   Verb verb = program.subverb("weave", "Turns a sequential PyTorch or Keras script into a parallel one");
   verb.option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
-  verb.option("ARGUMENTS", arguments->script_arguments, "With --run, behind --: the script's own arguments");
+  verb.option("ARGUMENTS", arguments->script_arguments, "With --run, after --: the arguments of the script");
   verb.option("--project", arguments->project,
-              "The folder of the script's project: the files of it that the script imports are woven too");
+              "Folder of the script's project; the project files that the script imports are woven too");
   verb.option(
       "-o,--output", arguments->output,
-      "Write the woven script to this file, or the project to this folder; without it, to standard output");
-  verb.option("--target", arguments->target,
-              "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it "
-              "ddp for PyTorch "
-              "and horovod for Keras")
+      "Write the woven script to this file, or the project to this folder; without it, print the script");
+  verb.option(
+          "--target", arguments->target,
+          "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it, ddp for PyTorch and horovod for Keras")
       .one_of({"ddp", "horovod", "tf-distribute"});
-  verb.option("--global-batch", arguments->global_batch,
-              "grow: each process takes the script's batch, the learning rate is multiplied by the number of "
-              "processes; keep: the processes divide the batch, the rate stays")
+  verb.option(
+          "--global-batch", arguments->global_batch,
+          "grow: each process takes the script's batch, and the learning rate is multiplied by the number of processes; keep: the processes divide the batch, and the rate stays the same")
       .one_of({"grow", "keep"});
-  verb.option("--epochs", arguments->epochs,
-              "keep: each process takes its share of the samples; divide: each sees all samples, and "
-              "the epochs are "
-              "divided by the number of processes (--target horovod or ddp)")
+  verb.option(
+          "--epochs", arguments->epochs,
+          "keep: each process takes its share of the samples; divide: each sees all samples, and the epochs are divided by the number of processes (--target horovod or ddp)")
       .one_of({"keep", "divide"});
-  verb.option("--evaluation", arguments->evaluation,
-              "every: each process evaluates all samples; shared: each takes its share of the batches, and "
-              "what is added up over them is added up over the processes (PyTorch)")
+  verb.option(
+          "--evaluation", arguments->evaluation,
+          "every: each process evaluates all samples; shared: each takes its share of the batches, and the totals are summed over the processes (PyTorch)")
       .one_of({"every", "shared"});
-  verb.option("--warmup", arguments->warmup,
-              "Over how many epochs the learning rate grows from the script's to that of all processes "
-              "(--target horovod or ddp)")
+  verb.option(
+          "--warmup", arguments->warmup,
+          "Number of epochs over which the learning rate grows from the script's to that of all processes (--target horovod or ddp)")
       .not_negative();
-  verb.flag("--diff", arguments->diff, "Show the changes as a unified diff");
-  verb.flag("--explain", arguments->explain, "Show each change with its line and reason");
-  verb.flag("--check", arguments->check, "Say whether it can be woven, and write nothing");
-  verb.flag("--describe", arguments->describe, "Show what was understood of the script, as JSON");
+  verb.flag("--diff", arguments->diff, "Print the changes as a unified diff");
+  verb.flag("--explain", arguments->explain, "Print each change with its line and reason");
+  verb.flag("--check", arguments->check, "Check that the script can be woven, and write nothing");
+  verb.flag("--describe", arguments->describe, "Print what was understood of the script, as JSON");
   verb.flag("--stdin", arguments->from_input, "Read the script from standard input");
-  verb.flag("--in-place", arguments->in_place, "Change the file itself");
+  verb.flag("--in-place", arguments->in_place, "Change the script or project itself");
   verb.flag("--run", arguments->run, "Weave into a temporary file and start it with -n processes");
-  verb.option("-n", arguments->processes, "How many processes --run starts (2)");
+  verb.option("-n", arguments->processes, "Number of processes that --run starts (2)");
   verb.footer(
       "Examples:\n"
       "  telar weave train.py -o train_parallel.py && torchrun --nproc_per_node 4 train_parallel.py\n"
       "  telar weave --diff train.py --target horovod\n"
       "  telar weave --run -n 4 train.py -- --epochs 3\n"
       "  telar weave --project . train.py -o ../parallel\n"
-      "Exit codes: 0 done, 2 a mistake in what was given, 3 something in the script is not understood.");
+      "Exit codes: 0 success, 2 invalid command line or file, 3 a part of the script is not understood.");
   verb.action([arguments] { return weave_script(*arguments); });
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Version control, caches and virtual environments are no part of a program.
+/// Version control, caches and virtual environments are not part of a program.
 bool is_left_out(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return name.starts_with('.') || name == "__pycache__" ||
@@ -74,12 +74,12 @@ void write_project(const fs::path& project, const fs::path& output,
                    const std::vector<weave::WovenFile>& files) {
   std::error_code ignored;
   if (fs::equivalent(project, output, ignored))
-    throw user_error("{} is the project itself; to change it give --in-place", output.string());
+    throw user_error("{} is the project itself; use --in-place to change it", output.string());
   if (fs::exists(output) && !fs::is_directory(output))
-    throw user_error("{} is no folder; a project is written to one", output.string());
+    throw user_error("{} is not a folder; a project is written to a folder", output.string());
   const fs::path around = fs::relative(project, output);
   if (!around.empty() && *around.begin() != "..")
-    throw user_error("the project {} lies in {}; write it to another folder", project.string(),
+    throw user_error("the project {} is inside {}; write it to another folder", project.string(),
                      output.string());
   copy(project, output, output, "", files);
 }
@@ -87,12 +87,12 @@ void write_project(const fs::path& project, const fs::path& output,
 TemporaryProject::TemporaryProject(const fs::path& project, const std::vector<weave::WovenFile>& files)
     : files_(files) {
   std::string name = (fs::temp_directory_path() / "telar-woven-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw run_error("no temporary folder can be made at {}", name);
+  if (::mkdtemp(name.data()) == nullptr) throw run_error("no temporary folder can be created at {}", name);
   folder_ = name;
   link(fs::absolute(project), folder_, "");
 }
 
-/// Folders with woven files in them are made anew, all else is linked.
+/// Creates the folders that contain woven files, and links everything else.
 void TemporaryProject::link(const fs::path& from, const fs::path& to, const std::string& within) {
   fs::create_directories(to);
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {

@@ -40,24 +40,23 @@ int work(const WorkArguments& arguments) {
 
 void add_work(Verb& program) {
   auto arguments = std::make_shared<WorkArguments>();
-  Verb verb = program.subverb("work", "Joins a run as a worker, at any time");
+  Verb verb = program.subverb("work", "Joins a run as a worker; possible at any time");
   verb.option("--join", arguments->join,
-              "HOST:PORT of the coordinator (telar train JOB --coordinate HOST:PORT)")
+              "HOST:PORT of the coordinator (started by telar train JOB --coordinate HOST:PORT)")
       .required();
   add_overrides(verb, arguments->overrides);
-  verb.option("--wait", arguments->wait, "Seconds that coordinator and servers may be away")
+  verb.option("--wait", arguments->wait, "Seconds to wait for a coordinator or server that cannot be reached")
       .show_default()
       .between(0.0, 1e6);
-  verb.option("--follow", arguments->follow, "End with this process").hidden();
+  verb.option("--follow", arguments->follow, "End when this process ends").hidden();
   add_security(verb, arguments->security);
   verb.footer(
       "Examples:\n"
       "  telar work --join trainer:7000 --certificates certs --token-file token\n"
       "  telar work --join trainer:7000 --set data.path=/data/cifar --set strategy.threads=8\n"
       "  telar work --join trainer:7000 --set device=cuda\n"
-      "Ctrl-C leaves the run: what is unfinished goes to other workers. Exit codes: 0 the run is over, 1 it "
-      "failed, "
-      "2 a mistake in what was given, 130 left by Ctrl-C.");
+      "Ctrl-C leaves the run; unfinished work goes to other workers.\n"
+      "Exit codes: 0 the run is over, 1 it failed, 2 invalid command line or file, 130 left by Ctrl-C.");
   verb.action([arguments] { return work(*arguments); });
 }
 

@@ -99,7 +99,7 @@ class Session::Impl {
     for (const WorkerProgram& worker : program_.workers) {
       devices.push_back(make_device(cluster.devices[static_cast<size_t>(worker.device)]));
       if (staged() && !devices.back()->in_host_memory())
-        throw user_error("a pipeline's stages run on CPUs, not on {}; mirrored trains on GPUs",
+        throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
                          devices.back()->name());
     }
     on_each([&](int rank) { devices[static_cast<size_t>(rank)]->enter(); });

@@ -53,7 +53,7 @@ TEST_F(Cli, QuietPrintsNothing) {
 TEST_F(Cli, CheckTrainsNothing) {
   const CommandResult checked = telar("train small.yaml --check");
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_TRUE(says(checked.out, "small.yaml is right"));
+  EXPECT_TRUE(says(checked.out, "small.yaml is valid"));
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
   EXPECT_EQ(telar("train small.yaml --check --set model=alexnet").code, 2);
 }

@@ -1,6 +1,7 @@
-# The module telar-cuda once more, on host functions that stand for CUDA's runtime, cuBLASLt, cuDNN and NCCL, its loops compiled as C++: as
-# objects for the tests that look into it, and as the shared module that the program loads (TELAR_MODULES=FOLDER). It needs CUDA's
-# headers, and neither nvcc nor its libraries.
+# Builds the module telar-cuda on host functions that replace CUDA's runtime, cuBLASLt, cuDNN and NCCL, with
+# its loops compiled as C++. The result is a set of objects for the tests of its internals, and a shared
+# module that the program loads (TELAR_MODULES=FOLDER). The build needs CUDA's headers, but neither nvcc nor
+# CUDA's libraries.
 if(NOT TELAR_CUDA_SOURCES)
   return()
 endif()
@@ -21,12 +22,14 @@ set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME telar-cuda CXX_
 target_include_directories(fake_cuda PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(fake_cuda PRIVATE fake_cuda_parts fmt::fmt)
 telar_options(fake_cuda)
-# The operations' own types are the program's, which the module shares no symbols with: nothing to compare their objects with.
+# UBSan's vptr check compares type information, but the types of the operations belong to the program, and the
+# module shares no symbols with it.
 if(TELAR_SANITIZE MATCHES undefined)
   foreach(target fake_cuda_parts fake_cuda)
     target_compile_options(${target} PRIVATE -fno-sanitize=vptr)
   endforeach()
 endif()
-# NCCL's name, too, whose functions it has: who asks for that library is given what is loaded already. (A path of its own to a second name would
-# not do: sanitizers open libraries themselves, and do not see it.)
+# The module contains NCCL's functions, so it has NCCL's soname: a load of that library returns the module,
+# which is already loaded. A second file name would not work, because sanitizers open libraries themselves and
+# do not see it.
 target_link_options(fake_cuda PRIVATE -Wl,-soname,libnccl.so.2)

@@ -243,7 +243,7 @@ TEST(GpuSession, APipelineIsForProcessors) {
         make_session(network.model, network.options,
                      {.replicas = 2, .pipeline = true, .devices = {"cuda:0", "cuda:0"}});
       },
-      {"stages run on CPUs", "cuda:0"});
+      {"the stages of a pipeline run on CPUs", "cuda:0"});
 }
 
 }  // namespace
