@@ -44,7 +44,7 @@ class Profile : public testing::Test {
 TEST_F(Profile, WritesATraceAndPhasesInTheSummary) {
   const CommandResult run = telar("train small.yaml --output run --profile --profile-steps 2");
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"forward", "exchange", "median ms", "of 9 steps", "run/trace.json"})
+  for (const char* part : {"forward", "exchange", "median ms", "over 9 steps", "run/trace.json"})
     EXPECT_TRUE(says(run.out, part));
   const auto phases = json("run/summary.json").at("phases");
   EXPECT_EQ(phases.at("steps"), 9);
