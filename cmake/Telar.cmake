@@ -34,20 +34,22 @@ function(telar_options target)
   telar_units(${target})
 endfunction()
 
-# Compiles a target's sources in units: the files of one folder, one behind the other, up to this many bytes in one. Headers take more
-# than half of the compiler's time, and each is then read once for each unit. The files of a folder share one file scope, so names
-# in their anonymous namespaces differ. 0 compiles each file alone, which shows a missing #include.
+# Compiles the sources of a target in units: consecutive files of one folder, up to this many bytes in each unit. Headers
+# take more than half of the compiler's time, and a unit reads each header only once. The files of a unit share one file
+# scope, so names in the anonymous namespaces of a folder must differ. 0 compiles each file alone, which shows a missing
+# #include.
 set(TELAR_UNIT_BYTES 60000 CACHE STRING "Bytes of sources that are compiled as one unit; 0: each file alone")
 function(telar_units target)
   if(TELAR_UNIT_BYTES EQUAL 0)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # An anonymous namespace of a file that another one includes: right here, and a mistake only in a header.
+  # GCC warns of types in an anonymous namespace of an included file. That is a mistake in a header, but not in a unit.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
   list(SORT sources)
   set(folder "")
+  set(sum 0)
   foreach(source ${sources})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     get_source_file_property(language ${source} LANGUAGE)
@@ -59,7 +61,7 @@ function(telar_units target)
     endif()
     cmake_path(GET source PARENT_PATH parent)
     file(SIZE ${source} bytes)
-    math(EXPR sum "0${sum} + ${bytes}")
+    math(EXPR sum "${sum} + ${bytes}")
     if(NOT parent STREQUAL folder OR sum GREATER TELAR_UNIT_BYTES)
       set(folder ${parent})
       set(sum ${bytes})
