@@ -16,6 +16,7 @@
 #include "telar/bench/timing.h"
 #include "telar/core/error.h"
 #include "telar/data/loader.h"
+#include "telar/train/job_loader.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/pipeline.h"
@@ -98,7 +99,7 @@ void run(const Options& options) {
   trained.schedule.base = job.optimizer.learning_rate;
   trained.seed = seed;
   trained.shuffle = job.data.shuffle;
-  trained.loader_threads = static_cast<int>(job.data.threads);
+  trained.loader_threads = loader_threads(job, nullptr);
   trained.prefetch = static_cast<int>(job.data.prefetch);
   const auto fit = [&](int64_t epoch) {
     trained.epochs = epoch + 1;

@@ -192,6 +192,7 @@ void run(const Options& options) {
       {"median_ms", times.median()},
       {"min_ms", times.min()},
       {"max_ms", times.max()},
+      {"mean_ms", times.mean()},
       {"images_per_second", 1e3 * static_cast<double>(batch) / times.median()}};
   if (limited) {
     record["limit_products_ms"] = turns.products.median();
@@ -213,7 +214,8 @@ int main(int argc, char** argv) {
                  "write weights and batch to this file, and print the losses of 20 steps instead of times");
   app.add_option("--seconds", options.seconds,
                  "minimum time of the steps (at least 10), and of measuring their limit");
-  app.add_option("--threads", options.threads, "threads of each replica");
+  app.add_option("--threads", options.threads,
+                 "threads of each replica; 0: as many as telar train would use");
   app.add_option("--replicas", options.replicas,
                  "more than 1: strategy mirrored, with the same batch for each");
   app.add_flag(
@@ -224,6 +226,7 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", options.profile, "print the time of each operation");
   app.add_flag("--no-limit", options.no_limit, "do not measure the limit");
   CLI11_PARSE(app, argc, argv);
+  if (options.threads == 0) options.threads = std::max(1, available_threads() / options.replicas);
   try {
     run(options);
   } catch (const Error& error) {

@@ -39,7 +39,10 @@ class Alone {
       std::fill_n(bytes, memory.get_desc().get_size(), char{0});
     }
   }
-  void operator()() const { primitive_.execute(stream_, arguments_); }
+  void operator()() const {
+    const OnTeam on_team;  // the step in turns with it would be disturbed by a second team
+    primitive_.execute(stream_, arguments_);
+  }
   void* memory(int argument) const { return arguments_.at(argument).get_data_handle(); }
   void share(int argument, void* memory) { arguments_.at(argument).set_data_handle(memory); }
 

@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 
 #include "telar/comm/members/requests.h"
+#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 
 // The part of fuzz/members.cpp that does not need libFuzzer, so that a test can run it on the corpus.
@@ -17,6 +20,12 @@ struct Heard {
   size_t refused = 0;   ///< messages refused with an Error, whose member was then removed
   size_t answers = 0;   ///< answers to members
 };
+
+/// Throws std::logic_error if a text could do more than appear in a log.
+inline void check_printable(const std::string& text) {
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) throw std::logic_error("not printable");
+}
 
 /// Passes messages of three members to a coordinator. The first byte selects rhythm, backups and staleness
 /// bound. Each message consists of one byte for its member, one byte for its length, and the bytes of that
@@ -47,7 +56,15 @@ inline Heard hear(std::span<const uint8_t> input) {
     if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) break;
     now += std::chrono::milliseconds(100);
     try {
-      heard.messages += carry_out(registry, member, now, request) ? 1 : 0;
+      if (carry_out(registry, member, now, request)) {
+        ++heard.messages;
+      } else if (request.has_leave()) {
+        registry.remove(member);
+        member = registry.join("next");
+      } else {
+        // Their texts go to the log and to terminals.
+        check_printable(printable(request.has_hello() ? request.hello().name() : request.failure()));
+      }
     } catch (const Error&) {
       ++heard.refused;
       registry.remove(member);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +56,12 @@ class Server {
            session_.complete(answer, std::span(out_).first(frame.header.end - frame.header.begin));
   }
 
+  /// Serves the requests that are in the memory now.
+  void serve(StoreMemory& memory) {
+    looks_ = 0;
+    serve_memory(memory, session_, [] { return true; });
+  }
+
  private:
   StoreMembers members_;
   StoreBlocks blocks_;
@@ -63,9 +71,24 @@ class Server {
   std::vector<float> out_ = std::vector<float>(kFloats);
 };
 
-/// Passes frames of one member, number 1, to a server; the frames may contain anything. Each consists of two
-/// bytes for its length and the bytes of that length, split in two pieces as the network may split them.
-/// Returns the number of frames served. Throws Error (user) where the server would end the stream.
+/// Inserts the checksum behind the other fields of the header, so that a fuzzer need not find it.
+inline std::vector<uint8_t> sealed(std::span<const uint8_t> bytes) {
+  constexpr size_t kFields = offsetof(FrameHeader, checksum);
+  std::vector<uint8_t> out(bytes.begin(), bytes.end());
+  if (bytes.size() < kFields) return out;
+  FrameHeader header;
+  std::memcpy(static_cast<void*>(&header), bytes.data(), kFields);
+  const std::array rest{std::as_bytes(bytes.subspan(kFields))};
+  const uint64_t checksum = frame_checksum(header, rest);
+  const auto* value = reinterpret_cast<const uint8_t*>(&checksum);
+  out.insert(out.begin() + kFields, value, value + sizeof(checksum));
+  return out;
+}
+
+/// Passes frames of one member, number 1, to a server; the frames may contain anything but have a correct
+/// checksum. Each consists of two bytes for its length and the bytes of that length without the checksum.
+/// They are split in two pieces as the network may split them. Returns the number of frames served. Throws
+/// Error (user) where the server would end the stream.
 inline size_t serve_frames(std::span<const uint8_t> input) {
   constexpr size_t kMostFrames = 16;
   std::optional<Server> server;  // created late: this takes time, and most inputs of a fuzzer are no frames
@@ -73,8 +96,8 @@ inline size_t serve_frames(std::span<const uint8_t> input) {
   while (input.size() >= 2 && served < kMostFrames) {
     const size_t length = input[0] | static_cast<size_t>(input[1]) << 8U;
     const auto rest = input.subspan(2);
-    const auto bytes = rest.first(std::min(length, rest.size()));
-    input = rest.subspan(bytes.size());
+    const std::vector<uint8_t> bytes = sealed(rest.first(std::min(length, rest.size())));
+    input = rest.subspan(std::min(length, rest.size()));
     // Copies, so that the address sanitizer checks both ends.
     const auto cut = static_cast<ptrdiff_t>(length % (bytes.size() + 1));
     const std::vector<uint8_t> first(bytes.begin(), bytes.begin() + cut);

@@ -65,6 +65,7 @@ def print_times(framework, workload, setting, times):
         "median_ms": round(statistics.median(times), 4),
         "min_ms": round(min(times), 4),
         "max_ms": round(max(times), 4),
+        "mean_ms": round(statistics.fmean(times), 4),
     })
 
 

@@ -3,15 +3,16 @@
 #include <filesystem>
 #include <optional>
 
+#include "telar/observe/stop_request.h"
 #include "telar/train/child_process.h"
 
 namespace telar::bench {
 
-/// A process that is killed when this object is destroyed.
+/// A process that is killed when this object is destroyed, or by a second Ctrl-C.
 class Child {
  public:
   /// Throws Error (run) if it cannot be started.
-  explicit Child(const ChildStart& what) : id_(start_child(what)) {}
+  explicit Child(const ChildStart& what) : id_(start_child(what)), ends_with_us_(id_) {}
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -27,6 +28,7 @@ class Child {
 
  private:
   int id_;
+  EndsWithThisProcess ends_with_us_;
 };
 
 /// The message from the first line "error: …" of a log. If there is none: `ending` and the last lines.

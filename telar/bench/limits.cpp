@@ -21,6 +21,7 @@
 #include "telar/core/buffer.h"
 #include "telar/device/cpu/onednn.h"
 #include "telar/device/cpu/parallel.h"
+#include "telar/device/cpu/processor_support.h"
 #include "telar/io/temporary_folder.h"
 #include "telar/observe/activity.h"
 #include "telar/observe/hardware.h"
@@ -102,8 +103,8 @@ std::optional<Limits> kept_limits(int threads) {
                       kept.of("process_all_reduce_bytes"),
                       kept.of("cache_bytes"),
                       kept.of("others")};
-  if (limits.f32_operations <= 0 || limits.bf16_operations <= 0 || limits.memory_bytes <= 0)
-    return std::nullopt;
+  const bool has_bf16 = limits.bf16_operations > 0 || !cpu::bf16_missing().empty();
+  if (limits.f32_operations <= 0 || !has_bf16 || limits.memory_bytes <= 0) return std::nullopt;
   return limits;
 }
 
@@ -119,7 +120,7 @@ Limits measure_limits(int threads) {
   Limits limits;
   limits.threads = threads;
   limits.f32_operations = product_rate(DType::f32, threads);
-  limits.bf16_operations = product_rate(DType::bf16, threads);
+  if (cpu::bf16_missing().empty()) limits.bf16_operations = product_rate(DType::bf16, threads);
   limits.memory_bytes = copy_rate();
   limits.all_reduce_bytes = all_reduce_rate(threads);
   limits.cache_bytes = static_cast<double>(last_level_bytes());

@@ -25,7 +25,7 @@ struct Limits {
   int threads = 1;
   double f32_operations =
       0;  ///< floating-point operations per second of the fastest product of square matrices
-  double bf16_operations = 0;   ///< the same in bf16 with sums in f32
+  double bf16_operations = 0;   ///< the same in bf16 with sums in f32; 0: this CPU cannot compute in bf16
   double memory_bytes = 0;      ///< per second: read and written by a copy that exceeds every cache
   double all_reduce_bytes = 0;  ///< per second: gradients summed between that many threads; 0 for one thread
   double process_all_reduce_bytes = 0;  ///< the same between that many processes; 0: not measured

@@ -8,6 +8,7 @@
 #include "telar/bench/machine_watch.h"
 #include "telar/bench/row_limits.h"
 #include "telar/core/error.h"
+#include "telar/device/cpu/processor_support.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/reduce.h"
@@ -107,6 +108,8 @@ class Sweep {
       row.impossible = place.impossible;
     } else if (!place.gpu && precision.tf32) {
       row.impossible = "CPUs do not support TF32";
+    } else if (!place.gpu && precision.dtype == DType::bf16 && !cpu::bf16_missing().empty()) {
+      row.impossible = cpu::bf16_missing();
     } else if (!place.gpu) {
       const Work work = work_(size, precision.dtype);
       GraphRun run(work.graph, place.threads);

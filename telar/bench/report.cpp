@@ -11,6 +11,7 @@
 #include "telar/bench/report_parts.h"
 #include "telar/bench/report_template.h"
 #include "telar/core/error.h"
+#include "telar/train/run_folder.h"
 
 namespace telar::bench {
 
@@ -107,6 +108,7 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
   std::vector<Run> runs;
   const auto add = [&](const fs::path& source) {
     if (fs::is_directory(source)) {
+      require_no_part_of_run(source);
       if (!fs::exists(source / "job.yaml") || !fs::exists(source / "metrics.jsonl"))
         throw user_error("{} is not a run folder; it must contain job.yaml and metrics.jsonl",
                          source.string());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <vector>
 
 #include "telar/bench/spread.h"
@@ -12,6 +13,10 @@ namespace telar::bench {
 struct Times {
   std::vector<double> milliseconds;
   double median() const { return median_of(milliseconds); }
+  double mean() const {
+    const double sum = std::accumulate(milliseconds.begin(), milliseconds.end(), 0.0);
+    return sum / static_cast<double>(milliseconds.size());
+  }
   double min() const { return *std::min_element(milliseconds.begin(), milliseconds.end()); }
   double max() const { return *std::max_element(milliseconds.begin(), milliseconds.end()); }
 };

@@ -110,7 +110,7 @@ void measure_gpu(int number, bench::ResultRow& row, bench::Result& result) {
 }
 
 int limits_of_machine(const LimitsArguments& arguments) {
-  const StopRequest stop;
+  const StopRequest stop(kExperimentStops);
   const auto stopped = [&stop] { return stop.requested(); };
   const std::vector<std::string> devices = arguments.devices.empty() ? devices_here() : arguments.devices;
   for (const std::string& device : devices) bench::place_of(device);  // throws before anything is measured

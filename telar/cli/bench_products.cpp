@@ -19,7 +19,7 @@ struct ProductArguments {
 using Measure = bench::Result (*)(const bench::SweepOptions&);
 
 int run(ProductArguments arguments, Measure measure) {
-  const StopRequest stop;
+  const StopRequest stop(kExperimentStops);
   bench::SweepOptions& options = arguments.options;
   options.precisions.clear();
   for (const std::string& name : arguments.precisions)

@@ -21,7 +21,7 @@ struct ScalingArguments {
 };
 
 int scaling(ScalingArguments arguments) {
-  const StopRequest stop;
+  const StopRequest stop(kExperimentStops);
   bench::ScalingOptions& options = arguments.options;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   for (std::string& mixing : options.mixing)

@@ -21,7 +21,7 @@ struct TrainSweepArguments {
 };
 
 int run(TrainSweepArguments arguments) {
-  const StopRequest stop;
+  const StopRequest stop(kExperimentStops);
   bench::TrainSweepOptions& options = arguments.options;
   if (options.epochs > 0) options.steps = 0;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();

@@ -1,11 +1,65 @@
 #include "telar/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 
 namespace telar::cli {
+
+namespace {
+
+/// `telar help VERB` and `telar version`, as other programs have them, stand for the options.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return words;
+  if (words[0] == "version") words[0] = "--version";
+  if (words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+std::string hint(const std::string& word, const std::vector<std::string>& known) {
+  const std::string meant = nearest(word, known);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+/// Throws Error (user) if `word` is not an option of `verb`, which is called `name`.
+void check_option(const CLI::App& verb, const std::string& name, const std::string& word) {
+  const std::string option = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* one : verb.get_options())
+    for (const std::string& known_name : one->get_lnames()) known.push_back("--" + known_name);
+  if (std::find(known.begin(), known.end(), option) != known.end()) return;
+  throw user_error("{} has no option {}{}; see {} --help", name, option, hint(option, known), name);
+}
+
+/// Throws Error (user) for the first verb or long option that does not exist. (CLI11 would first report a
+/// missing argument.)
+void check_words(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* verb = &program;
+  std::string name = program.get_name();
+  for (const std::string& word : words) {
+    if (word == "--") return;
+    if (word.starts_with("--")) check_option(*verb, name, word);
+    if (word.starts_with('-') || verb->get_require_subcommand_min() == 0) continue;
+    std::vector<std::string> verbs;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* one : verb->get_subcommands([](const CLI::App*) { return true; })) {
+      verbs.push_back(one->get_name());
+      if (one->get_name() == word) found = one;
+    }
+    if (found == nullptr)
+      throw user_error("{} has no verb '{}'{}; it has {}", name, word, hint(word, verbs), one_of(verbs));
+    verb = found;
+    name += " " + word;
+  }
+}
+
+}  // namespace
 
 Option& Option::required() {
   option_.required();
@@ -138,7 +192,10 @@ Verb CommandLine::program() { return {*app_, chosen_}; }
 
 int CommandLine::run(int argc, char** argv) {
   try {
-    app_->parse(argc, argv);
+    std::vector<std::string> words = words_of(argc, argv);
+    check_words(*app_, words);
+    std::reverse(words.begin(), words.end());  // as CLI11 expects them
+    app_->parse(std::move(words));
   } catch (const CLI::Success& asked) {
     return app_->exit(asked);  // help or version
   } catch (const CLI::ParseError& mistake) {

@@ -24,7 +24,7 @@ struct CompareArguments {
 };
 
 int compare(CompareArguments arguments) {
-  const StopRequest stop;
+  const StopRequest stop(kExperimentStops);
   bench::CompareOptions& options = arguments.options;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   options.folder = experiment_folder(arguments.output, "compare-" + options.job.stem().string());

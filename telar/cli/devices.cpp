@@ -80,6 +80,11 @@ nlohmann::ordered_json json_of(const CpuInfo& cpu, const NvidiaSearch& nvidia,
   }
   const MemoryInfo memory = read_memory();
   json["memory"] = {{"total_bytes", memory.total}, {"available_bytes", memory.available}};
+  const CgroupLimits limits = read_cgroup_limits();
+  const auto or_null = [](const auto& limit) {
+    return limit ? nlohmann::ordered_json(*limit) : nlohmann::ordered_json();
+  };
+  json["control_group"] = {{"cpus", or_null(limits.cpus)}, {"memory_bytes", or_null(limits.memory_bytes)}};
   json["gpus"] = nlohmann::ordered_json::array();
   for (const NvidiaGpu& gpu : nvidia.gpus) {
     json["gpus"].push_back({{"model", gpu.model}, {"bus", gpu.bus}, {"minor", gpu.minor}});
@@ -111,9 +116,10 @@ std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::o
   std::string text =
       fmt::format("cpu      {}: {} cores, {} threads, of which {} are available to this process\n", cpu.model,
                   cpu.cores, cpu.threads, available_threads());
-  const ContainerLimits limits = read_container_limits();
+  const CgroupLimits limits = read_cgroup_limits();
   if (limits.cpus)
-    text += fmt::format("         limited by the container to the time of {:.3g} processors\n", *limits.cpus);
+    text += fmt::format("         a control group limits this process to the time of {:.3g} CPUs\n",
+                        *limits.cpus);
   text += fmt::format("         {}\n", fmt::join(cpu.features, " "));
   for (size_t g = 0; g < cpu.groups.size(); ++g) {
     const CoreGroup& group = cpu.groups[g];
@@ -127,6 +133,9 @@ std::string text_of(const CpuInfo& cpu, const NvidiaSearch& nvidia, const std::o
   }
   const MemoryInfo memory = read_memory();
   text += fmt::format("memory   {}, {} free\n", bytes_text(memory.total), bytes_text(memory.available));
+  if (limits.memory_bytes)
+    text +=
+        fmt::format("         a control group limits this process to {}\n", bytes_text(*limits.memory_bytes));
   for (const NvidiaGpu& gpu : nvidia.gpus) {
     text += fmt::format("gpu {}    {} at {}\n", gpu.minor, gpu.model, gpu.bus);
   }

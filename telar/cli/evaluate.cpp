@@ -6,6 +6,7 @@
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/process.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/trained.h"
 
@@ -43,8 +44,16 @@ int evaluate_run(const EvaluateArguments& arguments) {
   };
   Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   replace_data(trained.job.data, arguments);
-  const DatasetPtr test =
-      open_test_dataset(trained.job.data, static_cast<uint64_t>(trained.job.training.seed));
+  const DataJob& data = trained.job.data;
+  const SampleChecks checks{.threads = available_threads(),
+                            .watch =
+                                [&](const std::string& progress) {
+                                  if (!arguments.quiet) std::cerr << progress << std::endl;
+                                  return true;
+                                },
+                            .warn = warn,
+                            .decode = data.on_error == "skip"};
+  const DatasetPtr test = open_test_dataset(data, static_cast<uint64_t>(trained.job.training.seed), &checks);
   if (test == nullptr) {
     throw user_error("the job of {} has no test samples; give some with --data", trained.checkpoint.string());
   }
@@ -55,6 +64,7 @@ int evaluate_run(const EvaluateArguments& arguments) {
     for (size_t m = 0; m < names.size(); ++m) json["test_" + names[m]] = means[m];
     json["samples"] = test->size();
     json["checkpoint"] = trained.checkpoint.string();
+    if (!trained.skipped.empty()) json["skipped"] = trained.skipped;
     write_file(arguments.summary, json.dump(2) + "\n");
   }
   if (!arguments.quiet) {

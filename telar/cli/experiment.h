@@ -4,8 +4,14 @@
 
 #include "telar/bench/result.h"
 #include "telar/cli/command_line.h"
+#include "telar/observe/stop_request.h"
 
 namespace telar::cli {
+
+/// What an experiment prints at Ctrl-C.
+inline constexpr StopRequest::Messages kExperimentStops = {
+    "stopping after the current measurement or training; the results so far are kept; a second Ctrl-C quits at once\n",
+    "quitting at once; only results that are in files already are kept\n"};
 
 /// The files that an experiment writes in addition to its text. An empty path: the file was not requested.
 struct ResultFiles {

@@ -9,16 +9,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/stop_request.h"
 
 namespace telar::cli {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr StopRequest::Messages kQuitting = {
+    nullptr, "quitting at once; temporary files of the woven script remain\n"};
 
 /// A file that is removed when the launch is over.
 class TemporaryScript {
@@ -63,6 +70,24 @@ pid_t start(std::vector<std::string> words, const std::string& variable = {}) {
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
+/// Waits until one of the processes has ended, removes it from the list, and returns its status. A signal to
+/// stop is passed on, except Ctrl-C, which the terminal sends to all of them. So this process outlives them
+/// and can remove its temporary files.
+int wait_for_next(std::vector<pid_t>& running, const StopRequest& stop) {
+  for (bool passed_on = false;;) {
+    for (const pid_t process : running) {
+      int status = 0;
+      if (::waitpid(process, &status, WNOHANG) == 0) continue;
+      std::erase(running, process);
+      return status;
+    }
+    if (stop.requested() && stop.signal_number() != SIGINT && !std::exchange(passed_on, true)) {
+      for (const pid_t process : running) ::kill(process, stop.signal_number());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 /// Different ports of this host that are currently free.
 std::vector<int> free_ports(int count) {
   std::vector<int> sockets;
@@ -83,7 +108,7 @@ std::vector<int> free_ports(int count) {
 }
 
 /// The workers of tf.distribute: each process gets the addresses of all in TF_CONFIG.
-int launch_workers(const std::vector<std::string>& words, int processes) {
+int launch_workers(const std::vector<std::string>& words, int processes, const StopRequest& stop) {
   std::string workers;
   for (const int port : free_ports(processes))
     workers += fmt::format("{}\"127.0.0.1:{}\"", workers.empty() ? "" : ", ", port);
@@ -97,10 +122,7 @@ int launch_workers(const std::vector<std::string>& words, int processes) {
   }
   int code = 0;
   while (!running.empty()) {
-    int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, 0);
-    if (ended < 0) break;
-    std::erase(running, ended);
+    const int status = wait_for_next(running, stop);
     if (code != 0 || code_of(status) == 0) continue;
     // The others would wait for the failed one.
     code = code_of(status);
@@ -132,10 +154,17 @@ int launch(const Launch& what) {
   }
   words.push_back(what.script.string());
   words.insert(words.end(), what.arguments.begin(), what.arguments.end());
-  if (what.target == "tf-distribute" && what.processes > 1) return launch_workers(words, what.processes);
-  int status = 0;
-  ::waitpid(start(words), &status, 0);
-  return code_of(status);
+  if (what.target == "tf-distribute" && what.processes > 1) {
+    const StopRequest stop(kQuitting);
+    return launch_workers(words, what.processes, stop);
+  }
+  return run_program(words);
+}
+
+int run_program(const std::vector<std::string>& words) {
+  const StopRequest stop(kQuitting);
+  std::vector<pid_t> running = {start(words)};
+  return code_of(wait_for_next(running, stop));
 }
 
 int launch_beside(const Launch& what, const std::string& woven) {

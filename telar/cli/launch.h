@@ -23,4 +23,8 @@ int launch(const Launch& what);
 /// and removes it again. `what.script` is the original.
 int launch_beside(const Launch& what, const std::string& woven);
 
+/// Starts a program with its arguments and waits for it. Returns its exit code. A request to stop is passed
+/// on. Throws Error (user) if there is no such program.
+int run_program(const std::vector<std::string>& words);
+
 }  // namespace telar::cli

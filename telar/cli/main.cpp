@@ -2,6 +2,7 @@
 #include <string>
 
 #include "telar/cli/errors.h"
+#include "telar/cli/standard_output.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/version.h"
 
@@ -33,9 +34,12 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  telar::cli::StandardOutput output;
+  int code = 0;
   try {
-    return run(argc, argv);
+    code = run(argc, argv);
   } catch (const std::exception& error) {
-    return telar::cli::report(error);
+    code = telar::cli::report(error);
   }
+  return output.finish(code);
 }

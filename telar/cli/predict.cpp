@@ -58,6 +58,7 @@ std::string row(const Trained& trained, std::span<const float> outputs, bool all
 int predict_inputs(const PredictArguments& arguments) {
   const auto warn = [](const std::string& text) { std::cerr << "warning: " << text << std::endl; };
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
+  std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
   std::string table = header(trained, width, arguments.all);
   for (const std::string& input : arguments.inputs) {

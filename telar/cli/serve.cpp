@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -8,11 +10,16 @@
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/service_log.h"
 #include "telar/train/cluster_description.h"
 
 namespace telar::cli {
 
 namespace {
+
+constexpr StopRequest::Messages kServeStops = {
+    "ending after a last snapshot; a second Ctrl-C quits at once, and only the snapshot before remains\n",
+    "quitting at once; updates since the last snapshot are lost\n"};
 
 struct ServeArguments {
   std::string listen = "127.0.0.1:0";
@@ -34,7 +41,8 @@ std::string listen_address(const ServeArguments& arguments) {
 }
 
 int serve(const ServeArguments& arguments) {
-  ServiceEnd end(arguments.follow);
+  ServiceEnd end(arguments.follow, kServeStops);
+  ServiceLog log(STDOUT_FILENO);
   StoreServerOptions options;
   options.listen = listen_address(arguments);
   options.security = security_of(arguments.security);
@@ -42,14 +50,16 @@ int serve(const ServeArguments& arguments) {
   options.snapshot_seconds = arguments.snapshot_seconds;
   options.shared_memory = !arguments.no_shared_memory;
   options.make_update = job_store_updates();
-  options.say = log_line;
+  options.say = [&log](const std::string& text) { log.line(text); };
   if (!options.snapshots.empty()) std::filesystem::create_directories(options.snapshots);
-  const StoreServer server(options);
-  if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");
-  log_line("serving parameters on " + server.address());
-  while (!end.token().stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  log_line("ending");
-  return end.signal_number() == 0 ? 0 : 128 + end.signal_number();
+  {
+    const StoreServer server(options);
+    if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");
+    log.line("serving parameters on " + server.address());
+    while (!end.token().stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    log.line("ending");
+  }
+  return log.finish(end.signal_number() == 0 ? 0 : 128 + end.signal_number());
 }
 
 }  // namespace
@@ -72,7 +82,7 @@ void add_serve(Verb& program) {
   verb.footer(
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
-      "One server serves one job. Ctrl-C or SIGTERM ends it, after a last snapshot.");
+      "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot.");
   verb.action([arguments] { return serve(*arguments); });
 }
 

@@ -1,15 +1,12 @@
 #include "telar/cli/service.h"
 
-#include <fmt/chrono.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <mutex>
 
 #include "telar/core/error.h"
+#include "telar/io/text_file.h"
 
 namespace telar::cli {
 
@@ -31,30 +28,20 @@ Security security_of(const SecurityArguments& arguments) {
     if (token != nullptr) security.token = token;
     return security;
   }
-  std::ifstream file(arguments.token_file);
-  if (!file.is_open())
-    throw user_error("{}: the token file cannot be read; check that it exists and that this user may read it",
-                     arguments.token_file);
-  if (!std::getline(file, security.token) || security.token.empty())
+  const std::string text = read_text_file(arguments.token_file, "the token file");
+  security.token = text.substr(0, text.find('\n'));
+  if (security.token.empty())
     throw user_error("{}: this file contains no token; the token must be the first line",
                      arguments.token_file);
   return security;
 }
 
-ServiceEnd::ServiceEnd(int64_t parent)
-    : thread_([this, parent](const std::stop_token& over) {
+ServiceEnd::ServiceEnd(int64_t parent, StopRequest::Messages messages)
+    : stop_(messages), thread_([this, parent](const std::stop_token& over) {
         while (!over.stop_requested()) {
           if (stop_.requested() || (parent != 0 && ::getppid() != parent)) source_.request_stop();
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
       }) {}
-
-void log_line(const std::string& text) {
-  static std::mutex mutex;
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const std::scoped_lock lock(mutex);
-  std::cout << fmt::format("{:%H:%M:%S} {}", fmt::localtime(std::chrono::system_clock::to_time_t(now)), text)
-            << std::endl;
-}
 
 }  // namespace telar::cli

@@ -23,10 +23,11 @@ void add_security(Verb& verb, SecurityArguments& arguments);
 /// Throws Error (user) if the file cannot be read or contains no token.
 Security security_of(const SecurityArguments& arguments);
 
-/// Ends a service at Ctrl-C or SIGTERM, or when the process that started it (`parent`, 0: none) has ended.
+/// Ends a service at Ctrl-C, SIGTERM or SIGHUP, or when the process that started it (`parent`, 0: none) has
+/// ended.
 class ServiceEnd {
  public:
-  explicit ServiceEnd(int64_t parent);
+  ServiceEnd(int64_t parent, StopRequest::Messages messages);
   std::stop_token token() const { return source_.get_token(); }
   /// 0, or the signal that ended the service.
   int signal_number() const { return stop_.signal_number(); }
@@ -36,8 +37,5 @@ class ServiceEnd {
   std::stop_source source_;
   std::jthread thread_;
 };
-
-/// Prints a line with the time of day, and flushes it.
-void log_line(const std::string& text);
 
 }  // namespace telar::cli

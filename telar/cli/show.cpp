@@ -43,6 +43,8 @@ std::string sample_of(const std::string& model) {
 
 Job job_of(const ShowArguments& arguments) {
   if (std::filesystem::is_regular_file(arguments.what)) return read_job(arguments.what, arguments.overrides);
+  if (std::filesystem::is_regular_file(arguments.what + "/job.yaml"))
+    throw user_error("{0} is the folder of a run; give its job: {0}/job.yaml", arguments.what);
   const std::vector<std::string> models = model_names();
   if (std::find(models.begin(), models.end(), arguments.what) == models.end()) {
     throw user_error("'{}' is neither a job file nor a model; the models are {}", arguments.what,

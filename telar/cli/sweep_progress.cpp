@@ -9,12 +9,13 @@
 #include "telar/cli/table.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/terminal.h"
 
 namespace telar::cli {
 
 namespace fs = std::filesystem;
 
-SweepProgress::SweepProgress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
+SweepProgress::SweepProgress() : terminal_(can_redraw(STDERR_FILENO)) {}
 
 void SweepProgress::began(const std::string& what) {
   what_ = what;

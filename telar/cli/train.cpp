@@ -8,15 +8,22 @@
 #include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/data/files.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_report.h"
 #include "telar/train/run.h"
+#include "telar/train/run_folder.h"
 
 namespace telar::cli {
 
 namespace {
+
+constexpr StopRequest::Messages kTrainStops = {
+    "stopping after the steps that have begun, with a checkpoint; a second Ctrl-C quits at once and loses the work since the last checkpoint\n",
+    "quitting at once; the run continues from its last checkpoint with: telar train RUN --resume\n"};
 
 struct TrainArguments {
   std::string job;
@@ -26,14 +33,27 @@ struct TrainArguments {
   std::string coordinate;
   SecurityArguments security;
   bool resume = false;
+  bool accept_changed_data = false;
   bool check = false;
   bool quiet = false;
   ProfileOptions profile;
 };
 
+/// RUN/job.yaml does not name the folder RUN, so --resume would continue another run or begin one.
+void require_no_job_of_run(const std::filesystem::path& path) {
+  if (path.filename() != "job.yaml" || !std::filesystem::is_regular_file(path)) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  require_no_part_of_run(folder);
+  if (!std::filesystem::is_directory(folder / "checkpoints")) return;
+  throw user_error("{} is the job of a run; to resume the run, give its folder: telar train {} --resume",
+                   path.string(), path.has_parent_path() ? path.parent_path().string() : ".");
+}
+
 /// The job of a job file, or of a run folder that is to be resumed.
 Job job_of(const TrainArguments& arguments) {
   const std::filesystem::path path = arguments.job;
+  if (std::filesystem::is_directory(path)) require_no_part_of_run(path);
+  if (arguments.resume && arguments.output.empty()) require_no_job_of_run(path);
   const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
   Job job = read_job(run_folder ? path / "job.yaml" : path, arguments.overrides);
   if (run_folder) job.output.folder = path.string();
@@ -64,7 +84,14 @@ std::string mixed_text(const MixedSpeed& speed) {
 }
 
 std::string ending(const RunSummary& summary) {
-  std::string text = fmt::format(
+  if (summary.nothing_to_do) {
+    return fmt::format("nothing to do in {}: {}; to train longer, add --set {}=N\ncheckpoint: {}\n",
+                       summary.folder, summary.why,
+                       summary.stopped_early ? "training.early_stopping.patience" : "training.epochs",
+                       summary.checkpoint);
+  }
+  std::string text = summary.stopped_early ? summary.why + "\n" : "";
+  text += fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
       summary.epochs, summary.steps, summary.seconds, summary.images_per_second, summary.step_ms_median);
   if (summary.communication) {
@@ -78,11 +105,19 @@ std::string ending(const RunSummary& summary) {
     text += fmt::format("staleness: {:.2f} updates by others between a worker's pull and its push (mean)\n",
                         summary.staleness);
   }
+  if (summary.losses) text += losses_text(*summary.losses);
   if (summary.phases) text += "\n" + phase_text(*summary.phases);
   if (!summary.trace.empty())
     text += fmt::format("trace: {} (for chrome://tracing or https://ui.perfetto.dev)\n", summary.trace);
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
+}
+
+/// The summary as JSON; of a run that had ended before, the one in its folder.
+std::string summary_text(const RunSummary& summary) {
+  if (!summary.nothing_to_do) return to_json(summary);
+  const Bytes bytes = read_file(summary.folder + "/summary.json");
+  return {bytes.begin(), bytes.end()};
 }
 
 int code_of(const RunSummary& summary, const StopRequest& stop) {
@@ -93,14 +128,19 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   const Job job = job_of(arguments);
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
-    check_runs(job);
-    if (!quiet) std::cout << arguments.job << " is valid\n";
+    const std::string text = job_report(
+        job, [](const std::string& warning) { std::cerr << "warning: " << warning << std::endl; },
+        [quiet](const std::string& progress) {
+          if (!quiet) std::cerr << progress << std::endl;
+        });
+    if (!quiet) std::cout << arguments.job << " is valid\n" << text;
     return 0;
   }
-  const StopRequest stop;
+  const StopRequest stop(quiet ? StopRequest::Messages{} : kTrainStops);
   Progress progress(std::cout, progress_of(job, quiet));
   RunOptions options;
   options.resume = arguments.resume;
+  options.accept_changed_data = arguments.accept_changed_data;
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
   options.processes = processes;
@@ -114,7 +154,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   };
   const RunSummary summary = run_job(job, options);
   if (processes != nullptr && processes->rank() > 0) return code_of(summary, stop);
-  if (!arguments.summary.empty()) write_file(arguments.summary, to_json(summary));
+  if (!arguments.summary.empty()) write_file(arguments.summary, summary_text(summary));
   if (!quiet) std::cout << ending(summary) << std::flush;
   if (summary.outcome == FitOutcome::stopped && !quiet) {
     std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
@@ -141,7 +181,9 @@ void add_train(Verb& program) {
       "HOST:PORT where workers on other hosts join (telar work); strategy.server_addresses names the servers");
   add_security(verb, arguments->security);
   verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
-  verb.flag("--check", arguments->check, "Check the job without training");
+  verb.flag("--accept-changed-data", arguments->accept_changed_data,
+            "Resume although the data are not those on which the run was trained");
+  verb.flag("--check", arguments->check, "Check the job without training: its keys, samples and memory");
   verb.flag("--quiet", arguments->quiet, "Print only errors");
   const Option profile =
       verb.option(
@@ -159,8 +201,9 @@ void add_train(Verb& program) {
       "  telar train examples/mlp.yaml --profile\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
-      "Ctrl-C stops the training after the current step, with a checkpoint.\n"
-      "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C.");
+      "Ctrl-C stops the training after the current step, with a checkpoint; a second Ctrl-C quits at once.\n"
+      "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C, 143 by SIGTERM,\n"
+      "129 by a lost connection (SIGHUP).");
   verb.action([arguments, profile] { return train(*arguments, profile.given()); });
 }
 

@@ -9,9 +9,11 @@
 #include "telar/cli/launch.h"
 #include "telar/cli/verbs.h"
 #include "telar/cli/weave_project.h"
+#include "telar/cli/weave_verify.h"
 #include "telar/core/error.h"
 #include "telar/core/module.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/terminal.h"
 #include "telar/weave/request.h"
 
 namespace telar::cli {
@@ -38,6 +40,8 @@ struct WeaveArguments {
   bool from_input = false;
   bool in_place = false;
   bool run = false;
+  bool verify = false;
+  VerifyArguments verification;
   int processes = 2;
   std::vector<std::string> script_arguments;
 };
@@ -56,17 +60,36 @@ std::string bytes_of(const std::string& file) {
   return *bytes;
 }
 
+void check_verify_arguments(const WeaveArguments& arguments) {
+  if (!arguments.verify) {
+    if (arguments.verification.any_given())
+      throw user_error(
+          "--steps, --limit-samples, --deadline and --woven are for --verify, which is not given");
+    return;
+  }
+  if (arguments.run || arguments.diff || arguments.explain || arguments.check || arguments.describe ||
+      arguments.in_place || !arguments.output.empty())
+    throw user_error("--verify only compares, so give it without --output, --in-place, --run and the like");
+  if (arguments.processes < 2)
+    throw user_error("--verify compares at least 2 processes with one, not {}", arguments.processes);
+  if (!arguments.verification.woven.empty() && !arguments.project.empty())
+    throw user_error("--woven is for a single script, not for a --project");
+  if (arguments.target == "tf-distribute")
+    throw user_error("--verify is for PyTorch: --target ddp or horovod");
+}
+
 void check_arguments(const WeaveArguments& arguments) {
   if (arguments.from_input == !arguments.file.empty()) {
     throw user_error("give either a script or --stdin");
   }
-  if (arguments.from_input && (arguments.in_place || arguments.run)) {
-    throw user_error("--in-place and --run need a file, so they cannot be used with --stdin");
+  if (arguments.from_input && (arguments.in_place || arguments.run || arguments.verify)) {
+    throw user_error("--in-place, --run and --verify need a file, so they cannot be used with --stdin");
   }
   if (arguments.from_input && !arguments.project.empty())
     throw user_error("--project needs the script that is run, so it cannot be used with --stdin");
-  const bool shows =
-      arguments.diff || arguments.explain || arguments.check || arguments.describe || arguments.run;
+  const bool shows = arguments.diff || arguments.explain || arguments.check || arguments.describe ||
+                     arguments.run || arguments.verify;
+  check_verify_arguments(arguments);
   if (!arguments.project.empty() && arguments.output.empty() && !arguments.in_place && !shows)
     throw user_error(
         "a woven project has several files; choose where to write them with --output FOLDER or --in-place");
@@ -101,7 +124,7 @@ weave::Reply ask(const WeaveArguments& arguments) {
   request.share_evaluation = arguments.evaluation == "shared";
   request.describe = arguments.describe;
   request.diff = arguments.diff;
-  request.colour = ::isatty(STDOUT_FILENO) == 1;
+  request.colour = can_colour(STDOUT_FILENO);
   weave::Reply reply;
   load()(request, reply);
   return reply;
@@ -139,15 +162,52 @@ int run_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
   return code;
 }
 
+/// Compares the script with what was woven, or with the file that the user names.
+int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
+  Verification what;
+  what.title = arguments.file;
+  what.target = reply.target;
+  what.processes = arguments.processes;
+  what.keep_global_batch = arguments.global_batch == "keep";
+  what.divide_epochs = arguments.epochs == "divide";
+  what.warmup = arguments.warmup;
+  what.script_arguments = arguments.script_arguments;
+  if (arguments.project.empty()) {
+    const fs::path script = fs::absolute(arguments.file);
+    what.folder = script.parent_path();
+    what.script = script.filename().string();
+    what.woven = {{what.script, reply.bytes}};
+  } else {
+    what.folder = fs::absolute(arguments.project);
+    what.script = path_within(arguments.project, arguments.file);
+    what.woven = reply.files;
+  }
+  return verify(what, arguments.verification);
+}
+
+/// The reply for --woven, where the user's own file is in the place of what weave would write.
+weave::Reply woven_by_user(const WeaveArguments& arguments) {
+  bytes_of(arguments.file);
+  weave::Reply reply;
+  reply.bytes = bytes_of(arguments.verification.woven);
+  reply.target = arguments.target.empty() ? "ddp" : arguments.target;
+  return reply;
+}
+
 int weave_script(const WeaveArguments& arguments) {
   check_arguments(arguments);
+  if (!arguments.verification.woven.empty()) return verify_woven(arguments, woven_by_user(arguments));
   const weave::Reply reply = ask(arguments);
   switch (reply.kind) {
     case weave::Reply::Kind::refused:
       std::cerr << "not woven: " << reply.message << std::endl;
       return kNotUnderstood;
     case weave::Reply::Kind::described: std::cout << reply.json << std::flush; return 0;
-    case weave::Reply::Kind::already_parallel: std::cerr << reply.message << std::endl; break;
+    case weave::Reply::Kind::already_parallel:
+      std::cerr << reply.message << std::endl;
+      if (arguments.verify)
+        throw user_error("--verify needs the sequential script; give the parallel one with --woven");
+      break;
     case weave::Reply::Kind::woven: break;
   }
   if (arguments.check) {
@@ -158,6 +218,11 @@ int weave_script(const WeaveArguments& arguments) {
     return 0;
   }
   if (arguments.run) return run_woven(arguments, reply);
+  if (arguments.verify && !reply.is_pytorch)
+    throw user_error(
+        "--verify observes the loops, optimizers and loaders of PyTorch, but {} trains with Keras or TensorFlow",
+        arguments.file);
+  if (arguments.verify) return verify_woven(arguments, reply);
   answer(arguments, reply);
   return 0;
 }
@@ -168,7 +233,8 @@ void add_weave(Verb& program) {
   auto arguments = std::make_shared<WeaveArguments>();
   Verb verb = program.subverb("weave", "Turns a sequential PyTorch or Keras script into a parallel one");
   verb.option("SCRIPT", arguments->file, "A training script (docs/weave.md)");
-  verb.option("ARGUMENTS", arguments->script_arguments, "With --run, after --: the arguments of the script");
+  verb.option("ARGUMENTS", arguments->script_arguments,
+              "With --run or --verify, after --: the arguments of the script");
   verb.option("--project", arguments->project,
               "Folder of the script's project; the project files that the script imports are woven too");
   verb.option(
@@ -201,14 +267,20 @@ void add_weave(Verb& program) {
   verb.flag("--stdin", arguments->from_input, "Read the script from standard input");
   verb.flag("--in-place", arguments->in_place, "Change the script or project itself");
   verb.flag("--run", arguments->run, "Weave into a temporary file and start it with -n processes");
-  verb.option("-n", arguments->processes, "Number of processes that --run starts (2)");
+  verb.option("-n,--processes", arguments->processes,
+              "Number of processes that --run starts or --verify compares (2)");
+  verb.flag(
+      "--verify", arguments->verify,
+      "Run the script and its woven form for a few steps on this machine, and compare what they compute, print and write");
+  add_verify_options(verb, arguments->verification);
   verb.footer(
       "Examples:\n"
       "  telar weave train.py -o train_parallel.py && torchrun --nproc_per_node 4 train_parallel.py\n"
       "  telar weave --diff train.py --target horovod\n"
       "  telar weave --run -n 4 train.py -- --epochs 3\n"
+      "  telar weave --verify train.py -- --epochs 2\n"
       "  telar weave --project . train.py -o ../parallel\n"
-      "Exit codes: 0 success, 2 invalid command line or file, 3 a part of the script is not understood.");
+      "Exit codes: 0 success, 1 --verify found a difference, 2 invalid command line or file, 3 a part of the script is not understood.");
   verb.action([arguments] { return weave_script(*arguments); });
 }
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/text_file.h"
 
 namespace telar::cli {
 
@@ -54,10 +53,7 @@ void copy(const fs::path& from, const fs::path& to, const fs::path& output, cons
 std::optional<std::string> bytes_of_file(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  if (!stream) throw user_error("{} cannot be read", path.string());
-  return bytes;
+  return read_text_file(path, "the script");
 }
 
 std::string path_within(const fs::path& project, const std::string& script) {

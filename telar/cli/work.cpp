@@ -1,14 +1,21 @@
+#include <unistd.h>
+
 #include <memory>
 
 #include "telar/cli/options.h"
 #include "telar/cli/service.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/observe/service_log.h"
 #include "telar/train/worker.h"
 
 namespace telar::cli {
 
 namespace {
+
+constexpr StopRequest::Messages kWorkStops = {
+    "leaving the run; unfinished work goes to other workers; a second Ctrl-C quits at once\n",
+    "quitting at once; unfinished work goes to other workers\n"};
 
 struct WorkArguments {
   std::string join;
@@ -19,21 +26,22 @@ struct WorkArguments {
 };
 
 int work(const WorkArguments& arguments) {
-  ServiceEnd end(arguments.follow);
+  ServiceEnd end(arguments.follow, kWorkStops);
+  ServiceLog log(STDOUT_FILENO);
   WorkOptions options;
   options.coordinator = arguments.join;
   options.security = security_of(arguments.security);
   options.overrides = arguments.overrides;
   options.patience_seconds = arguments.wait;
   options.stop = end.token();
-  options.say = log_line;
+  options.say = [&log](const std::string& text) { log.line(text); };
   try {
     telar::work(options);
   } catch (const Error&) {
     if (!end.token().stop_requested()) throw;
-    log_line("left the run");
+    log.line("left the run");
   }
-  return end.signal_number() == 0 ? 0 : 128 + end.signal_number();
+  return log.finish(end.signal_number() == 0 ? 0 : 128 + end.signal_number());
 }
 
 }  // namespace

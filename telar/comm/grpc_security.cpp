@@ -2,23 +2,28 @@
 
 #include <grpc/support/log.h>
 #include <malloc.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <string_view>
+#include <utility>
+
+#include "telar/comm/greeting.h"
+#include "telar/comm/printable.h"
+#include "telar/io/text_file.h"
 
 namespace telar {
 namespace {
 
 constexpr char kTokenKey[] = "telar-token";
 constexpr char kVersionKey[] = "telar-protocol";
+/// Parts of gRPC's message if a server closes a connection before it is made.
+constexpr char kNotConnected[] = "failed to connect";
+constexpr char kClosed[] = "Socket closed";
+constexpr size_t kLongestReason = 1000;
+constexpr char kWrongToken[] = "the token is not the one of this job";
 
 /// gRPC receives into malloc blocks of 8 and 64 KB and frees them message by message. By default, glibc
 /// returns memory to the system whenever 128 KB are free, and every page is then faulted in and zeroed again.
@@ -46,12 +51,14 @@ void prepare_grpc() {
 
 std::string read_pem(const std::string& folder, const char* name) {
   const std::string path = folder + "/" + name;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad())
+  std::string text;
+  try {
+    text = read_text_file(path, "the certificate");
+  } catch (const Error& error) {
     throw user_error(
-        "The file {} cannot be read ({}); the folder of certificates must contain ca.pem, cert.pem and key.pem, which scripts/certs makes",
-        path, std::strerror(errno));
+        "{}; the folder of certificates must contain ca.pem, cert.pem and key.pem, which scripts/certs makes",
+        error.what());
+  }
   if (text.find("-----BEGIN ") == std::string::npos)
     throw user_error("{} is not in PEM format: it has no line '-----BEGIN …'; scripts/certs makes such files",
                      path);
@@ -76,6 +83,22 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const Security& secu
   options.pem_root_certs = pems.ca;
   options.pem_key_cert_pairs.push_back({pems.key, pems.cert});
   return grpc::SslServerCredentials(options);
+}
+
+/// gRPC does not report certificates that it cannot use for sockets that others have accepted, only for ports
+/// of its own.
+bool usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", credentials);
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server) server->Shutdown();
+  queue->Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue->Next(&tag, &ok)) {
+  }
+  return server != nullptr;
 }
 
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& security) {
@@ -104,67 +127,68 @@ void set_arguments(double keepalive_seconds, const Set& set) {
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
 }
 
-/// Returns the system's reason why listening fails there; gRPC does not report it.
-std::string why_not(const Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found); error != 0)
-    return gai_strerror(error);
-  std::string reason;
-  for (const addrinfo* one = found; one != nullptr && reason.empty(); one = one->ai_next) {
-    const int listener = socket(one->ai_family, one->ai_socktype, one->ai_protocol);
-    if (listener < 0 || bind(listener, one->ai_addr, one->ai_addrlen) != 0) reason = std::strerror(errno);
-    if (listener >= 0) close(listener);
-  }
-  freeaddrinfo(found);
-  return reason.empty() ? "the certificates may be damaged, or not belong together" : reason;
-}
-
-/// Compares all characters, so the time does not depend on where the first difference is.
-bool same_secret(std::string_view given, std::string_view expected) {
-  unsigned difference = given.size() == expected.size() ? 0 : 1;
-  for (size_t i = 0; i < given.size(); ++i) {
-    const char other = expected.empty() ? '\0' : expected[i % expected.size()];
-    difference |= static_cast<unsigned>(given[i] ^ other);
-  }
-  return difference == 0;
-}
-
 std::string_view value_of(const grpc::ServerContextBase& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   if (found == context.client_metadata().end()) return {};
   return {found->second.data(), found->second.size()};
 }
 
+/// The server's Door did not accept the greeting.
+bool token_refused(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         status.error_message().find(kGreetingRefusedStatus) != std::string::npos;
+}
+
 }  // namespace
 
-SecureServerBuilder::SecureServerBuilder(const std::string& address, const Security& security,
-                                         int max_message_bytes, double keepalive_seconds)
-    : address_(Address::parse(address)) {
+SecureServerBuilder::SecureServerBuilder(const std::string& address, Security security, int max_message_bytes,
+                                         double keepalive_seconds)
+    : address_(Address::parse(address)), security_(std::move(security)) {
   prepare_grpc();
-  check_listening(address, security);
+  check_listening(address, security_);
   builder_.SetMaxReceiveMessageSize(max_message_bytes);
   builder_.SetMaxSendMessageSize(max_message_bytes);
-  // Otherwise two servers could share one port and its connections; the second server must fail instead.
-  builder_.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Of TLS, after the greeting.
+  builder_.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(Door::kGreetingSeconds * 1e3));
   set_arguments(keepalive_seconds,
                 [&](const char* name, int value) { builder_.AddChannelArgument(name, value); });
-  builder_.AddListeningPort(address_.text(), server_credentials(security), &port_);
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  const std::shared_ptr<grpc::ServerCredentials> credentials = server_credentials(security_);
+  if (!security_.certificates.empty() && !usable(credentials))
+    throw user_error(
+        "Listening on {} is not possible: the certificates may be damaged, or not belong together",
+        address_.text());
+  acceptor_ = builder_.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
 }
 
-std::unique_ptr<grpc::Server> SecureServerBuilder::start() {
+std::unique_ptr<SecureServer> SecureServerBuilder::start(std::function<void(const std::string&)> say) {
+  auto door = std::make_unique<Door>(address_);
+  address_.port = door->port();
   std::unique_ptr<grpc::Server> server = builder_.BuildAndStart();
-  if (!server || port_ == 0)
-    throw user_error("Listening on {} is not possible: {}", address_.text(), why_not(address_));
-  return server;
+  if (!server) throw run_error("gRPC cannot start a server on {}", address_.text());
+  door->open(
+      security_,
+      [acceptor = acceptor_](int socket) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = socket;
+        acceptor->HandleNewConnection(&connection);
+      },
+      std::move(say));
+  return std::make_unique<SecureServer>(std::move(server), std::move(door));
 }
 
-std::string SecureServerBuilder::address() const {
-  return Address{.host = address_.host, .port = static_cast<uint16_t>(port_)}.text();
+std::string SecureServerBuilder::address() const { return address_.text(); }
+
+SecureServer::SecureServer(std::unique_ptr<grpc::Server> server, std::unique_ptr<Door> door)
+    : server_(std::move(server)), door_(std::move(door)) {}
+
+void SecureServer::shutdown() {
+  door_.reset();
+  server_->Shutdown(std::chrono::system_clock::now());
 }
+
+void SecureServer::wait() { server_->Wait(); }
 
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
                                               int max_message_bytes, double keepalive_seconds) {
@@ -180,6 +204,8 @@ std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const 
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   // A web proxy (http_proxy) is not for connections between processes of a job.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetString(kGreetingHostArgument, kGreetingHost);
+  arguments.SetString(kGreetingHeadersArgument, greeting_headers(security));
   set_arguments(keepalive_seconds, [&](const char* name, int value) { arguments.SetInt(name, value); });
   // A server that restarts on another host keeps its name but has a new address.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
@@ -193,7 +219,7 @@ void introduce(grpc::ClientContext& context, const Security& security) {
 
 grpc::Status check_caller(const grpc::ServerContextBase& context, const Security& security) {
   if (!same_secret(value_of(context, kTokenKey), security.token))
-    return {grpc::StatusCode::UNAUTHENTICATED, "the token is not the one of this job"};
+    return {grpc::StatusCode::UNAUTHENTICATED, kWrongToken};
   const std::string_view version = value_of(context, kVersionKey);
   if (version != std::to_string(kProtocolVersion)) {
     const std::string_view theirs = version.empty() || version.size() > 10 ? "unknown" : version;
@@ -206,6 +232,7 @@ grpc::Status check_caller(const grpc::ServerContextBase& context, const Security
 }
 
 bool is_refusal(const grpc::Status& status) {
+  if (token_refused(status)) return true;
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
     case grpc::StatusCode::UNAVAILABLE:
@@ -213,17 +240,29 @@ bool is_refusal(const grpc::Status& status) {
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::ABORTED:
     case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::DATA_LOSS:
     case grpc::StatusCode::INTERNAL: return false;
     default: return true;
   }
+}
+
+std::string reason_of(const grpc::Status& status) {
+  std::string reason = printable(status.error_message(), kLongestReason);
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+      reason.find(kNotConnected) != std::string::npos && reason.ends_with(kClosed))
+    reason += fmt::format(
+        "; it closed the connection without an answer to the greeting: another program listens there, or its protocol has version {}, here {} (use the same release of telar everywhere)",
+        kLastVersionWithoutGreeting, kProtocolVersion);
+  return reason;
 }
 
 Error error_of(const grpc::Status& status, const std::string& who) {
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED)
     return user_error(
         "{} does not know this call: another program listens there, or another release of telar", who);
-  if (is_refusal(status)) return user_error("{} refused: {}", who, status.error_message());
-  return run_error("{} cannot be reached: {}", who, status.error_message());
+  if (token_refused(status)) return user_error("{} refused: {}", who, kWrongToken);
+  if (is_refusal(status)) return user_error("{} refused: {}", who, reason_of(status));
+  return run_error("{} cannot be reached: {}", who, reason_of(status));
 }
 
 }  // namespace telar

@@ -2,9 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "telar/comm/door.h"
 #include "telar/comm/network.h"
 #include "telar/core/error.h"
 
@@ -18,24 +20,40 @@ namespace telar {
 /// keep a process from running.
 inline constexpr double kKeepaliveSeconds = 10;
 
+/// A running server, and the Door through which clients reach it.
+class SecureServer {
+ public:
+  SecureServer(std::unique_ptr<grpc::Server> server, std::unique_ptr<Door> door);
+  /// Ends all connections.
+  void shutdown();
+  /// After shutdown(): waits until all calls have ended.
+  void wait();
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Door> door_;
+};
+
 /// Builds a server that listens at `address` under the rules of `security`. Add services (and completion
 /// queues) to the builder, then call start().
 class SecureServerBuilder {
  public:
   /// Throws Error (user) if the address is invalid or not safe, or if the certificates cannot be read.
-  SecureServerBuilder(const std::string& address, const Security& security, int max_message_bytes,
+  SecureServerBuilder(const std::string& address, Security security, int max_message_bytes,
                       double keepalive_seconds = kKeepaliveSeconds);
 
   grpc::ServerBuilder& grpc() { return builder_; }
   /// Throws Error (user) with the system's reason if the address cannot be listened on.
-  std::unique_ptr<grpc::Server> start();
+  /// `say` gets messages about clients that the Door refuses; it may be empty.
+  std::unique_ptr<SecureServer> start(std::function<void(const std::string&)> say);
   /// After start(): the address with the actual port.
   std::string address() const;
 
  private:
   Address address_;
-  int port_ = 0;
+  Security security_;
   grpc::ServerBuilder builder_;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
 };
 
 /// A connection that is not shared with other channels of this process. When it breaks, it is restored: first
@@ -54,6 +72,8 @@ grpc::Status check_caller(const grpc::ServerContextBase& context, const Security
 /// True if the other side is running and has rejected the call, so a retry does not help. False if it is
 /// unreachable or was stopped.
 bool is_refusal(const grpc::Status& status);
+/// The status as a text for a message: why a server cannot be reached, or has ended a call.
+std::string reason_of(const grpc::Status& status);
 /// Returns "WHO refused: …" (user) or "WHO cannot be reached: …" (run) for a status that is not OK.
 Error error_of(const grpc::Status& status, const std::string& who);
 

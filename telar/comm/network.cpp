@@ -117,4 +117,8 @@ void check_connecting(const std::string& address, const Security& security) {
   check_safe(parsed, "Connecting to", security);
 }
 
+bool safe_from_damage(const std::string& address, const Security& security) {
+  return !security.certificates.empty() || Address::parse(address).loopback();
+}
+
 }  // namespace telar

@@ -8,8 +8,8 @@ namespace telar {
 /// How the processes of a job authenticate and encrypt. Parameter servers, coordinator and workers use the
 /// same settings.
 struct Security {
-  /// A secret of this job's processes, sent with every call: at least 16 printable characters, no blanks.
-  /// Empty: no token.
+  /// A secret of this job's processes, proven in the greeting (greeting.h) and sent with every call: at least
+  /// 16 printable characters, no blanks. Empty: no token.
   std::string token;
   /// A folder with ca.pem, cert.pem and key.pem (scripts/certs makes them). Both sides present a certificate
   /// of this authority. Empty: no TLS.
@@ -19,8 +19,13 @@ struct Security {
   bool insecure_network = false;
 };
 
-/// Version of the protocol between processes. Another version is refused with a message that names both.
-inline constexpr int kProtocolVersion = 1;
+/// Version of the protocol between processes, which every call of a client names. A server refuses another
+/// version with a message that names both; the server logs it, and the client ends with it. Version 1 had no
+/// greeting (greeting.h), so its processes are refused before they name their version: then only the newer
+/// side's message names both versions (no_greeting_reason, error_of).
+inline constexpr int kProtocolVersion = 3;
+/// The last version whose processes do not greet.
+inline constexpr int kLastVersionWithoutGreeting = 1;
 
 /// A network address in the form "HOST:PORT". The host is a name, an IPv4 address, or an IPv6 address in
 /// brackets: "[::1]:7000".
@@ -40,6 +45,10 @@ struct Address {
 /// too short, or if listening there is not safe. Not safe is: beyond the loopback, without certificates or
 /// without token, and not permitted by insecure_network.
 void check_listening(const std::string& address, const Security& security);
+
+/// Whether data on the way to this address cannot be damaged unnoticed: TLS authenticates every record, and
+/// data on the loopback never leave the memory of this host.
+bool safe_from_damage(const std::string& address, const Security& security);
 
 /// The same check for a client, which would send its token and trust any server. The port must not be 0.
 void check_connecting(const std::string& address, const Security& security);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
+#include "telar/core/waiting.h"
 
 namespace telar {
 
@@ -58,28 +60,50 @@ void sum_for_all(const std::vector<std::span<float>>& rows, size_t from, size_t 
   for (size_t r = 1; r < rows.size(); ++r) std::copy_n(first, count, rows[r].data() + from);
 }
 
-void pause_thread() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
+/// Members that compute equal parts arrive within microseconds of each other.
+constexpr std::chrono::microseconds kLook(30);
+
+/// What the other members know of one.
+struct MemberState {
+  std::atomic<bool> waits{false};  ///< for other members
+  std::atomic<int32_t> thread{0};  ///< thread_id() of the thread that uses it; 0: not known yet
+};
 
 }  // namespace
 
 struct ThreadTeam::Shared {
-  explicit Shared(int members) : size(members), published(static_cast<size_t>(members)) {}
+  explicit Shared(int count)
+      : size(count), members(static_cast<size_t>(count)), published(static_cast<size_t>(count)) {}
 
-  /// Spins for a while, then yields the core at each check.
+  /// Waits until the condition holds. Spins first. Then looks whether the members for which it waits run at
+  /// all: one that waits for a processor is moved to this one, which is left to it at once. Sleeping instead
+  /// would leave the processor to it, too, but waking up takes as long as a part of a small step.
   template <typename Condition>
-  void wait_until(const Condition& condition) {
-    for (int spins = 0; !condition(); ++spins) {
+  void wait_until(int rank, const Condition& condition) {
+    const auto done = [&] {
       check();
-      if (spins < 4000) {
-        pause_thread();
-      } else {
-        std::this_thread::yield();
-      }
+      return condition();
+    };
+    if (spin_until(done, kLook)) return;
+    MemberState& self = members[static_cast<size_t>(rank)];
+    self.waits.store(true, std::memory_order_relaxed);
+    for (int other = next_computing(rank);; other = next_computing(other)) {
+      const int32_t thread = members[static_cast<size_t>(other)].thread.load(std::memory_order_relaxed);
+      const int64_t before = processor_time(thread);
+      if (spin_until(done, kLook)) break;
+      if (other != rank && before >= 0 && processor_time(thread) == before) move_to_this_processor(thread);
+      std::this_thread::yield();
     }
+    self.waits.store(false, std::memory_order_relaxed);
+  }
+
+  /// The member after `rank` that does not wait; `rank` if all wait.
+  int next_computing(int rank) const {
+    int other = rank;
+    do {
+      other = (other + 1) % size;
+    } while (other != rank && members[static_cast<size_t>(other)].waits.load(std::memory_order_relaxed));
+    return other;
   }
 
   void check() const {
@@ -87,14 +111,20 @@ struct ThreadTeam::Shared {
     if (failed >= 0) throw run_error("replica {} failed; the others stopped with it", failed);
   }
 
-  void barrier() {
+  /// Records which thread uses a member.
+  void introduce(int rank) {
+    members[static_cast<size_t>(rank)].thread.store(thread_id(), std::memory_order_relaxed);
+  }
+
+  void barrier(int rank) {
+    introduce(rank);
     const uint64_t turn = barrier_turn.load(std::memory_order_acquire);
     if (barrier_arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       barrier_arrived.store(0, std::memory_order_relaxed);
       barrier_turn.store(turn + 1, std::memory_order_release);
       return;
     }
-    wait_until([&] { return barrier_turn.load(std::memory_order_acquire) != turn; });
+    wait_until(rank, [&] { return barrier_turn.load(std::memory_order_acquire) != turn; });
   }
 
   Exchange& exchange(size_t index) {
@@ -104,6 +134,7 @@ struct ThreadTeam::Shared {
   }
 
   int size;
+  std::vector<MemberState> members;
   std::atomic<int> failed_rank{-1};
   std::atomic<int> barrier_arrived{0};
   std::atomic<uint64_t> barrier_turn{0};
@@ -127,6 +158,7 @@ class ThreadMember final : public Group {
   }
 
   void start_reduce_scatter(std::span<float> bucket) override {
+    shared_.introduce(rank_);
     if (started_.size() == count_started_) started_.push_back(&shared_.exchange(count_started_));
     Exchange& exchange = *started_[count_started_++];
     exchange.buckets[static_cast<size_t>(rank_)] = bucket;
@@ -145,7 +177,7 @@ class ThreadMember final : public Group {
   void finish() override {
     while (count_done_ < count_started_) {
       Exchange& exchange = *started_[count_done_];
-      shared_.wait_until([&] { return ready(exchange); });
+      shared_.wait_until(rank_, [&] { return ready(exchange); });
       sum_shard(exchange);
       ++count_done_;
     }
@@ -162,7 +194,7 @@ class ThreadMember final : public Group {
     for (size_t from = begin; from < end; from += kBlock) {
       sum_for_all(all, from, std::min(kBlock, end - from));
     }
-    shared_.barrier();
+    shared_.barrier(rank_);
   }
 
   double sum_over_shards(double value) override {
@@ -186,10 +218,10 @@ class ThreadMember final : public Group {
       const auto row = all[r].subspan(r * length, length);
       std::copy(row.begin(), row.end(), rows.begin() + static_cast<std::ptrdiff_t>(r * length));
     }
-    shared_.barrier();
+    shared_.barrier(rank_);
   }
 
-  void barrier() override { shared_.barrier(); }
+  void barrier() override { shared_.barrier(rank_); }
   void check() const override { shared_.check(); }
 
   void reset() {
@@ -216,7 +248,7 @@ class ThreadMember final : public Group {
 
   const std::vector<std::span<float>>& publish(std::span<float> mine) {
     shared_.published[static_cast<size_t>(rank_)] = mine;
-    shared_.barrier();
+    shared_.barrier(rank_);
     return shared_.published;  // valid until all members have passed the collective's last barrier
   }
 
@@ -246,6 +278,7 @@ void ThreadTeam::fail(int rank) {
 
 void ThreadTeam::reset() {
   for (const auto& member : members_) static_cast<ThreadMember&>(*member).reset();
+  for (MemberState& member : shared_->members) member.waits = false;
   shared_->failed_rank = -1;
   shared_->barrier_arrived = 0;
   shared_->exchanges.clear();

@@ -6,7 +6,8 @@
 
 namespace telar {
 
-/// The candidate nearest to `word` by edit distance, for "did you mean …?"; empty when none is close enough.
+/// The candidate that was probably meant by `word`, for "did you mean …?"; empty when none is close enough. A
+/// typing error counts more than a common part ("batch_size", "batch"), and that more than the edit distance.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "a, b or c".

@@ -20,9 +20,12 @@ struct SampleSpec {
   Shape targets;             ///< regression only: shape of one sample's f32 target
   std::vector<std::string> class_names;  ///< if the source knows them (image folders); otherwise empty
 
-  size_t feature_bytes() const { return static_cast<size_t>(features.elements()) * size_of(dtype); }
-  size_t label_bytes() const {
-    return classes > 0 ? sizeof(int32_t) : static_cast<size_t>(targets.elements()) * sizeof(float);
+  size_t feature_bytes() const { return bytes_of(features, size_of(dtype)); }
+  size_t label_bytes() const { return classes > 0 ? sizeof(int32_t) : bytes_of(targets, sizeof(float)); }
+
+ private:
+  static size_t bytes_of(const Shape& shape, size_t element_bytes) {
+    return static_cast<size_t>(product_of({shape.elements(), static_cast<int64_t>(element_bytes)}));
   }
 };
 

@@ -1,5 +1,8 @@
 #include "telar/data/files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,6 +16,8 @@
 #include <system_error>
 
 #include "telar/core/error.h"
+#include "telar/core/shape.h"
+#include "telar/observe/process.h"
 
 namespace telar {
 namespace {
@@ -22,6 +27,21 @@ struct CloseGzip {
 };
 using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
+/// A file that is open for reading; its descriptor is negative if it could not be opened.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
 bool is_gzip(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   char magic[2] = {};
@@ -29,12 +49,15 @@ bool is_gzip(const std::string& path) {
   return file.gcount() == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
 }
 
-Bytes allocate(const std::string& path, uint64_t bytes) {
-  try {
-    return Bytes(bytes);
-  } catch (const std::exception&) {
-    throw user_error("{}: its {} bytes do not fit in this machine's memory", path, bytes);
-  }
+/// The system grants more memory than it has, and ends the process that uses it; this sentence comes before.
+void require_room(const std::string& path, uint64_t bytes) {
+  constexpr uint64_t kAlwaysFits = uint64_t{64}
+                                   << 20U;  // looking up the memory costs as much as a small file
+  if (bytes < kAlwaysFits) return;
+  const uint64_t usable = usable_memory_bytes();
+  if (usable == 0 || bytes <= usable) return;
+  throw user_error("{}: its contents, {} or more, do not fit in this machine's memory of {}", path,
+                   bytes_text(bytes), bytes_text(usable));
 }
 
 }  // namespace
@@ -56,11 +79,38 @@ Bytes read_file(const std::string& path) {
   const uint64_t size = file_size_of(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw user_error("{}: cannot be opened: {}", path, std::strerror(errno));
-  Bytes bytes = allocate(path, size);
+  require_room(path, size);
+  Bytes bytes(size);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
   if (static_cast<uint64_t>(file.gcount()) != size) {
     throw user_error("{}: only {} of its {} bytes could be read", path, file.gcount(), size);
   }
+  return bytes;
+}
+
+Error listed_file_error(const std::string& path, int number) {
+  return run_error("{}: was listed in its folder, but cannot be read: {}", path,
+                   std::generic_category().message(number));
+}
+
+Bytes read_listed_file(const std::string& path) {
+  const OpenFile file(path);
+  if (file.descriptor() < 0) throw listed_file_error(path, errno);
+  struct stat status = {};
+  if (::fstat(file.descriptor(), &status) != 0) throw listed_file_error(path, errno);
+  require_room(path, static_cast<uint64_t>(status.st_size));
+  constexpr size_t kLeast = 1 << 12;  // also notices a file that has grown
+  Bytes bytes(static_cast<size_t>(status.st_size) + kLeast);
+  size_t have = 0;
+  for (;;) {
+    const ssize_t got = ::read(file.descriptor(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw listed_file_error(path, errno);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+    if (have == bytes.size()) bytes.resize(2 * have);
+  }
+  bytes.resize(have);
   return bytes;
 }
 
@@ -75,11 +125,8 @@ Bytes read_gzip(const std::string& path, uint64_t limit) {
   while (bytes.size() < limit) {
     const size_t have = bytes.size();
     const auto wanted = static_cast<unsigned>(std::min(kPiece, limit - have));
-    try {
-      bytes.resize(have + wanted);
-    } catch (const std::exception&) {
-      throw user_error("{}: its contents do not fit in this machine's memory ({} bytes so far)", path, have);
-    }
+    require_room(path, have + wanted);
+    bytes.resize(have + wanted);
     const int got = gzread(file.get(), bytes.data() + have, wanted);
     bytes.resize(have + static_cast<size_t>(std::max(got, 0)));
     int code = Z_OK;
@@ -94,14 +141,10 @@ Bytes read_gzip(const std::string& path, uint64_t limit) {
 }
 
 uint64_t most_bytes_in(const std::string& path) {
-  constexpr uint64_t kDeflateRatio = 1032;
+  constexpr int64_t kDeflateRatio = 1032;
   const uint64_t size = file_size_of(path);
-  return is_gzip(path) ? saturating_product(size, kDeflateRatio) : size;
-}
-
-uint64_t saturating_product(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+  if (!is_gzip(path)) return size;
+  return static_cast<uint64_t>(product_of({static_cast<int64_t>(size), kDeflateRatio}));
 }
 
 }  // namespace telar

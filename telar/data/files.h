@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "telar/core/error.h"
+
 namespace telar {
 
 using Bytes = std::vector<uint8_t>;
@@ -12,8 +14,17 @@ using Bytes = std::vector<uint8_t>;
 /// Size of a file in bytes. Throws Error (user) unless `path` is a regular, readable file.
 uint64_t file_size_of(const std::string& path);
 
-/// The contents of a file, not decompressed.
+/// The contents of a file that the user has named, not decompressed. Throws Error (user) if it cannot be
+/// read.
 Bytes read_file(const std::string& path);
+
+/// The contents of a file that was found in a folder before. Throws Error (run) if it cannot be opened or
+/// read: neither the user nor the file's contents are the cause then, but a disk, a network or another
+/// process.
+Bytes read_listed_file(const std::string& path);
+
+/// The error of a listed file that cannot be opened or read, with the system's reason (an errno).
+Error listed_file_error(const std::string& path, int number);
 
 /// At most the first `limit` bytes of a file, decompressed if it is gzip (recognised by its first bytes, not
 /// by its name). The memory used depends on the actual contents, not on `limit`. Throws Error (user) when the
@@ -23,8 +34,5 @@ Bytes read_gzip(const std::string& path, uint64_t limit);
 /// Upper bound of the bytes that read_gzip can return: the file's size, or for gzip data that size times
 /// deflate's greatest ratio (1032).
 uint64_t most_bytes_in(const std::string& path);
-
-/// A product of extents and an element size that never wraps: UINT64_MAX stands for any larger result.
-uint64_t saturating_product(uint64_t a, uint64_t b);
 
 }  // namespace telar

@@ -79,16 +79,19 @@ IdxHeader parse_idx_header(std::span<const uint8_t> head, size_t rank, const std
   if (head.size() < offset) {
     throw user_error("{}: is cut off at offset {}, within its header of {} bytes", name, head.size(), offset);
   }
-  uint64_t elements = 1;
   std::vector<int64_t> dims;
   for (size_t axis = 0; axis < rank; ++axis) {
     const uint32_t extent = big_endian(head.data() + 4 + 4 * axis);
     if (extent == 0) throw user_error("{}: its extent {} is 0 (offset {})", name, axis, 4 + 4 * axis);
-    elements = saturating_product(elements, extent);
     dims.push_back(extent);
   }
-  const uint64_t total = elements > UINT64_MAX - offset - 1 ? UINT64_MAX - 1 : elements + offset;
-  return {Shape(std::move(dims)), offset, total};
+  const auto elements = product_within_int64(dims);
+  Shape shape(std::move(dims));
+  if (!elements) {
+    throw user_error("{}: its header (offset 4) says {}, more elements than any file can hold", name,
+                     shape.str());
+  }
+  return {std::move(shape), offset, static_cast<uint64_t>(*elements) + offset};
 }
 
 DatasetPtr idx_from_bytes(Bytes images, Bytes labels, int64_t classes, const std::string& images_name,

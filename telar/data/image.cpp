@@ -22,9 +22,10 @@ Image decode_image(std::span<const uint8_t> file, int64_t channels, const std::s
   throw user_error("{}: is neither a JPEG nor a PNG file", name);
 }
 
-void check_image_size(uint64_t width, uint64_t height, const std::string& name) {
+void check_image_size(uint32_t width, uint32_t height, const std::string& name) {
   constexpr uint64_t kMost = uint64_t{1} << 28U;
-  if (width == 0 || height == 0 || saturating_product(width, height) > kMost) {
+  // The readers' extents have 32 bits; their product fits.
+  if (width == 0 || height == 0 || uint64_t{width} * height > kMost) {
     throw user_error("{}: its header says {} x {} pixels; 1 to {} pixels are supported", name, width, height,
                      kMost);
   }

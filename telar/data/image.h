@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <span>
 #include <string>
 
@@ -26,7 +27,11 @@ Image decode_image(std::span<const uint8_t> file, int64_t channels, const std::s
 Image decode_jpeg(std::span<const uint8_t> file, int64_t channels, const std::string& name);
 Image decode_png(std::span<const uint8_t> file, int64_t channels, const std::string& name);
 
+/// Reads the header of a JPEG or PNG file, up to its size in pixels. Throws Error (user): neither of the two,
+/// empty, cut off within the header, or a size that is not valid; Error (run): the stream cannot be read.
+void check_image_header(std::istream& file, const std::string& name);
+
 /// Throws Error (user) when the picture is empty or too large to be valid.
-void check_image_size(uint64_t width, uint64_t height, const std::string& name);
+void check_image_size(uint32_t width, uint32_t height, const std::string& name);
 
 }  // namespace telar

@@ -1,10 +1,11 @@
 #include "telar/data/image_folder.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -16,32 +17,80 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Picture {
-  std::string path;
-  int32_t label;
-};
-
 class ImageFolder : public Dataset {
  public:
-  ImageFolder(SampleSpec spec, std::vector<Picture> pictures)
-      : spec_(std::move(spec)), pictures_(std::move(pictures)) {}
+  ImageFolder(SampleSpec spec, PictureListPtr list) : spec_(std::move(spec)), list_(std::move(list)) {}
 
-  int64_t size() const override { return static_cast<int64_t>(pictures_.size()); }
+  int64_t size() const override { return static_cast<int64_t>(list_->files.size()); }
   const SampleSpec& spec() const override { return spec_; }
 
   void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
             std::span<std::byte> label) const override {
-    const Picture& picture = pictures_[static_cast<size_t>(index)];
+    const PictureFile& picture = list_->files[static_cast<size_t>(index)];
     const Shape& shape = spec_.features;
-    const Image image = decode_image(read_file(picture.path), shape[0], picture.path);
+    const Image image = decode_image(read_listed_file(picture.path), shape[0], picture.path);
     resize_to_planes(image, shape[1], shape[2], as_floats(features));
     as_ints(label)[0] = picture.label;
   }
 
  private:
   SampleSpec spec_;
-  std::vector<Picture> pictures_;
+  PictureListPtr list_;
 };
+
+void check_header(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw listed_file_error(path, errno);
+  check_image_header(file, path);
+}
+
+uint64_t listed_file_bytes(const std::string& path) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (error) throw listed_file_error(path, error.value());
+  return bytes;
+}
+
+/// Reads the size of each file, and its header if wanted: over a network, most of the time of opening.
+void inspect(PictureList& list, const std::string& folder, const PictureListing& options) {
+  const auto inspect_one = [&](int64_t index) {
+    PictureFile& file = list.files[static_cast<size_t>(index)];
+    file.bytes = listed_file_bytes(file.path);
+    if (options.check_headers) check_header(file.path);
+  };
+  const std::vector<UnreadableSample> damaged = check_items(
+      static_cast<int64_t>(list.files.size()), options.reading, [&] { return ItemCheck(inspect_one); });
+  if (damaged.empty()) return;
+  const std::string others = damaged.size() == 1 ? ""
+                                                 : fmt::format("; {} of the {} pictures in {} cannot be read",
+                                                               damaged.size(), list.files.size(), folder);
+  throw user_error("{}{}", damaged.front().reason, others);
+}
+
+void add_class(const fs::path& folder, PictureList& list) {
+  const auto label = static_cast<int32_t>(list.classes.size());
+  list.classes.push_back(folder.filename().string());
+  const size_t before = list.files.size();
+  for (const fs::directory_entry& entry : visible_entries(folder)) {
+    if (entry.is_regular_file() && is_picture(entry.path()))
+      list.files.push_back({.path = entry.path().string(), .label = label});
+  }
+  if (list.files.size() == before) {
+    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one",
+                     folder.string());
+  }
+}
+
+Error unreadable(const fs::filesystem_error& error) {
+  return user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
+}
+
+std::string ignored_kind(const fs::directory_entry& entry) {
+  if (entry.is_directory()) return "folders";
+  return entry.path().has_extension() ? entry.path().extension().string() : "without extension";
+}
+
+}  // namespace
 
 bool is_picture(const fs::path& path) {
   std::string ending = path.extension().string();
@@ -50,45 +99,33 @@ bool is_picture(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-void check_picture(const std::string& path) {
-  std::array<uint8_t, 8> head{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw user_error("{}: cannot be opened", path);
-  file.read(reinterpret_cast<char*>(head.data()), head.size());
-  if (file.gcount() == 0) throw user_error("{}: is empty, but a picture was expected", path);
-  if (image_format({head.data(), static_cast<size_t>(file.gcount())}) == ImageFormat::unknown) {
-    throw user_error("{}: is neither a JPEG nor a PNG file", path);
-  }
-}
-
-/// The entries of a folder that are not hidden, sorted.
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
+std::vector<fs::directory_entry> visible_entries(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry);
   }
   std::sort(entries.begin(), entries.end());
   return entries;
 }
 
-void add_class(const fs::path& folder, SampleSpec& spec, std::vector<Picture>& pictures) {
-  const auto label = static_cast<int32_t>(spec.classes++);
-  spec.class_names.push_back(folder.filename().string());
-  const size_t before = pictures.size();
-  for (const fs::path& path : entries_of(folder)) {
-    if (!fs::is_regular_file(path) || !is_picture(path)) continue;
-    check_picture(path.string());
-    pictures.push_back({path.string(), label});
+PictureListPtr list_pictures(const std::string& folder, const PictureListing& options) {
+  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder", folder);
+  PictureList list;
+  try {
+    for (const fs::directory_entry& entry : visible_entries(folder)) {
+      if (entry.is_directory()) add_class(entry.path(), list);
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw unreadable(error);
   }
-  if (pictures.size() == before) {
-    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one",
-                     folder.string());
+  if (list.classes.empty()) {
+    throw user_error("{}: has no sub-folders; pictures are expected in one folder for each class", folder);
   }
+  inspect(list, folder, options);
+  return std::make_shared<const PictureList>(std::move(list));
 }
 
-}  // namespace
-
-DatasetPtr open_image_folder(const std::string& folder, const ImageFolderOptions& options) {
+DatasetPtr open_pictures(PictureListPtr list, const ImageFolderOptions& options) {
   constexpr int64_t kLargest = 1 << 14;
   if (options.height < 1 || options.width < 1 || options.height > kLargest || options.width > kLargest) {
     throw user_error("Pictures cannot be resized to {} x {}; each side must have 1 … {} pixels",
@@ -97,21 +134,29 @@ DatasetPtr open_image_folder(const std::string& folder, const ImageFolderOptions
   if (options.channels != 1 && options.channels != 3) {
     throw user_error("Pictures have 1 channel (grey) or 3 (RGB), not {}", options.channels);
   }
-  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder", folder);
   SampleSpec spec;
   spec.features = {options.channels, options.height, options.width};
-  std::vector<Picture> pictures;
+  spec.classes = static_cast<int64_t>(list->classes.size());
+  spec.class_names = list->classes;
+  return std::make_shared<ImageFolder>(std::move(spec), std::move(list));
+}
+
+std::map<std::string, int64_t> ignored_files(const std::string& folder) {
+  std::map<std::string, int64_t> ignored;
   try {
-    for (const fs::path& path : entries_of(folder)) {
-      if (fs::is_directory(path)) add_class(path, spec, pictures);
+    for (const fs::directory_entry& entry : visible_entries(folder)) {
+      if (!entry.is_directory()) {
+        ++ignored[ignored_kind(entry)];
+        continue;
+      }
+      for (const fs::directory_entry& inside : visible_entries(entry)) {
+        if (!inside.is_regular_file() || !is_picture(inside)) ++ignored[ignored_kind(inside)];
+      }
     }
   } catch (const fs::filesystem_error& error) {
-    throw user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
+    throw unreadable(error);
   }
-  if (spec.classes == 0) {
-    throw user_error("{}: has no sub-folders; pictures are expected in one folder for each class", folder);
-  }
-  return std::make_shared<ImageFolder>(std::move(spec), std::move(pictures));
+  return ignored;
 }
 
 }  // namespace telar

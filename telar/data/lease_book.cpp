@@ -7,6 +7,14 @@
 
 namespace telar {
 
+void check_lease(const Lease& lease, int64_t steps, int64_t parts) {
+  if (lease.begin < 0 || lease.begin >= lease.end || lease.end > steps || lease.part < 0 ||
+      lease.part >= parts)
+    throw user_error(
+        "the coordinator leases part {} of batches {} to {}, but an epoch has {} batches of {} parts here; all processes must have the same data",
+        lease.part, lease.begin, lease.end, steps, parts);
+}
+
 LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts, int64_t lease_steps)
     : epoch_(epoch),
       steps_(steps),
@@ -97,12 +105,16 @@ void LeaseBook::give_back(uint32_t member, uint64_t lease, int64_t step) {
   erase(member, lease, step);
 }
 
-void LeaseBook::give_back_all(uint32_t member) {
+int64_t LeaseBook::give_back_all(uint32_t member) {
   const auto leases = held_.find(member);
-  if (leases == held_.end()) return;
-  for (const auto& [id, held] : leases->second)
+  if (leases == held_.end()) return 0;
+  int64_t parts = 0;
+  for (const auto& [id, held] : leases->second) {
+    parts += static_cast<int64_t>(held.steps.size());
     for (const int64_t step : held.steps) returned_.emplace(step, held.part);
+  }
   held_.erase(leases);
+  return parts;
 }
 
 void LeaseBook::drain() { steps_ = std::ranges::max(next_); }

@@ -18,6 +18,9 @@ struct Lease {
   int64_t part = 0;
 };
 
+/// Throws Error (user) if a received lease is not one of an epoch of `steps` batches of `parts` parts.
+void check_lease(const Lease& lease, int64_t steps, int64_t parts);
+
 /// Assigns parts of an epoch's global batches to members that may come and go. Each batch has `parts` equal
 /// parts. Work that a lost member did not finish is leased to another member. So each part is used at least
 /// once, and exactly once if no member fails. Not thread-safe.
@@ -38,8 +41,8 @@ class LeaseBook {
   bool done(uint32_t member, uint64_t lease, int64_t step);
   /// The member will not do this step of its lease; another member gets it.
   void give_back(uint32_t member, uint64_t lease, int64_t step);
-  /// Gives back all leases of a member that is gone.
-  void give_back_all(uint32_t member);
+  /// Gives back all leases of a member that is gone. Returns the number of parts in them.
+  int64_t give_back_all(uint32_t member);
   /// Starts no further batch. A batch of which any part was leased is still completed, so the epoch ends at a
   /// batch boundary.
   void drain();

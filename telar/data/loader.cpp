@@ -18,7 +18,9 @@ constexpr size_t kAhead = 2;
 /// a step of 0.35 ms (an MLP on two virtual Zen 4 cores, docs/performance.md).
 constexpr std::chrono::microseconds kCheap(50);
 
-void grow(Buffer& buffer, size_t bytes) {
+void grow(Buffer& buffer, size_t items, size_t item_bytes) {
+  const auto bytes =
+      static_cast<size_t>(product_of({static_cast<int64_t>(items), static_cast<int64_t>(item_bytes)}));
   if (buffer.size() < bytes) buffer = Buffer(bytes);
 }
 
@@ -128,9 +130,9 @@ void Loader::fill(BatchBuffer& buffer, int64_t step) {
   const std::vector<uint32_t> samples = assignment_.samples(epoch_, step);
   const size_t features = data_.spec().feature_bytes();
   const size_t labels = data_.spec().label_bytes();
-  grow(buffer.features, samples.size() * features);
-  grow(buffer.labels, samples.size() * labels);
-  grow(buffer.samples, samples.size() * sizeof(int32_t));
+  grow(buffer.features, samples.size(), features);
+  grow(buffer.labels, samples.size(), labels);
+  grow(buffer.samples, samples.size(), sizeof(int32_t));
   const SampleKey key{options_.seed, epoch_};
   const std::span<int32_t> ids = buffer.samples.as<int32_t>();
   for (const uint32_t sample : samples) {

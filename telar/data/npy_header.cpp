@@ -144,15 +144,18 @@ NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
     throw user_error("{}: is in Fortran order; save numpy.ascontiguousarray(x) instead", name);
   }
   Shape shape(dictionary.shape);
-  uint64_t wanted = static_cast<uint64_t>(type[1] - '0');
-  for (const int64_t extent : shape) wanted = saturating_product(wanted, static_cast<uint64_t>(extent));
-  if (shape.rank() == 0 || wanted == 0) {
+  dictionary.shape.push_back(type[1] - '0');
+  const auto wanted = product_within_int64(dictionary.shape);
+  if (!wanted) {
+    throw user_error("{}: its shape is {}, more elements than any file can hold", name, shape.str());
+  }
+  if (shape.rank() == 0 || *wanted == 0) {
     throw user_error("{}: its shape is {}, which holds no samples; [N, …] is needed", name, shape.str());
   }
   const size_t held = bytes.size() - base - length;
-  if (held != wanted) {
+  if (held != static_cast<uint64_t>(*wanted)) {
     throw user_error("{}: its shape {} of {} needs {} bytes after offset {}, but there are {}", name,
-                     shape.str(), type, wanted, base + length, held);
+                     shape.str(), type, *wanted, base + length, held);
   }
   return {std::string(type), std::move(shape), base + length};
 }

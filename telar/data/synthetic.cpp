@@ -60,8 +60,9 @@ class SyntheticValues : public SyntheticBase {
     const auto elements = static_cast<size_t>(shape.elements());
     channels_ = elements / (width_ * height_);
     noise_ = normals(kPlaces + elements, options.seed, "synthetic/noise");
-    const auto groups = static_cast<size_t>(std::max<int64_t>(options.classes, 1));
-    means_ = normals(groups * channels_ * kGrid * kGrid, options.seed, "synthetic/means");
+    const int64_t groups = std::max<int64_t>(options.classes, 1);
+    const int64_t means = product_of({groups, static_cast<int64_t>(channels_), kGrid, kGrid});
+    means_ = normals(static_cast<size_t>(means), options.seed, "synthetic/means");
   }
 
   void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,

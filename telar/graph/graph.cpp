@@ -9,6 +9,15 @@
 
 namespace telar {
 
+int64_t TensorType::bytes() const {
+  constexpr int64_t kAddressSpace = int64_t{1} << 47;
+  std::vector<int64_t> factors = shape.dims();
+  factors.push_back(static_cast<int64_t>(size_of(dtype)));
+  const auto bytes = product_within_int64(factors);
+  if (bytes && *bytes <= kAddressSpace) return *bytes;
+  throw user_error("a tensor of {} is larger than the memory that any process can address", str());
+}
+
 std::string TensorType::str() const { return fmt::format("{} {}", name_of(dtype), shape.str()); }
 
 ValueId Graph::output(const std::string& name) const {
@@ -120,6 +129,11 @@ ValueId GraphBuilder::declare(ValueKind kind, const std::string& name, const Ten
     }
     return known;
   }
+  try {
+    type.bytes();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("'{}': {}", name, error.what()));
+  }
   graph_.values_.push_back({name, type, kind, batched, -1});
   return static_cast<ValueId>(graph_.values_.size() - 1);
 }
@@ -141,6 +155,7 @@ std::vector<ValueId> GraphBuilder::add(const Op& op, std::vector<ValueId> inputs
   std::vector<TensorType> types;
   try {
     types = op.infer(graph_.input_types(node), node.attributes);
+    for (const TensorType& type : types) type.bytes();
   } catch (const Error& error) {
     if (scope_.empty()) throw;
     throw Error(error.kind(), fmt::format("layer '{}': {}", scope_, error.what()));

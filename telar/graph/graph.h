@@ -81,6 +81,7 @@ class GraphBuilder {
 
   /// Declares an input; `batched`: axis 0 is the batch. A second declaration of the same name and type
   /// returns the same input; with another type it throws Error (user).
+  /// These and add() throw Error (user) for a tensor that no process can address.
   ValueId input(const std::string& name, const TensorType& type, bool batched);
   ValueId parameter(const std::string& name, const TensorType& type);
   ValueId buffer(const std::string& name, const TensorType& type);

@@ -19,6 +19,9 @@ inline constexpr ValueId kNoValue = -1;
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
+  /// Bytes of a tensor of this type; 0 for `opaque`. Throws Error (user), naming the extents, if there are
+  /// more than a process can address.
+  int64_t bytes() const;
   /// "f32 [32, 10]".
   std::string str() const;
   bool operator==(const TensorType&) const = default;

@@ -52,9 +52,10 @@ fs::path resolved(const fs::path& path) {
   return parent_of(path) / path.filename();
 }
 
-fs::path file_target(const fs::path& path) {
-  fs::path target = resolved(path);
+fs::path file_target(const fs::path& path, Links links) {
   std::error_code error;
+  if (links == Links::refuse) refuse_link(path);
+  fs::path target = resolved(path);
   if (fs::exists(target, error) && !fs::is_regular_file(target, error)) {
     throw user_error("cannot write {}: it is not a file; name an existing file or a new one", path.string());
   }
@@ -72,7 +73,7 @@ bool still_named(int descriptor, const fs::path& path) {
 /// Opens with `flags` and locks; returns -1 when another process or thread holds the lock. The lock ends with
 /// the descriptor, and so with the process, however that ends.
 int open_locked(const fs::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor < 0) {
     throw disk_error("open", path, errno);
   }
@@ -139,8 +140,16 @@ void sync_tree(const fs::path& folder) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path)
-    : path_(file_target(path)), file_(temporary_for(path_), claim_file(temporary_for(path_))) {}
+void refuse_link(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return;
+  throw user_error(
+      "{} is a symbolic link; telar does not write through links here; put a file or folder in its place",
+      path.string());
+}
+
+AtomicFile::AtomicFile(const fs::path& path, Links links)
+    : path_(file_target(path, links)), file_(temporary_for(path_), claim_file(temporary_for(path_))) {}
 
 AtomicFile::~AtomicFile() {
   std::error_code ignored;
@@ -154,8 +163,8 @@ void AtomicFile::commit() {
   sync_folder(path_.parent_path());
 }
 
-void write_file(const fs::path& path, std::string_view text) {
-  AtomicFile file(path);
+void write_file(const fs::path& path, std::string_view text, Links links) {
+  AtomicFile file(path, links);
   file.write(text);
   file.commit();
 }

@@ -1,11 +1,22 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
 #include "telar/io/output_file.h"
 
 namespace telar {
+
+/// What happens to a symbolic link in the place of a file that is to be written. A user may have made the
+/// link that an option names; in a folder that telar fills itself, only a stranger or a mistake has.
+enum class Links : uint8_t {
+  follow,  ///< the link's target is replaced
+  refuse   ///< Error (user)
+};
+
+/// Throws Error (user) if `path` is a symbolic link.
+void refuse_link(const std::filesystem::path& path);
 
 /// A file that appears complete or not at all. The bytes go to "NAME.tmp-PID" in the same folder. commit()
 /// syncs this file, renames it to NAME (replacing an older file) and syncs the folder. Until then, and after
@@ -19,8 +30,7 @@ namespace telar {
 /// (user) when `path` exists but is not a file, or when another process is currently writing it.
 class AtomicFile {
  public:
-  /// A symbolic link at `path` is followed: its target is replaced.
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Links links = Links::follow);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -38,7 +48,7 @@ class AtomicFile {
 };
 
 /// Replaces the contents of `path` by `text`, through an AtomicFile.
-void write_file(const std::filesystem::path& path, std::string_view text);
+void write_file(const std::filesystem::path& path, std::string_view text, Links links = Links::follow);
 
 /// A folder that appears complete or not at all: it is filled as "NAME.tmp-PID" and renamed in commit().
 ///

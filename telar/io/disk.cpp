@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -29,12 +30,23 @@ std::string bytes_text(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", amount, amount < 10 ? 1 : 0, kUnits[unit]);
 }
 
+namespace {
+
+std::string reason_of(int code) {
+  if (code == ELOOP) return "it is a symbolic link, which telar does not follow here";
+  return std::generic_category().message(code);
+}
+
+}  // namespace
+
 Error disk_error(std::string_view action, const std::filesystem::path& path, int code) {
-  const auto free = free_disk_bytes(path);
   const auto kind = code == EIO ? Error::Kind::run : Error::Kind::user;
-  return {kind,
-          fmt::format("cannot {} {}: {} ({} free on that disk)", action, path.string(),
-                      std::generic_category().message(code), free ? bytes_text(*free) : "an unknown amount")};
+  std::string text = fmt::format("cannot {} {}: {}", action, path.string(), reason_of(code));
+  if (code == ENOSPC || code == EDQUOT) {
+    const auto free = free_disk_bytes(path);
+    text += fmt::format(" ({} free on that disk)", free ? bytes_text(*free) : "an unknown amount");
+  }
+  return {kind, text};
 }
 
 }  // namespace telar

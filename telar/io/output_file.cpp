@@ -1,6 +1,7 @@
 #include "telar/io/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ constexpr size_t kLargestWrite = size_t{1} << 30;
 int flags_of(OutputFile::Mode mode) {
   switch (mode) {
     case OutputFile::Mode::truncate: return O_TRUNC;
-    case OutputFile::Mode::append: return O_APPEND;
-    case OutputFile::Mode::create: return O_EXCL;
+    case OutputFile::Mode::append: return O_APPEND | O_NOFOLLOW;
+    case OutputFile::Mode::create: return O_EXCL | O_NOFOLLOW;
   }
   return 0;
 }
@@ -44,13 +45,25 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t written =
+        ::write(descriptor_, bytes.data() + done, std::min(bytes.size() - done, kLargestWrite));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw disk_error("write", path_, errno);
-    if (written == 0) throw disk_error("write", path_, ENOSPC);
-    bytes = bytes.subspan(static_cast<size_t>(written));
+    if (written <= 0) {
+      const int code = written < 0 ? errno : ENOSPC;
+      take_back(done);
+      throw disk_error("write", path_, code);
+    }
+    done += static_cast<size_t>(written);
   }
+}
+
+/// Removes the last bytes, so that a line of a log is never cut in the middle.
+void OutputFile::take_back(size_t bytes) const {
+  struct stat status = {};
+  if (bytes == 0 || ::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const off_t before = status.st_size - static_cast<off_t>(bytes);
+  if (::ftruncate(descriptor_, before) == 0) ::lseek(descriptor_, before, SEEK_SET);
 }
 
 void OutputFile::sync() {

@@ -16,7 +16,7 @@ class OutputFile {
  public:
   enum class Mode {
     truncate,  ///< create the file, or empty an existing one
-    append,    ///< create the file, or continue at the end of an existing one
+    append,    ///< create the file, or continue at the end of an existing one; a symbolic link is an error
     create     ///< create the file; an existing one is an error
   };
 
@@ -27,6 +27,7 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
+  /// All bytes or, in a regular file, none.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
@@ -40,6 +41,7 @@ class OutputFile {
   friend class AtomicFile;
   /// Takes ownership of an open descriptor.
   OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  void take_back(size_t bytes) const;
   std::filesystem::path path_;
   int descriptor_ = -1;
 };

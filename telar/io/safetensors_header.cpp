@@ -65,17 +65,17 @@ class EntryReader {
     const auto dims = numbers("shape");
     const uint64_t wanted = bytes_of(dims, safetensors_element_bytes(entry.dtype));
     // A scalar is [] in the format and [1] here.
-    entry.shape = dims.empty() ? Shape{1} : Shape(std::vector<int64_t>(dims.begin(), dims.end()));
+    entry.shape = dims.empty() ? Shape{1} : Shape(dims);
 
     const auto offsets = numbers("data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1]) throw wrong("data_offsets must be [begin, end]");
-    if (offsets[1] > data_bytes_) {
+    if (static_cast<uint64_t>(offsets[1]) > data_bytes_) {
       throw wrong(
           fmt::format("its bytes {} to {} are beyond the {} bytes of data in the file; is it truncated?",
                       offsets[0], offsets[1], data_bytes_));
     }
-    entry.offset = offsets[0];
-    entry.bytes = offsets[1] - offsets[0];
+    entry.offset = static_cast<uint64_t>(offsets[0]);
+    entry.bytes = static_cast<uint64_t>(offsets[1] - offsets[0]);
     if (entry.bytes != wanted) {
       throw wrong(fmt::format("{} {} needs {} bytes, but data_offsets specify {}", entry.dtype,
                               entry.shape.str(), wanted, entry.bytes));
@@ -98,29 +98,27 @@ class EntryReader {
     return name;
   }
 
-  std::vector<uint64_t> numbers(const char* field) const {
+  std::vector<int64_t> numbers(const char* field) const {
     const auto found = fields_.find(field);
     if (found == fields_.end() || !found->is_array()) throw wrong(fmt::format("{} must be a list", field));
-    std::vector<uint64_t> list;
+    std::vector<int64_t> list;
     for (const auto& number : *found) {
       if (!number.is_number_unsigned()) {
         throw wrong(fmt::format("{} must hold whole numbers, not negative", field));
       }
-      list.push_back(number.get<uint64_t>());
+      if (number.get<uint64_t>() > INT64_MAX) {
+        throw wrong(fmt::format("{} has {}, which exceeds any file", field, number.get<uint64_t>()));
+      }
+      list.push_back(number.get<int64_t>());
     }
     return list;
   }
 
-  /// Bytes of the shape. The product of the extents may exceed any integer type, even if an extent of 0 hides
-  /// that.
-  uint64_t bytes_of(const std::vector<uint64_t>& dims, uint64_t element_bytes) const {
-    uint64_t bytes = element_bytes;
-    for (const uint64_t dim : dims) {
-      if (__builtin_mul_overflow(bytes, std::max<uint64_t>(dim, 1), &bytes) || bytes > INT64_MAX) {
-        throw wrong("its shape has more elements than any file can hold");
-      }
-    }
-    return std::find(dims.begin(), dims.end(), 0U) == dims.end() ? bytes : 0;
+  uint64_t bytes_of(std::vector<int64_t> dims, size_t element_bytes) const {
+    dims.push_back(static_cast<int64_t>(element_bytes));
+    const auto bytes = product_within_int64(dims);
+    if (!bytes) throw wrong("its shape has more elements than any file can hold");
+    return static_cast<uint64_t>(*bytes);
   }
 
   const std::string& source_;

@@ -7,10 +7,6 @@ namespace telar {
 
 namespace {
 
-int64_t bytes_of(const TensorType& type) {
-  return type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
-}
-
 bool moves_nothing(const Node& node) {
   return node.op->name() == "reshape" || node.op->name() == "reshape_like";
 }
@@ -50,7 +46,7 @@ int64_t peak_result_bytes(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     for (const ValueId id : moves_nothing(node) ? std::vector<ValueId>{} : node.outputs) {
-      const int64_t bytes = bytes_of(graph.value(id).type);
+      const int64_t bytes = graph.value(id).type.bytes();
       const auto& readers = uses[static_cast<size_t>(id)];
       const auto last = readers.empty() ? n : static_cast<size_t>(readers.back());
       freed_after[last] += bytes;

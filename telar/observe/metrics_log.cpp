@@ -32,7 +32,7 @@ void discard_metrics_after(const std::filesystem::path& path, int64_t step) {
   for (std::string line; std::getline(stream, line);) {
     if (belongs(line, step)) kept += line + "\n";
   }
-  write_file(path, kept);
+  write_file(path, kept, Links::refuse);
 }
 
 }  // namespace telar

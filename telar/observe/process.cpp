@@ -1,5 +1,6 @@
 #include "telar/observe/process.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -19,13 +21,29 @@ uint64_t peak_memory_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-int available_threads() {
+int bound_threads() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   // The mask has room for 1,024 CPUs. With more, the call fails and the host's number is used.
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
   const int processors = known ? CPU_COUNT(&mask) : static_cast<int>(std::thread::hardware_concurrency());
   return std::min(processors, omp_get_thread_limit());
+}
+
+int available_threads(int processes, const CgroupLimits& limits) {
+  // If mpirun has bound this process to processors, it does not share them with other processes.
+  const bool bound = bound_threads() < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  int threads = bound_threads() / (bound ? 1 : processes);
+  if (limits.cpus) threads = std::min(threads, static_cast<int>(std::ceil(*limits.cpus / processes)));
+  return std::max(1, threads);
+}
+
+std::string quota_text(int processes, const CgroupLimits& limits) {
+  const int threads = available_threads(processes, limits);
+  if (threads == available_threads(processes, {})) return "";
+  return fmt::format(
+      "a control group allows this process the time of {:.3g} CPUs, so {} thread{} used by default",
+      *limits.cpus, threads, threads == 1 ? " is" : "s are");
 }
 
 std::string host_name() {
@@ -43,20 +61,15 @@ MemoryInfo read_memory(const std::filesystem::path& root) {
     if (key == "MemAvailable:") memory.available = kibibytes * 1024;
     stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
+  if (const auto left = read_cgroup_limits(root).memory_left)
+    memory.available = std::min(memory.available, *left);
   return memory;
 }
 
-ContainerLimits read_container_limits(const std::filesystem::path& root) {
-  // Both files contain "max" if there is no limit. That is not a number, so the field stays empty.
-  ContainerLimits limits;
-  std::ifstream cpu(root / "sys/fs/cgroup/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (cpu >> quota >> period && period > 0) limits.cpus = quota / period;
-  std::ifstream memory(root / "sys/fs/cgroup/memory.max");
-  uint64_t bytes = 0;
-  if (memory >> bytes) limits.memory_bytes = bytes;
-  return limits;
+uint64_t usable_memory_bytes(const std::filesystem::path& root) {
+  const uint64_t total = read_memory(root).total;
+  const auto group = read_cgroup_limits(root).memory_bytes;
+  return group && total > 0 ? std::min(*group, total) : total;
 }
 
 }  // namespace telar

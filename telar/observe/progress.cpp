@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <ostream>
 
 #include "telar/observe/progress_text.h"
+#include "telar/observe/terminal.h"
 
 namespace telar {
 namespace {
@@ -29,11 +28,6 @@ int terminal_columns(int descriptor) {
   return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -42,12 +36,10 @@ double steady_seconds() {
 
 ProgressOptions progress_options(int descriptor, bool quiet) {
   ProgressOptions options;
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  // A dumb terminal cannot go back to the start of its line.
-  const bool can_redraw = isatty(descriptor) == 1 && !dumb;
-  options.style = quiet ? ProgressStyle::quiet : can_redraw ? ProgressStyle::bar : ProgressStyle::lines;
-  options.colour = can_redraw && !is_set("NO_COLOR");
+  options.style = quiet                    ? ProgressStyle::quiet
+                  : can_redraw(descriptor) ? ProgressStyle::bar
+                                           : ProgressStyle::lines;
+  options.colour = can_colour(descriptor);
   options.columns = [descriptor] { return terminal_columns(descriptor); };
   return options;
 }

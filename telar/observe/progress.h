@@ -27,8 +27,8 @@ struct ProgressOptions {
   std::function<double()> clock;                     ///< seconds; empty for the system's steady clock
 };
 
-/// Options that suit the file `descriptor` (1 or 2): a bar on a terminal, otherwise lines. Colour unless
-/// NO_COLOR is set or the terminal is "dumb".
+/// Options that suit the file `descriptor` (1 or 2): a bar where can_redraw(), otherwise lines; colour where
+/// can_colour() (telar/observe/terminal.h).
 ProgressOptions progress_options(int descriptor, bool quiet);
 
 /// State of an epoch. Loss and accuracy are means over the epoch's samples so far.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
@@ -114,8 +115,8 @@ void TensorBoardWriter::add_graph(const std::vector<GraphNode>& nodes) {
 void TensorBoardWriter::add_resume(int64_t step) { add_start(step + 1); }
 
 void TensorBoardWriter::flush() {
-  file_.write(waiting_);
-  waiting_.clear();
+  const std::string events = std::exchange(waiting_, {});
+  file_.write(events);
 }
 
 void TensorBoardWriter::sync() {

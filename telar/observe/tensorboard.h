@@ -14,8 +14,8 @@ namespace telar {
 double wall_time_now();
 
 /// Writes one TensorBoard event file, `FOLDER/events.out.tfevents.SECONDS.HOST`. A run has one such file for
-/// each start. Events are written by flush() or when 64 KiB have accumulated. Throws Error (run) if the file
-/// cannot be written.
+/// each start. Events are written by flush() or when 64 KiB have accumulated. Throws an Error if the file
+/// cannot be written; the events that were to be written are then lost, and later ones can follow.
 class TensorBoardWriter {
  public:
   /// `folder` must exist.

@@ -24,8 +24,9 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
   for (size_t s = 0; s < servers.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
     const StoreLayout layout = stored_layout(pieces);
-    if (servers[s]->attach() != layout)
+    if (servers[s]->layout() != layout)
       throw run_error("parameter server {} holds other variables than the job", s);
+    servers[s]->attach();
     for (size_t p = 0; p < pieces.size(); ++p) {
       const auto variable = std::find_if(
           variables_.begin(), variables_.end(),

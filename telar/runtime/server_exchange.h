@@ -14,7 +14,7 @@ namespace telar {
 
 /// A worker's access to its parameter servers.
 struct StoreAccess {
-  std::vector<StoreClient*> servers;  ///< attached, in the order of the program's servers
+  std::vector<StoreClient*> servers;  ///< in the order of the program's servers
   /// Called before each push of a program with rounds. None: this worker's contribution is not wanted.
   std::function<std::optional<StoreRound>()> next_round;
 };

@@ -3,8 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace telar {
+
+namespace {
+
+constexpr int64_t kSettling = 3;     // steps with new parts, which compile their graphs
+constexpr int64_t kSteps = 10;       // between reviews
+constexpr double kSeconds = 0.1;     // between reviews: longer than several time slices of the system
+constexpr double kWorthwhile = 1.1;  // relative to the time of a step with proportional parts
+
+}  // namespace
 
 std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -24,26 +34,53 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
   return parts;
 }
 
+MeasuredShares::MeasuredShares(std::vector<double> start)
+    : shares_(std::move(start)),
+      speed_(shares_.size(), 0.0),
+      samples_(shares_.size(), 0.0),
+      seconds_(shares_.size(), 0.0),
+      settling_(kSettling) {}
+
 void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vector<double>& seconds) {
-  constexpr double kSmoothing = 0.2;
-  constexpr int64_t kWarmUp = 3;       // first steps compile kernels
-  constexpr int64_t kInterval = 10;    // steps between evaluations
-  constexpr double kWorthwhile = 1.1;  // relative to the time of a step with proportional parts
-  ++steps_;
-  if (steps_ <= kWarmUp) return;
-  for (size_t i = 0; i < speed_.size(); ++i) {
-    if (samples[i] == 0 || seconds[i] <= 0) continue;
-    const double now = static_cast<double>(samples[i]) / seconds[i];
-    speed_[i] = speed_[i] == 0 ? now : (1 - kSmoothing) * speed_[i] + kSmoothing * now;
+  if (settling_ > 0) {
+    --settling_;
+    return;
   }
-  if (steps_ % kInterval != 0) return;
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    if (samples[i] == 0 || seconds[i] <= 0) continue;
+    samples_[i] += static_cast<double>(samples[i]);
+    seconds_[i] += seconds[i];
+  }
+  elapsed_ += std::ranges::max(seconds);
+  if (++steps_ < kSteps || elapsed_ < kSeconds) return;
+  update_speeds();
+  review(std::accumulate(samples.begin(), samples.end(), int64_t{0}));
+  steps_ = 0;
+  elapsed_ = 0;
+  std::ranges::fill(samples_, 0.0);
+  std::ranges::fill(seconds_, 0.0);
+}
+
+/// Means of seconds per sample, not of samples per second: in those, a step that stands still would hardly
+/// count.
+void MeasuredShares::update_speeds() {
+  for (size_t i = 0; i < speed_.size(); ++i) {
+    if (seconds_[i] == 0) continue;
+    const double now = seconds_[i] / samples_[i];
+    const double before = speed_[i] == 0 ? now : 1 / speed_[i];
+    speed_[i] = 2 / (before + now);
+  }
+}
+
+void MeasuredShares::review(int64_t batch) {
   const double total = std::accumulate(speed_.begin(), speed_.end(), 0.0);
-  const auto batch = static_cast<double>(std::accumulate(samples.begin(), samples.end(), int64_t{0}));
+  const auto whole = static_cast<double>(batch);
   const auto unmeasured = static_cast<double>(std::ranges::count(speed_, 0.0));
-  if (unmeasured >= batch) return;
+  if (unmeasured >= whole) return;
+  std::vector<double> shares;
   if (unmeasured > 0) {  // give them one sample each, to measure their speed
-    for (size_t i = 0; i < speed_.size(); ++i)
-      shares_[i] = speed_[i] == 0 ? 1 : (batch - unmeasured) * speed_[i] / total;
+    for (const double speed : speed_) shares.push_back(speed == 0 ? 1 : (whole - unmeasured) * speed / total);
+    change_to(std::move(shares));
     return;
   }
   const double shared = std::accumulate(shares_.begin(), shares_.end(), 0.0);
@@ -53,7 +90,13 @@ void MeasuredShares::record(const std::vector<int64_t>& samples, const std::vect
   if (slowest < kWorthwhile) return;
   // Rounded, so that slightly different speeds give the same parts, whose graphs are compiled already. A
   // replica whose share rounds to zero gets nothing.
-  for (size_t i = 0; i < speed_.size(); ++i) shares_[i] = std::round(256 * speed_[i] / total);
+  for (const double speed : speed_) shares.push_back(std::round(256 * speed / total));
+  change_to(std::move(shares));
+}
+
+void MeasuredShares::change_to(std::vector<double> shares) {
+  shares_ = std::move(shares);
+  settling_ = kSettling;
 }
 
 }  // namespace telar

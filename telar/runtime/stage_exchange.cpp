@@ -1,16 +1,8 @@
 #include "telar/runtime/stage_exchange.h"
 
+#include "telar/core/waiting.h"
+
 namespace telar {
-
-namespace {
-
-void pause_thread() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace
 
 void Progress::advance() {
   // Once stopped, it stays stopped.
@@ -26,7 +18,7 @@ bool Progress::wait_for(int64_t count) const {
     const int64_t done = this->count();
     if (done == kStopped) return false;
     if (done >= count) return true;
-    pause_thread();
+    pause_processor();
   }
   while (true) {
     const int64_t done = this->count();

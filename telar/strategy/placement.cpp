@@ -13,9 +13,7 @@ namespace telar {
 
 namespace {
 
-int64_t bytes_of(const ParameterInfo& parameter) {
-  return parameter.shape.elements() * static_cast<int64_t>(sizeof(float));
-}
+int64_t bytes_of(const ParameterInfo& parameter) { return TensorType{DType::f32, parameter.shape}.bytes(); }
 
 /// Sorts the pieces of each server into the order of the parameters, whatever the order in which they were
 /// placed.

@@ -17,10 +17,6 @@ bool is_activation(const Node& node) {
   return std::find(kActivations.begin(), kActivations.end(), node.op->name()) != kActivations.end();
 }
 
-int64_t bytes_of(const TensorType& type) {
-  return type.dtype == DType::opaque ? 0 : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
-}
-
 }  // namespace
 
 StageCuts::StageCuts(const TrainingStep& step)
@@ -135,7 +131,7 @@ StageCuts::Crossing StageCuts::crossing(size_t cut) const {
     if (value.kind != ValueKind::result || stage[static_cast<size_t>(value.node)] < 0) continue;
     if (!read[v][static_cast<size_t>(1 - stage[static_cast<size_t>(value.node)])]) continue;
     if (!batched_[v] || value.type.dtype == DType::opaque) crossing.allowed = false;
-    crossing.bytes += static_cast<double>(bytes_of(value.type));
+    crossing.bytes += static_cast<double>(value.type.bytes());
   }
   return crossing;
 }
@@ -164,9 +160,9 @@ std::vector<double> node_seconds(const Graph& gradient, const std::vector<Operat
     const auto outputs = gradient.output_types(node);
     double bytes = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (node.inputs[i] != kNoValue) bytes += static_cast<double>(bytes_of(inputs[i]));
+      if (node.inputs[i] != kNoValue) bytes += static_cast<double>(inputs[i].bytes());
     }
-    for (const TensorType& type : outputs) bytes += static_cast<double>(bytes_of(type));
+    for (const TensorType& type : outputs) bytes += static_cast<double>(type.bytes());
     const auto work = static_cast<double>(node.op->multiply_adds(inputs, outputs, node.attributes));
     result.push_back(std::max(work / kMultiplyAddsPerSecond, bytes / kBytesPerSecond));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "telar/io/disk.h"
 #include "telar/io/safetensors.h"
 #include "telar/train/file_digest.h"
+#include "telar/train/json_fields.h"
 
 namespace telar {
 
@@ -21,6 +23,7 @@ namespace {
 const std::string kModel = "model.safetensors";
 const std::string kOptimizer = "optimizer.safetensors";
 const std::string kState = "state.json";
+const std::string kChecksum = "crc32";
 const std::string kPrefix = "step-";
 
 bool is_parameter(const std::string& state) { return state.find('/') == std::string::npos; }
@@ -86,6 +89,30 @@ void load_tensors(const fs::path& path, Session& session, bool parameters) {
   }
 }
 
+/// The CRC-32 of a state without this field, however it is laid out.
+uint32_t checksum_of(nlohmann::json state) {
+  state.erase(kChecksum);
+  return crc32_of(state.dump());
+}
+
+/// A state of before this field existed has none.
+void require_own_checksum(const JsonFields& fields) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (!fields.has(kChecksum)) return;
+  if (fields.integer(kChecksum, 0, kMost) != checksum_of(fields.document()))
+    throw user_error("{} has changed since it was written: its content does not have its CRC-32",
+                     fields.source());
+}
+
+FileDigest digest_from(const nlohmann::json& json, const std::string& name, const std::string& source) {
+  const auto is_size = [&](const char* field) {
+    return json.is_object() && json.contains(field) && json.at(field).is_number_unsigned();
+  };
+  if (!is_size("bytes") || !is_size("crc32"))
+    throw user_error("{}: files.{} must have bytes and crc32, both integers of at least 0", source, name);
+  return {json.at("bytes").get<uint64_t>(), json.at("crc32").get<uint32_t>()};
+}
+
 }  // namespace
 
 std::string read_checkpoint_text(const fs::path& path) {
@@ -99,6 +126,8 @@ std::string read_checkpoint_text(const fs::path& path) {
 fs::path checkpoint_path(const fs::path& folder, int64_t step) {
   return folder / fmt::format("{}{:08}", kPrefix, step);
 }
+
+bool is_checkpoint_name(const fs::path& path) { return step_of(path) >= 0; }
 
 void write_checkpoint(const fs::path& path, const Session& session, const TrainingState& state,
                       const ExtraFiles& extra) {
@@ -115,6 +144,7 @@ void write_checkpoint(const fs::path& path, const Session& session, const Traini
     const FileDigest digest = digest_of(folder.path() / name);
     json["files"][name] = {{"bytes", digest.bytes}, {"crc32", digest.crc32}};
   }
+  json[kChecksum] = checksum_of(nlohmann::json::parse(json.dump()));
   folder.write(kState, json.dump(2) + "\n");
   folder.commit();
 }
@@ -134,20 +164,20 @@ TrainingState verify_checkpoint(const fs::path& path) {
   const std::string source = (path / kState).string();
   const std::string text = read_checkpoint_text(path / kState);
   TrainingState state = training_state_from_json(text, source);
-  try {
-    const auto json = nlohmann::json::parse(text);
-    for (const auto& [name, digest] : json.at("files").items()) {
-      const fs::path file = path / name;
-      if (name.find('/') != std::string::npos || !fs::is_regular_file(file)) {
-        throw user_error("the checkpoint file {} is missing", file.string());
-      }
-      require_digest(file, {digest.at("bytes").get<uint64_t>(), digest.at("crc32").get<uint32_t>()});
-    }
-    for (const std::string& name : {kModel, kOptimizer}) {
-      if (!json.at("files").contains(name)) throw user_error("{} does not list {}", source, name);
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw user_error("{} is not the state of a checkpoint: {}", source, error.what());
+  const JsonFields fields(text, source);
+  if (is_checkpoint_name(path) && state.step != step_of(path))
+    throw fields.wrong("step", fmt::format("{}, as the name of its folder says", step_of(path)));
+  require_own_checksum(fields);
+  const nlohmann::json& files = fields.value("files");
+  if (!files.is_object()) throw fields.wrong("files", "an object with the length and checksum of each file");
+  for (const auto& [name, digest] : files.items()) {
+    const fs::path file = path / name;
+    if (name.find('/') != std::string::npos || !fs::is_regular_file(file))
+      throw user_error("the checkpoint file {} is missing", file.string());
+    require_digest(file, digest_from(digest, name, source));
+  }
+  for (const std::string& name : {kModel, kOptimizer}) {
+    if (!files.contains(name)) throw user_error("{} does not list {}", source, name);
   }
   return state;
 }
@@ -180,6 +210,19 @@ void load_all(const fs::path& path, Session& session) {
   require_same_tensors(path / kOptimizer, session, false);
   load_tensors(path / kModel, session, true);
   load_tensors(path / kOptimizer, session, false);
+}
+
+std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_t step) {
+  std::vector<fs::path> aside;
+  for (const fs::path& path : list_checkpoints(folder)) {
+    if (step_of(path) <= step) break;
+    aside.emplace_back(path.string() + ".damaged");
+    std::error_code error;
+    fs::remove_all(aside.back(), error);
+    fs::rename(path, aside.back(), error);
+    if (error) throw disk_error("rename the damaged checkpoint", path, error.value());
+  }
+  return aside;
 }
 
 void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t best) {

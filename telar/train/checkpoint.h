@@ -14,12 +14,15 @@ namespace telar {
 /// A checkpoint is a folder "step-00001234". It appears as a whole or not at all. It contains
 ///   model.safetensors      parameters by their own names, canonical layout; PyTorch can read them
 ///   optimizer.safetensors  optimizer state, "momentum/conv1.weight"
-///   state.json             the training state, and the length and CRC-32 of every other file
+///   state.json             the training state, the length and CRC-32 of every other file, and its own CRC-32
 /// and the small files that its writer adds: the job, and the description of a sample.
 using ExtraFiles = std::map<std::string, std::string>;
 
 /// "FOLDER/step-00001234".
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
+
+/// True for "…/step-00001234".
+bool is_checkpoint_name(const std::filesystem::path& path);
 
 /// Throws Error (run) if it cannot be written, for example on a full disk; then it leaves nothing behind.
 void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
@@ -45,6 +48,11 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
 void load_parameters(const std::filesystem::path& path, Session& session);
 /// Loads the parameters and the optimizer state.
 void load_all(const std::filesystem::path& path, Session& session);
+
+/// Renames the checkpoints of later steps to "step-00001234.damaged", so that a run that continues from `step`
+/// can write them again, and returns the new paths. It has skipped them because they are damaged.
+std::vector<std::filesystem::path> set_aside_checkpoints_after(const std::filesystem::path& folder,
+                                                               int64_t step);
 
 /// Removes all checkpoints except the `keep` newest and the one of step `best`.
 void remove_old_checkpoints(const std::filesystem::path& folder, int64_t keep, int64_t best);

@@ -54,6 +54,15 @@ class JobStoreUpdate final : public StoreUpdate {
   std::unique_ptr<Updater> updater_;
 };
 
+/// A conversion of the library would accept fractions, and cut numbers that are too large.
+int server_of(const nlohmann::json& json) {
+  constexpr int64_t kMostServers = 1 << 20;
+  const bool number = json.is_number_integer();
+  if (!number || json.get<int64_t>() < -1 || json.get<int64_t>() > kMostServers)
+    throw user_error("the job description is for server {}, which cannot be", json.dump());
+  return static_cast<int>(json.get<int64_t>());
+}
+
 std::unique_ptr<StoreUpdate> make_update(const std::string& text, const StoreLayout& layout) {
   const ClusterDescription description = cluster_description_from_json(text, "the coordinator");
   const Program program = job_program(description.job, description.spec);
@@ -72,21 +81,46 @@ std::unique_ptr<StoreUpdate> make_update(const std::string& text, const StoreLay
 }  // namespace
 
 std::string to_json(const ClusterDescription& description) {
-  return nlohmann::json{{"job", job_text(description.job)},
-                        {"samples", to_json(description.spec)},
-                        {"server", description.server}}
-      .dump();
+  nlohmann::json json{{"job", job_text(description.job)},
+                      {"samples", to_json(description.spec)},
+                      {"server", description.server}};
+  if (description.data) json["data"] = to_json(*description.data);
+  return json.dump();
 }
 
 ClusterDescription cluster_description_from_json(const std::string& text, const std::string& source) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {parse_job(json.at("job").get<std::string>(), "the job of " + source),
-            sample_spec_from_json(json.at("samples").get<std::string>(), "the samples of " + source),
-            json.at("server").get<int>()};
+    ClusterDescription description{
+        .job = parse_job(json.at("job").get<std::string>(), "the job of " + source),
+        .spec = sample_spec_from_json(json.at("samples").get<std::string>(), "the samples of " + source),
+        .server = server_of(json.at("server"))};
+    if (json.contains("data"))
+      description.data = data_decision_from_json(json.at("data").get<std::string>(), source);
+    return description;
   } catch (const nlohmann::json::exception& mistake) {
     throw user_error("{} sent a job description that cannot be parsed: {}", source, mistake.what());
   }
+}
+
+std::string server_description(const Job& job, const SampleSpec& spec, int server) {
+  const StrategyJob defaults;
+  Job own;
+  own.model = job.model;
+  own.loss = job.loss;
+  own.optimizer = job.optimizer;
+  // Workers send the learning rate with each gradient. So a run may be resumed with another one.
+  own.optimizer.learning_rate = 1;
+  own.schedule.warmup_rate = 0;
+  own.data.source = "synthetic";  // a server opens no data
+  own.strategy = job.strategy;
+  own.strategy.devices = defaults.devices;
+  own.strategy.threads = defaults.threads;
+  own.strategy.gpu_exchange = defaults.gpu_exchange;
+  own.strategy.server_addresses = defaults.server_addresses;
+  own.strategy.snapshot_seconds = defaults.snapshot_seconds;
+  own.strategy.shared_memory = defaults.shared_memory;
+  return to_json(ClusterDescription{.job = own, .spec = spec, .server = server});
 }
 
 StoreUpdateFactory job_store_updates() { return make_update; }

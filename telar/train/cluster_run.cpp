@@ -9,13 +9,17 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
+#include "telar/comm/members/protocol.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/stored_pieces.h"
+#include "telar/train/checkpoint.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_loader.h"
 #include "telar/train/job_session.h"
 
 namespace telar {
@@ -27,6 +31,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kDrainPatience = 20s;
+/// A run that is being stopped waits this long for a server that has gone; a local one is restarted sooner.
+constexpr double kAwayPatience = 3;  // seconds
 constexpr double kServerStart = 20;  // seconds
 
 std::string random_text() {
@@ -43,7 +49,7 @@ std::string id_of(const fs::path& folder) {
   std::string id;
   if (existing >> id) return id;
   id = random_text();
-  write_file(file, id + "\n");
+  write_file(file, id + "\n", Links::refuse);
   return id;
 }
 
@@ -102,9 +108,11 @@ size_t first_float(const Piece& piece) {
 
 }  // namespace
 
-ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions options)
+ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data,
+                       ClusterOptions options)
     : job_(job),
       spec_(spec),
+      data_(data),
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       servers_(*job_program(job, spec).servers) {
@@ -113,10 +121,13 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions op
     if (options_.security.token.empty()) options_.security.token = random_text();
     processes_ = std::make_unique<LocalProcesses>(note());
   }
+  if (options_.stop_requested)
+    stop_watch_ = std::jthread([this](const std::stop_token& over) { watch_for_stop(over); });
 }
 
 /// Tells the workers that the run is over, then ends the local processes.
 ClusterRun::~ClusterRun() {
+  stop_watch_ = {};
   if (processes_) processes_->let_end();
   coordinator_.reset();
   clients_.clear();
@@ -142,11 +153,16 @@ void ClusterRun::tell() {
     notes.swap(notes_);
   }
   if (notes.empty()) return;
-  std::ofstream log(options_.folder / "logs" / "events.log", std::ios::app);
   for (const std::string& text : notes) {
-    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    log << fmt::format("{:%F %T} {}\n", fmt::localtime(now), text);
     if (options_.say) options_.say(text);
+  }
+  try {
+    OutputFile log(options_.folder / "logs" / "events.log", OutputFile::Mode::append);
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    for (const std::string& text : notes) log.write(fmt::format("{:%F %T} {}\n", fmt::localtime(now), text));
+  } catch (const Error& error) {
+    if (!std::exchange(log_failed_, true) && options_.say)
+      options_.say(fmt::format("{}; the log lacks some of these messages", error.what()));
   }
 }
 
@@ -180,7 +196,7 @@ void ClusterRun::start(const Session& session) {
       CoordinatorOptions{.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate,
                          .security = options_.security,
                          .job = id_,
-                         .description = to_json(ClusterDescription{job_, spec_, -1}),
+                         .description = description(),
                          .servers = addresses_,
                          .workers = strategy.workers,
                          .backups = strategy.backups,
@@ -195,6 +211,19 @@ void ClusterRun::start(const Session& session) {
   } else if (options_.say) {
     options_.say(fmt::format("waiting for workers: telar work --join {}", coordinator_->address()));
   }
+}
+
+/// What workers receive when they join.
+std::string ClusterRun::description() const {
+  std::string text = to_json(ClusterDescription{.job = job_, .spec = spec_, .data = data_});
+  constexpr size_t kRest = 1 << 16;  // of the message: names and addresses
+  if (text.size() + kRest > kMaxMemberMessageBytes) {
+    throw user_error(
+        "the description of the job for the workers has {}, and at most {} can be sent: it lists {} images that are left out, and {} classes; repair or remove these images",
+        bytes_text(text.size()), bytes_text(kMaxMemberMessageBytes - kRest), data_.left_out.count(),
+        data_.found.class_names.size());
+  }
+  return text;
 }
 
 /// The number of batches in a lease. If workers process whole batches, assigned on request, the number is
@@ -226,6 +255,7 @@ void ClusterRun::start_servers() {
     std::string address;
     while (!(std::ifstream(file) >> address)) {
       processes_->check();
+      if (give_up_.stop_requested()) throw run_error("the run was stopped before the training began");
       if (Clock::now() > end) {
         throw run_error("parameter server {} did not start to listen within {} s; see {}", s, kServerStart,
                         (options_.folder / "logs").string());
@@ -243,27 +273,49 @@ void ClusterRun::connect() {
                                                                         .job = id_,
                                                                         .member = 0,
                                                                         .shared_memory = false,
-                                                                        .say = note()}));
+                                                                        .say = note(),
+                                                                        .stop = give_up_.get_token()}));
     clients_[s]->create(stored_layout(servers_.servers[s].pieces),
-                        to_json(ClusterDescription{job_, spec_, static_cast<int>(s)}));
+                        server_description(job_, spec_, static_cast<int>(s)));
     clients_[s]->attach();
   }
+  connected_ = true;
+}
+
+/// Until the servers are connected, a request to stop ends the waits for them at once. Later the servers have
+/// the state that is to be saved, so only those that have gone are not waited for.
+void ClusterRun::watch_for_stop(const std::stop_token& over) {
+  while (!over.stop_requested()) {
+    if (options_.stop_requested() && (!connected_ || server_away())) give_up_.request_stop();
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+bool ClusterRun::server_away() const {
+  return std::ranges::any_of(clients_,
+                             [](const auto& client) { return client->seconds_away() > kAwayPatience; });
 }
 
 void ClusterRun::start_workers() {
   const StrategyJob& strategy = job_.strategy;
   const int64_t workers = strategy.workers + strategy.backups;
+  const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / workers));
   for (int64_t w = 0; w < workers; ++w) {
     const int64_t given =
         strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(w)];
     const std::string& device = device_of(strategy, static_cast<size_t>(w));
-    int64_t threads = given > 0 ? given : std::max<int64_t>(1, available_threads() / workers);
-    if (!device_named(device).cores.empty()) threads = 0;  // one per core
+    const DeviceSpec spec = device_named(device);
+    int64_t threads = given > 0 ? given : share;
+    if (!spec.cores.empty()) threads = 0;  // one per core
+    const auto computing = static_cast<int>(spec.threads > 0 ? spec.threads : threads);
+    int64_t loading = job_.data.threads;
+    if (loading == kAutomaticThreads)
+      loading = default_loader_threads({share, computing}, job_.data.prefetch);
     processes_->start(
         {fmt::format("worker {}", w),
          {options_.program, "work", "--join", coordinator_->address(), "--set",
-          fmt::format("strategy.threads={}", threads), "--set",
-          fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
+          fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading),
+          "--set", fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
          {{"TELAR_TOKEN", options_.security.token}},
          options_.folder / "logs" / fmt::format("worker-{}.log", w)});
   }
@@ -286,7 +338,7 @@ std::vector<StepDone> ClusterRun::wait() {
 }
 
 bool ClusterRun::epoch_finished() {
-  if (coordinator_->epoch_finished()) return true;
+  if (coordinator_->epoch_finished() || give_up_.stop_requested()) return true;
   if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
   if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
   return true;
@@ -300,6 +352,20 @@ void ClusterRun::drain(bool stopping) {
 int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 void ClusterRun::fetch(Session& session) {
+  try {
+    read_servers(session);
+  } catch (const Error& error) {
+    if (!give_up_.stop_requested()) throw;
+    const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
+    throw run_error(
+        "{}; its parameters could not be saved; {}", error.what(),
+        kept.empty() ? "the run has no checkpoint yet"
+                     : fmt::format("the run continues from its checkpoint {} with: telar train {} --resume",
+                                   kept.front().filename().string(), options_.folder.string()));
+  }
+}
+
+void ClusterRun::read_servers(Session& session) {
   const std::vector<std::string> names = session.state_names();
   std::map<std::string, std::vector<float>> values;
   for (const std::string& name : names)
@@ -321,6 +387,12 @@ void ClusterRun::fetch(Session& session) {
     }
   }
   for (const auto& [name, state] : values) session.write_state(name, state);
+}
+
+RunLosses ClusterRun::losses() const {
+  RunLosses losses{.servers = {}, .workers = coordinator_->losses()};
+  for (const auto& client : clients_) losses.servers.push_back(client->losses());
+  return losses;
 }
 
 double ClusterRun::staleness() const {

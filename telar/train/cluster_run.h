@@ -1,16 +1,21 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/store/store_client.h"
+#include "telar/train/data_decision.h"
 #include "telar/train/job.h"
 #include "telar/train/local_processes.h"
+#include "telar/train/run_losses.h"
 #include "telar/train/trainer.h"
 
 namespace telar {
@@ -24,12 +29,13 @@ struct ClusterOptions {
   std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id
   std::function<void(const std::string&)> say;  ///< receives progress messages; called by the training thread
   int64_t epoch_steps = 0;                      ///< batches in an epoch
+  std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
 };
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public RemoteSteps {
  public:
-  ClusterRun(const Job& job, const SampleSpec& spec, ClusterOptions options);
+  ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data, ClusterOptions options);
   ~ClusterRun() override;
 
   /// Sends the session's state to the servers, then admits workers.
@@ -44,19 +50,26 @@ class ClusterRun final : public RemoteSteps {
 
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
+  RunLosses losses() const;
 
  private:
   std::function<void(const std::string&)> note();
   void tell();
   int64_t lease_steps() const;
+  std::string description() const;
   void start_servers();
   void start_workers();
   void connect();
+  void watch_for_stop(const std::stop_token& over);
+  bool server_away() const;
+  void read_servers(Session& session);
 
   std::mutex notes_mutex_;          ///< guards notes_
   std::vector<std::string> notes_;  ///< messages from any thread, until the training thread forwards them
+  bool log_failed_ = false;
   const Job& job_;
   const SampleSpec& spec_;
+  const DataDecision& data_;
   ClusterOptions options_;
   std::string id_;
   ServerSide servers_;
@@ -65,8 +78,11 @@ class ClusterRun final : public RemoteSteps {
   std::unique_ptr<LocalProcesses> processes_;
   std::unique_ptr<Coordinator> coordinator_;
   std::chrono::steady_clock::time_point draining_since_ = {};
+  std::atomic<bool> connected_{false};  ///< clients_ does not change any more
+  std::stop_source give_up_;            ///< ends all waits for servers
   double staleness_sum_ = 0;
   int64_t staleness_count_ = 0;
+  std::jthread stop_watch_;
 };
 
 }  // namespace telar

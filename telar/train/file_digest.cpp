@@ -9,6 +9,10 @@
 
 namespace telar {
 
+uint32_t crc32_of(std::string_view bytes, uint32_t before) {
+  return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 FileDigest digest_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   FileDigest digest;
@@ -17,8 +21,7 @@ FileDigest digest_of(const std::filesystem::path& path) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     const auto count = static_cast<size_t>(file.gcount());
     digest.bytes += count;
-    digest.crc32 =
-        static_cast<uint32_t>(crc32_z(digest.crc32, reinterpret_cast<const Bytef*>(piece.data()), count));
+    digest.crc32 = crc32_of({piece.data(), count}, digest.crc32);
   }
   if (!file.eof()) throw run_error("cannot read {}", path.string());
   return digest;

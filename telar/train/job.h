@@ -26,6 +26,9 @@ struct ModelJob {
   std::string where;  ///< "job.yaml:3", for messages
 };
 
+/// `data.threads` of a job that leaves their number to loader_threads().
+inline constexpr int64_t kAutomaticThreads = -1;
+
 /// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
@@ -52,28 +55,32 @@ struct DataJob {
   bool augment_flip = false;
   bool shuffle = true;
   std::string mixing = "shuffled";
+  std::string on_error = "stop";
   int64_t cache_mb = 4096;
-  int64_t threads = 1;
+  int64_t threads = kAutomaticThreads;
   int64_t prefetch = 4;
 };
 
+/// A number that the job does not give, before the reader fills in a default that depends on other keys.
+inline constexpr double kNotGiven = -1;
+
 struct OptimizerJob {
   std::string name = "adam";
-  double learning_rate = 0;  ///< 0 before the reader fills in the optimizer's default
+  double learning_rate = kNotGiven;
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double alpha = 0.99;
-  double epsilon = 0;  ///< 0 before the reader fills in the optimizer's default
+  double epsilon = kNotGiven;
   double lr_decay = 0;
 };
 
 struct ScheduleJob {
   std::string name = "constant";
   double warmup_epochs = 0;
-  double warmup_rate = 0;
+  double warmup_rate = kNotGiven;
   std::string scale = "none";
   std::vector<double> milestones;  ///< epochs
   double every_epochs = 0;

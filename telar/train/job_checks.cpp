@@ -1,17 +1,35 @@
 #include "telar/train/job_checks.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/graph/op.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_value.h"
 
 namespace telar {
 
 namespace {
 
 using Where = std::function<std::string(const std::string& key)>;
+
+constexpr size_t kLongestRunName = 100;
+
+bool is_name_character(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalnum(byte) != 0 || byte >= 0x80 ||
+         std::string_view("_.-+=@,() ").find(c) != std::string_view::npos;
+}
+
+void check_name(const std::string& name, const Where& where) {
+  if (name.empty() || is_run_name(name)) return;
+  throw user_error(
+      "{}: name is {}, and runs are stored in runs/NAME-N; it must consist of at most {} letters, digits, spaces and _.-+=@,() and begin with a letter, a digit or _",
+      where("name"), value_text(name), kLongestRunName);
+}
 
 void check_data(const DataJob& data, const Where& where) {
   if (data.source != "synthetic" && data.path.empty()) {
@@ -31,6 +49,11 @@ void check_data(const DataJob& data, const Where& where) {
   }
   if (data.source == "synthetic" && data.shape.empty()) {
     throw user_error("{}: data.shape is empty; it must contain at least one number", where("data.shape"));
+  }
+  try {
+    TensorType{DType::f32, Shape(data.shape)}.bytes();
+  } catch (const Error& error) {
+    throw user_error("{}: data.shape is too large: {}", where("data.shape"), error.what());
   }
   if (data.source == "idx" && data.classes == 0) {
     throw user_error("{}: data.classes is 0; for idx files it must be at least 1", where("data.classes"));
@@ -194,17 +217,45 @@ std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place
   return rules;
 }
 
+bool is_run_name(std::string_view name) {
+  if (name.empty() || name.size() > kLongestRunName || name.back() == ' ') return false;
+  const auto first = static_cast<unsigned char>(name.front());
+  return (std::isalnum(first) != 0 || first == '_' || first >= 0x80) &&
+         std::all_of(name.begin(), name.end(), is_name_character);
+}
+
+std::string run_name_of(const std::filesystem::path& file) {
+  std::string name = file.stem().string();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '_');
+  if (name.size() > kLongestRunName) {
+    size_t end = kLongestRunName;
+    while (end > 0 && (name[end] & 0xC0) == 0x80) --end;  // not within a UTF-8 character
+    name.resize(end);
+  }
+  if (!is_run_name(name)) {
+    name.front() = '_';
+    name.back() = '_';
+  }
+  return name;
+}
+
 void fill_in_defaults(Job& job) {
-  if (job.optimizer.learning_rate == 0) {
+  if (job.optimizer.learning_rate == kNotGiven) {
     job.optimizer.learning_rate = job.optimizer.name.starts_with("adam") ? 0.001 : 0.01;
   }
-  if (job.optimizer.epsilon == 0) job.optimizer.epsilon = job.optimizer.name == "adagrad" ? 1e-10 : 1e-8;
+  if (job.optimizer.epsilon == kNotGiven)
+    job.optimizer.epsilon = job.optimizer.name == "adagrad" ? 1e-10 : 1e-8;
+  if (job.schedule.warmup_rate == kNotGiven) {
+    job.schedule.warmup_rate = job.schedule.scale == "none" ? 0 : job.optimizer.learning_rate;
+  }
   if (job.data.source == "fashion-mnist" && job.data.path.empty()) {
     job.data.path = "/usr/share/datasets/fashion-mnist";
   }
 }
 
 void check_job(const Job& job, const Where& where) {
+  check_name(job.name, where);
   check_data(job.data, where);
   check_training(job, where);
   check_devices(job, where);

@@ -35,6 +35,15 @@ bool applies(const JobKey& key, const Job& job) {
   return std::find(key.when.values.begin(), key.when.values.end(), value) != key.when.values.end();
 }
 
+namespace {
+
+std::string default_of(const JobKey& key) {
+  if (key.required) return "required";
+  return key.fallback.empty() ? "`" + key.write(Job{}) + "`" : key.fallback;
+}
+
+}  // namespace
+
 std::string reference_table(const std::string& section) {
   std::string table = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const JobKey& key : job_keys()) {
@@ -42,8 +51,7 @@ std::string reference_table(const std::string& section) {
     if ((dot == std::string::npos ? "" : key.path.substr(0, dot)) != section) continue;
     const std::string only =
         key.when.key.empty() ? "" : fmt::format(" *For {} {}.*", key.when.key, one_of(key.when.values));
-    table += fmt::format("| `{}` | {} | {} | {}{} |\n", key.path, key.kind,
-                         key.required ? "required" : "`" + key.write(Job{}) + "`", key.doc, only);
+    table += fmt::format("| `{}` | {} | {} | {}{} |\n", key.path, key.kind, default_of(key), key.doc, only);
   }
   return table;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -15,14 +16,23 @@ struct KeyCondition {
   std::vector<std::string> values;  ///< "csv", "npy"
 };
 
+/// Whether a run that is resumed may have another value of a key than before.
+enum class OnResume : uint8_t {
+  free,      ///< the value affects only speed or output
+  recorded,  ///< the run continues with the new value, and its log says so
+  refused
+};
+
 /// One key of a job: its valid values, its meaning, and how it is read into a Job and written back. The
 /// parser, the error messages and docs/job.md are all generated from it.
 struct JobKey {
   std::string path;  ///< "training.batch"
   std::string kind;  ///< "an integer, at least 1"
   std::string doc;
+  std::string fallback;  ///< the default in words, if it depends on other keys
   bool required = false;
-  bool changes_result = true;  ///< false: a run may be resumed with a different value
+  OnResume on_resume = OnResume::recorded;
+  std::string because;  ///< if a change is refused: the reason, as the end of a sentence
   KeyCondition when;
   std::function<void(Job& job, const JobNode& node)> read;
   std::function<std::string(const Job& job)> write;  ///< YAML on one line
@@ -48,8 +58,21 @@ inline JobKey required(JobKey key) {
   return key;
 }
 
+/// For a key whose default depends on other keys.
+inline JobKey by_default(std::string fallback, JobKey key) {
+  key.fallback = std::move(fallback);
+  return key;
+}
+
 inline JobKey without_result(JobKey key) {
-  key.changes_result = false;
+  key.on_resume = OnResume::free;
+  return key;
+}
+
+/// A key that a resumed run may not change. `because` continues "…, because ".
+inline JobKey fixed(std::string because, JobKey key) {
+  key.on_resume = OnResume::refused;
+  key.because = std::move(because);
   return key;
 }
 

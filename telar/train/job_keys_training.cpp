@@ -9,13 +9,16 @@ const std::string kSchedule = "schedule.name";
 
 std::vector<JobKey> optimizer_keys() {
   return {
-      job_key(
-          kOptimizerName, [](auto& job) -> auto& { return job.optimizer.name; },
-          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}},
-          "The optimizer. Short form: `optimizer: sgd`."),
-      job_key(
-          "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
-          {.least = 0, .most = 1e6}, "The learning rate. 0: 0.001 for adam and adamw, 0.01 for the others."),
+      fixed("the checkpoint contains the state of that optimizer",
+            job_key(
+                kOptimizerName, [](auto& job) -> auto& { return job.optimizer.name; },
+                {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}},
+                "The optimizer. Short form: `optimizer: sgd`.")),
+      by_default(
+          "0.001 for adam and adamw, otherwise 0.01",
+          job_key(
+              "optimizer.learning_rate", [](auto& job) -> auto& { return job.optimizer.learning_rate; },
+              {.least = 0, .most = 1e6, .above_least = true}, "The learning rate.")),
       when(kOptimizerName, {"sgd", "rmsprop"},
            job_key(
                "optimizer.momentum", [](auto& job) -> auto& { return job.optimizer.momentum; },
@@ -47,10 +50,11 @@ std::vector<JobKey> optimizer_keys() {
                {.least = 0, .most = 1e6},
                "Divides the learning rate of step t by 1 + (t - 1) times this value.")),
       when(kOptimizerName, {"adam", "adamw", "rmsprop", "adagrad"},
-           job_key(
-               "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
-               {.least = 0, .most = 1},
-               "Keeps the division by a small root finite. 0: 1e-10 for adagrad, 1e-08 for the others.")),
+           by_default("1e-10 for adagrad, otherwise 1e-08",
+                      job_key(
+                          "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
+                          {.least = 0, .most = 1, .above_least = true},
+                          "Keeps the division by a small root finite."))),
   };
 }
 
@@ -64,10 +68,10 @@ std::vector<JobKey> schedule_keys() {
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
           {.least = 0, .most = 1e6},
           "Length of the warm-up, during which the learning rate rises. May be a fraction of an epoch."),
-      job_key(
-          "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
-          {.least = 0, .most = 1e6},
-          "Learning rate at the start of the warm-up. 0 with `schedule.scale`: the learning rate before scaling."),
+      by_default("`0`; with `schedule.scale` the learning rate before scaling",
+                 job_key(
+                     "schedule.warmup_rate", [](auto& job) -> auto& { return job.schedule.warmup_rate; },
+                     {.least = 0, .most = 1e6}, "Learning rate at the start of the warm-up.")),
       job_key(
           "schedule.scale", [](auto& job) -> auto& { return job.schedule.scale; },
           {.choices = {"none", "linear", "sqrt"}},
@@ -117,9 +121,12 @@ std::vector<JobKey> loop_keys() {
           "training.convolution", [](auto& job) -> auto& { return job.training.convolution; },
           {.choices = {"direct", "winograd"}},
           "winograd: computes 3×3 convolutions at stride 1 in f32 with a quarter of the multiplications, where that is faster. Rounding differs by about 1e-6, so strategies agree with each other less closely."),
-      job_key(
-          "training.seed", [](auto& job) -> auto& { return job.training.seed; }, {.least = 0, .most = 9e15},
-          "Seed of the initial weights, the order of the samples, dropout and augmentation."),
+      fixed(
+          "the seed also selects the validation samples, and the model would be judged on samples that it has been trained on",
+          job_key(
+              "training.seed", [](auto& job) -> auto& { return job.training.seed; },
+              {.least = 0, .most = 9e15},
+              "Seed of the initial weights, the order of the samples, dropout and augmentation.")),
       job_key(
           "training.clip_norm", [](auto& job) -> auto& { return job.training.clip_norm; },
           {.least = 0, .most = 1e30},
@@ -128,14 +135,16 @@ std::vector<JobKey> loop_keys() {
           "training.label_smoothing", [](auto& job) -> auto& { return job.training.label_smoothing; },
           {.least = 0, .most = 1, .below_most = true},
           "Fraction of the target that is spread over all classes."),
-      job_key(
-          "training.top_k", [](auto& job) -> auto& { return job.training.top_k; }, {.least = 1, .most = 1e6},
-          "Accuracies to compute: 1 is `accuracy`, 5 is `top5`."),
-      job_key(
-          "training.early_stopping.metric",
-          [](auto& job) -> auto& { return job.training.early_stopping_metric; },
-          {.choices = {"loss", "accuracy"}},
-          "Validation metric that determines the best epoch and when to stop."),
+      fixed("the checkpoint and the log have values for these metrics",
+            job_key(
+                "training.top_k", [](auto& job) -> auto& { return job.training.top_k; },
+                {.least = 1, .most = 1e6}, "Accuracies to compute: 1 is `accuracy`, 5 is `top5`.")),
+      fixed("the best epoch so far was chosen by it",
+            job_key(
+                "training.early_stopping.metric",
+                [](auto& job) -> auto& { return job.training.early_stopping_metric; },
+                {.choices = {"loss", "accuracy"}},
+                "Validation metric that determines the best epoch and when to stop.")),
       job_key(
           "training.early_stopping.patience",
           [](auto& job) -> auto& { return job.training.early_stopping_patience; }, {.least = 0, .most = 1e9},

@@ -36,8 +36,7 @@ Attribute read_option(const LayerOption& option, const JobNode& node, const std:
   Attribute value = option.fallback;
   std::visit([&](auto& held) { read_value(node, key, option.rule, held); }, value);
   const auto* list = std::get_if<std::vector<int64_t>>(&value);
-  const bool optional = list != nullptr && list->empty() && !option.required;
-  if (list == nullptr || optional) return value;
+  if (list == nullptr || (value == option.fallback && !option.required)) return value;
   if (list->empty() || (option.most_items > 0 && list->size() > option.most_items)) {
     throw user_error("{}: {} has {} numbers; it must have 1 to {}", node.where, key, list->size(),
                      option.most_items);

@@ -86,10 +86,7 @@ JobNode convert_text(const std::string& text, const std::string& source) {
     return Converter(source).convert(YAML::Load(text), 0);
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : fmt::format(":{}", error.mark.line + 1);
-    const char* hint = error.msg == YAML::ErrorMsg::MAP_VALUE
-                           ? "; a value must not end with a colon: cuda:0, not cuda:"
-                           : "";
-    throw user_error("{}{}: not valid YAML: {}{}", source, line, error.msg, hint);
+    throw user_error("{}{}: not valid YAML: {}{}", source, line, error.msg, yaml_hint(text, error.mark.line));
   }
 }
 

@@ -1,12 +1,11 @@
 #include "telar/train/job_reader.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/io/text_file.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_model.h"
@@ -107,6 +106,12 @@ class Reader {
     std::string near = nearest(entry.key, siblings);
     if (!near.empty()) near = prefix + near;
     if (const auto elsewhere = by_last.find(entry.key); elsewhere != by_last.end()) near = elsewhere->second;
+    if (near.empty()) {
+      std::vector<std::string> names;
+      for (const auto& [name, path] : by_last) names.push_back(name);
+      const std::string name = nearest(entry.key, names);
+      if (!name.empty()) near = by_last.at(name);
+    }
     return user_error(
         "{}: unknown key '{}{}'{}", entry.where, prefix, entry.key,
         near.empty() ? "; docs/job.md lists all keys" : fmt::format("; did you mean '{}'?", near));
@@ -162,15 +167,8 @@ Job parse_job(const std::string& text, const std::string& source, const std::vec
 }
 
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  if (std::filesystem::is_directory(path)) {
-    throw user_error("{} is a folder; a job must be a YAML file", path.string());
-  }
-  std::ifstream file(path);
-  if (!file) throw user_error("cannot read the job {}: it does not exist or is not readable", path.string());
-  std::stringstream text;
-  text << file.rdbuf();
-  Job job = parse_job(text.str(), path.string(), overrides);
-  if (job.name.empty()) job.name = path.stem().string();
+  Job job = parse_job(read_text_file(path, "the job"), path == "-" ? "stdin" : path.string(), overrides);
+  if (job.name.empty()) job.name = std::filesystem::is_regular_file(path) ? run_name_of(path) : "job";
   return job;
 }
 
@@ -188,19 +186,6 @@ std::string job_text(const Job& job) {
     before = applies(key, job) ? key.path : before;
   }
   return text;
-}
-
-std::vector<std::string> job_differences(const Job& there, const Job& here) {
-  std::vector<std::string> differences;
-  if (model_job_text(there.model) != model_job_text(here.model))
-    differences.emplace_back("the models differ");
-  for (const JobKey& key : job_keys()) {
-    if (!key.changes_result || key.path == "training.epochs" || !applies(key, here)) continue;
-    const std::string a = applies(key, there) ? key.write(there) : "not set";
-    const std::string b = key.write(here);
-    if (a != b) differences.push_back(fmt::format("{} is {} there and {} here", key.path, a, b));
-  }
-  return differences;
 }
 
 }  // namespace telar

@@ -16,14 +16,10 @@ namespace telar {
 Job parse_job(const std::string& text, const std::string& source,
               const std::vector<std::string>& overrides = {});
 
-/// The same from a file. A job without a name is named after its file.
+/// The same from a file, a pipe, or "-", the standard input. A job without a name is named after its file.
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
 /// The complete job as YAML; parse_job() reads it back as the same job.
 std::string job_text(const Job& job);
-
-/// The keys that make the results of two jobs differ, one text each: "training.batch is 64 there and 32
-/// here". Keys that affect only speed or output are left out, and so is training.epochs.
-std::vector<std::string> job_differences(const Job& there, const Job& here);
 
 }  // namespace telar

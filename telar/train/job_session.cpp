@@ -1,7 +1,6 @@
 #include "telar/train/job_session.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
@@ -64,9 +63,7 @@ int threads_given(const StrategyJob& strategy, size_t replica) {
 /// The threads of each CPU replica for which the job sets none: the threads that this process may use,
 /// divided.
 int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* processes) {
-  // If mpirun has bound this process to cores, it does not share them with other processes.
-  const bool bound = available_threads() < static_cast<int>(std::thread::hardware_concurrency());
-  int64_t left = available_threads() / (processes == nullptr || bound ? 1 : processes->on_this_host());
+  int64_t left = available_threads(processes == nullptr ? 1 : processes->on_this_host());
   int64_t sharing = 0;
   for (const DeviceSpec& device : devices) {
     sharing += device.threads == 0 ? 1 : 0;

@@ -78,7 +78,8 @@ template <>
 std::optional<std::string> parse_single<std::string>(const JobNode& node, const ValueRule& rule) {
   const bool allowed = rule.choices.empty() ||
                        std::find(rule.choices.begin(), rule.choices.end(), node.text) != rule.choices.end();
-  if (node.kind != JobNode::Kind::scalar || !allowed) return std::nullopt;
+  const bool whole = node.text.find('\0') == std::string::npos;  // a file's name would end there
+  if (node.kind != JobNode::Kind::scalar || !allowed || !whole) return std::nullopt;
   return node.text;
 }
 

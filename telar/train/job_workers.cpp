@@ -34,7 +34,6 @@ std::string settle_workers(Job& job, int64_t workers) {
   if (scale == "none") return text;
   const auto k = static_cast<double>(workers);
   double& rate = job.optimizer.learning_rate;
-  if (job.schedule.warmup_rate == 0) job.schedule.warmup_rate = rate;
   const double scaled = rate * (scale == "linear" ? k : std::sqrt(k));
   text += fmt::format("; learning rate {:g} × {} = {:g}", rate,
                       scale == "linear" ? fmt::format("{}", workers) : fmt::format("√{}", workers), scaled);

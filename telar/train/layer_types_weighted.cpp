@@ -16,6 +16,9 @@ LayerOption count(const std::string& name, int64_t fallback, int64_t least = 1) 
   return {name, fallback, {.least = static_cast<double>(least), .most = 1 << 30}};
 }
 
+/// Every layer of a stack adds operations to the graph.
+LayerOption stacked_layers() { return {"layers", int64_t{1}, {.least = 1, .most = 1024}}; }
+
 LayerOption required_count(const std::string& name) {
   LayerOption option = count(name, 1);
   option.required = true;
@@ -63,7 +66,7 @@ LayerType recurrent(const std::string& name, Recurrent add) {
           1,
           1,
           {required_count("hidden"),
-           count("layers", 1),
+           stacked_layers(),
            rate("dropout"),
            {"bias", true},
            {"output", std::string("last"), {.choices = {"last", "sequence"}}}},

@@ -7,6 +7,7 @@
 #include "telar/data/cached.h"
 #include "telar/data/normalised.h"
 #include "telar/data/permutation.h"
+#include "telar/data/readable.h"
 #include "telar/data/subset.h"
 #include "telar/train/sources.h"
 
@@ -29,10 +30,18 @@ DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
   return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
 }
 
-/// Divides the training source into training samples and those set aside for the test.
-HeldOut split_test(const DataJob& data, uint64_t seed) {
-  const DatasetPtr all = limited(in_cache(data, open_train_source(data, seed)), data.limit);
-  return data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr};
+/// The training source, divided into training samples and those set aside for the test, which `validation`
+/// holds.
+struct DividedSource {
+  HeldOut parts;
+  PictureListPtr pictures;
+};
+
+DividedSource split_test(const DataJob& data, uint64_t seed, const PictureListing& listing) {
+  Source source = open_train_source(data, seed, listing);
+  const DatasetPtr all = limited(in_cache(data, std::move(source.samples)), data.limit);
+  return {data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr},
+          std::move(source.pictures)};
 }
 
 bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
@@ -46,6 +55,57 @@ void fill_in_moments(DataJob& data, const Dataset& train) {
   data.mean = std::move(moments.mean);
   data.std = std::move(moments.std);
 }
+
+/// Finds the samples of a part that cannot be read, or throws for the first of them.
+class PartCheck {
+ public:
+  PartCheck(const DataJob& data, const SampleChecks* checks)
+      : skip_(data.on_error == "skip"),
+        checks_(data.source == "images" && checks != nullptr && checks->decode ? checks : nullptr) {}
+
+  std::vector<uint32_t> train(const DatasetPtr& samples) {
+    return skip_ ? unreadable(samples, "training") : std::vector<uint32_t>{};
+  }
+  std::vector<uint32_t> validation(const DatasetPtr& samples) { return unreadable(samples, "validation"); }
+  std::vector<uint32_t> test(const DatasetPtr& samples) { return unreadable(samples, "test"); }
+
+ private:
+  static constexpr int64_t kNamed = 10;  ///< samples that are named; the others are only counted
+
+  std::vector<uint32_t> unreadable(const DatasetPtr& samples, const char* part) {
+    if (checks_ == nullptr || samples == nullptr) return {};
+    ReadCheck options{.threads = checks_->threads, .watch = {}};
+    if (checks_->watch) {
+      options.watch = [&](int64_t done) {
+        return checks_->watch(fmt::format("checked {} of {} {} samples", done, samples->size(), part));
+      };
+    }
+    const std::vector<UnreadableSample> found = unreadable_samples(*samples, options);
+    if (!found.empty() && !skip_) {
+      throw user_error("{}; {} of the {} {} samples cannot be read; data.on_error: skip leaves them out",
+                       found.front().reason, found.size(), samples->size(), part);
+    }
+    if (!found.empty() && static_cast<int64_t>(found.size()) == samples->size()) {
+      throw user_error("none of the {} {} samples can be read; the first: {}", found.size(), part,
+                       found.front().reason);
+    }
+    std::vector<uint32_t> indices;
+    for (const UnreadableSample& sample : found) {
+      indices.push_back(sample.index);
+      if (++named_ <= kNamed) warn(fmt::format("left out of the {} samples: {}", part, sample.reason));
+      if (named_ == kNamed + 1) warn("further samples are left out; the summary has their number");
+    }
+    return indices;
+  }
+
+  void warn(const std::string& text) const {
+    if (checks_->warn) checks_->warn(text);
+  }
+
+  bool skip_;
+  const SampleChecks* checks_;
+  int64_t named_ = 0;
+};
 
 void check_alike(const SampleSpec& train, const SampleSpec& test) {
   if (train.features != test.features || train.dtype != test.dtype) {
@@ -70,22 +130,69 @@ DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
                     {data.std.begin(), data.std.end()});
 }
 
-Datasets open_datasets(DataJob& data, uint64_t seed) {
-  auto [rest, test] = split_test(data, seed);
-  if (test == nullptr) test = open_test_source(data, seed);
-  if (test != nullptr) check_alike(rest->spec(), test->spec());
-  HeldOut parts = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
-  fill_in_moments(data, *parts.train);
-  if (data.mixing == "by_label") parts.train = by_label(parts.train);
-  if (data.augment_padding > 0 || data.augment_flip) {
-    parts.train = augmented(parts.train, {.padding = data.augment_padding, .flip = data.augment_flip});
+PictureListing picture_listing(const DataJob& data, const SampleChecks* checks) {
+  PictureListing listing{.check_headers = data.on_error == "stop", .reading = {}};
+  if (checks == nullptr) return listing;
+  listing.reading.threads = checks->threads;
+  if (checks->watch) {
+    listing.reading.watch = [checks](int64_t done) {
+      return checks->watch(fmt::format("read the headers of {} images", done));
+    };
   }
-  return {normalise(data, parts.train), normalise(data, parts.validation), normalise(data, test)};
+  return listing;
 }
 
-DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed) {
-  DatasetPtr test = data.test > 0 ? split_test(data, seed).validation : open_test_source(data, seed);
-  return normalise(data, std::move(test));
+LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const Datasets& divided) {
+  PartCheck check(data, checks);
+  LeftOut found;
+  found.validation = check.validation(divided.validation);
+  found.test = check.test(divided.test);
+  found.train = check.train(divided.train);
+  return found;
+}
+
+Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listing,
+                       const LeaveOut& leave_out) {
+  DividedSource source = split_test(data, seed, listing);
+  Datasets opened;
+  opened.pictures = std::move(source.pictures);
+  opened.test = std::move(source.parts.validation);
+  if (opened.test == nullptr) {
+    Source test = open_test_source(data, seed, listing);
+    opened.test = std::move(test.samples);
+    opened.test_pictures = std::move(test.pictures);
+  }
+  const DatasetPtr rest = std::move(source.parts.train);
+  if (opened.test != nullptr) check_alike(rest->spec(), opened.test->spec());
+  HeldOut parts = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
+  opened.train = std::move(parts.train);
+  opened.validation = std::move(parts.validation);
+  // After the division, so that a sample that is left out moves no other one into another part.
+  opened.left_out = leave_out(opened);
+  opened.train = without_samples(std::move(opened.train), opened.left_out.train);
+  opened.validation = without_samples(std::move(opened.validation), opened.left_out.validation);
+  opened.test = without_samples(std::move(opened.test), opened.left_out.test);
+  fill_in_moments(data, *opened.train);
+  if (data.mixing == "by_label") opened.train = by_label(opened.train);
+  if (data.augment_padding > 0 || data.augment_flip) {
+    opened.train = augmented(opened.train, {.padding = data.augment_padding, .flip = data.augment_flip});
+  }
+  for (DatasetPtr* part : {&opened.train, &opened.validation, &opened.test})
+    *part = normalise(data, std::move(*part));
+  return opened;
+}
+
+Datasets open_datasets(DataJob& data, uint64_t seed, const SampleChecks* checks) {
+  return open_datasets(data, seed, picture_listing(data, checks),
+                       [&](const Datasets& divided) { return find_unreadable(data, checks, divided); });
+}
+
+DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks) {
+  const PictureListing listing = picture_listing(data, checks);
+  DatasetPtr test = data.test > 0 ? split_test(data, seed, listing).parts.validation
+                                  : open_test_source(data, seed, listing).samples;
+  const std::vector<uint32_t> left_out = PartCheck(data, checks).test(test);
+  return normalise(data, without_samples(std::move(test), left_out));
 }
 
 std::optional<SampleSpec> spec_without_files(const DataJob& data) {

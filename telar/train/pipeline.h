@@ -1,28 +1,71 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "telar/data/dataset.h"
+#include "telar/data/image_folder.h"
 #include "telar/train/job.h"
 
 namespace telar {
+
+/// Samples that are left out because they cannot be read: of each part, the indices in it, ascending.
+struct LeftOut {
+  std::vector<uint32_t> train;
+  std::vector<uint32_t> validation;
+  std::vector<uint32_t> test;
+  int64_t count() const { return static_cast<int64_t>(train.size() + validation.size() + test.size()); }
+};
 
 /// The datasets of a job, with their decorators. `validation` and `test` are null if the job has none.
 struct Datasets {
   DatasetPtr train;
   DatasetPtr validation;
   DatasetPtr test;
+  PictureListPtr pictures;       ///< the files of data.path, if they are images; otherwise null
+  PictureListPtr test_pictures;  ///< of data.test_path
+  LeftOut left_out;              ///< already left out of the parts above
+};
+
+/// How samples are checked before they are needed. Only samples that are files of their own are checked:
+/// all others were read when their source was opened.
+struct SampleChecks {
+  int threads = 1;
+  /// Called about every second: "checked 1200 of 50000 validation samples"; may be empty. False gives up.
+  std::function<bool(const std::string& progress)> watch;
+  std::function<void(const std::string&)>
+      warn;            ///< receives the first samples that are left out; may be empty
+  bool decode = true;  ///< false: only the headers are read
 };
 
 /// Opens the datasets that the section "data" describes; `seed` selects the validation samples. Measured
 /// means and deviations are written into `data`, so that the job as run contains them. Throws Error (user):
-/// missing or damaged files, or options that do not fit them.
-Datasets open_datasets(DataJob& data, uint64_t seed);
+/// missing or damaged files, or options that do not fit them; Error (run): a file that is there cannot be
+/// read.
+///
+/// With `checks`, samples are read as `data.on_error` says: with `skip` all of them, and those that cannot
+/// be read are left out of their part; with `stop` those for validation and test, which the training would
+/// reach only after hours.
+Datasets open_datasets(DataJob& data, uint64_t seed, const SampleChecks* checks = nullptr);
+
+/// Returns the samples to leave out. Called once, with the parts as divided, raw, and nothing left out yet.
+/// It may also set the means and deviations of the job, which are measured otherwise.
+using LeaveOut = std::function<LeftOut(const Datasets& divided)>;
+
+/// The same, where the caller decides what is left out.
+Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listing,
+                       const LeaveOut& leave_out);
+
+/// What open_datasets() does with `checks`.
+PictureListing picture_listing(const DataJob& data, const SampleChecks* checks);
+LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const Datasets& divided);
 
 /// Only the test samples, for a job as run. Does not open the training files if the source stores them
 /// separately. Null if there are no test samples.
-DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed);
+DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks = nullptr);
 
 /// Samples as in training: normalised with the job's mean and std if it has them. Null if `samples` is null.
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples);

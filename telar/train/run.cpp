@@ -2,22 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/core/median.h"
-#include "telar/device/cuda.h"
 #include "telar/io/atomic_file.h"
-#include "telar/observe/graph_nodes.h"
 #include "telar/observe/process.h"
 #include "telar/train/cluster_run.h"
+#include "telar/train/data_decision.h"
+#include "telar/train/data_record.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_loader.h"
+#include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
+#include "telar/train/resume.h"
+#include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
 
@@ -38,45 +41,13 @@ class LastEpoch final : public TrainingObserver {
   EpochReport report_;
 };
 
-/// "/job:ps/task:1/device:CPU:0" for each variable on parameter servers. For a variable that is split, the
-/// server of its first rows.
-std::map<std::string, std::string> server_of_variables(const Program& program) {
-  std::map<std::string, std::string> devices;
-  if (!program.servers) return devices;
-  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
-    for (const Piece& piece : program.servers->servers[s].pieces) {
-      if (piece.begin == 0) devices[piece.variable] = fmt::format("/job:ps/task:{}/device:CPU:0", s);
-    }
-  }
-  return devices;
-}
-
-/// The name of a device as TensorFlow writes it: "GPU:1".
-std::string tensorboard_name(const std::string& device) {
-  const std::optional<int> gpu = cuda_number(device_named(device).kind);
-  return gpu ? fmt::format("GPU:{}", *gpu) : "CPU:0";
-}
-
-std::vector<GraphNode> nodes_of(const Program& program, const StrategyJob& strategy) {
-  const std::map<std::string, std::string> servers = server_of_variables(program);
-  std::vector<GraphNode> nodes;
-  for (size_t w = 0; w < program.workers.size(); ++w) {
-    const std::string device =
-        fmt::format("/job:worker/replica:{}/device:{}", w, tensorboard_name(device_of(strategy, w)));
-    const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
-    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
-      nodes.push_back(std::move(node));
-  }
-  return nodes;
-}
-
 class Run {
  public:
   Run(Job job, const RunOptions& options)
       : job_(std::move(job)),
         options_(options),
         workers_(settle_workers(job_, job_workers(job_, options.processes))),
-        data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed))) {}
+        data_(opened_data()) {}
 
   RunSummary run() {
     check_coordination();
@@ -92,6 +63,41 @@ class Run {
   }
 
  private:
+  /// Refuses a job that is too large for this machine; before the samples are read, if the job alone says so.
+  Datasets opened_data() {
+    const int processes = options_.processes == nullptr ? 1 : options_.processes->size();
+    const auto known = spec_without_files(job_.data);
+    if (known) require_memory(job_, *known, processes);
+    Datasets data = checked_data();
+    if (!known) require_memory(job_, data.train->spec(), processes);
+    return data;
+  }
+
+  Datasets checked_data() {
+    const SampleChecks checks = sample_checks();
+    const auto seed = static_cast<uint64_t>(job_.training.seed);
+    if (options_.processes != nullptr)
+      return open_datasets_together(job_.data, seed, checks, *options_.processes);
+    if (!uses_servers(job_)) return open_datasets(job_.data, seed, &checks);
+    DecidedDatasets decided = open_and_decide(job_.data, seed, checks);
+    decision_ = std::move(decided.decision);
+    return std::move(decided.data);
+  }
+
+  SampleChecks sample_checks() const {
+    SampleChecks checks;
+    checks.threads = available_threads();
+    checks.warn = options_.warn;
+    checks.watch = [this, next = Clock::now()](const std::string& progress) mutable {
+      if (Clock::now() >= next) {
+        say(progress);
+        next = Clock::now() + std::chrono::seconds(5);
+      }
+      return !options_.stop_requested || !options_.stop_requested();
+    };
+    return checks;
+  }
+
   /// Workers on other hosts need servers that they can reach.
   void check_coordination() const {
     if (options_.coordinate.empty()) return;
@@ -137,18 +143,36 @@ class Run {
 
   RunSummary lead(Session& session, Trainer& trainer) {
     require_disk_space(session);
+    record_ = data_record(job_.data, data_);
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
-    const bool resumed = options_.resume && go_on(folder, session, trainer);
+    try {
+      return lead_in(folder, session, trainer);
+    } catch (...) {
+      if (trainer.state().step == 0) folder.discard_if_new();
+      throw;
+    }
+  }
+
+  RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
+    const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
+    const bool finished = resumed && is_finished(folder, job_, trainer.state());
+    if (share(session, trainer, finished)) return nothing_to_do(folder, trainer, *resumed);
+    if (resumed) rewind(folder, *resumed);
     if (!resumed) begin(folder);
     if (!workers_.empty()) say(workers_);
-    share(session, trainer);
+    tell_threads(job_, options_.processes, {options_.say, options_.warn});
 
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
-    LogObserver log = make_log(folder, session, trainer.state(), resumed);
+    if (resumed) keep_changes(folder, *resumed);
+    LogObserver log = make_log(folder, session, trainer.state(), resumed.has_value());
+    if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
     CheckpointObserver checkpoints(
         folder.checkpoints(), session,
         {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep, cluster != nullptr},
-        {{"job.yaml", job_text(job_)}, {"samples.json", to_json(data_.train->spec())}}, [&] {
+        {{"job.yaml", job_text(job_)},
+         {"samples.json", to_json(data_.train->spec())},
+         {"data.json", to_json(record_)}},
+        [&] {
           if (cluster) cluster->fetch(session);
           log.sync();
         });
@@ -172,20 +196,48 @@ class Run {
     fill_in(summary, session, trainer);
     summary.joules = energy.joules();
     summary.energy_source = energy.source();
-    if (profile_) write_trace(summary, folder);
-    if (cluster) summary.staleness = cluster->staleness();
-    write_file(folder.summary(), to_json(summary));
+    if (profile_) summary.trace = trace_file(folder);
+    if (cluster) {
+      summary.staleness = cluster->staleness();
+      summary.losses = cluster->losses();
+    }
+    write_file(folder.summary(), to_json(summary), Links::refuse);
+    if (profile_) {
+      const Links links = options_.profile->file.empty() ? Links::refuse : Links::follow;
+      write_file(summary.trace, profile_->trace(), links);
+    }
     return summary;
+  }
+
+  /// The summary of a run that had ended before; its own stays as it is.
+  RunSummary nothing_to_do(const RunFolder& folder, const Trainer& trainer, const ResumePoint& point) const {
+    RunSummary summary;
+    summary.nothing_to_do = true;
+    summary.folder = folder.path().string();
+    summary.checkpoint = point.checkpoint.string();
+    summary.stopped_early = trainer.state().stopped_early;
+    summary.why = why_ended(summary.outcome, trainer.state());
+    return summary;
+  }
+
+  std::string why_ended(FitOutcome outcome, const TrainingState& state) const {
+    const TrainingJob& training = job_.training;
+    if (outcome == FitOutcome::stopped) return fmt::format("stopped on request in epoch {}", state.epoch + 1);
+    if (!state.stopped_early) return fmt::format("all {} epochs are done", state.epoch);
+    return fmt::format(
+        "early stopping after {} of {} epochs: the validation {} has not improved for {} epochs (training.early_stopping.patience is {}); the best was after step {}",
+        state.epoch, training.epochs, training.early_stopping_metric, state.epochs_since_best,
+        training.early_stopping_patience, state.best_step);
   }
 
   /// Null if the strategy has no parameter servers.
   std::unique_ptr<ClusterRun> start_cluster(const RunFolder& folder, const Session& session,
                                             Trainer& trainer) const {
     if (!uses_servers(job_)) return nullptr;
-    auto cluster =
-        std::make_unique<ClusterRun>(job_, data_.train->spec(),
-                                     ClusterOptions{options_.coordinate, options_.security, options_.program,
-                                                    folder.path(), options_.say, steps_of_epoch()});
+    auto cluster = std::make_unique<ClusterRun>(
+        job_, data_.train->spec(), decision_,
+        ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
+                       steps_of_epoch(), options_.stop_requested});
     cluster->start(session);
     trainer.make_steps_with(*cluster);
     return cluster;
@@ -193,8 +245,9 @@ class Run {
 
   /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) const {
-    share(session, trainer);
     RunSummary summary;
+    summary.nothing_to_do = share(session, trainer, false);
+    if (summary.nothing_to_do) return summary;
     summary.outcome = trainer.fit(*data_.train, data_.validation.get(), {}, stop_requested());
     test(summary, trainer);
     fill_in(summary, session, trainer);
@@ -202,10 +255,9 @@ class Run {
     return summary;
   }
 
-  void write_trace(RunSummary& summary, const RunFolder& folder) const {
+  std::string trace_file(const RunFolder& folder) const {
     const std::string& file = options_.profile->file;
-    summary.trace = file.empty() ? (folder.path() / "trace.json").string() : file;
-    write_file(summary.trace, profile_->trace());
+    return file.empty() ? (folder.path() / "trace.json").string() : file;
   }
 
   void test(RunSummary& summary, const Trainer& trainer) const {
@@ -213,9 +265,13 @@ class Run {
       summary.test = trainer.evaluate(*data_.test);
   }
 
-  /// Sends rank 0's state to all processes, because only rank 0 has read the checkpoint.
-  void share(Session& session, Trainer& trainer) const {
-    if (options_.processes == nullptr) return;
+  /// Sends rank 0's state to all processes, because only rank 0 has read the checkpoint. Returns `finished`
+  /// of rank 0.
+  bool share(Session& session, Trainer& trainer, bool finished) const {
+    if (options_.processes == nullptr) return finished;
+    std::string end = finished ? "finished" : "";
+    options_.processes->broadcast(end);
+    if (!end.empty()) return true;
     for (const std::string& name : session.state_names()) {
       std::vector<float> values = session.read_state(name);
       options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
@@ -224,6 +280,7 @@ class Run {
     std::string state = to_json(trainer.state());
     options_.processes->broadcast(state);
     trainer.restore(training_state_from_json(state, "the training state of rank 0"));
+    return false;
   }
 
   /// A request to stop in one process stops all of them at the same step.
@@ -271,7 +328,7 @@ class Run {
     options.seed = static_cast<uint64_t>(training.seed);
     options.shuffle = job_.data.shuffle;
     options.together = samples_together(job_, job_workers(job_, options_.processes));
-    options.loader_threads = static_cast<int>(job_.data.threads);
+    options.loader_threads = loader_threads(job_, options_.processes);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
     options.pause_steps = job_.output.checkpoint_steps;
@@ -281,36 +338,42 @@ class Run {
 
   /// Begins a new run, or one that was stopped before its first checkpoint.
   void begin(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(data_.train->spec()));
-    write_file(folder.job(), job_text(job_));
+    write_file(folder.samples(), to_json(data_.train->spec()), Links::refuse);
+    write_file(folder.data(), to_json(record_), Links::refuse);
+    write_file(folder.job(), job_text(job_), Links::refuse);
     say(fmt::format("run folder: {}", folder.path().string()));
   }
 
-  /// Resumes from the newest checkpoint. Returns false if there is none.
-  bool go_on(const RunFolder& folder, Session& session, Trainer& trainer) const {
-    if (fs::exists(folder.job())) require_same_job(folder);
-    const auto found = newest_checkpoint(folder.checkpoints());
-    if (!found) {
+  /// Resumes from the newest intact checkpoint. Empty if there is none.
+  std::optional<ResumePoint> go_on(const RunFolder& folder, Session& session, Trainer& trainer) const {
+    auto point = resume_point({folder, job_, record_, session.metric_names().size(),
+                               job_workers(job_, options_.processes), options_.accept_changed_data});
+    if (!point) {
       say(fmt::format("no checkpoint in {} yet: starting from the beginning", folder.path().string()));
       fs::remove(folder.metrics());
-      return false;
+      return point;
     }
-    for (const std::string& warning : found->warnings) warn(warning);
-    load_all(found->path, session);
-    trainer.restore(found->state);
-    discard_metrics_after(folder.metrics(), found->state.step);
-    write_file(folder.job(), job_text(job_));
-    say(fmt::format("resuming {} after step {} (epoch {}, step {} of it)", folder.path().string(),
-                    found->state.step, found->state.epoch + 1, found->state.step_in_epoch));
-    return true;
+    for (const std::string& warning : point->warnings) warn(warning);
+    load_all(point->checkpoint, session);
+    trainer.restore(point->state);
+    return point;
   }
 
-  void require_same_job(const RunFolder& folder) const {
-    const std::vector<std::string> differences = job_differences(read_job(folder.job()), job_);
-    if (differences.empty()) return;
-    throw user_error(
-        "{} is a run of another job: {}; start a new run (without --resume, another --output), or use the job of that run: telar train {} --resume",
-        folder.path().string(), fmt::join(differences, "; "), folder.path().string());
+  /// Makes the files of the run those of its resumption at this point.
+  void rewind(const RunFolder& folder, const ResumePoint& point) const {
+    const TrainingState& state = point.state;
+    for (const fs::path& path : set_aside_checkpoints_after(folder.checkpoints(), state.step))
+      say(fmt::format("the damaged checkpoint is kept as {}", path.string()));
+    discard_metrics_after(folder.metrics(), state.step);
+    say(fmt::format("resuming {} after step {} (epoch {}, step {} of it), from {}", folder.path().string(),
+                    state.step, state.epoch + 1, state.step_in_epoch, point.checkpoint.string()));
+  }
+
+  /// Only after everything that could refuse the changes: the next resume starts from these files.
+  void keep_changes(const RunFolder& folder, const ResumePoint& point) const {
+    write_file(folder.data(), to_json(record_), Links::refuse);
+    write_file(folder.job(), job_text(job_), Links::refuse);
+    for (const std::string& change : point.changes) say("changed: " + change);
   }
 
   LogObserver make_log(const RunFolder& folder, const Session& session, const TrainingState& state,
@@ -319,11 +382,11 @@ class Run {
     if (job_.output.tensorboard) {
       tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
       if (resumed) tensorboard->add_resume(state.step);
-      tensorboard->add_graph(nodes_of(session.program(), job_.strategy));
+      tensorboard->add_graph(run_graph(session.program(), job_.strategy));
       tensorboard->flush();
     }
     return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
-            job_.output.log_steps};
+            job_.output.log_steps, [this](const std::string& text) { warn(text); }};
   }
 
   /// Waits for all processes.
@@ -357,6 +420,7 @@ class Run {
     summary.epochs = trainer.state().epoch;
     summary.steps = trainer.state().step;
     summary.stopped_early = trainer.state().stopped_early;
+    summary.why = why_ended(summary.outcome, trainer.state());
     summary.strategy = session.strategy();
     summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
     summary.bubble = session.bubble();
@@ -367,13 +431,16 @@ class Run {
     summary.parameter_bytes = session.memory().parameter_bytes;
     summary.activation_bytes = session.memory().activation_bytes;
     summary.seed = job_.training.seed;
+    summary.left_out_samples = data_.left_out.count();
   }
 
   Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
-  std::string workers_;  ///< description of the settings that depend on their number
+  std::string workers_;    ///< description of the settings that depend on their number
+  DataDecision decision_;  ///< for the workers, if there are parameter servers
   Datasets data_;
+  DataRecord record_;  ///< only in the process that leads
   std::optional<RunProfile> profile_;
 };
 
@@ -386,6 +453,7 @@ void check_runs(Job job) {
   const auto known = spec_without_files(job.data);
   const SampleSpec spec =
       known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+  require_memory(job, spec);
   job_program(job, spec, nullptr, Costs::estimated);
 }
 

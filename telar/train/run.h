@@ -10,6 +10,7 @@
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/run_losses.h"
 #include "telar/train/run_profile.h"
 #include "telar/train/trainer.h"
 
@@ -18,14 +19,18 @@ namespace telar {
 /// The results of a run.
 struct RunSummary {
   FitOutcome outcome = FitOutcome::finished;
+  /// The run had ended before. Of the other fields only folder, checkpoint, stopped_early and why are set.
+  bool nothing_to_do = false;
+  std::string why;  ///< why the training ended, as the end of a sentence
   std::string folder;
   std::string checkpoint;  ///< the last one written
   std::vector<std::string> metrics;
   std::vector<double> train;  ///< means over this process's last complete epoch; empty if there is none
   std::vector<double> validation;
-  std::vector<double> test;      ///< empty without test samples, or if the run was stopped
-  double images_per_second = 0;  ///< rate of this process's training steps, including the wait for data
-  double step_ms_median = 0;
+  std::vector<double> test;  ///< empty without test samples, or if the run was stopped
+  double images_per_second =
+      0;  ///< rate of this process's training steps, including the wait for data; 0: none made
+  double step_ms_median = 0;  ///< 0: no step made
   /// Fractions of the time of this process's training steps: 0.03 means 3 %. Empty for a single worker, and
   /// with NCCL.
   std::optional<CommunicationTime> communication;
@@ -50,8 +55,10 @@ struct RunSummary {
   uint64_t parameter_bytes = 0;
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
+  int64_t left_out_samples = 0;  ///< those that cannot be read, if data.on_error is skip
   double staleness =
       0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
+  std::optional<RunLosses> losses;  ///< with parameter servers
 };
 
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" …; null for a missing value.
@@ -59,7 +66,9 @@ std::string to_json(const RunSummary& summary);
 
 struct RunOptions {
   bool resume = false;
-  std::function<bool()> stop_requested;          ///< called after each step; empty: never stop
+  bool accept_changed_data = false;              ///< resume although the data are not those of the run
+  std::function<bool()> stop_requested;          ///< called after each step, and with parameter servers from
+                                                 ///< another thread; empty: never stop
   std::function<void(const std::string&)> say;   ///< receives progress messages; may be empty
   std::function<void(const std::string&)> warn;  ///< receives warnings; may be empty
   Progress* progress = nullptr;

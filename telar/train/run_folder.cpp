@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -21,6 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRuns = "runs";
+const fs::path kCheckpoints = "checkpoints";
+const fs::path kLogs = "logs";
 
 fs::path numbered(const std::string& name, int64_t number) {
   return kRuns / fmt::format("{}-{}", name, number);
@@ -57,9 +61,62 @@ fs::path claim_numbered(const std::string& name) {
   }
 }
 
+/// True if a folder contains at most the logs of a run that failed to start.
+bool is_free(const fs::path& folder) {
+  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
+                     [](const auto& entry) { return entry.path().filename() == kLogs; });
+}
+
+/// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
+/// not, because that would write to another place.
+void refuse_links(const fs::path& run) {
+  for (const char* name : {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "summary.json",
+                           "trace.json", "run_id", "checkpoints", "logs", "servers"}) {
+    refuse_link(run / name);
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / kCheckpoints, error)) refuse_link(entry.path());
+  for (const auto& entry : fs::directory_iterator(run / kLogs, error)) refuse_link(entry.path());
+}
+
+/// A folder of this kind is part of a run.
+enum class RunPart : uint8_t { none, checkpoint, checkpoints };
+
+RunPart part_at(const fs::path& path) {
+  const bool among_checkpoints = path.parent_path().filename() == kCheckpoints;
+  if (fs::is_regular_file(path / "state.json") || (among_checkpoints && is_checkpoint_name(path)))
+    return RunPart::checkpoint;
+  const bool of_run = path.filename() == kCheckpoints &&
+                      (fs::exists(path.parent_path() / "job.yaml") || !list_checkpoints(path).empty());
+  return of_run ? RunPart::checkpoints : RunPart::none;
+}
+
+/// The folder of the run, absolute only if `path` is.
+std::string run_of(const fs::path& part, RunPart kind, const fs::path& path) {
+  fs::path run = kind == RunPart::checkpoints ? part.parent_path() : part.parent_path().parent_path();
+  if (kind == RunPart::checkpoint && part.parent_path().filename() != kCheckpoints)
+    return "the folder that contains its job.yaml and checkpoints/";
+  return path.is_absolute() ? run.string() : fs::proximate(run).string();
+}
+
 }  // namespace
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+void require_no_part_of_run(const fs::path& path) {
+  fs::path part = fs::weakly_canonical(path);
+  if (!part.has_filename()) part = part.parent_path();
+  for (; part.has_relative_path(); part = part.parent_path()) {
+    const RunPart kind = part_at(part);
+    if (kind == RunPart::none) continue;
+    throw user_error("{} is {}, not the folder of a run; give the run's folder: {}", path.string(),
+                     kind == RunPart::checkpoints         ? "where a run keeps its checkpoints"
+                     : part == fs::weakly_canonical(path) ? "a checkpoint"
+                                                          : "in a checkpoint",
+                     run_of(part, kind, path));
+  }
+}
+
+RunFolder::RunFolder(fs::path path, Origin origin) : path_(std::move(path)), origin_(origin) {
+  refuse_links(path_);
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) throw disk_error("open the folder", path_, errno);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
@@ -76,48 +133,65 @@ RunFolder::~RunFolder() {
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)), origin_(other.origin_), lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder RunFolder::create(const Job& job) {
-  if (job.output.folder.empty()) return RunFolder(claim_numbered(job.name));
+  if (job.output.folder.empty()) return {claim_numbered(job.name), Origin::created};
   const fs::path path = job.output.folder;
+  require_no_part_of_run(path);
   if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is not a folder", path.string());
   if (fs::exists(path / "job.yaml")) {
     throw user_error("{} already contains a run; resume it (--resume) or choose another folder (--output)",
                      path.string());
   }
-  if (fs::exists(path) && !fs::is_empty(path)) {
+  const bool existed = fs::exists(path);
+  if (existed && !is_free(path)) {
     throw user_error("the folder {} is not empty; a run needs its own folder (--output)", path.string());
   }
   make_folder(path);
-  return RunFolder(path);
+  return {path, existed ? Origin::was_empty : Origin::created};
 }
 
 RunFolder RunFolder::resume(const Job& job) {
   if (job.output.folder.empty()) {
     const int64_t last = last_number(job.name);
-    return last == 0 ? create(job) : RunFolder(numbered(job.name, last));
+    return last == 0 ? create(job) : RunFolder(numbered(job.name, last), Origin::existed);
   }
   const fs::path path = job.output.folder;
+  require_no_part_of_run(path);
   const bool ours = !fs::exists(path) || fs::exists(path / "job.yaml") || fs::exists(path / "checkpoints");
-  return ours && fs::exists(path) ? RunFolder(path) : create(job);
+  return ours && fs::exists(path) ? RunFolder(path, Origin::existed) : create(job);
 }
 
-fs::path find_trained(const fs::path& run_or_checkpoint, bool best) {
-  if (fs::exists(run_or_checkpoint / "state.json")) return run_or_checkpoint;
-  const fs::path checkpoints = run_or_checkpoint / "checkpoints";
+void RunFolder::discard_if_new() {
+  if (origin_ == Origin::existed) return;
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(path_, error)) entries.push_back(entry.path());
+  for (const fs::path& entry : entries) {
+    if (entry.filename() != kLogs) fs::remove_all(entry, error);
+  }
+  if (origin_ == Origin::created) fs::remove(path_, error);  // fails if there are logs
+}
+
+FoundCheckpoint find_trained(const fs::path& run_or_checkpoint, bool best) {
+  if (fs::exists(run_or_checkpoint / "state.json"))
+    return {run_or_checkpoint, verify_checkpoint(run_or_checkpoint), {}};
+  const fs::path checkpoints = run_or_checkpoint / kCheckpoints;
   if (!fs::is_directory(checkpoints)) {
+    require_no_part_of_run(run_or_checkpoint);
     throw user_error("{} is neither a run folder nor a checkpoint", run_or_checkpoint.string());
   }
-  const auto newest = newest_checkpoint(checkpoints);
-  if (!newest) throw user_error("the run in {} has no checkpoint yet", run_or_checkpoint.string());
-  if (!best) return newest->path;
-  fs::path path = checkpoint_path(checkpoints, newest->state.best_step);
-  if (!newest->state.best || !fs::exists(path)) {
+  std::optional<FoundCheckpoint> found = newest_checkpoint(checkpoints);
+  if (!found) throw user_error("the run in {} has no checkpoint yet", run_or_checkpoint.string());
+  if (!best) return *found;
+  found->path = checkpoint_path(checkpoints, found->state.best_step);
+  if (!found->state.best || !fs::exists(found->path)) {
     throw user_error("the run in {} has no best checkpoint; that requires validation samples",
                      run_or_checkpoint.string());
   }
-  return path;
+  found->state = verify_checkpoint(found->path);
+  return *found;
 }
 
 }  // namespace telar

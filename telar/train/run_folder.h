@@ -3,21 +3,25 @@
 #include <filesystem>
 #include <string>
 
+#include "telar/train/checkpoint.h"
 #include "telar/train/job.h"
 
 namespace telar {
 
-/// The folder of one run. This process holds a lock on it for the lifetime of the object. It contains
+/// The folder of one run. It may be a symbolic link, but what telar writes below it may not (Error, user).
+/// This process holds a lock on it for the lifetime of the object. It contains
 ///   job.yaml         the job as run, with all defaults
 ///   samples.json     the description of a sample
+///   data.json        the number of samples, and what identifies their files (telar/train/data_record.h)
 ///   metrics.jsonl    a line for each step and epoch
 ///   events.out.…     the same for TensorBoard
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
 class RunFolder {
  public:
-  /// The folder for a new run: output.folder, which must be empty or not exist, or the first free
-  /// runs/NAME-N. Throws Error (user) if the folder belongs to another run.
+  /// The folder for a new run: output.folder, which must be empty (except logs/ of a run that failed to
+  /// start) or not exist, or the first free runs/NAME-N. Throws Error (user) if the folder belongs to another
+  /// run.
   static RunFolder create(const Job& job);
   /// The folder of the run to resume: output.folder, or the last runs/NAME-N. It is created if it does not
   /// exist, so --resume also works for a job that may have been stopped before it began.
@@ -29,21 +33,33 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
+  /// If this object has created the run: removes all except its logs, so that the same command can start
+  /// again.
+  void discard_if_new();
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path job() const { return path_ / "job.yaml"; }
   std::filesystem::path samples() const { return path_ / "samples.json"; }
+  std::filesystem::path data() const { return path_ / "data.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path summary() const { return path_ / "summary.json"; }
 
  private:
-  explicit RunFolder(std::filesystem::path path);
+  enum class Origin : uint8_t { existed, was_empty, created };
+  RunFolder(std::filesystem::path path, Origin origin);
   std::filesystem::path path_;
+  Origin origin_;
   int lock_ = -1;
 };
 
+/// Throws Error (user) that names the run's folder if the path is only a part of one: a checkpoint, the
+/// folder of the checkpoints, or a path below them. To train there would ruin them.
+void require_no_part_of_run(const std::filesystem::path& path);
+
 /// The checkpoint of a trained model, given a run folder or a checkpoint. `best`: from a run, the checkpoint
-/// of the best epoch instead of the newest. Throws Error (user) if the path is neither, or has no checkpoint.
-std::filesystem::path find_trained(const std::filesystem::path& run_or_checkpoint, bool best);
+/// of the best epoch instead of the newest intact one. The warnings name the newer checkpoints that are
+/// damaged. Throws Error (user) if the path is neither, or has no intact checkpoint.
+FoundCheckpoint find_trained(const std::filesystem::path& run_or_checkpoint, bool best);
 
 }  // namespace telar

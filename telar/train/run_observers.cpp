@@ -1,17 +1,34 @@
 #include "telar/train/run_observers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
+
+#include "telar/core/error.h"
 
 namespace telar {
 
 namespace fs = std::filesystem;
 
 LogObserver::LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
-                         std::vector<std::string> metrics, int64_t every)
+                         std::vector<std::string> metrics, int64_t every,
+                         std::function<void(const std::string&)> warn)
     : log_(std::move(log)),
       tensorboard_(std::move(tensorboard)),
       metrics_(std::move(metrics)),
-      every_(every) {}
+      every_(every),
+      warn_(std::move(warn)) {}
+
+void LogObserver::try_to(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    if (!std::exchange(warned_, true))
+      warn_(fmt::format("{}; the training continues, but its log lacks what could not be written",
+                        error.what()));
+  }
+}
 
 void LogObserver::write(const std::string& kind, const TrainingState& state, int64_t epoch,
                         const std::vector<std::pair<std::string, double>>& values) {
@@ -22,9 +39,12 @@ void LogObserver::write(const std::string& kind, const TrainingState& state, int
                                      {"seconds", state.seconds}};
   for (const auto& [name, value] : values) {
     fields.emplace_back(name, value);
-    if (tensorboard_ != nullptr) tensorboard_->add_scalar(kind + "/" + name, state.step, value);
+    if (tensorboard_ != nullptr)
+      try_to([&, &tag = name, number = value] {
+        tensorboard_->add_scalar(kind + "/" + tag, state.step, number);
+      });
   }
-  log_.append(fields);
+  try_to([&] { log_.append(fields); });
 }
 
 void LogObserver::step_done(const StepReport& report, const TrainingState& state) {
@@ -45,7 +65,7 @@ void LogObserver::epoch_done(const EpochReport& report, const TrainingState& sta
     values.emplace_back("validation_" + metrics_[m], report.validation[m]);
   }
   write("epoch", state, report.epoch + 1, values);
-  if (tensorboard_ != nullptr) tensorboard_->flush();
+  if (tensorboard_ != nullptr) try_to([&] { tensorboard_->flush(); });
 }
 
 void LogObserver::test_done(const std::vector<double>& means, const TrainingState& state) {
@@ -54,9 +74,20 @@ void LogObserver::test_done(const std::vector<double>& means, const TrainingStat
   write("test", state, state.epoch, values);
 }
 
+void LogObserver::resumed(const std::vector<std::string>& changes, const TrainingState& state) {
+  try_to([&] {
+    log_.append({{"kind", "resume"},
+                 {"step", state.step},
+                 {"epoch", state.epoch + 1},
+                 {"samples", state.samples},
+                 {"seconds", state.seconds},
+                 {"changes", fmt::format("{}", fmt::join(changes, "; "))}});
+  });
+}
+
 void LogObserver::sync() {
-  log_.sync();
-  if (tensorboard_ != nullptr) tensorboard_->sync();
+  try_to([&] { log_.sync(); });
+  if (tensorboard_ != nullptr) try_to([&] { tensorboard_->sync(); });
 }
 
 CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, CheckpointPolicy policy,

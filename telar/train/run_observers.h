@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -19,26 +20,32 @@ namespace telar {
 /// "images_per_second"}.
 /// An epoch: {"kind": "epoch", "step", "epoch", "samples", "seconds", "train_loss", …, "validation_loss", …}.
 /// Epochs count from 1. "samples" and "seconds" are totals over all training steps of the run, including
-/// those before a resume; the time of validation is not included.
+/// those before a resume; the time of validation is not included. Lines that cannot be written (a full disk)
+/// do not end the training: they are missing, and `warn` is told once.
 class LogObserver final : public TrainingObserver {
  public:
   LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
-              std::vector<std::string> metrics, int64_t every);
+              std::vector<std::string> metrics, int64_t every, std::function<void(const std::string&)> warn);
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
   /// Writes the means over the test samples at the end of the run.
   void test_done(const std::vector<double>& means, const TrainingState& state);
+  /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
+  void resumed(const std::vector<std::string>& changes, const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();
 
  private:
   void write(const std::string& kind, const TrainingState& state, int64_t epoch,
              const std::vector<std::pair<std::string, double>>& values);
+  void try_to(const std::function<void()>& write);
   MetricsLog log_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::vector<std::string> metrics_;
   int64_t every_;
+  std::function<void(const std::string&)> warn_;
+  bool warned_ = false;
 };
 
 struct CheckpointPolicy {

@@ -14,6 +14,24 @@ void add_means(nlohmann::ordered_json& json, const std::string& part, const std:
   }
 }
 
+/// Rates of no steps do not exist.
+nlohmann::ordered_json or_null(double rate) {
+  return rate == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(rate);
+}
+
+nlohmann::ordered_json json_of(const RunLosses& losses) {
+  nlohmann::ordered_json restarts = nlohmann::ordered_json::array();
+  nlohmann::ordered_json updates = nlohmann::ordered_json::array();
+  for (const StoreLosses& server : losses.servers) {
+    restarts.push_back(server.restarts);
+    updates.push_back(server.unknown > 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(server.updates));
+  }
+  return {{"server_restarts", restarts},
+          {"lost_updates", updates},
+          {"lost_workers", losses.workers.members},
+          {"repeated_parts", losses.workers.parts}};
+}
+
 }  // namespace
 
 std::string to_json(const RunSummary& summary) {
@@ -21,11 +39,12 @@ std::string to_json(const RunSummary& summary) {
   json["outcome"] = summary.outcome == FitOutcome::stopped ? "stopped"
                     : summary.stopped_early                ? "stopped early"
                                                            : "finished";
+  json["why"] = summary.why;
   add_means(json, "test", summary.metrics, summary.test);
   add_means(json, "train", summary.metrics, summary.train);
   add_means(json, "validation", summary.metrics, summary.validation);
-  json["images_per_second"] = summary.images_per_second;
-  json["step_ms_median"] = summary.step_ms_median;
+  json["images_per_second"] = or_null(summary.images_per_second);
+  json["step_ms_median"] = or_null(summary.step_ms_median);
   if (summary.communication) {
     json["communication"] = {{"within_gradient", summary.communication->within_gradient},
                              {"exposed", summary.communication->exposed},
@@ -56,7 +75,9 @@ std::string to_json(const RunSummary& summary) {
   json["parameter_bytes"] = summary.parameter_bytes;
   json["activation_bytes"] = summary.activation_bytes;
   json["seed"] = summary.seed;
+  json["left_out_samples"] = summary.left_out_samples;
   json["staleness"] = summary.staleness;
+  if (summary.losses) json["losses"] = json_of(*summary.losses);
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

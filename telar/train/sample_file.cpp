@@ -1,20 +1,25 @@
 #include "telar/train/sample_file.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
+#include "telar/train/json_fields.h"
 
 namespace telar {
 
 namespace {
 
-Shape shape_from(const nlohmann::json& json) {
-  const auto dims = json.get<std::vector<int64_t>>();
-  if (std::any_of(dims.begin(), dims.end(), [](int64_t extent) { return extent < 1; })) {
-    throw user_error("{} is not a shape; every extent must be at least 1", json.dump());
+constexpr int64_t kMostExtent = int64_t{1} << 32U;
+constexpr int64_t kMostClasses = 1'000'000;  // the limit of data.classes
+
+Shape shape_from(const JsonFields& fields, const std::string& name) {
+  Shape shape(fields.integers(name, 1, kMostExtent));
+  try {
+    shape.elements();
+  } catch (const Error& error) {
+    throw user_error("{}: {}: {}", fields.source(), name, error.what());
   }
-  return Shape(dims);
+  return shape;
 }
 
 }  // namespace
@@ -30,19 +35,19 @@ std::string to_json(const SampleSpec& spec) {
 }
 
 SampleSpec sample_spec_from_json(const std::string& text, const std::string& source) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    SampleSpec spec;
-    spec.features = shape_from(json.at("features"));
-    spec.dtype = json.at("dtype").get<std::string>() == "i32" ? DType::i32 : DType::f32;
-    json.at("classes").get_to(spec.classes);
-    spec.targets = shape_from(json.at("targets"));
-    json.at("class_names").get_to(spec.class_names);
-    if (spec.features.rank() == 0) throw user_error("the features have no axis");
-    return spec;
-  } catch (const std::exception& error) {
-    throw user_error("{} does not describe samples: {}", source, error.what());
-  }
+  const JsonFields fields(text, source);
+  SampleSpec spec;
+  spec.features = shape_from(fields, "features");
+  spec.dtype = fields.choice("dtype", {"f32", "i32"}) == "i32" ? DType::i32 : DType::f32;
+  spec.classes = fields.integer("classes", 0, kMostClasses);
+  spec.targets = shape_from(fields, "targets");
+  spec.class_names = fields.texts("class_names");
+  if (spec.features.rank() == 0) throw fields.wrong("features", "a list of at least one extent");
+  if (spec.classes == 0 && spec.targets.rank() == 0)
+    throw fields.wrong("targets", "a list of at least one extent, because classes is 0");
+  if (!spec.class_names.empty() && static_cast<int64_t>(spec.class_names.size()) != spec.classes)
+    throw fields.wrong("class_names", fmt::format("empty, or a list of {} names", spec.classes));
+  return spec;
 }
 
 }  // namespace telar

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/data/cifar.h"
 #include "telar/data/csv.h"
 #include "telar/data/idx.h"
-#include "telar/data/image_folder.h"
 #include "telar/data/npy.h"
 #include "telar/data/synthetic.h"
 
@@ -26,9 +26,11 @@ CsvOptions csv_options(const DataJob& data) {
       .header = data.header, .label = data.label, .separator = separator_of(data), .classes = data.classes};
 }
 
-DatasetPtr open_images(const DataJob& data, const std::string& path) {
-  return open_image_folder(path,
-                           {.height = data.shape[1], .width = data.shape[2], .channels = data.shape[0]});
+Source open_images(const DataJob& data, const std::string& path, const PictureListing& listing) {
+  PictureListPtr list = list_pictures(path, listing);
+  DatasetPtr samples =
+      open_pictures(list, {.height = data.shape[1], .width = data.shape[2], .channels = data.shape[0]});
+  return {std::move(samples), std::move(list)};
 }
 
 DatasetPtr open_synthetic(const DataJob& data, uint64_t seed, int64_t first, int64_t samples) {
@@ -42,29 +44,37 @@ DatasetPtr open_synthetic(const DataJob& data, uint64_t seed, int64_t first, int
 
 int64_t idx_classes(const DataJob& data) { return data.source == "idx" ? data.classes : 10; }
 
-}  // namespace
-
-DatasetPtr open_train_source(const DataJob& data, uint64_t seed) {
+DatasetPtr open_train_samples(const DataJob& data, uint64_t seed) {
   if (data.source == "synthetic") return open_synthetic(data, seed, 0, data.samples);
   if (data.source == "csv") return open_csv(data.path, csv_options(data));
   if (data.source == "npy") return open_npy(data.path, data.label_path, data.classes);
-  if (data.source == "images") return open_images(data, data.path);
   if (data.source.starts_with("cifar")) return open_cifar(data.path, Split::train, cifar_labels(data));
   return open_idx_folder(data.path, Split::train, idx_classes(data));
 }
 
-DatasetPtr open_test_source(const DataJob& data, uint64_t seed) {
+DatasetPtr open_test_samples(const DataJob& data, uint64_t seed) {
   if (data.source == "synthetic") {
     return data.test_samples == 0 ? nullptr : open_synthetic(data, seed, data.samples, data.test_samples);
   }
   if (data.source.starts_with("cifar")) return open_cifar(data.path, Split::test, cifar_labels(data));
-  if (data.source == "csv" || data.source == "npy" || data.source == "images") {
+  if (data.source == "csv" || data.source == "npy") {
     if (data.test_path.empty()) return nullptr;
     if (data.source == "csv") return open_csv(data.test_path, csv_options(data));
-    if (data.source == "npy") return open_npy(data.test_path, data.test_label_path, data.classes);
-    return open_images(data, data.test_path);
+    return open_npy(data.test_path, data.test_label_path, data.classes);
   }
   return open_idx_folder(data.path, Split::test, idx_classes(data));
+}
+
+}  // namespace
+
+Source open_train_source(const DataJob& data, uint64_t seed, const PictureListing& listing) {
+  if (data.source == "images") return open_images(data, data.path, listing);
+  return {open_train_samples(data, seed), nullptr};
+}
+
+Source open_test_source(const DataJob& data, uint64_t seed, const PictureListing& listing) {
+  if (data.source != "images") return {open_test_samples(data, seed), nullptr};
+  return data.test_path.empty() ? Source{} : open_images(data, data.test_path, listing);
 }
 
 char separator_of(const DataJob& data) {

@@ -11,6 +11,8 @@
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_loader.h"
+#include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/run_folder.h"
@@ -72,11 +74,14 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
                      const std::vector<std::string>& overrides,
                      const std::function<void(const std::string&)>& warn) {
   Trained trained;
-  trained.checkpoint = find_trained(run_or_checkpoint, best);
-  verify_checkpoint(trained.checkpoint);
+  const FoundCheckpoint found = find_trained(run_or_checkpoint, best);
+  trained.checkpoint = found.path;
+  trained.skipped = found.warnings;
+  if (warn) std::for_each(found.warnings.begin(), found.warnings.end(), warn);
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
   trained.spec = sample_spec_from_json(read_checkpoint_text(samples), samples.string());
+  require_memory(trained.job, trained.spec);
   trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);
   return trained;
@@ -90,7 +95,7 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
   }
   TrainerOptions options;
   options.evaluation_batch = trained.job.training.evaluation_batch;
-  options.loader_threads = static_cast<int>(trained.job.data.threads);
+  options.loader_threads = loader_threads(trained.job, nullptr);
   options.prefetch = static_cast<int>(trained.job.data.prefetch);
   return Trainer(*trained.session, options).evaluate(data);
 }
@@ -98,7 +103,7 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
 std::vector<float> predict(const Trained& trained, const Dataset& data, bool softmax) {
   require_fit(trained, data.spec());
   const WholeBatch assignment(data.size(), trained.job.training.evaluation_batch);
-  Loader loader(data, assignment, {.threads = static_cast<int>(trained.job.data.threads)});
+  Loader loader(data, assignment, {.threads = loader_threads(trained.job, nullptr)});
   loader.start(0, 0);
   std::vector<float> outputs;
   while (const Batch* batch = loader.next()) {

@@ -15,15 +15,17 @@ namespace telar {
 /// A trained model, ready for evaluation and prediction.
 struct Trained {
   std::filesystem::path checkpoint;
-  Job job;  ///< as run, with the overrides applied
+  std::vector<std::string> skipped;  ///< why newer checkpoints were not used, one sentence each
+  Job job;                           ///< as run, with the overrides applied
   SampleSpec spec;
   std::unique_ptr<Session> session;
 };
 
-/// Loads the newest (or with `best` the best) checkpoint of a run folder, or a checkpoint. Verifies every
-/// byte. The model runs on the devices that it was trained on. If one of them is missing and the overrides
-/// name no others, it runs on the CPU, and `warn` is called. A model trained in tf32, which CPUs do not
-/// support, then runs in f32. Throws Error (user).
+/// Loads the newest intact (or with `best` the best) checkpoint of a run folder, or a checkpoint. Verifies
+/// every byte; `warn` is called for each newer checkpoint that is damaged. The model runs on the devices that
+/// it was trained on. If one of them is missing and the overrides name no others, it runs on the CPU, and
+/// `warn` is called. A model trained in tf32, which CPUs do not support, then runs in f32. Throws Error
+/// (user).
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
                      const std::vector<std::string>& overrides = {},
                      const std::function<void(const std::string&)>& warn = {});

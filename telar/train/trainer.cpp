@@ -102,7 +102,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
   while (const Batch* batch = epoch.loader.next()) {
     const auto ahead = static_cast<int64_t>(epoch.begun.size());
     const int64_t step = state_.step + ahead + 1;
-    const StepInputs inputs{static_cast<float>(telar::learning_rate(options_.schedule, step)), step,
+    const StepInputs inputs{learning_rate_at(epoch, state_.step_in_epoch + ahead), step,
                             static_cast<uint32_t>(state_.epoch),
                             epoch.assignment.batch_samples(batch->epoch, batch->step), start};
     session_.begin(view_of(*batch), inputs);
@@ -117,6 +117,13 @@ bool Trainer::run_epoch(Epoch& epoch) {
     }
   }
   return true;
+}
+
+/// The schedule follows the epochs. Steps in total are another number once a resumed run has changed its
+/// batch.
+float Trainer::learning_rate_at(const Epoch& epoch, int64_t step_in_epoch) const {
+  const int64_t number = epoch.start.epoch * epoch.start.steps + step_in_epoch + 1;
+  return static_cast<float>(telar::learning_rate(options_.schedule, number));
 }
 
 /// Counts the completed steps of those begun; `all`: waits for all of them. `start`: the time when the
@@ -167,7 +174,7 @@ bool Trainer::run_remote_epoch(Epoch& epoch) {
   const int64_t before = state_.step - state_.step_in_epoch;
   while (true) {
     if (next_pause_ == 0) next_pause_ = after_pause();
-    const bool stopping = make_remote_steps(epoch, before);
+    const bool stopping = make_remote_steps(epoch);
     remote_->fetch(session_);
     state_.step_in_epoch = remote_->steps_done();
     state_.step = before + state_.step_in_epoch;
@@ -188,7 +195,7 @@ int64_t Trainer::after_pause() const {
 
 /// Runs up to the end of the epoch, the next pause, or a stop; returns true for a stop. The duration of a
 /// step is the time since the previous one.
-bool Trainer::make_remote_steps(const Epoch& epoch, int64_t before) {
+bool Trainer::make_remote_steps(const Epoch& epoch) {
   RemoteSteps& remote = *remote_;
   remote.begin_epoch(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch, epoch.start.steps);
   bool pausing = false;
@@ -197,9 +204,7 @@ bool Trainer::make_remote_steps(const Epoch& epoch, int64_t before) {
   for (bool more = true; more;) {
     more = !remote.epoch_finished();  // asked first: steps completed before this are in the next wait()
     for (const StepDone& step : remote.wait()) {
-      const auto learning_rate =
-          static_cast<float>(telar::learning_rate(options_.schedule, before + step.step + 1));
-      count(epoch, step.samples, step.metrics, learning_rate, seconds_since(start));
+      count(epoch, step.samples, step.metrics, learning_rate_at(epoch, step.step), seconds_since(start));
       start = Clock::now();
     }
     if (!stopping && epoch.stop_requested && epoch.stop_requested()) {

@@ -103,7 +103,8 @@ class Trainer {
   void collect(Epoch& epoch, bool all, std::chrono::steady_clock::time_point& start);
   Error not_finite(Epoch& epoch);
   bool run_remote_epoch(Epoch& epoch);
-  bool make_remote_steps(const Epoch& epoch, int64_t before);
+  bool make_remote_steps(const Epoch& epoch);
+  float learning_rate_at(const Epoch& epoch, int64_t step_in_epoch) const;
   int64_t after_pause() const;
   void count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
              double seconds);

@@ -1,10 +1,33 @@
 #include "telar/train/training_state.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
+#include "telar/train/json_fields.h"
 
 namespace telar {
+
+namespace {
+
+constexpr int64_t kMostEpochs = 1'000'000'000;              // the limit of training.epochs
+constexpr int64_t kMostSamples = int64_t{1} << 32U;         // of an epoch
+constexpr int64_t kMostSteps = kMostEpochs * kMostSamples;  // below 2^62, so sums of two do not overflow
+
+/// What must hold between the fields, whatever the job.
+void check_agreement(const TrainingState& state, const JsonFields& fields) {
+  if (state.best_step > state.step)
+    throw fields.wrong("best_step", fmt::format("at most the {} steps in total", state.step));
+  if (state.epochs_since_best > state.epoch)
+    throw fields.wrong("epochs_since_best", fmt::format("at most the {} complete epochs", state.epoch));
+  if ((state.epoch_samples == 0) != state.epoch_sums.empty()) {
+    throw fields.wrong("epoch_samples", state.epoch_sums.empty()
+                                            ? "0, because epoch_sums is empty"
+                                            : "at least 1, because epoch_sums has values");
+  }
+}
+
+}  // namespace
 
 std::string to_json(const TrainingState& state) {
   nlohmann::ordered_json json;
@@ -23,23 +46,35 @@ std::string to_json(const TrainingState& state) {
 }
 
 TrainingState training_state_from_json(const std::string& text, const std::string& source) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    TrainingState state;
-    json.at("epoch").get_to(state.epoch);
-    json.at("step_in_epoch").get_to(state.step_in_epoch);
-    json.at("step").get_to(state.step);
-    json.at("samples").get_to(state.samples);
-    json.at("seconds").get_to(state.seconds);
-    json.at("epoch_samples").get_to(state.epoch_samples);
-    json.at("epoch_sums").get_to(state.epoch_sums);
-    if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
-    json.at("best_step").get_to(state.best_step);
-    json.at("epochs_since_best").get_to(state.epochs_since_best);
-    json.at("stopped_early").get_to(state.stopped_early);
-    return state;
-  } catch (const nlohmann::json::exception& error) {
-    throw user_error("{} is not a training state: {}", source, error.what());
+  const JsonFields fields(text, source);
+  TrainingState state;
+  state.epoch = fields.integer("epoch", 0, kMostEpochs);
+  state.step_in_epoch = fields.integer("step_in_epoch", 0, kMostSamples);
+  state.step = fields.integer("step", 0, kMostSteps);
+  state.samples = fields.integer("samples", 0, kMostSteps);
+  state.seconds = fields.number("seconds", 0);
+  state.epoch_samples = fields.integer("epoch_samples", 0, kMostSteps);
+  state.epoch_sums = fields.numbers("epoch_sums");
+  if (!fields.is_null("best")) state.best = fields.number("best", -std::numeric_limits<double>::infinity());
+  state.best_step = fields.integer("best_step", 0, kMostSteps);
+  state.epochs_since_best = fields.integer("epochs_since_best", 0, kMostEpochs);
+  state.stopped_early = fields.flag("stopped_early");
+  check_agreement(state, fields);
+  return state;
+}
+
+void check_position(const TrainingState& state, const EpochSize& size, const std::string& source) {
+  if (state.step_in_epoch >= size.steps) {
+    throw user_error("{}: step_in_epoch is {}; an epoch of this job has {} steps, so it must be from 0 to {}",
+                     source, state.step_in_epoch, size.steps, size.steps - 1);
+  }
+  if (state.step_in_epoch == 0 && !state.epoch_sums.empty()) {
+    throw user_error("{}: epoch_sums has {} values; before the first step of an epoch it must be empty",
+                     source, state.epoch_sums.size());
+  }
+  if (state.step_in_epoch > 0 && state.epoch_sums.size() != size.metrics) {
+    throw user_error("{}: epoch_sums has {} values; it must have one for each of the {} metrics of the job",
+                     source, state.epoch_sums.size(), size.metrics);
   }
 }
 

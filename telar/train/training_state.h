@@ -28,8 +28,18 @@ struct TrainingState {
 };
 
 /// Conversion to and from JSON; doubles are preserved exactly. `source` is the file. from_json throws Error
-/// (user).
+/// (user) for a missing field, a value out of range, and fields that contradict each other.
 std::string to_json(const TrainingState& state);
 TrainingState training_state_from_json(const std::string& text, const std::string& source);
+
+/// The size of a job's epochs.
+struct EpochSize {
+  int64_t steps = 0;
+  size_t metrics = 0;  ///< of a step
+};
+
+/// Throws Error (user) if the state is not one between two steps of epochs of this size. `source` is its
+/// file.
+void check_position(const TrainingState& state, const EpochSize& size, const std::string& source);
 
 }  // namespace telar

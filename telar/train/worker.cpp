@@ -12,12 +12,14 @@
 #include "telar/data/assignment.h"
 #include "telar/data/loader.h"
 #include "telar/nn/schedule.h"
+#include "telar/observe/process.h"
 #include "telar/train/cluster_description.h"
+#include "telar/train/data_decision.h"
 #include "telar/train/job_checks.h"
+#include "telar/train/job_loader.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_workers.h"
-#include "telar/train/pipeline.h"
 
 namespace telar {
 
@@ -25,24 +27,29 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Job job_here(const Membership& membership, const std::vector<std::string>& overrides) {
-  const ClusterDescription description =
-      cluster_description_from_json(membership.description(), "the coordinator");
+/// The job on this host.
+Job job_here(const ClusterDescription& description, const std::vector<std::string>& overrides) {
   return parse_job(job_text(description.job), "the coordinator's job", overrides);
+}
+
+DatasetPtr train_samples(Job& job, const ClusterDescription& description) {
+  if (!description.data) throw user_error("the coordinator sent no description of its data");
+  return open_train_dataset_as_decided(job.data, static_cast<uint64_t>(job.training.seed), *description.data,
+                                       available_threads());
 }
 
 /// One membership: from joining to the end of the run, or until the coordinator has removed this worker.
 class Worker {
  public:
-  Worker(const WorkOptions& options, Membership& membership)
+  Worker(const WorkOptions& options, Membership& membership, const ClusterDescription& description)
       : options_(options),
         membership_(membership),
-        job_(job_here(membership, options.overrides)),
-        data_(open_datasets(job_.data, static_cast<uint64_t>(job_.training.seed)).train),
+        job_(job_here(description, options.overrides)),
+        data_(train_samples(job_, description)),
         parts_(data_->size(), job_.training.batch, static_cast<uint64_t>(job_.training.seed),
                job_.data.shuffle, job_parts(job_), samples_together(job_, job_parts(job_))),
         loader_(*data_, parts_,
-                {.threads = static_cast<int>(job_.data.threads),
+                {.threads = loader_threads(job_, nullptr),
                  .prefetch = static_cast<int>(job_.data.prefetch),
                  .seed = static_cast<uint64_t>(job_.training.seed)}),
         steps_per_epoch_((data_->size() + job_.training.batch - 1) / job_.training.batch),
@@ -57,11 +64,14 @@ class Worker {
                                                            .patience_seconds = options.patience_seconds,
                                                            .say = options.say,
                                                            .stop = options.stop}));
-      clients_.back()->attach();
+      clients_.back()->layout();
       access_.servers.push_back(clients_.back().get());
     }
     if (job_parts(job_) > 1 || job_.strategy.name == "sync_ps" || job_.strategy.name == "parameter_averaging")
       access_.next_round = [this] { return membership_.next_round(); };
+    tell_threads(job_, nullptr, {options.say, [&options](const std::string& text) {
+                                   if (options.say) options.say("warning: " + text);
+                                 }});
     session_ = job_worker_session(job_, data_->spec(), access_, {options.say, options.say});
   }
 
@@ -105,6 +115,7 @@ class Worker {
   bool take_lease() {
     std::optional<Lease> lease = held_ ? std::exchange(held_, {}) : membership_.lease();
     if (!lease) return false;
+    check_lease(*lease, steps_per_epoch_, job_parts(job_));
     if (next_ < entries_.size() && lease->epoch != epoch_) {
       held_ = lease;  // the next epoch has begun: finish this one first
       return false;
@@ -202,7 +213,8 @@ void work(const WorkOptions& options) {
     job = membership.job();
     if (options.say) options.say(fmt::format("joined {} as worker {}", options.coordinator, membership.id()));
     const auto joined = Clock::now();
-    Worker worker(options, membership);
+    Worker worker(options, membership,
+                  cluster_description_from_json(membership.description(), "the coordinator"));
     worker.prepared(seconds_since(joined));
     worker.run();
     again = membership.lost();

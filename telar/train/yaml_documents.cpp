@@ -3,7 +3,9 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <sstream>
+#include <vector>
 
 #include "telar/core/error.h"
 
@@ -39,6 +41,17 @@ class DocumentCounter final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::stringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+bool tab_indents(const std::string& line) {
+  return line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string::npos;
+}
+
 }  // namespace
 
 void require_one_document(const std::string& text, const std::string& source) {
@@ -47,6 +60,23 @@ void require_one_document(const std::string& text, const std::string& source) {
   DocumentCounter counter(source);
   while (parser.HandleNextDocument(counter)) {
   }
+}
+
+std::string yaml_hint(const std::string& text, int line) {
+  const std::vector<std::string> lines = lines_of(text);
+  const auto tab = std::find_if(lines.begin(), lines.end(), tab_indents);
+  if (tab != lines.end()) {
+    return fmt::format("; line {} is indented with a tab, but YAML takes only spaces there",
+                       tab - lines.begin() + 1);
+  }
+  if (line < 0 || static_cast<size_t>(line) >= lines.size()) return "";
+  const std::string& wrong = lines[static_cast<size_t>(line)];
+  const size_t end = wrong.find_last_not_of(" \r");
+  const size_t first = wrong.find(": ");
+  if (first == std::string::npos || end == std::string::npos) return "";
+  if (wrong[end] == ':' && first < end) return "; a value must not end with a colon: cuda:0, not cuda:";
+  if (wrong.find(": ", first + 1) != std::string::npos) return "; a value that contains ': ' needs quotes";
+  return "";
 }
 
 }  // namespace telar

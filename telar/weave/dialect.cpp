@@ -22,6 +22,14 @@ bool is_import(const Node& statement) {
   return statement.is(Kind::import) || statement.is(Kind::import_from);
 }
 
+/// Whether a statement is `if __name__ == "__main__":`, in either order.
+bool asks_for_main(const Node& statement) {
+  if (!statement.is(Kind::if_) || !statement.child("test")->is(Kind::compare)) return false;
+  const Node* test = statement.child("test");
+  const auto is_name = [](const Node* side) { return side->is(Kind::name) && side->text == "__name__"; };
+  return is_name(test->child("left")) || is_name(test->list("comparators").front());
+}
+
 /// sys.exit(…), exit(), SystemExit(…).
 bool ends_program(const Names& names, const Node& expression) {
   const std::string name =
@@ -136,9 +144,7 @@ void Dialect::at_start(const std::vector<std::string>& text) {
 /// `if __name__ == "__main__":` with its own block.
 const Node* Dialect::find_main_guard() const {
   for (const Node* statement : script()->list("body")) {
-    if (!statement->is(Kind::if_) || !statement->child("test")->is(Kind::compare)) continue;
-    const Node* left = statement->child("test")->child("left");
-    if (!left->is(Kind::name) || left->text != "__name__" || !statement->list("orelse").empty()) continue;
+    if (!asks_for_main(*statement) || !statement->list("orelse").empty()) continue;
     return statement->list("body").front()->line > statement->line ? statement : nullptr;
   }
   return nullptr;
@@ -206,9 +212,9 @@ size_t Dialect::first_import_with_use() const {
 const Node* Dialect::last_import(const Node* module, size_t before) const {
   const Node* last = nullptr;
   for (const Node* statement : module->list("body")) {
-    if (statement->begin >= before) break;
+    if (statement->begin >= before || statement->end > before) break;
     bool only_imports = is_import(*statement);
-    if (statement->is(Kind::try_) || statement->is(Kind::if_)) {
+    if (statement->is(Kind::try_) || (statement->is(Kind::if_) && !asks_for_main(*statement))) {
       only_imports = !statement->list("body").empty() && is_import(*statement->list("body").front());
     }
     if (only_imports) last = statement;

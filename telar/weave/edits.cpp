@@ -14,7 +14,7 @@ size_t statement_begin(const Node& statement) {
 }
 
 void Edits::replace(size_t begin, size_t end, std::string text) {
-  changes_.push_back({begin, end, std::move(text), static_cast<int>(changes_.size())});
+  changes_.push_back({begin, end, std::move(text), false});
 }
 
 void Edits::explain(int line, std::string what, std::string why) {
@@ -57,7 +57,8 @@ void Edits::after(const Node& statement, const std::vector<std::string>& lines) 
     text += lines[i].empty() ? "" : indent + lines[i];
     if (ends || i + 1 < lines.size()) text += newline;
   }
-  insert(ends ? next : source.size(), text);
+  const size_t at = ends ? next : source.size();
+  changes_.push_back({at, at, std::move(text), true});
 }
 
 void Edits::guard(const Node& statement, const std::string& condition) {
@@ -252,8 +253,9 @@ void Edits::leave_out(Nodes block, std::vector<Change>& left_out) const {
     }
     const bool follows =
         left_until > 0 && (change == changes_.begin() || std::prev(change)->end < left_until);
-    left_out.push_back(
-        {begin, end, follows ? "" : source.substr(begin, first - begin) + "pass" + tree_.newline(begin), 0});
+    left_out.push_back({begin, end,
+                        follows ? "" : source.substr(begin, first - begin) + "pass" + tree_.newline(begin),
+                        false});
     left_until = end;
   }
 }
@@ -261,7 +263,8 @@ void Edits::leave_out(Nodes block, std::vector<Change>& left_out) const {
 std::vector<Edited> Edits::apply() {
   apply_guards();
   const auto earlier = [](const Change& a, const Change& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    if (a.begin != b.begin) return a.begin < b.begin;
+    return a.end != b.end ? a.end < b.end : a.follows && !b.follows;
   };
   std::stable_sort(changes_.begin(), changes_.end(), earlier);
   std::vector<Edited> files;

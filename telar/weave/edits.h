@@ -68,7 +68,7 @@ class Edits {
     size_t begin = 0;
     size_t end = 0;
     std::string text;
-    int order = 0;  // of insertion, for edits at the same offset
+    bool follows = false;  // what ends before it: it comes before what begins at the same offset
   };
   struct Guarded {
     const Node* statement;

@@ -41,7 +41,8 @@ struct Reply {
   std::string explanation;  ///< one line for each edit
   std::string message;      ///< refused: file, line, construct, decision; already parallel: the reason
   std::string json;
-  std::string target;  ///< requested or chosen
+  std::string target;       ///< requested or chosen
+  bool is_pytorch = false;  ///< and not Keras or TensorFlow
 };
 
 /// The type of the function that the module exports as kEntry. Throws telar::Error.

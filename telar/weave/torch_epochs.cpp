@@ -1,5 +1,4 @@
-// Each epoch has its own order of the samples, the same for all processes. Random numbers during training
-// differ between them.
+// Each epoch has its own order of the samples, the same for all processes.
 #include <algorithm>
 
 #include "telar/weave/torch_writer.h"
@@ -7,12 +6,6 @@
 namespace telar::weave {
 
 namespace {
-
-const Node* outermost_loop(const Node* node) {
-  const Node* found = nullptr;
-  for (const Node* loop = loop_around(node); loop != nullptr; loop = loop_around(loop)) found = loop;
-  return found;
-}
 
 class Epochs {
  public:
@@ -26,7 +19,6 @@ class Epochs {
         shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
       if (shuffled && !w_.dialect.choices().divide_epochs) write_order(loop);
     }
-    write_seeds();
   }
 
  private:
@@ -138,89 +130,7 @@ class Epochs {
     return w_.text(*expression);
   }
 
-  /// All processes start from the same random state, so splits and weights agree; during training, each has
-  /// its own.
-  void write_seeds() {
-    std::vector<const Node*> torch_seeds;
-    std::vector<const Node*> numpy_seeds;
-    std::vector<const Node*> python_seeds;
-    std::vector<const Node*> drawn_torch;
-    std::vector<const Node*> drawn_numpy;
-    std::vector<const Node*> drawn_python;
-    for (const Node* call : w_.names.calls()) {
-      const std::string& callee = w_.names.callee(call);
-      if (callee == "torch.manual_seed" || callee == "torch.random.manual_seed") torch_seeds.push_back(call);
-      if (callee == "numpy.random.seed") numpy_seeds.push_back(call);
-      if (callee == "random.seed") python_seeds.push_back(call);
-      const bool of_torch = callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
-                            callee.starts_with("torch.normal");
-      const bool of_numpy = (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
-                             callee != "numpy.random.RandomState" && callee != "numpy.random.default_rng") ||
-                            callee == "sklearn.model_selection.train_test_split";
-      const bool of_python =
-          callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random";
-      if ((!of_torch && !of_numpy && !of_python) || in_training(call)) continue;
-      const bool own_state =
-          w_.names.keyword(call, "generator") != nullptr || w_.names.keyword(call, "random_state") != nullptr;
-      if (own_state) continue;
-      (of_torch ? drawn_torch : of_numpy ? drawn_numpy : drawn_python).push_back(call);
-    }
-    const bool torch_seed = !torch_seeds.empty();
-    const bool numpy_seed = !numpy_seeds.empty();
-    const bool python_seed = !python_seeds.empty();
-    std::vector<std::string> start;
-    const auto agree = [&](const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds,
-                           const std::string& module, const std::string& function) {
-      if (w_.dialect.are_seeded(draws, seeds)) return;
-      start.push_back(w_.dialect.module_name(module, w_.dialect.script()) + function);
-      w_.edits.explain(
-          draws.back()->line, start.back(),
-          "random draws before training, such as a split of the data, must agree in all processes");
-    };
-    agree(drawn_torch, torch_seeds, "torch", ".manual_seed(0)");
-    agree(drawn_numpy, numpy_seeds, "numpy", ".random.seed(0)");
-    agree(drawn_python, python_seeds, "random", ".seed(0)");
-    w_.dialect.at_start(start);
-    if (!torch_seed && drawn_torch.empty()) return;
-    for (const TorchLoop& loop : w_.program.loops) {
-      if (!loop.trains) continue;
-      const auto way = way_out(w_.names, loop.loop);
-      const Node* outer = loop.loop;
-      for (const Node* node : way) {
-        const Node* around = outermost_loop(node);
-        if (around != nullptr) outer = around;
-      }
-      if (!differ_before_.empty() &&
-          std::find(differ_before_.begin(), differ_before_.end(), outer) != differ_before_.end())
-        continue;
-      differ_before_.push_back(outer);
-      const std::string torch = w_.dialect.module_name("torch", outer);
-      std::vector<std::string> text = {torch + ".manual_seed(" + torch + ".initial_seed() + " +
-                                       w_.dialect.rank(outer) + ")"};
-      if (numpy_seed)
-        text.push_back(w_.dialect.module_name("numpy", outer) + ".random.seed(" + torch +
-                       ".initial_seed() % 2**32)");
-      if (python_seed)
-        text.push_back(w_.dialect.module_name("random", outer) + ".seed(" + torch + ".initial_seed())");
-      w_.edits.before(*outer, text);
-      w_.edits.explain(
-          outer->line, text[0],
-          w_.dialect.choices().divide_epochs
-              ? "the order of the samples, dropout and augmentation must differ between the processes"
-              : "dropout, noise and augmentation must differ between the processes");
-    }
-  }
-
-  bool in_training(const Node* node) const {
-    for (const TorchLoop& loop : w_.program.loops) {
-      if (is_inside(node, loop.loop)) return true;
-    }
-    const Node* owner = class_of(node);
-    return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
-  }
-
   TorchWeaving& w_;
-  std::vector<const Node*> differ_before_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Divides the training samples: each process draws its share through a DistributedSampler.
 #include <algorithm>
+#include <unordered_set>
 
 #include "telar/weave/torch_writer.h"
 
@@ -32,10 +33,11 @@ class Loaders {
   explicit Loaders(TorchWeaving& weaving) : w_(weaving) {}
 
   void write() {
+    // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
+    write_downloads();
     for (const TorchLoader& loader : w_.program.loaders) {
       if (loader.trains && !w_.dialect.choices().divide_epochs) write(loader.call);
     }
-    write_downloads();
   }
 
  private:
@@ -214,26 +216,52 @@ class Loaders {
                      "together they take the script's batch");
   }
 
+  /// The argument by which a call may download a data set; null if there is none.
+  const Node* download_of(const Node* call) const {
+    static const std::unordered_set<std::string_view> fifth = {
+        "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "USPS"};
+    const std::string& callee = w_.names.callee(call);
+    const Node* keyword = w_.names.keyword(call, "download");
+    const Node* given = keyword == nullptr ? nullptr : keyword->child("value");
+    if (keyword != nullptr && !is_inside(keyword, call)) return nullptr;
+    const std::string_view library = "torchvision.datasets.";
+    if (given == nullptr && callee.starts_with(library) && call->list("args").size() > 4 &&
+        fifth.contains(std::string_view(callee).substr(library.size())))
+      given = call->list("args")[4];
+    if (given == nullptr || is_true(given)) return given;
+    // A function of the program hands it on; the call that it makes is found by itself.
+    const Node* own = w_.names.definition(call->child("func"));
+    const bool handed_on = own != nullptr && own->is_function();
+    return given->is(Kind::constant) || handed_on ? nullptr : given;
+  }
+
   /// One process per host downloads; the others wait for it.
   void write_downloads() {
     for (const Node* call : w_.names.calls()) {
-      const Node* download = w_.names.keyword(call, "download");
-      if (download == nullptr || !is_true(download->child("value")) || !is_inside(download, call)) continue;
+      if (download_of(call) == nullptr) continue;
       const Node* statement = statement_of(call);
-      if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
+      if (!statement->is(Kind::assign) && !statement->is(Kind::expr) && !statement->is(Kind::return_)) {
         w_.refuse(
             call,
             "assign the downloaded dataset to a variable first, so that one process can download while the others wait");
       }
+      if (!downloads_.insert(statement).second) continue;
       const std::string local = w_.dialect.local_rank(call);
       w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});
-      w_.edits.after(*statement, {"if " + local + " == 0:", "    " + w_.dialect.barrier(call)});
+      std::vector<std::string> after = {"if " + local + " == 0:", "    " + w_.dialect.barrier(call)};
+      if (statement->is(Kind::return_)) {
+        const std::string name = w_.names.fresh("downloaded");
+        w_.edits.replace(statement->begin, statement->child("value")->begin, name + " = ");
+        after.push_back("return " + name);
+      }
+      w_.edits.after(*statement, after);
       w_.edits.explain(call->line, "the first process of a host downloads",
                        "the others wait and find the files");
     }
   }
 
   TorchWeaving& w_;
+  std::unordered_set<const Node*> downloads_;  // statements that download
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "telar/weave/torch_references.h"
 #include "telar/weave/torch_writer.h"
 
 namespace telar::weave {
@@ -50,6 +51,7 @@ class Wrapping {
       if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) use(&node);
     }
     for (const Node* call : w_.names.calls()) check_forward(call);
+    for (const Wrapped& root : wrapped_) check_applied(root);
   }
 
  private:
@@ -72,7 +74,7 @@ class Wrapping {
       wrapped.text = w_.text(*given);
       at = callers[0];
     }
-    wrapped.before = place_for(wrapped, statement_of(at));
+    wrapped.before = wrapping_statement(w_, wrapped.place, place_for(wrapped, statement_of(at)));
     write_data_parallel(wrapped);
     w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
     w_.dialect.use(wrapped.before);
@@ -201,7 +203,8 @@ class Wrapping {
         return same_function && earlier ? nullptr : known->second;
       }
       const auto spread = spread_.find(place);
-      return spread == spread_.end() ? nullptr : spread->second;
+      if (spread != spread_.end()) return spread->second;
+      return expression->is(Kind::subscript) ? entry(expression, depth) : nullptr;
     }
     if (expression->is(Kind::tuple) && part >= 0 &&
         static_cast<size_t>(part) < expression->list("elts").size()) {
@@ -231,6 +234,67 @@ class Wrapping {
     return nullptr;
   }
 
+  /// The wrapped model that a display holds: an entry, or every element that is a model; null if none.
+  const Wrapped* element(const Node* display, int index, int depth) const {
+    if (display == nullptr || depth == 0) return nullptr;
+    if (display->is(Kind::name) || display->is(Kind::attribute)) {
+      const int place = w_.names.place(display);
+      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
+      const Value& value = w_.names.values(place).front();
+      return value.element || value.augmented || value.part >= 0 ? nullptr
+                                                                 : element(value.node, index, depth - 1);
+    }
+    if (display->is(Kind::subscript) && display->child("slice")->is(Kind::other))
+      return element(display->child("value"), -1, depth - 1);  // nets[:2]
+    const bool table = display->is(Kind::dict) && index < 0;
+    if (!display->is(Kind::list) && !display->is(Kind::tuple) && !table) return nullptr;
+    const auto& all = display->list(table ? "values" : "elts");
+    const auto count = static_cast<int>(all.size());
+    if (index >= 0 && index < count) return wrapped(all[static_cast<size_t>(index)], -1, depth - 1);
+    const Wrapped* found = nullptr;
+    for (const Node* one : all) {
+      found = wrapped(one, -1, depth - 1);
+      if (found == nullptr) return nullptr;
+    }
+    return found;
+  }
+
+  /// The wrapped model that a loop's variable holds: `for net in nets`, `for i, net in enumerate(nets)`.
+  const Wrapped* iterated(const Value& value) const {
+    const Node* over = value.node;
+    if (value.part < 0 && !over->is(Kind::call)) return element(over, -1, 8);
+    if (!over->is(Kind::call)) return nullptr;
+    const Node* function = over->child("func");
+    const auto& given = over->list("args");
+    const auto part = static_cast<size_t>(std::max(value.part, 0));
+    if (w_.names.callee(over) == "enumerate" && part == 1 && !given.empty()) return element(given[0], -1, 8);
+    if (w_.names.callee(over) == "zip" && part < given.size()) return element(given[part], -1, 8);
+    const bool of_table =
+        function->is(Kind::attribute) && given.empty() &&
+        ((function->text == "values" && value.part < 0) || (function->text == "items" && value.part == 1));
+    return of_table ? element(function->child("value"), -1, 8) : nullptr;
+  }
+
+  /// The wrapped model that `table["key"]` or `list[0]` holds; null if none.
+  const Wrapped* entry(const Node* subscript, int depth) const {
+    const Node* index = subscript->child("slice");
+    if (index->is_string()) {
+      const int place = w_.names.place(subscript->child("value"));
+      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
+      const Node* table = w_.names.values(place).front().node;
+      if (table == nullptr || !table->is(Kind::dict)) return nullptr;
+      const auto& keys = table->list("keys");
+      const auto found = std::find_if(keys.begin(), keys.end(), [&](const Node* key) {
+        return key != nullptr && key->is_string() && key->text == index->text;
+      });
+      if (found == keys.end()) return nullptr;
+      return wrapped(table->list("values")[static_cast<size_t>(found - keys.begin())], -1, depth - 1);
+    }
+    const auto number = index->is(Kind::constant) ? w_.names.tree().text(*index) : std::string_view("*");
+    const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+    return element(subscript->child("value"), is_number ? std::stoi(std::string(number)) : -1, depth - 1);
+  }
+
   /// Follows the wrapped models into parameters, attributes and other variables.
   void spread() {
     std::vector<int> places;
@@ -246,8 +310,8 @@ class Wrapping {
       for (const int place : places) {
         if (spread_.contains(place) || is_root(place)) continue;
         for (const Value& value : w_.names.values(place)) {
-          if (value.element || value.augmented) continue;
-          const Wrapped* found = wrapped(value.node, value.part);
+          if (value.augmented) continue;
+          const Wrapped* found = value.element ? iterated(value) : wrapped(value.node, value.part);
           if (found == nullptr) continue;
           spread_[place] = found;
           changed = true;
@@ -284,6 +348,9 @@ class Wrapping {
     if (found == nullptr || was_removed(node)) return;
     const Node* parent = node->parent;
     if (parent->is(Kind::attribute) && node->role == "value") {
+      if (is_forward_as_value(parent) && !found->was_data_parallel)
+        w_.refuse(parent,
+                  "gradients are averaged only for what goes through the wrapper; call the model itself");
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
       check_method(w_, parent);
       unwrap(node, fmt::format(".{} belongs to the model itself", parent->text));
@@ -336,6 +403,19 @@ class Wrapping {
           call,
           "this applies the model through another variable than the one passed to its optimizer; use one variable for both");
     }
+  }
+
+  /// A model that is applied only through what weave cannot follow may be the bare model.
+  void check_applied(const Wrapped& root) const {
+    const auto calls = applications(*root.model);
+    const bool seen = std::any_of(calls.begin(), calls.end(),
+                                  [&](const Node* call) { return wrapped(call->child("func")) != nullptr; });
+    if (seen) return;
+    w_.refuse(
+        root.model->optimizer,
+        fmt::format(
+            "weave does not see where the training loop applies the model {}; call it by this variable, by a parameter or by an attribute",
+            root.text));
   }
 
   TorchWeaving& w_;

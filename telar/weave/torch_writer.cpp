@@ -36,6 +36,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_devices(weaving);
   write_loaders(weaving);
   write_epochs(weaving);
+  write_seeds(weaving);
   if (choices.divide_epochs) write_divided(weaving);
   write_rates(weaving);
   write_models(weaving);

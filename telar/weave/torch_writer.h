@@ -32,7 +32,8 @@ void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
 void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
-void write_epochs(TorchWeaving& weaving);              // set_epoch, different seeds
+void write_epochs(TorchWeaving& weaving);              // set_epoch
+void write_seeds(TorchWeaving& weaving);               // random numbers
 void write_rates(TorchWeaving& weaving);               // learning rates and schedules
 void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
 void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples

@@ -20,7 +20,8 @@ namespace {
 
 /// Imports and names which show that a script is already parallel.
 const Node* parallel_already(const Names& names, std::string& by) {
-  static constexpr std::array<std::string_view, 12> modules = {"horovod",
+  // torch.multiprocessing alone is not parallel training: scripts choose how loaders start workers with it.
+  static constexpr std::array<std::string_view, 16> modules = {"horovod",
                                                                "torch.distributed",
                                                                "torch.nn.parallel.DistributedDataParallel",
                                                                "accelerate",
@@ -29,7 +30,11 @@ const Node* parallel_already(const Names& names, std::string& by) {
                                                                "lightning",
                                                                "ray",
                                                                "fairscale",
-                                                               "torch.multiprocessing",
+                                                               "torch.multiprocessing.spawn",
+                                                               "torch.multiprocessing.start_processes",
+                                                               "torch.multiprocessing.Process",
+                                                               "torch.multiprocessing.Pool",
+                                                               "torch.multiprocessing.get_context",
                                                                "torch_xla",
                                                                "colossalai"};
   const auto matches = [&](const std::string& name) {
@@ -241,6 +246,7 @@ Reply weave(const Request& request) {
             unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
+  reply.is_pytorch = torch;
   try {
     if (request.is_project) check_dynamic_imports(names);
     if (request.describe) {

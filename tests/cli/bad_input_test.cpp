@@ -118,8 +118,12 @@ TEST_F(BadInput, Jobs) {
   expect_refused("train job.yaml --set strategy.device=tpu",
                  {"--set strategy.device=tpu", "no device 'tpu'", "cpu", "cuda:N"});
   expect_refused("train job.yaml --set 'device=[]'", {"strategy.devices is empty"});
+  expect_refused("train /dev/zero", {"the job /dev/zero is a device"});
+  expect_refused("train - < /dev/zero", {"more than 4.0 MiB"});
+  expect_refused("train job.yaml --set name=../../x", {"name is", "runs/NAME-N", "letters, digits"});
+  expect_refused("weave /dev/zero", {"/dev/zero"});
   expect_refused("train job.yaml --no-such-flag", {"--no-such-flag"});
-  expect_refused("trian job.yaml", {"telar --help"});
+  expect_refused("trian job.yaml", {"did you mean train?"});
   expect_refused("", {"telar --help"});
 }
 

@@ -53,7 +53,8 @@ TEST_F(Cli, QuietPrintsNothing) {
 TEST_F(Cli, CheckTrainsNothing) {
   const CommandResult checked = telar("train small.yaml --check");
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_TRUE(says(checked.out, "small.yaml is valid"));
+  EXPECT_TRUE(says(checked.out, "small.yaml is valid\nsamples: "));
+  EXPECT_TRUE(says(checked.out, "\nmemory: "));
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
   EXPECT_EQ(telar("train small.yaml --check --set model=alexnet").code, 2);
 }
@@ -82,6 +83,29 @@ TEST_F(Cli, PrintsItsVersionAndCommit) {
   const CommandResult version = telar("--version");
   EXPECT_EQ(version.code, 0) << version.err;
   EXPECT_TRUE(version.out.starts_with("telar 0.") && version.out.ends_with(")\n")) << version.out;
+}
+
+TEST_F(Cli, HelpAndVersionAreAlsoVerbs) {
+  EXPECT_EQ(telar("version").out, telar("--version").out);
+  EXPECT_EQ(telar("help").out, telar("--help").out);
+  const CommandResult help = telar("help bench scaling");
+  EXPECT_EQ(help.code, 0) << help.err;
+  EXPECT_EQ(help.out, telar("bench scaling --help").out);
+}
+
+TEST_F(Cli, UnknownVerbsAndOptionsAreNamed) {
+  const auto error_of = [this](const std::string& arguments) {
+    const CommandResult refused = telar(arguments);
+    EXPECT_EQ(refused.code, 2) << arguments;
+    return refused.err;
+  };
+  EXPECT_TRUE(says(error_of("trian small.yaml"), "telar has no verb 'trian'; did you mean train?"));
+  EXPECT_TRUE(says(error_of("help trian"), "telar has no verb 'trian'"));
+  EXPECT_TRUE(says(error_of("bench matmull"), "telar bench has no verb 'matmull'; did you mean matmul?"));
+  EXPECT_TRUE(says(error_of("train --resum"), "telar train has no option --resum; did you mean --resume?"));
+  EXPECT_TRUE(says(error_of("train small.yaml --epochs=3"), "telar train has no option --epochs"));
+  EXPECT_TRUE(says(error_of("--versoin"), "telar has no option --versoin; did you mean --version?"));
+  EXPECT_TRUE(says(error_of(""), "--help"));
 }
 
 TEST_F(Cli, PredictsFromTablesAndReportsMismatches) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/picture_folder.h"
 #include "support/sentences.h"
 
 namespace telar::test {
@@ -55,12 +56,21 @@ TEST_F(OverMpi, ProcessesTrainLikeReplicas) {
   }
 }
 
+TEST_F(OverMpi, ProgressInAFileHasNoEscapeCodes) {
+  const CommandResult trained = telar_in(folder_.path(), "train small.yaml --output run",
+                                         "TERM=xterm timeout 100 mpirun -n 2 --oversubscribe");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(says(trained.out, "epoch 4/4"));
+  EXPECT_EQ(trained.out.find('\x1b'), std::string::npos) << trained.out;
+}
+
 TEST_F(OverMpi, ARunResumesWithAnotherNumberOfProcesses) {
   ASSERT_EQ(telar(0, "train small.yaml --output whole --set strategy.replicas=2").code, 0);
   ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2").code, 0);
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=4");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(says(resumed.out, "resuming run after step 18"));
+  EXPECT_TRUE(says(telar(2, "train run --resume").out, "nothing to do in run: all 4 epochs are done"));
   EXPECT_NEAR(summary("run").at("test_loss").get<double>(), summary("whole").at("test_loss").get<double>(),
               1e-5);
 }
@@ -75,6 +85,52 @@ TEST_F(OverMpi, BatchAndRateGrowWithTheNumberOfWorkers) {
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=5");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(summary("run").at("steps"), 5 * 9);
+}
+
+/// Two processes that see different folders of images: each has its own working directory.
+class OverMpiWithTwoViews : public OverMpi {
+ protected:
+  void SetUp() override {
+    OverMpi::SetUp();
+    for (const char* rank : {"0", "1"}) write_text(folder_ / rank / "job.yaml", kImageJob);
+  }
+
+  CommandResult train() const {
+    const std::string verb = " train job.yaml --output ../run";
+    return telar_in(folder_.path(), verb + " : -n 1 -wdir \"$PWD/1\" '" TELAR_CLI "'" + verb,
+                    "timeout 100 mpirun --oversubscribe -n 1 -wdir \"$PWD/0\"");
+  }
+
+  static constexpr const char* kImageJob =
+      "model: {name: mlp, options: {hidden: [4]}}\n"
+      "data: {source: images, path: pictures, shape: [3, 8, 8], validation: 0.2, on_error: skip}\n"
+      "training: {epochs: 2, batch: 4}\n"
+      "strategy: {name: mirrored, replicas: 1, threads: 1}\n";
+  PictureFolder first_{folder_ / "0/pictures"};
+  PictureFolder second_{folder_ / "1/pictures"};
+};
+
+TEST_F(OverMpiWithTwoViews, RankZeroDecidesWhatIsLeftOut) {
+  for (const int i : {0, 1, 2, 3, 4, 5, 10, 11}) first_.damage_inside(i);
+  const CommandResult result = train();
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(summary("run").at("left_out_samples"), 8);
+  const CommandResult alone =
+      telar_in(folder_ / "0", "train job.yaml --output ../alone --set strategy.replicas=2");
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(summary("run").at("steps"), summary("alone").at("steps"));
+  EXPECT_NEAR(summary("run").at("train_loss").get<double>(), summary("alone").at("train_loss").get<double>(),
+              1e-5)
+      << "rank 1 used other samples";
+}
+
+TEST_F(OverMpiWithTwoViews, ProcessesWithOtherFilesAreRefused) {
+  std::filesystem::remove(second_.file(4));
+  const CommandResult result = train();
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(says(result.err, "rank 1 on "));
+  EXPECT_TRUE(says(result.err, "has other data than rank 0: "));
+  EXPECT_TRUE(says(result.err, "files of data.path/cats: 10 at rank 0, 9 here"));
 }
 
 TEST_F(OverMpi, BenchCommComparesWithMpi) {

@@ -29,6 +29,10 @@ TEST_F(Weave, DoesNotChangeAParallelScript) {
   EXPECT_EQ(again.code, 0);
   EXPECT_EQ(again.out, read_text(folder_ / "out.py"));
   EXPECT_TRUE(says(again.err, "already parallel"));
+  for (const char* start : {"import torch.multiprocessing as mp\nmp.spawn(print)\n",
+                            "from torch.multiprocessing import Process\nProcess(target=print).start()\n"})
+    EXPECT_TRUE(says(weave(start + script_).err, "already parallel")) << start;
+  EXPECT_TRUE(says(weave("import torch.multiprocessing as mp\n" + script_).out, "DistributedDataParallel"));
 }
 
 TEST_F(Weave, EndsTheProcessGroupBeforeTheScriptExits) {

@@ -28,8 +28,8 @@ std::jthread member_thread(const std::string& coordinator, WorkerLoop& loop) {
 
 /// A member that speaks the protocol without our client.
 struct RawMember {
-  explicit RawMember(const std::string& coordinator)
-      : stub(members::Members::NewStub(secure_channel(coordinator, {}, 64 << 20))) {}
+  explicit RawMember(const std::string& coordinator, const Security& security = {})
+      : stub(members::Members::NewStub(secure_channel(coordinator, security, 64 << 20))) {}
   void begin(const Security& security = {}) {
     introduce(context, security);
     stream = stub->Work(&context);
@@ -77,6 +77,8 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndOthersDoItsWork) {
     EXPECT_EQ(steps_of_epoch(coordinator, 0, 12).size(), 12U);
     EXPECT_EQ(used.different(), 24U);
     EXPECT_TRUE(sentences.wait_for("victim is lost: its connection broke"));
+    EXPECT_EQ(coordinator.losses().members, 1);
+    EXPECT_GT(coordinator.losses().parts, 0);
     cutter.join();
     EXPECT_FALSE(victim.wait_for_work());
     EXPECT_TRUE(victim.lost());
@@ -213,7 +215,14 @@ TEST(MembersFaults, RefusesAndReportsWrongTokensAndVersions) {
   }
   EXPECT_TRUE(sentences.wait_for("was refused: the token"));
 
-  RawMember other(coordinator.address());
+  // One who has copied the greeting from the network, but does not know the token.
+  RawMember copier(coordinator.address(), options.security);
+  copier.context.AddMetadata("telar-token", "0123456789abcdeF");
+  copier.context.AddMetadata("telar-protocol", std::to_string(kProtocolVersion));
+  copier.stream = copier.stub->Work(&copier.context);
+  EXPECT_EQ(copier.end().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+
+  RawMember other(coordinator.address(), options.security);
   other.context.AddMetadata("telar-token", options.security.token);
   other.context.AddMetadata("telar-protocol", "7");
   other.stream = other.stub->Work(&other.context);
@@ -221,6 +230,69 @@ TEST(MembersFaults, RefusesAndReportsWrongTokensAndVersions) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(says(status.error_message(), "version"));
   EXPECT_TRUE(says(status.error_message(), "7"));
+}
+
+/// A server of a release whose servers read gRPC at once, without a greeting.
+class ServerOfOldRelease {
+ public:
+  ServerOfOldRelease() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  members::Members::Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(MembersFaults, AServerOfAReleaseThatDoesNotKnowTheGreetingIsNamedWithBothVersions) {
+  const ServerOfOldRelease server;
+  MembershipOptions options = member_options(server.address());
+  options.patience_seconds = 1;
+  expect_error([&] { const Membership member(options); },
+               {server.address(), "cannot be reached",
+                fmt::format("its protocol has version 1, here {}", kProtocolVersion)},
+               Error::Kind::run);
+}
+
+/// A coordinator that welcomes a member and gives it a lease of batches 5 to 2.
+class MadCoordinator : public members::Members::Service {
+ public:
+  grpc::Status Work(grpc::ServerContext* /*context*/,
+                    grpc::ServerReaderWriter<members::Reply, members::Request>* stream) override {
+    members::Request request;
+    while (stream->Read(&request)) {
+      members::Reply reply;
+      reply.mutable_alive();
+      if (request.has_hello()) reply.mutable_welcome()->set_id(1);
+      if (request.has_ask_lease()) {
+        reply.mutable_lease()->set_id(1);
+        reply.mutable_lease()->set_begin(5);
+        reply.mutable_lease()->set_end(2);
+      }
+      stream->Write(reply);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST(MembersFaults, AMemberEndsWhenItsCoordinatorSendsSomethingImpossible) {
+  MadCoordinator service;
+  SecureServerBuilder builder("127.0.0.1:0", {}, 1 << 20);
+  builder.grpc().RegisterService(&service);
+  const std::unique_ptr<SecureServer> server = builder.start({});
+  {
+    Membership member(member_options(builder.address()));
+    for (int i = 0; i < 2; ++i)
+      expect_error([&] { member.lease(); }, {builder.address(), "sent a lease of part 0 of batches 5 to 2"},
+                   Error::Kind::run);
+  }
+  server->shutdown();
+  server->wait();
 }
 
 TEST(MembersFaults, GarbageAndSilenceDoNoHarm) {

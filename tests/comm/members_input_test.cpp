@@ -24,6 +24,20 @@ TEST(MembersInput, RepliesToWorkingMembers) {
   EXPECT_EQ(rounds.answers, 8U);
 }
 
+TEST(MembersInput, MembersComeAndGo) {
+  const fuzz::Heard heard = fuzz::hear(members_seed("about_the_connection"));
+  EXPECT_EQ(heard.messages, 2U);
+  EXPECT_EQ(heard.refused, 0U);
+  EXPECT_EQ(fuzz::hear(members_seed("given_back")).refused, 0U);
+}
+
+TEST(MembersInput, TextsOfMembersCannotControlATerminal) {
+  EXPECT_EQ(printable("a\x1b[2J\nb\x7f"), "a?[2J?b?");
+  EXPECT_EQ(printable("über", 10), "über");
+  EXPECT_EQ(printable("aü", 2), "a…") << "no half of a character";
+  EXPECT_EQ(printable(std::string(1000, 'x')), std::string(200, 'x') + "…");
+}
+
 TEST(MembersInput, InvalidMessagesAreRefusedOrIgnored) {
   EXPECT_EQ(fuzz::hear(members_seed("empty_request")).refused, 1U);
   EXPECT_EQ(fuzz::hear(members_seed("figures_that_cannot_be")).refused, 1U);

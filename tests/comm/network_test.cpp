@@ -62,6 +62,12 @@ TEST(Network, BeyondTheLoopbackCertificatesAndATokenAreRequired) {
     expect_error([&] { check_listening("127.0.0.1:0", {.token = token}); }, {"token"});
 }
 
+TEST(Network, OnlyTlsAndTheLoopbackKeepDataFromDamage) {
+  EXPECT_TRUE(safe_from_damage("127.0.0.1:7", {}));
+  EXPECT_TRUE(safe_from_damage("node:7", {.certificates = "c"}));
+  EXPECT_FALSE(safe_from_damage("node:7", {.token = kToken, .insecure_network = true}));
+}
+
 TEST(Network, APortInUseIsAnError) {
   const Coordinator first(coordinator_options(1));
   CoordinatorOptions options = coordinator_options(1);
@@ -114,7 +120,8 @@ TEST(Network, NamesAMissingOrInvalidCertificateFile) {
   const TempFolder folder;
   CoordinatorOptions options = coordinator_options(1);
   options.security = with(folder.path());
-  expect_error([&] { const Coordinator none(options); }, {"ca.pem", "cannot be read", "scripts/certs"});
+  expect_error([&] { const Coordinator none(options); },
+               {"cannot read the certificate", "ca.pem", "scripts/certs"});
   ASSERT_EQ(certs(folder.path()), 0);
   std::ofstream(folder.path() / "key.pem") << "nonsense";
   expect_error([&] { const Coordinator none(options); }, {"key.pem", "not in PEM format"});

@@ -74,6 +74,7 @@ class Relay::Impl {
     pairs_.clear();
   }
   void stall(bool stalled) { stalled_ = stalled; }
+  void damage_next(bool to_server) { damage_[to_server ? 0 : 1] = true; }
 
  private:
   using Pair = std::array<int, 2>;
@@ -99,8 +100,8 @@ class Relay::Impl {
       }
       if (stalled_) continue;
       const std::lock_guard lock(mutex_);
-      pairs_.remove_if([](const Pair& pair) {
-        const bool both = pass(pair[0], pair[1]) && pass(pair[1], pair[0]);
+      pairs_.remove_if([this](const Pair& pair) {
+        const bool both = pass(pair[0], pair[1], damage_[0]) && pass(pair[1], pair[0], damage_[1]);
         if (!both) close_both(pair);
         return !both;
       });
@@ -108,10 +109,12 @@ class Relay::Impl {
   }
 
   /// Passes on the bytes that have arrived. Returns false if the connection has ended.
-  static bool pass(int from, int to) {
+  static bool pass(int from, int to, std::atomic<bool>& damage) {
+    constexpr ssize_t kLarge = 16384;
     std::array<char, 65536> bytes{};
     const ssize_t size = recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (size > kLarge && damage.exchange(false)) bytes[static_cast<size_t>(size) / 2] ^= 4;
     return size > 0 && send_all(to, bytes.data(), static_cast<size_t>(size));
   }
 
@@ -120,6 +123,7 @@ class Relay::Impl {
   uint16_t port_ = 0;
   std::atomic<bool> end_{false};
   std::atomic<bool> stalled_{false};
+  std::array<std::atomic<bool>, 2> damage_{};  // to the server, to the client
   std::mutex mutex_;
   std::list<Pair> pairs_;
   std::thread thread_;
@@ -130,6 +134,7 @@ Relay::~Relay() = default;
 std::string Relay::address() const { return Address{.host = "127.0.0.1", .port = impl_->port()}.text(); }
 void Relay::cut() { impl_->cut(); }
 void Relay::stall(bool stalled) { impl_->stall(stalled); }
+void Relay::damage_next(bool to_server) { impl_->damage_next(to_server); }
 
 RawClient::RawClient(const std::string& address, const std::string& bytes) : socket_(connect_to(address)) {
   send_all(socket_, bytes.data(), bytes.size());

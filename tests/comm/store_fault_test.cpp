@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "io/temp_folder.h"
 #include "store_fixture.h"
 
 namespace telar {
@@ -84,11 +85,77 @@ TEST_F(StoreFaults, UpdatesAfterTheLastSnapshotAreReportedAsLost) {
   EXPECT_EQ(client->incoming()[0], 2);
 }
 
+TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
+  auto server = serve("127.0.0.1:0", folder_);
+  const std::string address = server->address();
+  SentenceLog sentences;
+  StoreClientOptions options = client_options(*server, 0);
+  options.say = sentences.say();
+  StoreClient coordinator(options);
+  coordinator.create(layout_of(kFaultFloats), "plain");
+  coordinator.attach();
+  std::vector<float> values(kFaultFloats);
+  coordinator.write("", values);
+  const auto client = attached(*server, kFaultFloats);
+  const auto push = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      push_once(*client, -1);
+      client->finish();
+    }
+  };
+  // A kill leaves the snapshot of the start, and the count of the updates since.
+  auto kill = [&, snapshot = std::string()](int updates) mutable {
+    if (snapshot.empty()) snapshot = test::read_text(folder_ / "store.snapshot");
+    push(updates);
+    const std::string count = test::read_text(folder_ / "store.updates");
+    server.reset();
+    test::write_text(folder_ / "store.snapshot", snapshot);
+    test::write_text(folder_ / "store.updates", count);
+    server = serve(address, folder_);
+    push_once(*client, 0);
+    client->finish();
+    coordinator.read("", values);
+  };
+  push(1);
+  EXPECT_EQ(coordinator.losses(), StoreLosses{});
+  kill(5);
+  EXPECT_TRUE(sentences.hears("it was restarted and has lost 6 updates since its snapshot"))
+      << sentences.all();
+  EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 1, .updates = 6}));
+  kill(2);
+  EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 2, .updates = 9}));
+}
+
+TEST_F(StoreFaults, WithoutItsCountAServerDoesNotKnowHowManyUpdatesItHasLost) {
+  auto server = serve("127.0.0.1:0", folder_);
+  const std::string address = server->address();
+  SentenceLog sentences;
+  StoreClientOptions options = client_options(*server, 0);
+  options.say = sentences.say();
+  StoreClient coordinator(options);
+  coordinator.create(layout_of(64), "plain");
+  coordinator.attach();
+  std::vector<float> values(64);
+  coordinator.write("", values);
+  const auto worker = attached(*server, 64);
+  push_once(*worker, -1);
+  worker->finish();
+  server.reset();
+  std::fstream(folder_ / "store.updates", std::ios::in | std::ios::out | std::ios::binary).seekp(8) << '\x7f';
+  server = serve(address, folder_);
+  EXPECT_TRUE(log_.hears("how many updates after the snapshot are lost is unknown: ")) << log_.all();
+  EXPECT_TRUE(log_.hears("store.updates is damaged"));
+  coordinator.read("", values);
+  EXPECT_TRUE(sentences.hears("it was restarted and has lost an unknown number of updates"))
+      << sentences.all();
+  EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 1, .updates = 0, .unknown = 1}));
+}
+
 TEST_F(StoreFaults, WritesASnapshotAtTheFirstWorkerButNoneBefore) {
   const auto server = serve("127.0.0.1:0", folder_);
   const auto coordinator = attached(*server, kFaultFloats, 0);
   coordinator->write("", std::vector<float>(kFaultFloats, 7));
-  EXPECT_FALSE(std::filesystem::exists(folder_));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "store.snapshot"));
   const auto worker = connect(*server, 1);
   worker->attach();
   push_once(*worker, 0);
@@ -111,6 +178,7 @@ TEST_F(StoreFaults, ADamagedSnapshotIsRefused) {
     client->finish();
   }
   const auto path = folder_ / "store.snapshot";
+  std::filesystem::remove(folder_ / "store.snapshot.previous");
   const auto size = std::filesystem::file_size(path);
   for (const auto shorter : {size - 1, size / 2, uintmax_t{100}, uintmax_t{5}, uintmax_t{0}}) {
     std::filesystem::resize_file(path, shorter);

@@ -1,8 +1,10 @@
 #include "telar/data/image_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/support.h"
@@ -17,6 +19,11 @@ Image plain(int64_t height, int64_t width, uint8_t red, uint8_t green, uint8_t b
   Image image{height, width, 3, {}};
   for (int64_t i = 0; i < height * width; ++i) image.pixels.insert(image.pixels.end(), {red, green, blue});
   return image;
+}
+
+DatasetPtr open_image_folder(const std::string& folder, const ImageFolderOptions& options,
+                             bool check_headers = true) {
+  return open_pictures(list_pictures(folder, {.check_headers = check_headers}), options);
 }
 
 void expect_colour(const Sample& sample, const std::vector<float>& channels, float tolerance) {
@@ -107,10 +114,78 @@ TEST(ImageFolder, NamesDamagedImagesWhenRead) {
     const Bytes whole = jpeg ? jpeg_of(noisy) : png_of(noisy);
     for (const size_t kept : {size_t{12}, whole.size() / 2, whole.size() - 30}) {
       folder.write("cats/a.png", {whole.data(), kept});
-      const DatasetPtr data = open_image_folder(folder.path(), {.height = 8, .width = 8});
+      const DatasetPtr data = open_image_folder(folder.path(), {.height = 8, .width = 8}, false);
       expect_error([&] { read(*data, 0); }, {"a.png", jpeg ? "JPEG" : "PNG", "cut off"});
     }
   }
+}
+
+TEST(ImageFolder, RejectsDamagedHeadersWhenOpened) {
+  const TempFolder folder;
+  const auto open = [&] { open_image_folder(folder.path(), {.height = 8, .width = 8}); };
+  const Bytes png = png_of(plain(4, 4, 1, 2, 3));
+  folder.write("cats/a.png", {png.data(), 20});
+  expect_error(open, {"a.png", "PNG", "cut off within its header"});
+  Bytes without_size = png;
+  without_size[12] = 'X';
+  folder.write("cats/a.png", without_size);
+  expect_error(open, {"a.png", "PNG", "does not begin with its size"});
+  Bytes empty = png;
+  empty[19] = 0;
+  folder.write("cats/a.png", empty);
+  expect_error(open, {"a.png", "0 x 4"});
+
+  const Bytes jpeg = jpeg_of(plain(4, 4, 1, 2, 3));
+  folder.write("cats/a.png", {jpeg.data(), 12});
+  expect_error(open, {"a.png", "JPEG", "cut off within its header"});
+  folder.write("cats/a.png", Bytes{0xff, 0xd8, 0xff, 0xd9});
+  expect_error(open, {"a.png", "JPEG", "its size is missing"});
+  folder.write("cats/a.png", Bytes{0xff, 0xd8, 0xff, 0xe0, 0, 1});
+  expect_error(open, {"a.png", "JPEG", "no length"});
+  Bytes commented = {0xff, 0xd8, 0xff, 0xff, 0xfe, 0, 4, 0xff, 0xd9};  // a comment that looks like an end
+  commented.insert(commented.end(), jpeg.begin() + 2, jpeg.end());
+  folder.write("cats/a.png", commented);
+  EXPECT_NO_THROW(open());
+}
+
+TEST(ImageFolder, ChecksHeadersWithSeveralThreadsAndCountsTheDamagedOnes) {
+  const TempFolder folder;
+  const Bytes png = png_of(plain(4, 4, 1, 2, 3));
+  for (int i = 0; i < 100; ++i)
+    folder.write(fmt::format("cats/{:03}.png", i), {png.data(), i % 40 == 7 ? 20 : png.size()});
+  const PictureListing with_threads{.reading = {.threads = 4}};
+  const auto list = [&] { list_pictures(folder.path(), with_threads); };
+  expect_error(list, {"007.png: is a PNG file that is damaged", "; 3 of the 100 pictures in "});
+  const PictureListPtr sizes = list_pictures(folder.path(), {.check_headers = false});
+  EXPECT_EQ(sizes->classes, std::vector<std::string>{"cats"});
+  ASSERT_EQ(sizes->files.size(), 100U);
+  EXPECT_EQ(sizes->files[7].bytes, 20U);
+  EXPECT_EQ(sizes->files[8].bytes, png.size());
+}
+
+TEST(ImageFolder, AFileThatCannotBeReadIsNoDamagedImage) {
+  const TempFolder folder;
+  folder.write("cats/a.png", png_of(plain(4, 4, 1, 2, 3)));
+  const DatasetPtr data = open_image_folder(folder.path(), {.height = 8, .width = 8});
+  std::filesystem::remove(folder.path("cats/a.png"));
+  expect_error([&] { read(*data, 0); }, {"a.png: was listed in its folder", "No such file"},
+               Error::Kind::run);
+  expect_error([&] { unreadable_samples(*data, {}); }, {"a.png", "No such file"}, Error::Kind::run);
+  // Reading this file fails with EIO, as on a disk that fails.
+  std::filesystem::create_symlink("/proc/self/mem", folder.path("cats/a.png"));
+  expect_error([&] { read(*data, 0); }, {"a.png", "Input/output error"}, Error::Kind::run);
+  expect_error([&] { list_pictures(folder.path()); }, {"a.png", "Input/output error"}, Error::Kind::run);
+}
+
+TEST(ImageFolder, CountsTheFilesThatItIgnores) {
+  const TempFolder folder;
+  for (const char* name :
+       {"cats/a.webp", "cats/b.webp", "dogs/notes.txt", "dogs/more/x.jpg", "README", "cats/.git"})
+    folder.write(name, Bytes{'x'});
+  folder.write("dogs/a.jpg", jpeg_of(plain(4, 4, 1, 2, 3)));
+  EXPECT_EQ(
+      ignored_files(folder.path()),
+      (std::map<std::string, int64_t>{{".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
 }
 
 TEST(ImageFolder, RejectsAnImageOfImpossibleSize) {

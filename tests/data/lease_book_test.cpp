@@ -85,7 +85,7 @@ TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
   const Lease lease = *book.take(1, 0);
   EXPECT_TRUE(book.done(1, lease.id, 1));
   EXPECT_TRUE(book.holds_work(1));
-  book.give_back_all(1);
+  EXPECT_EQ(book.give_back_all(1), 2);
   EXPECT_FALSE(book.holds_work(1));
   EXPECT_FALSE(book.done(1, lease.id, 2));
   const Lease before = *book.take(2, 0);

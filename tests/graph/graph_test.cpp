@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/activation.h"
@@ -138,6 +139,20 @@ TEST(Attributes, PrintAlphabeticallyAndCompareByContent) {
   EXPECT_EQ(a, a.with("alpha", 0.5));
   EXPECT_NE(a, a.with("alpha", 0.25));
   EXPECT_EQ(a.real("alpha"), 0.5);  // `with` does not change the original
+}
+
+TEST(Graph, RefusesATensorThatNoProcessCanAddress) {
+  constexpr int64_t kLarge = int64_t{1} << 30;
+  GraphBuilder builder;
+  const auto parameter = [&](int64_t rows) {
+    return builder.parameter("fc.weight", {DType::f32, {rows, kLarge}});
+  };
+  test::expect_error([&] { parameter(kLarge); }, {"'fc.weight'", "f32 [1073741824, 1073741824]"});
+  const ValueId x = builder.input("x", {DType::f32, {kLarge, 1}}, true);
+  const ValueId w = builder.parameter("w", {DType::f32, {kLarge, 1}});
+  const ScopeGuard scope(builder, "fc");
+  test::expect_error([&] { linear(builder, x, w, kNoValue); },
+                     {"layer 'fc'", "f32 [1073741824, 1073741824]"});
 }
 
 }  // namespace

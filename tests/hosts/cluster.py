@@ -86,7 +86,7 @@ class Run:
         return [float(found) for found in re.findall(r"has parameters and data, ([0-9.]+) s", self.logs())]
 
     def lost_updates(self):
-        return [int(found) for found in re.findall(r"has forgotten (\d+) updates", self.logs())]
+        return [int(found) for found in re.findall(r"has lost (\d+) updates since its snapshot", self.logs())]
 
 
 class Embedded(Run):

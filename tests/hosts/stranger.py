@@ -6,13 +6,15 @@ gRPC's framing itself.
 The answer is gRPC's status, such as 3 (INVALID_ARGUMENT), or None if the connection was cut.
 """
 
+import hashlib
+import hmac
 import random
 import socket
 import struct
 
 COORDINATOR = "/telar.members.Members/Work"
 SERVER = "/telar.store.Transfers/Exchange"
-VERSION = "1"
+VERSION = "3"
 
 # Kinds of frames: RFC 9113, section 6.
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -20,7 +22,21 @@ END_STREAM, END_HEADERS, ACK = 1, 4, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LARGEST = 16384  # bytes of a frame, by default
 WINDOW = 65535  # bytes that may be sent, by default
+UNAUTHENTICATED = 16  # gRPC's status for a wrong token
 INITIAL_WINDOW_SIZE = 4  # the number of a setting
+
+
+def greet(connection, token):
+    """The first bytes of a connection (telar/comm/greeting.h). Returns False if the server refuses the token."""
+    proof = hmac.new(token.encode(), b"telar greeting 1", hashlib.sha256).hexdigest()
+    connection.sendall(f"CONNECT telar HTTP/1.1\r\nHost: telar\r\ntelar-greeting: {proof}\r\n\r\n".encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte:
+            raise ConnectionError("the connection ended within the greeting")
+        answer += byte
+    return b" 200 " in answer.splitlines()[0]
 
 
 def send_bytes(address, data):
@@ -54,6 +70,7 @@ def message(data):
 class Stranger:
     def __init__(self, address, token, version=VERSION, metadata=None):
         self.address = address
+        self.token = token
         self.metadata = {"telar-token": token, "telar-protocol": version, **(metadata or {})}
 
     @staticmethod
@@ -69,6 +86,8 @@ class Stranger:
         block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
         host, port = self.address.rsplit(":", 1)
         with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+            if not greet(connection, self.token):
+                return UNAUTHENTICATED
             connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, block))
             self.rest = b""
             self.window = [WINDOW, WINDOW]  # of the connection, of the stream

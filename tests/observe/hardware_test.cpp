@@ -173,15 +173,6 @@ TEST(Memory, OfTheHostIsRead) {
   EXPECT_EQ(read_memory(host.root()).available, 23668136ULL * 1024);
 }
 
-TEST(ContainerLimits, AreReadWhereTheyAreSet) {
-  HostTree host;
-  EXPECT_FALSE(read_container_limits(host.root()).cpus);
-  host.add_file("sys/fs/cgroup/cpu.max", "150000 100000");
-  host.add_file("sys/fs/cgroup/memory.max", "max");
-  EXPECT_EQ(read_container_limits(host.root()).cpus, 1.5);
-  EXPECT_FALSE(read_container_limits(host.root()).memory_bytes);
-}
-
 TEST(Disk, FreeSpaceIsKnownForAFileThatDoesNotExistYet) {
   TempFolder folder;
   const auto free = free_disk_bytes(folder / "not/there/yet");

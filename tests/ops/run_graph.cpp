@@ -6,6 +6,7 @@
 
 #include "telar/core/error.h"
 #include "telar/core/random.h"
+#include "telar/device/cpu/processor_support.h"
 
 namespace telar::test {
 
@@ -37,6 +38,10 @@ std::vector<float> numbers(int64_t count, uint64_t stream) {
   std::vector<float> values(static_cast<size_t>(count));
   for (float& value : values) value = sequence.normal();
   return values;
+}
+
+std::string bf16_missing_here() {
+  return tested_device()->name().starts_with("cpu") ? cpu::bf16_missing() : "";
 }
 
 GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation, bool tf32)

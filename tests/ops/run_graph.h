@@ -20,6 +20,9 @@ std::vector<float> numbers(int64_t count, uint64_t stream);
 /// The device under test: the CPU with a team of `threads`; in another test program a GPU or its stand-in.
 std::unique_ptr<Device> tested_device(int threads = small_team());
 
+/// Why the device under test cannot compute in bf16; empty if it can.
+std::string bf16_missing_here();
+
 /// A graph without communication, compiled for the device under test or another one, with memory for its
 /// parameters and gradients.
 class GraphRun {

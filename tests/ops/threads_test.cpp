@@ -6,10 +6,12 @@
 #include <numeric>
 
 #include "ops/run_graph.h"
+#include "telar/device/cpu/team.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/dropout.h"
 #include "telar/graph/ops/embedding.h"
+#include "telar/graph/ops/linear.h"
 #include "telar/graph/ops/reduce.h"
 
 namespace telar::test {
@@ -123,6 +125,22 @@ TEST_F(AnyNumberOfThreads, CountsEveryTieOfAMaximum) {
     for (size_t row = 0; row < 8192; ++row) sum += result.gradient[row * 33 + column];
     EXPECT_NEAR(sum, 2.0, 1e-4);  // the gradient of y² at y = 1
   }
+}
+
+TEST(ThreadsOfOneDnn, AreThoseOfTheTeam) {
+  if (omp_get_thread_limit() < 2) GTEST_SKIP() << "OMP_THREAD_LIMIT allows only one thread";
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, Shape({256, 256})}, true);
+  const ValueId weight = builder.parameter("weight", {DType::f32, Shape({256, 256})});
+  builder.output("y", linear(builder, x, weight, kNoValue));
+  GraphRun run(builder.build(), Accumulation::overwrite, 2);
+  const std::vector<float> ones(size_t{256} * 256, 1.0F);
+  run.set_input("x", std::span<const float>(ones));
+  run.set_parameter("weight", ones);
+  const uint64_t before = cpu::Team::of_this_thread().regions();
+  run.run();
+  EXPECT_GT(cpu::Team::of_this_thread().regions(), before);
+  EXPECT_EQ(run.output("y")[0], 256.0F);
 }
 
 }  // namespace telar::test

@@ -6,6 +6,7 @@
 #include "support/formula_fill.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
+#include "telar/device/cpu/processor_support.h"
 #include "telar/nn/layers.h"
 #include "telar/nn/zoo.h"
 
@@ -171,6 +172,7 @@ TEST(Pipeline, EvaluationAndPredictionDoNotDependOnTheStages) {
 }
 
 TEST(Pipeline, Bf16GradientsEqualASingleDevice) {
+  if (const std::string missing = cpu::bf16_missing(); !missing.empty()) GTEST_SKIP() << missing;
   const StepOptions step{.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16};
   auto single = make_session(convnet(), step, {});
   auto staged = make_session(convnet(), step, pipeline(2, 4));

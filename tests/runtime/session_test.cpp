@@ -1,4 +1,5 @@
 #include "telar/runtime/session.h"
+#include "telar/device/cpu/processor_support.h"
 
 #include <gtest/gtest.h>
 
@@ -106,6 +107,7 @@ TEST(Session, MeasuredSharesGiveTheSameGradientAsOneDevice) {
 }
 
 TEST(Session, Bf16GradientsAreCloseToF32Gradients) {
+  if (const std::string missing = cpu::bf16_missing(); !missing.empty()) GTEST_SKIP() << missing;
   auto f32 = make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}}, {});
   auto bf16 =
       make_session(convnet(), {.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16}, {});

@@ -29,6 +29,20 @@ TEST(Shares, MeasuredSpeedMovesTheSplit) {
   EXPECT_EQ(split_by_shares(64, shares.shares()), (std::vector<int64_t>{48, 16}));
 }
 
+TEST(Shares, FollowAReplicaThatStandsStillEveryFewSteps) {
+  // Steps of 1 ms. The second replica's processor is shared: it stands still for 4 ms in one of four steps,
+  // so it is half as fast.
+  MeasuredShares shares({1, 1});
+  for (int step = 0; step < 2000; ++step) {
+    const auto parts = split_by_shares(64, shares.shares());
+    std::vector<double> seconds;
+    for (const int64_t part : parts) seconds.push_back(static_cast<double>(part) / 32'000);
+    if (step % 4 == 0) seconds[1] *= 5;
+    shares.record(parts, seconds);
+  }
+  EXPECT_EQ(split_by_shares(64, shares.shares()), (std::vector<int64_t>{43, 21}));
+}
+
 TEST(Shares, OfAGpuAndACpuAreProportionalToTheirSpeeds) {
   const auto settled = [](double gpu, double processor) {
     MeasuredShares shares({15, 1});
@@ -46,7 +60,7 @@ TEST(Shares, AReplicaWithoutSamplesIsMeasuredWithOne) {
   MeasuredShares shares({30, 1, 1});
   const std::vector<double> speeds = {3000, 1000, 2000};
   EXPECT_EQ(split_by_shares(12, shares.shares()), (std::vector<int64_t>{11, 1, 0}));
-  for (int step = 0; step < 60; ++step) {
+  for (int step = 0; step < 600; ++step) {
     const auto parts = split_by_shares(12, shares.shares());
     std::vector<double> seconds;
     for (size_t i = 0; i < parts.size(); ++i) seconds.push_back(static_cast<double>(parts[i]) / speeds[i]);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "telar/bench/graph_run.h"
+#include "telar/device/cpu/processor_support.h"
 #include "telar/device/device.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/convert.h"
@@ -89,6 +90,11 @@ inline std::vector<GpuCase> gpu_cases() {
 /// value, must be within the case's tolerance.
 inline void expect_as_on_processors(const GpuCase& given, std::unique_ptr<Device> device) {
   SCOPED_TRACE(given.name);
+  const auto& values = given.right.values();
+  const bool in_bf16 =
+      std::any_of(values.begin(), values.end(), [](const Value& v) { return v.type.dtype == DType::bf16; });
+  const std::string missing = in_bf16 ? cpu::bf16_missing() : "";
+  if (!missing.empty()) GTEST_SKIP() << missing;
   bench::GraphRun run(given.graph, std::move(device));
   bench::GraphRun right(given.right, 1);
   run.run();

@@ -35,7 +35,7 @@ void train(Session& session, int steps) {
 TrainingState some_state() {
   TrainingState state;
   state.epoch = 2;
-  state.step_in_epoch = 5;
+  state.step_in_epoch = 2;
   state.step = 3;
   state.samples = 24;
   state.seconds = 0.1;
@@ -43,6 +43,12 @@ TrainingState some_state() {
   state.epoch_sums = {1.0 / 3, 17};
   state.best = 0.1 + 0.2;
   state.best_step = 2;
+  return state;
+}
+
+TrainingState state_after(int64_t step) {
+  TrainingState state = some_state();
+  state.step = step;
   return state;
 }
 
@@ -89,6 +95,15 @@ TEST(Checkpoint, NamesADamagedFile) {
     fs::remove(path / name);
     EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(path); }), name + " is missing"));
   }
+  write_checkpoint(folder / "step-00000004", *session_of({5}), state_after(4));
+  std::string text = test::read_text(folder / "step-00000004" / "state.json");
+  text.replace(text.find("\"samples\": 24"), 13, "\"samples\": 25");
+  test::write_text(folder / "step-00000004" / "state.json", text);
+  EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(folder / "step-00000004"); }),
+                   "state.json has changed since it was written"));
+  fs::rename(folder / "step-00000004", folder / "step-00000005");
+  EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(folder / "step-00000005"); }),
+                   "step is 4; it must be 5, as the name of its folder says"));
   test::write_text(path / "state.json", "{\"epoch\": ");
   EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(path); }), "state.json"));
   fs::remove(path / "state.json");

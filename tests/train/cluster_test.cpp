@@ -52,6 +52,7 @@ class TestedCluster {
     options.say = [this](const std::string& text) { listen(text); };
     const RunSummary summary = run_job(parse_job(kJob, "job.yaml", overrides), options);
     for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
     return summary;
   }
 
@@ -191,6 +192,45 @@ TEST(Cluster, ARunResumedWithinAnEpochSkipsNothing) {
     for (size_t i = 0; i < losses.size(); ++i)
       EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
   }
+}
+
+TEST(Cluster, ServersThatStillRunAcceptAResumedRunWithOtherEpochsAndCheckpoints) {
+  const test::TempFolder folder;
+  TestedCluster cluster(2, 1);
+  std::vector<std::string> overrides = {"strategy.name=downpour", "strategy.workers=1", "training.epochs=1"};
+  EXPECT_EQ(cluster.run(overrides, folder / "run").steps, 50);
+  RunOptions resume;
+  resume.resume = true;
+  overrides.back() = "training.epochs=2";
+  for (const char* more :
+       {"output.checkpoint_steps=7", "output.keep=9", "data.prefetch=2", "strategy.snapshot_seconds=3"})
+    overrides.emplace_back(more);
+  EXPECT_EQ(cluster.run(overrides, folder / "run", resume).steps, 100);
+}
+
+TEST(Cluster, KilledProcessesAreCounted) {
+  const test::TempFolder folder;
+  const RunSummary summary =
+      TestedCluster(2, 1).run({"strategy.name=downpour", "strategy.workers=1"}, folder / "run");
+  ASSERT_TRUE(summary.losses.has_value());
+  EXPECT_EQ(losses_text(*summary.losses), "") << "nothing was killed";
+  const auto json = nlohmann::json::parse(to_json(summary)).at("losses");
+  EXPECT_EQ(json.at("lost_updates"), (std::vector<int>{0, 0}));
+  EXPECT_EQ(json.at("lost_workers"), 0);
+
+  const std::string text = losses_text({.servers = {{}, {.restarts = 6, .updates = 137}, {.restarts = 1}},
+                                        .workers = {.members = 1, .parts = 3}});
+  EXPECT_TRUE(test::says(text, "parameter server 1: 6 restarts, 137 updates lost since its snapshots"));
+  EXPECT_TRUE(test::says(text, "parameter server 2: 1 restart, 0 updates lost"));
+  const RunLosses unknown{
+      .servers = {{.restarts = 2, .updates = 5, .unknown = 1}, {.restarts = 1, .unknown = 1}}, .workers = {}};
+  EXPECT_TRUE(test::says(losses_text(unknown), "parameter server 0: 2 restarts, at least 5 updates lost"));
+  EXPECT_TRUE(
+      test::says(losses_text(unknown), "parameter server 1: 1 restart, an unknown number of updates lost"));
+  RunSummary known = summary;
+  known.losses = unknown;
+  EXPECT_TRUE(nlohmann::json::parse(to_json(known)).at("losses").at("lost_updates").at(0).is_null());
+  EXPECT_TRUE(test::says(text, "1 worker lost; others did the 3 parts of batches that they left"));
 }
 
 TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {

@@ -4,6 +4,7 @@
 
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/train/job_checks.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
@@ -161,7 +162,7 @@ TEST(Job, AnOverrideDiscardsTheKeysOfTheFormerChoice) {
 
 TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
   const std::string text =
-      "name: 'a: b'\n"
+      "name: 'a, (b)'\n"
       "model:\n  layers:\n    - {type: flatten}\n    - {type: linear, features: 10, name: out}\n"
       "data: {source: csv, path: \"weird \\\" name.csv\", separator: semicolon, mean: [0.1, -1e-7], std: [1, 2]}\n"
       "optimizer: {name: rmsprop, learning_rate: 1e-4}\n"
@@ -176,15 +177,6 @@ TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
   EXPECT_EQ(parse_job(written, "written.yaml").data.path, "weird \" name.csv");
 }
 
-TEST(Job, DifferencesThatChangeTheResultAreNamed) {
-  const Job a = parse_job(kSmall, "a.yaml");
-  const Job b = parse_job(kSmall, "b.yaml",
-                          {"training.batch=64", "data.threads=2", "output.keep=5", "training.epochs=50"});
-  EXPECT_EQ(job_differences(a, b), std::vector<std::string>{"training.batch is 32 there and 64 here"});
-  EXPECT_EQ(job_differences(a, parse_job(kSmall, "c.yaml", {"model=lenet5"})),
-            std::vector<std::string>{"the models differ"});
-}
-
 TEST(Job, RefusesTextThatIsTooDeepOrTooLarge) {
   EXPECT_TRUE(says(mistake(kSmall + "training: " + std::string(200, '[') + std::string(200, ']') + "\n"),
                    "levels deep"));
@@ -196,6 +188,66 @@ TEST(Job, RefusesTextThatIsTooDeepOrTooLarge) {
     bomb += "]\n";
   }
   EXPECT_TRUE(says(mistake(bomb), "more than 100000 values"));
+}
+
+TEST(Job, NamesThatAreNotOnePartOfAPathAreRefused) {
+  for (const std::string name : {"../../x", "/tmp/x", "a/b", "..", ".hidden", "-x", "\"a\\nb\"", "\"x \""})
+    EXPECT_TRUE(says(mistake(kSmall + "name: " + name + "\n"), "job.yaml:3: name is ")) << name;
+  EXPECT_TRUE(says(mistake(kSmall + "name: " + std::string(101, 'x') + "\n"), "at most 100 letters"));
+  for (const std::string name : {"mnist", "año 2", "lr=0.1,batch=32", "_x", "3"})
+    EXPECT_EQ(parse_job(kSmall + "name: " + name + "\n", "job.yaml").name, name);
+}
+
+TEST(Job, AJobWithoutANameIsNamedAfterItsFile) {
+  EXPECT_EQ(run_name_of("jobs/mnist.yaml"), "mnist");
+  EXPECT_EQ(run_name_of("a:b*.yaml"), "a_b_");
+  EXPECT_EQ(run_name_of("-.yaml"), "_");
+  EXPECT_TRUE(is_run_name(run_name_of(".yaml")));
+  const std::string cut = run_name_of(std::string(99, 'x') + "ñandú.yaml");
+  EXPECT_EQ(cut, std::string(99, 'x')) << "not within a character";
+}
+
+TEST(Job, AnExplicitZeroIsNotADefault) {
+  EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: 0}\n"),
+                   "learning_rate is '0'; it must be a number, above 0"));
+  EXPECT_TRUE(
+      says(mistake(kSmall + "optimizer: {epsilon: 0}\n"), "epsilon is '0'; it must be a number, above 0"));
+  const std::string scaled =
+      kSmall + "training: {batch_per: worker}\nschedule: {scale: linear, warmup_epochs: 1";
+  EXPECT_EQ(parse_job(scaled + ", warmup_rate: 0}\n", "job.yaml").schedule.warmup_rate, 0);
+  const Job without = parse_job(scaled + "}\n", "job.yaml");
+  EXPECT_EQ(without.schedule.warmup_rate, without.optimizer.learning_rate);
+}
+
+TEST(Job, ExplainsWhatYamlDoesNotTake) {
+  EXPECT_TRUE(says(mistake(kSmall + "training:\n\tepochs: 3\n"), "line 4 is indented with a tab"));
+  EXPECT_TRUE(
+      says(mistake(kSmall + "training:\n  \tepochs: 3\n  batch: 2\n"), "line 4 is indented with a tab"));
+  EXPECT_TRUE(says(mistake(kSmall + "name: a: b\n"), "a value that contains ': ' needs quotes"));
+  EXPECT_FALSE(says(mistake(kSmall + "training: [3\n"), "cuda"));
+}
+
+TEST(Job, TextsWithAByteOfZeroAreRefused) {
+  EXPECT_TRUE(says(mistake(kSmall + "output: {folder: \"a\\0b\"}\n"), "output.folder is"));
+}
+
+TEST(Job, SuggestsTheKeyThatWasProbablyMeant) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"training: {batch_size: 3}", "'training.batch'"},
+      {"training: {epoch: 3}", "'training.epochs'"},
+      {"training: {num_epochs: 3}", "'training.epochs'"},
+      {"optimizer: {lr: 3}", "'optimizer.learning_rate'"},
+      {"optimizer: {learning_rate_: 3}", "'optimizer.learning_rate'"},
+      {"optimizer: {LearningRate: 3}", "'optimizer.learning_rate'"},
+      {"optimizer: {rate: 3}", "'optimizer.learning_rate'"},
+      {"optimiser: adam", "'optimizer'"},
+      {"lr: 3", "'optimizer.learning_rate'"},
+      {"batch_size: 3", "'training.batch'"},
+      {"strategy: {num_workers: 3}", "'strategy.workers'"},
+  };
+  for (const auto& [line, key] : cases)
+    EXPECT_TRUE(says(mistake(kSmall + line + "\n"), "did you mean " + key)) << line;
+  EXPECT_FALSE(says(mistake(kSmall + "zq: 3\n"), "did you mean"));
 }
 
 TEST(Job, EveryKeyAndLayerIsDocumentedAsItIs) {

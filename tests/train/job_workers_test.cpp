@@ -6,6 +6,7 @@
 
 #include "support/sentences.h"
 #include "telar/nn/schedule.h"
+#include "telar/train/job_changes.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 
@@ -64,7 +65,7 @@ TEST(Workers, SettledValuesReadBackAndAreNotScaledAgain) {
             "4 workers × 32 samples: a batch of 128; learning rate 0.1 × 4 = 0.4, from 0.1 in 1 epochs");
   Job again = parse_job(job_text(job), "run/job.yaml");
   EXPECT_EQ(settle_workers(again, 2), "");
-  EXPECT_TRUE(job_differences(again, job).empty());
+  EXPECT_TRUE(job_changes(again, job).empty());
 }
 
 TEST(Workers, ABatchThatIsTooLargeIsRefused) {

@@ -53,6 +53,15 @@ TEST(InlineLayers, BuildTheSameGraphAsCpp) {
             forward_graph(by_hand, Mode::training, 5).str());
 }
 
+TEST(InlineLayers, AnEmptyListIsRefusedWhereANumberIsNeeded) {
+  for (const std::string option : {"kernel: []", "kernel: 3, padding: []", "kernel: 3, stride: []"})
+    EXPECT_TRUE(says(sentence_of([&] { job_of("    - {type: conv2d, channels: 4, " + option + "}\n"); }),
+                     "has 0 numbers; it must have 1 to 2"));
+  EXPECT_TRUE(says(sentence_of([] { job_of("    - {type: transpose, axes: []}\n"); }), "axes has 0 numbers"));
+  EXPECT_EQ(sentence_of([] { job_of("    - {type: max_pool, kernel: 2, stride: []}\n"); }), "")
+      << "the kernel";
+}
+
 TEST(InlineLayers, UseThePreviousLayerUnlessFromIsGiven) {
   const ModelJob model = job_of(
                              "    - {type: flatten}\n    - {type: linear, features: 8}\n    - {type: relu}\n"

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "io/temp_folder.h"
+#include "support/picture_folder.h"
 #include "telar/core/error.h"
 #include "telar/train/job_reader.h"
 
@@ -95,6 +98,98 @@ TEST(Pipeline, KnowsPublishedDataWithoutItsFiles) {
   EXPECT_EQ(spec_without_files(data_of("fashion-mnist"))->features, (Shape{1, 28, 28}));
   EXPECT_FALSE(spec_without_files(data_of("{source: csv, path: nowhere}")));
   EXPECT_TRUE(says(mistake_in_data("{source: fashion-mnist, path: /nowhere}"), "/nowhere"));
+}
+
+class Pictures : public testing::Test {
+ protected:
+  DataJob data(const std::string& rest) const {
+    return data_of(
+        fmt::format("{{source: images, path: {}, shape: [3, 8, 8], mean: [0, 0, 0], std: [1, 1, 1], {}}}",
+                    pictures_.path().string(), rest));
+  }
+  static Datasets opened(DataJob job, std::vector<std::string>* warnings = nullptr) {
+    const SampleChecks checks{.threads = 2, .watch = {}, .warn = [warnings](const std::string& text) {
+                                if (warnings != nullptr) warnings->push_back(text);
+                              }};
+    return open_datasets(job, 1, &checks);
+  }
+
+  test::TempFolder folder_;
+  test::PictureFolder pictures_{folder_ / "pictures"};
+};
+
+TEST_F(Pictures, DamagedOnesAreFoundBeforeTheFirstEpochIfTheyAreNotForTraining) {
+  for (int i = 0; i < 20; ++i) pictures_.damage(i);
+  EXPECT_TRUE(says(sentence_of([&] { opened(data("validation: 0.2")); }),
+                   "4 of the 4 validation samples cannot be read; data.on_error: skip leaves them out"));
+  EXPECT_TRUE(
+      says(sentence_of([&] { opened(data("validation: 0, test: 0.1")); }), "2 of the 2 test samples"));
+  EXPECT_EQ(opened(data("validation: 0")).train->size(), 20) << "the first epoch reads them";
+}
+
+TEST_F(Pictures, DamagedOnesAreNamedCountedAndLeftOut) {
+  const Datasets before = opened(data("validation: 0.2, test: 0.2, on_error: skip"));
+  EXPECT_EQ(before.left_out.count(), 0);
+  for (const int i : {0, 1, 2, 10, 11, 12}) pictures_.damage(i);
+  pictures_.cut(19, 5);  // not even a header
+  std::vector<std::string> warnings;
+  const Datasets after = opened(data("validation: 0.2, test: 0.2, on_error: skip"), &warnings);
+  EXPECT_EQ(after.left_out.count(), 7);
+  EXPECT_EQ(after.train->size() + after.validation->size() + after.test->size(), 13);
+  ASSERT_EQ(warnings.size(), 7U);
+  for (const std::string& warning : warnings) EXPECT_TRUE(says(warning, "left out of the "));
+  for (int64_t i = 0; i < after.train->size(); ++i) EXPECT_NO_THROW(features_of(*after.train, i));
+}
+
+TEST_F(Pictures, OnesThatAreLeftOutMoveNoOtherOneIntoAnotherPart) {
+  const auto divided = [&] {
+    DataJob job = data("validation: 0.5, on_error: skip");
+    return opened(job);
+  };
+  const auto firsts = [](const Dataset& samples) {
+    std::set<float> values;
+    for (int64_t i = 0; i < samples.size(); ++i) values.insert(features_of(samples, i)[0]);
+    return values;
+  };
+  const std::set<float> before = firsts(*divided().validation);
+  pictures_.damage(3);
+  const std::set<float> after = firsts(*divided().validation);
+  EXPECT_TRUE(std::includes(before.begin(), before.end(), after.begin(), after.end()));
+  EXPECT_GE(after.size() + 1, before.size());
+}
+
+TEST_F(Pictures, SomeMustBeLeft) {
+  for (int i = 0; i < 20; ++i) pictures_.damage(i);
+  EXPECT_TRUE(says(sentence_of([&] { opened(data("validation: 0, on_error: skip")); }),
+                   "none of the 20 training samples can be read; the first: "));
+}
+
+TEST_F(Pictures, AFileThatCannotBeReadEndsTheRunAndIsNotLeftOut) {
+  // Reading this file fails with EIO, as on a disk that fails.
+  std::filesystem::remove(pictures_.file(3));
+  std::filesystem::create_symlink("/proc/self/mem", pictures_.file(3));
+  for (const char* on_error : {"skip", "stop"}) {
+    EXPECT_TRUE(says(sentence_of([&] { opened(data(fmt::format("validation: 0, on_error: {}", on_error))); },
+                                 Error::Kind::run),
+                     "03.png: was listed in its folder, but cannot be read: Input/output error"));
+  }
+}
+
+TEST_F(Pictures, HeadersAloneCanBeRead) {
+  for (int i = 0; i < 20; ++i) pictures_.damage_inside(i);
+  DataJob job = data("validation: 0.2");
+  const SampleChecks headers{.threads = 2, .watch = {}, .warn = {}, .decode = false};
+  EXPECT_EQ(open_datasets(job, 1, &headers).train->size(), 16);
+  pictures_.cut(4, 20);
+  EXPECT_TRUE(says(sentence_of([&] { open_datasets(job, 1, &headers); }), "cut off within its header"));
+}
+
+TEST_F(Pictures, OnlyTheFirstTenThatAreLeftOutAreNamed) {
+  for (int i = 0; i < 15; ++i) pictures_.damage(i);
+  std::vector<std::string> warnings;
+  EXPECT_EQ(opened(data("validation: 0, on_error: skip"), &warnings).left_out.count(), 15);
+  ASSERT_EQ(warnings.size(), 11U);
+  EXPECT_TRUE(says(warnings.back(), "further samples are left out"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "telar/comm/members/member_registry.h"
 #include "telar/comm/members/protocol.h"
 #include "telar/comm/members/requests.h"
+#include "telar/comm/printable.h"
 
 namespace telar {
 namespace {
@@ -22,15 +23,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr size_t kMaxConnections = 4096;  // at the same time
 constexpr size_t kMaxUnsent = 10'000;     // messages queued for a peer that does not read
-constexpr size_t kLongestName = 200;
-
-/// Makes a text safe for the log: no line ends, no control characters, limited length.
-std::string printable(std::string text) {
-  if (text.size() > kLongestName) text.resize(kLongestName);
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
+constexpr size_t kLongestFailure = 4000;
 
 /// The host of a gRPC peer: "10.0.0.7" for "ipv4:10.0.0.7:40112", "fd00::7" for "ipv6:[fd00::7]:40112" (with
 /// brackets as %5B, %5D). Empty for this host.
@@ -84,6 +77,7 @@ class Coordinator::Impl {
   bool epoch_finished() const;
   int64_t steps_done() const;
   std::vector<MemberInfo> members() const;
+  MemberLosses losses() const;
 
  private:
   void run();
@@ -95,8 +89,10 @@ class Coordinator::Impl {
   void heard(Connection& connection);
   void hello(Connection& connection, const members::Hello& hello);
   void handle_request(Connection& connection, const members::Request& request);
-  /// Removes a member that has left or is lost: `how` is "left" or "is lost: …".
-  void gone(Connection& connection, const std::string& how, const grpc::Status& status);
+  /// Removes a member that has left or is lost: `how` is "left" or "is lost: …". Returns the number of parts
+  /// that it leaves to others.
+  int64_t gone(Connection& connection, const std::string& how, const grpc::Status& status);
+  void lost(Connection& connection, const std::string& why, const grpc::Status& status);
   void refuse(Connection& connection, const grpc::Status& status);
   void tick();
   void deliver();
@@ -109,6 +105,7 @@ class Coordinator::Impl {
   std::vector<StepDone> complete_;
   std::vector<std::string> news_;
   std::optional<std::string> failure_;
+  MemberLosses losses_;
   bool over_ = false;
   bool stopping_ = false;
   bool poked_ = false;
@@ -117,7 +114,7 @@ class Coordinator::Impl {
 
   members::Members::AsyncService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<SecureServer> server_;
   std::string address_;
   grpc::Alarm alarm_;
   std::list<Connection> connections_;
@@ -128,7 +125,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options) : options_(std::move(options
   SecureServerBuilder builder(options_.listen, options_.security, kMaxMemberMessageBytes);
   builder.grpc().RegisterService(&service_);
   queue_ = builder.grpc().AddCompletionQueue();
-  server_ = builder.start();
+  server_ = builder.start(options_.say);
   address_ = builder.address();
   accept_next();
   thread_ = std::thread([this] { run(); });
@@ -147,7 +144,7 @@ Coordinator::Impl::~Impl() {
     stopping_ = true;
     for (Connection& connection : connections_) connection.freeze();
   }
-  server_->Shutdown(std::chrono::system_clock::now());
+  server_->shutdown();
   queue_->Shutdown();
   thread_.join();
 }
@@ -203,8 +200,10 @@ void Coordinator::Impl::handle(const Connection::Tag& tag, bool ok) {
       refuse(connection, {grpc::StatusCode::INVALID_ARGUMENT,
                           fmt::format("it ended before its hello, or sent more than {} MB at once",
                                       kMaxMemberMessageBytes >> 20)});
+    } else if (over_) {
+      gone(connection, "left", grpc::Status::OK);
     } else {
-      gone(connection, over_ ? "left" : "is lost: its connection broke", grpc::Status::OK);
+      lost(connection, "its connection broke", grpc::Status::OK);
     }
   }
   if (connection.idle() && (connection.over() || stopping_)) {
@@ -246,8 +245,7 @@ void Coordinator::Impl::heard(Connection& connection) {
       handle_request(connection, connection.request());
     }
   } catch (const Error& error) {
-    gone(connection, fmt::format("is lost: {}", error.what()),
-         {grpc::StatusCode::INVALID_ARGUMENT, error.what()});
+    lost(connection, error.what(), {grpc::StatusCode::INVALID_ARGUMENT, error.what()});
   }
   connection.read();
 }
@@ -272,26 +270,38 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
 
 void Coordinator::Impl::handle_request(Connection& connection, const members::Request& request) {
   if (carry_out(registry_, connection.member, connection.heard, request)) return;
-  if (request.has_leave()) return gone(connection, "left", grpc::Status::OK);
+  if (request.has_leave()) {
+    gone(connection, "left", grpc::Status::OK);
+    return;
+  }
   if (request.has_hello()) throw user_error("it sent a second hello");
   if (request.what_case() == members::Request::kFailure) {
-    if (!failure_) failure_ = fmt::format("{}: {}", registry_.name(connection.member), request.failure());
+    if (!failure_)
+      failure_ = fmt::format("{}: {}", registry_.name(connection.member),
+                             printable(request.failure(), kLongestFailure));
     return changed_.notify_all();
   }
   members::Reply alive;
   alive.mutable_alive();
   connection.send(std::move(alive));
   if (connection.unsent() > kMaxUnsent)
-    gone(connection, "is lost: it does not read its messages",
+    lost(connection, "it does not read its messages",
          {grpc::StatusCode::ABORTED, "it does not read its messages"});
 }
 
-void Coordinator::Impl::gone(Connection& connection, const std::string& how, const grpc::Status& status) {
+int64_t Coordinator::Impl::gone(Connection& connection, const std::string& how, const grpc::Status& status) {
+  int64_t parts = 0;
   if (connection.member != 0) {
     news_.push_back(fmt::format("{} {}", registry_.name(connection.member), how));
-    registry_.remove(std::exchange(connection.member, 0));
+    parts = registry_.remove(std::exchange(connection.member, 0));
   }
   connection.finish(status, Clock::now());
+  return parts;
+}
+
+void Coordinator::Impl::lost(Connection& connection, const std::string& why, const grpc::Status& status) {
+  if (connection.member != 0) ++losses_.members;
+  losses_.parts += gone(connection, "is lost: " + why, status);
 }
 
 void Coordinator::Impl::tick() {
@@ -310,7 +320,7 @@ void Coordinator::Impl::tick() {
       if (connection.member == 0) {
         refuse(connection, {grpc::StatusCode::DEADLINE_EXCEEDED, "it sent nothing"});
       } else {
-        gone(connection, "is lost: " + silent, {grpc::StatusCode::ABORTED, silent});
+        lost(connection, silent, {grpc::StatusCode::ABORTED, silent});
       }
     }
   }
@@ -358,6 +368,11 @@ int64_t Coordinator::Impl::steps_done() const {
   return registry_.steps_done();
 }
 
+MemberLosses Coordinator::Impl::losses() const {
+  const std::lock_guard lock(mutex_);
+  return losses_;
+}
+
 std::vector<MemberInfo> Coordinator::Impl::members() const {
   const std::lock_guard lock(mutex_);
   return registry_.members();
@@ -375,5 +390,6 @@ bool Coordinator::epoch_finished() const { return impl_->epoch_finished(); }
 int64_t Coordinator::steps_done() const { return impl_->steps_done(); }
 std::vector<StepDone> Coordinator::wait(double seconds) { return impl_->wait(seconds); }
 std::vector<MemberInfo> Coordinator::members() const { return impl_->members(); }
+MemberLosses Coordinator::losses() const { return impl_->losses(); }
 
 }  // namespace telar

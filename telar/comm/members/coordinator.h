@@ -34,7 +34,8 @@ struct CoordinatorOptions {
   /// For `rounds`: how long the first epoch waits for `workers` members, from the first request for work.
   double gather_seconds = 10;
   int64_t rounds_before = 0;  ///< number of the last round that the servers already know (of a resumed run)
-  /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty
+  /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty.
+  /// Members wait for it: it must not wait for a reader (ServiceLog).
   std::function<void(const std::string&)> say;
 };
 
@@ -46,6 +47,12 @@ struct StepDone {
   std::vector<double> metrics;  ///< sums over the samples
   double staleness = 0;         ///< mean over the parts
   double seconds = 0;           ///< of the longest part: computation and exchange
+};
+
+/// What the loss of members has cost. Their unfinished work goes to others, so no sample is left out.
+struct MemberLosses {
+  int64_t members = 0;  ///< lost: neither left by themselves nor at the end of the training
+  int64_t parts = 0;    ///< parts of batches that were leased to them and are done by others
 };
 
 struct MemberInfo {
@@ -89,6 +96,7 @@ class Coordinator {
   /// first one. Throws Error (run) if a member has reported a failure of the whole job (fail_all).
   std::vector<StepDone> wait(double seconds);
   std::vector<MemberInfo> members() const;
+  MemberLosses losses() const;
 
  private:
   class Impl;

@@ -40,8 +40,8 @@ uint32_t MemberRegistry::join(const std::string& name) {
   return id;
 }
 
-void MemberRegistry::remove(uint32_t id) {
-  if (book_) book_->give_back_all(id);
+int64_t MemberRegistry::remove(uint32_t id) {
+  const int64_t parts = book_ ? book_->give_back_all(id) : 0;
   members_.erase(id);
   std::set<uint32_t> spares;
   for (const auto& [other, member] : members_)
@@ -50,6 +50,7 @@ void MemberRegistry::remove(uint32_t id) {
   for (const uint32_t spare : spares)
     if (members_.at(spare).seat) news_.push_back(fmt::format("{} steps in", members_.at(spare).name));
   settle();
+  return parts;
 }
 
 /// Ids increase, so the first member without a seat has waited longest.

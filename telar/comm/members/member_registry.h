@@ -60,8 +60,8 @@ class MemberRegistry {
   explicit MemberRegistry(const CoordinatorOptions& options);
 
   uint32_t join(const std::string& name);
-  /// The member has left or is lost.
-  void remove(uint32_t id);
+  /// The member has left or is lost. Returns the number of parts that it leaves to others.
+  int64_t remove(uint32_t id);
 
   // Questions and reports of members. `id` must come from join() and not have been removed.
   void ask_work(uint32_t id, Time now);

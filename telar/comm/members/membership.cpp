@@ -13,6 +13,7 @@
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/members/members.grpc.pb.h"
 #include "telar/comm/members/protocol.h"
+#include "telar/comm/members/replies.h"
 
 namespace telar {
 namespace {
@@ -29,18 +30,6 @@ std::string own_name() {
   return fmt::format("{}:{}", host.data(), getpid());
 }
 
-Lease lease_of(const members::Lease& lease) {
-  return {.id = lease.id(),
-          .epoch = lease.epoch(),
-          .begin = lease.begin(),
-          .end = lease.end(),
-          .part = lease.part()};
-}
-
-StoreRound round_of(const members::Round& round) {
-  return {.number = round.number(), .members = {round.members().begin(), round.members().end()}};
-}
-
 }  // namespace
 
 /// A separate thread takes the stream's events from a queue and tells the coordinator that the member is
@@ -50,10 +39,7 @@ class Membership::Impl {
   explicit Impl(MembershipOptions options);
   ~Impl();
 
-  uint32_t id() const { return welcome_.id(); }
-  const std::string& job() const { return welcome_.job(); }
-  const std::string& description() const { return welcome_.description(); }
-  const std::vector<std::string>& servers() const { return servers_; }
+  const Replies::Welcome& welcome() const { return *replies_.welcome; }
 
   bool lost() const;
   bool wait_for_work();
@@ -84,7 +70,8 @@ class Membership::Impl {
   /// asked to stop.
   template <typename T>
   std::optional<T> ask(members::Request request, std::optional<T>& reply, const char* what);
-  bool ended() const { return over_ || finished_; }
+  bool joined() const { return replies_.welcome.has_value(); }
+  bool ended() const { return replies_.over || finished_; }
   /// No operation of a stream is pending.
   bool idle() const { return finished_ && !writing_; }
 
@@ -108,19 +95,13 @@ class Membership::Impl {
   bool open_ = false;  ///< may write
   bool writing_ = false;
   bool finished_ = true;  ///< there is no stream
-  bool over_ = false;     ///< the training is over
-  bool joined_ = false;
   bool leaving_ = false;
   Clock::time_point heard_ = Clock::now();
   Clock::time_point last_tick_ = Clock::now();
   Clock::time_point last_alive_ = Clock::now();
 
-  members::Welcome welcome_;
-  std::vector<std::string> servers_;
-  std::optional<bool> work_there_;
-  std::optional<bool> go_on_;
-  std::optional<std::optional<Lease>> lease_;
-  std::optional<std::optional<StoreRound>> round_;
+  Replies replies_;
+  std::optional<Error> impossible_;  ///< what the coordinator has sent that it cannot have meant
   std::thread thread_;
 };
 
@@ -162,24 +143,24 @@ void Membership::Impl::join() {
   Lock lock(mutex_);
   for (;;) {
     connect();
-    const auto here = [this] { return joined_ || idle(); };
+    const auto here = [this] { return joined() || idle(); };
     const Seconds left = Seconds(options_.patience_seconds) - (Clock::now() - start);
     changed_.wait_for(lock, options_.stop, std::max(left, Seconds(0)), here);
-    if (joined_) break;
+    if (joined()) break;
     if (!idle()) {
       context_->TryCancel();
       changed_.wait(lock, [this] { return idle(); });
     }
     if (options_.stop.stop_requested()) throw run_error("Joining {} was stopped", options_.coordinator);
+    if (impossible_) throw Error(*impossible_);
     if (is_refusal(status_)) throw error_of(status_, who_);
     if (Clock::now() - start >= Seconds(options_.patience_seconds))
       throw run_error("{} cannot be reached for {:.3g} seconds: {}", who_, options_.patience_seconds,
-                      status_.error_message());
+                      reason_of(status_));
     if (!std::exchange(reported_away, true) && options_.say)
-      options_.say(fmt::format("{} cannot be reached yet: {}", who_, status_.error_message()));
+      options_.say(fmt::format("{} cannot be reached yet: {}", who_, reason_of(status_)));
     changed_.wait_for(lock, options_.stop, kRetry, [] { return false; });
   }
-  servers_.assign(welcome_.servers().begin(), welcome_.servers().end());
 }
 
 void Membership::Impl::connect() {
@@ -232,8 +213,8 @@ void Membership::Impl::handle(Event event, bool ok) {
     case Event::finished:
       finished_ = true;
       open_ = false;
-      if (joined_ && !over_ && !leaving_ && options_.say)
-        options_.say(fmt::format("{} has lost this worker: {}", who_, status_.error_message()));
+      if (joined() && !replies_.over && !leaving_ && options_.say)
+        options_.say(fmt::format("{} has lost this worker: {}", who_, reason_of(status_)));
       break;
   }
   changed_.notify_all();
@@ -241,27 +222,12 @@ void Membership::Impl::handle(Event event, bool ok) {
 
 void Membership::Impl::heard() {
   heard_ = Clock::now();
-  switch (reply_.what_case()) {
-    case members::Reply::kWelcome:
-      if (joined_) break;
-      welcome_ = reply_.welcome();
-      joined_ = true;
-      break;
-    case members::Reply::kWorkThere: work_there_ = true; break;
-    case members::Reply::kGoOn: go_on_ = true; break;
-    case members::Reply::kLease:
-      lease_ = reply_.lease().id() != 0 ? std::optional(lease_of(reply_.lease())) : std::nullopt;
-      break;
-    case members::Reply::kRound:
-      round_ = reply_.round().number() != 0 ? std::optional(round_of(reply_.round())) : std::nullopt;
-      break;
-    case members::Reply::kOver:
-      over_ = true;
-      if (open_) context_->TryCancel();
-      break;
-    case members::Reply::kAlive:
-    case members::Reply::WHAT_NOT_SET: return;
+  try {
+    replies_.take(reply_);
+  } catch (const Error& error) {
+    impossible_ = Error(Error::Kind::run, fmt::format("{} sent {}", who_, error.what()));
   }
+  if (impossible_ || (replies_.over && open_)) context_->TryCancel();
   changed_.notify_all();
 }
 
@@ -269,7 +235,7 @@ void Membership::Impl::tick() {
   const Clock::time_point now = Clock::now();
   if (now - last_tick_ > kMemberStopped) heard_ += now - last_tick_;
   last_tick_ = now;
-  if (!joined_ || finished_) return;
+  if (!joined() || finished_) return;
   if (Seconds(now - heard_).count() > options_.patience_seconds) context_->TryCancel();
   if (now - last_alive_ < kAliveEvery) return;
   last_alive_ = now;
@@ -294,9 +260,11 @@ template <typename T>
 std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T>& reply, const char* what) {
   Lock lock(mutex_);
   reply.reset();
+  if (impossible_) throw Error(*impossible_);
   if (ended()) return std::nullopt;
   send(std::move(request));
-  changed_.wait(lock, options_.stop, [&] { return reply || ended(); });
+  changed_.wait(lock, options_.stop, [&] { return reply || impossible_ || ended(); });
+  if (impossible_) throw Error(*impossible_);
   if (reply) return std::exchange(reply, std::nullopt);
   if (!ended()) throw run_error("Waiting for {} was stopped", what);
   return std::nullopt;
@@ -304,31 +272,31 @@ std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T
 
 bool Membership::Impl::lost() const {
   const std::lock_guard lock(mutex_);
-  return finished_ && !over_;
+  return finished_ && !replies_.over;
 }
 
 bool Membership::Impl::wait_for_work() {
   members::Request request;
   request.mutable_ask_work();
-  return ask(std::move(request), work_there_, "work").has_value();
+  return ask(std::move(request), replies_.work_there, "work").has_value();
 }
 
 std::optional<Lease> Membership::Impl::lease() {
   members::Request request;
   request.mutable_ask_lease();
-  return ask(std::move(request), lease_, "work").value_or(std::nullopt);
+  return ask(std::move(request), replies_.lease, "work").value_or(std::nullopt);
 }
 
 std::optional<StoreRound> Membership::Impl::next_round() {
   members::Request request;
   request.mutable_ask_round();
-  return ask(std::move(request), round_, "the other workers").value_or(std::nullopt);
+  return ask(std::move(request), replies_.round, "the other workers").value_or(std::nullopt);
 }
 
 void Membership::Impl::wait_for_slowest() {
   members::Request request;
   request.mutable_ask_pace();
-  ask(std::move(request), go_on_, "the slowest worker");
+  ask(std::move(request), replies_.go_on, "the slowest worker");
 }
 
 void Membership::Impl::done(const PartDone& part) {
@@ -362,10 +330,10 @@ void Membership::Impl::fail_all(const std::string& sentence) {
 Membership::Membership(MembershipOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Membership::~Membership() = default;
 
-uint32_t Membership::id() const { return impl_->id(); }
-const std::string& Membership::job() const { return impl_->job(); }
-const std::string& Membership::description() const { return impl_->description(); }
-const std::vector<std::string>& Membership::servers() const { return impl_->servers(); }
+uint32_t Membership::id() const { return impl_->welcome().id; }
+const std::string& Membership::job() const { return impl_->welcome().job; }
+const std::string& Membership::description() const { return impl_->welcome().description; }
+const std::vector<std::string>& Membership::servers() const { return impl_->welcome().servers; }
 bool Membership::wait_for_work() { return impl_->wait_for_work(); }
 bool Membership::lost() const { return impl_->lost(); }
 std::optional<Lease> Membership::lease() { return impl_->lease(); }

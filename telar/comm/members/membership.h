@@ -35,7 +35,8 @@ struct MembershipOptions {
 /// restarts is waited for; one of another job is refused.
 ///
 /// Throws Error (user) when the coordinator refuses (token, protocol version, job), and Error (run) when the
-/// coordinator is unreachable for longer than the patience or the stop token ends a wait.
+/// coordinator is unreachable for longer than the patience, has sent something impossible, or the stop token
+/// ends a wait.
 class Membership {
  public:
   explicit Membership(MembershipOptions options);

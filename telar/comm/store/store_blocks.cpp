@@ -98,6 +98,7 @@ bool StoreBlocks::apply_locked(Block& block, size_t begin, size_t end, const flo
     const float* part = gradient + (segment.begin - begin);
     finite &= update_->apply(memory_, segment.begin, segment.end, part, scalars);
     ++segment.version;
+    if (ledger_ != nullptr) ledger_->reached(segment.version);
   });
   ++updates_;
   return finite;
@@ -305,7 +306,7 @@ bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std:
   size_t next = block * kBlockFloats;
   for (const StoreSegment& segment : segments) {
     if (segment.begin != next || segment.end <= next || segment.end % kRangeFloats != 0 ||
-        segment.version < 0 || segment.round < 0)
+        segment.version < 0 || segment.version > kMostUpdates || segment.round < 0)
       return false;
     next = segment.end;
   }

@@ -12,6 +12,7 @@
 
 #include "telar/comm/store/store_account.h"
 #include "telar/comm/store/store_frame.h"
+#include "telar/comm/store/store_ledger.h"
 #include "telar/comm/store/store_members.h"
 #include "telar/comm/store/store_update.h"
 #include "telar/core/buffer.h"
@@ -69,6 +70,9 @@ class StoreBlocks {
   ~StoreBlocks();
   StoreBlocks(const StoreBlocks&) = delete;
   StoreBlocks& operator=(const StoreBlocks&) = delete;
+
+  /// Before the blocks are in use: where new versions are counted, too.
+  void count_in(StoreLedger& ledger) { ledger_ = &ledger; }
 
   const StoreLayout& layout() const { return layout_; }
   const std::vector<std::string>& slots() const { return update_->slots(); }
@@ -142,6 +146,7 @@ class StoreBlocks {
   std::vector<Buffer> arenas_;
   StoreUpdate::Memory memory_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  StoreLedger* ledger_ = nullptr;
   std::atomic<uint64_t> updates_{0};
   std::atomic<int64_t> first_round_{-1};  ///< rounds before this one are not waited for
   std::mutex sums_mutex_;

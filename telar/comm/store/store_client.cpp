@@ -2,6 +2,7 @@
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
+#include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_link.h"
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
@@ -30,14 +31,15 @@ class StoreClient::Impl {
     store::CreateRequest request;
     request.set_job(options_.job);
     request.set_description(description);
-    for (const StoredPiece& piece : layout.pieces) {
-      store::Piece& added = *request.add_pieces();
-      added.set_name(piece.name);
-      added.set_floats(piece.floats);
-    }
+    add_pieces(layout, *request.mutable_pieces());
     store::CreateReply reply;
     call([&](grpc::ClientContext& context) { return stub_->Create(&context, request, &reply); });
     return reply.had();
+  }
+
+  const StoreLayout& layout() {
+    describe();
+    return *layout_;
   }
 
   const StoreLayout& attach() {
@@ -105,6 +107,8 @@ class StoreClient::Impl {
 
   StoreReport finish() { return link_ ? link_->finish() : StoreReport{}; }
   Traffic traffic() const { return link_ ? link_->traffic() : Traffic{}; }
+  double seconds_away() const { return link_ ? link_->seconds_away() : 0; }
+  StoreLosses losses() const { return link_ ? link_->losses() : StoreLosses{}; }
 
  private:
   StoreLink& link() {
@@ -159,11 +163,8 @@ class StoreClient::Impl {
       store::DescribeReply reply;
       call([&](grpc::ClientContext& context) { return stub_->Describe(&context, request, &reply); });
       if (!reply.created()) continue;  // the server has already waited briefly
-      std::vector<StoredPiece> pieces;
-      for (const store::Piece& piece : reply.pieces())
-        pieces.push_back({.name = piece.name(), .floats = piece.floats()});
       slots_.assign(reply.slots().begin(), reply.slots().end());
-      layout_ = StoreLayout::of(std::move(pieces));
+      layout_ = layout_of(reply.pieces());
     }
   }
 
@@ -211,6 +212,7 @@ StoreClient::~StoreClient() = default;
 bool StoreClient::create(const StoreLayout& layout, const std::string& description) {
   return impl_->create(layout, description);
 }
+const StoreLayout& StoreClient::layout() { return impl_->layout(); }
 const StoreLayout& StoreClient::attach() { return impl_->attach(); }
 void StoreClient::read(const std::string& arena, std::span<float> values) { impl_->read(arena, values); }
 void StoreClient::write(const std::string& arena, std::span<const float> values) {
@@ -222,5 +224,7 @@ std::span<const float> StoreClient::incoming() const { return std::as_const(*imp
 void StoreClient::start(const StoreExchange& exchange) { impl_->start(exchange); }
 StoreReport StoreClient::finish() { return impl_->finish(); }
 StoreClient::Traffic StoreClient::traffic() const { return impl_->traffic(); }
+double StoreClient::seconds_away() const { return impl_->seconds_away(); }
+StoreLosses StoreClient::losses() const { return impl_->losses(); }
 
 }  // namespace telar

@@ -11,6 +11,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/comm/store/store_layout.h"
+#include "telar/comm/store/store_ledger.h"
 #include "telar/comm/store/store_round.h"
 
 namespace telar {
@@ -39,9 +40,11 @@ struct StoreReport {
 struct StoreClientOptions {
   std::string address;
   Security security;
-  std::string job;                ///< id of the run; a server refuses any other id than its own
-  uint32_t member = 0;            ///< given by the coordinator, whose own id is 0
-  bool shared_memory = true;      ///< where server and client are on one host
+  std::string job;            ///< id of the run; a server refuses any other id than its own
+  uint32_t member = 0;        ///< given by the coordinator, whose own id is 0
+  bool shared_memory = true;  ///< where server and client are on one host
+  /// Of the floats in frames; the other parts of frames always have one. None: unless safe_from_damage().
+  std::optional<bool> payload_checksums;
   double keepalive_seconds = 10;  ///< a server that is silent for twice this time counts as lost
   double patience_seconds = 60;   ///< how long a server may be unreachable (it restarts) before an error
   std::function<void(const std::string&)>
@@ -64,7 +67,10 @@ class StoreClient {
   /// (from a snapshot), returns false and changes nothing. `description` is the input of the server's
   /// StoreUpdateFactory.
   bool create(const StoreLayout& layout, const std::string& description);
-  /// Waits until the server's arenas exist, allocates outgoing() and incoming(), and returns the layout.
+  /// Waits until the server's arenas exist.
+  const StoreLayout& layout();
+  /// The same, and allocates outgoing() and incoming(). Compare layout() with the one that is expected first:
+  /// a server may describe more than this machine can hold.
   const StoreLayout& attach();
 
   /// Copies an arena. `arena` is "" for the parameters, or one of StoreUpdate::slots(). Each update is either
@@ -90,6 +96,10 @@ class StoreClient {
     bool shared_memory = false;
   };
   Traffic traffic() const;
+  /// For how long the server has been unreachable; 0 while it is connected, and before the first transfer.
+  double seconds_away() const;
+  /// What the server's restarts have cost since this client was first connected.
+  StoreLosses losses() const;
 
  private:
   class Impl;

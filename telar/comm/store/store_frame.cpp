@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "telar/core/error.h"
+#include "telar/io/checksum.h"
 
 namespace telar {
 namespace {
@@ -30,10 +32,7 @@ class Taker {
     return true;
   }
 
-  std::vector<std::span<const std::byte>> rest() && {
-    parts_.erase(parts_.begin(), parts_.begin() + static_cast<ptrdiff_t>(next_));
-    return std::move(parts_);
-  }
+  std::span<const std::span<const std::byte>> rest() const { return std::span(parts_).subspan(next_); }
 
  private:
   std::vector<std::span<const std::byte>> parts_;
@@ -71,7 +70,7 @@ void check_range(const FrameHeader& header) {
 void check(const FrameHeader& header) {
   if (header.kind < FrameKind::exchange || header.kind > FrameKind::welcome)
     throw damaged(fmt::format("its kind is {}", static_cast<int>(header.kind)));
-  if ((header.flags & ~flags_allowed(header.kind)) != 0)
+  if ((header.flags & ~(flags_allowed(header.kind) | kPlainPayload)) != 0)
     throw damaged(fmt::format("its flags are {:#x}", header.flags));
   if (header.kind == FrameKind::welcome) {
     if (header.members != 0) throw damaged("a welcome with members");
@@ -83,6 +82,11 @@ void check(const FrameHeader& header) {
     throw damaged(fmt::format("its round has {} members", header.members));
   if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
     throw damaged("its learning rate or number of samples is not a finite number");
+  if (header.kind != FrameKind::answer) return;
+  if (header.version < 0 || header.version > kMostUpdates)
+    throw damaged(fmt::format("its floats have version {}", header.version));
+  if (!std::isfinite(header.staleness) || header.staleness < 0)
+    throw damaged(fmt::format("its staleness is {}", header.staleness));
 }
 
 }  // namespace
@@ -117,17 +121,34 @@ void check_frame(const FrameHeader& header, std::span<const uint32_t> members) {
     throw damaged("a member is listed twice in its round");
 }
 
+uint64_t frame_checksum(const FrameHeader& header, std::span<const std::span<const std::byte>> rest) {
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(&header, 1)).first(offsetof(FrameHeader, checksum)));
+  size_t covered = std::numeric_limits<size_t>::max();
+  if ((header.flags & kPlainPayload) != 0) covered = header.members * sizeof(uint32_t);
+  for (const std::span<const std::byte> part : rest) {
+    const size_t count = std::min(part.size(), covered);
+    checksum.add(part.first(count));
+    covered -= count;
+  }
+  return checksum.value();
+}
+
 Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
   Taker taker(parts);
   Frame frame;
   if (!taker.take(std::as_writable_bytes(std::span(&frame.header, 1)))) throw damaged("it is too short");
+  const uint64_t checksum = frame_checksum(frame.header, taker.rest());
+  if (checksum != frame.header.checksum)
+    throw run_error("a damaged frame: the checksum of frame {} is {:016x} instead of {:016x}",
+                    frame.header.sequence, checksum, frame.header.checksum);
   check(frame.header);
   frame.members.resize(frame.header.members);
   if (!taker.take(std::as_writable_bytes(std::span(frame.members))))
     throw damaged("it ends within its list of members");
   check_frame(frame.header, frame.members);
 
-  frame.payload = FramePayload(std::move(taker).rest());
+  frame.payload = FramePayload(std::vector(taker.rest().begin(), taker.rest().end()));
   if (frame.header.kind == FrameKind::welcome) return frame;
   const size_t expected =
       carries_floats(frame.header) ? (frame.header.end - frame.header.begin) * sizeof(float) : 0;

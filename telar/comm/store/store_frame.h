@@ -25,6 +25,7 @@ enum FrameFlag : uint8_t {
   kRound = 4,
   kLate = 8,
   kNotFinite = 16,
+  kPlainPayload = 32,  ///< in any frame: the checksum does not cover the payload
 };
 
 /// The head of a frame, little-endian. It is followed by the ids of the round's members (4 bytes each) and
@@ -41,10 +42,11 @@ struct FrameHeader {
   int64_t round = 0;
   float learning_rate = 0;
   float samples = 0;
-  int64_t version = 0;   ///< exchange: the pulled version, -1: never pulled; answer: the current one
-  double staleness = 0;  ///< in an answer
+  int64_t version = 0;    ///< exchange: the pulled version, -1: never pulled; answer: the current one
+  double staleness = 0;   ///< in an answer
+  uint64_t checksum = 0;  ///< frame_checksum(); not used in shared memory
 };
-static_assert(sizeof(FrameHeader) == 64);
+static_assert(sizeof(FrameHeader) == 72);
 
 inline constexpr size_t kLargestFrame =
     sizeof(FrameHeader) + kMostRoundMembers * sizeof(uint32_t) + kBlockFloats * sizeof(float);
@@ -70,8 +72,14 @@ struct Frame {
   FramePayload payload;  ///< views of the parsed bytes
 };
 
-/// Parses a frame, whose bytes may be in several pieces. Throws Error (user) if the frame is incomplete or
-/// invalid. Does not check what depends on the receiver (whether the arena exists and contains the range).
+/// The checksum of a frame: of its header without the field `checksum`, and of what follows the header, which
+/// may be in several pieces; with kPlainPayload, of the header and the members. TCP's own has 16 bits and
+/// misses one damaged packet in 65536.
+uint64_t frame_checksum(const FrameHeader& header, std::span<const std::span<const std::byte>> rest);
+
+/// Parses a frame, whose bytes may be in several pieces. Throws Error (run) if its checksum is wrong, so that
+/// it may arrive well when it is sent again, and Error (user) if the frame is incomplete or invalid. Does not
+/// check what depends on the receiver (whether the arena exists and contains the range).
 Frame parse_frame(std::span<const std::span<const std::byte>> parts);
 
 /// Checks a header and its members as parse_frame does. Throws Error (user).

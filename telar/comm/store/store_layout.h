@@ -17,10 +17,14 @@ struct StoredPiece {
 /// the other, each at a multiple of 16 floats (64 bytes). Workers use the same order for what they push and
 /// pull, so a range of floats means the same everywhere.
 struct StoreLayout {
+  /// 4 TiB; keeps the products of sizes within 64 bits.
+  static constexpr size_t kMostFloats = size_t{1} << 40;
+
   std::vector<StoredPiece> pieces;
   std::vector<size_t> offsets;  ///< of each piece, in floats
   size_t floats = 0;            ///< of one arena
 
+  /// Throws Error (user) if an arena of these pieces has more than kMostFloats.
   static StoreLayout of(std::vector<StoredPiece> pieces);
   bool operator==(const StoreLayout&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "telar/comm/grpc_security.h"
 #include "telar/comm/store/random_id.h"
 
 namespace telar {
@@ -21,15 +22,19 @@ grpc::Slice view_of(const StoreRequest& request) {
           [](void* held) { std::unique_ptr<Keeper>(static_cast<Keeper*>(held)).reset(); }, keeper.release()};
 }
 
-grpc::ByteBuffer message_of(const StoreRequest& request) {
+grpc::ByteBuffer message_of(const StoreRequest& request, bool payload_checksums) {
+  FrameHeader header = request.header;
+  if (!payload_checksums) header.flags |= kPlainPayload;
   if (request.from.empty() || !request.keeper) {
-    const OwnedFrame frame(request.header, request.members, request.from.size_bytes());
+    OwnedFrame frame(header, request.members, request.from.size_bytes());
     if (!request.from.empty())
       std::memcpy(frame.payload.data(), request.from.data(), request.from.size_bytes());
+    frame.seal();
     return frame.message();
   }
-  const std::array<grpc::Slice, 2> slices{OwnedFrame(request.header, request.members, 0).slice,
-                                          view_of(request)};
+  OwnedFrame head(header, request.members, 0);
+  head.seal(std::as_bytes(request.from));
+  const std::array<grpc::Slice, 2> slices{head.slice, view_of(request)};
   return {slices.data(), slices.size()};
 }
 
@@ -40,6 +45,8 @@ StoreLink::StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Ch
     : options_(options),
       who_(fmt::format("The parameter server {}", options.address)),
       client_(random_id()),
+      payload_checksums_(
+          options.payload_checksums.value_or(!safe_from_damage(options.address, options.security))),
       channel_(std::move(channel)),
       memory_(std::move(memory)) {
   stop_.emplace(options_.stop, [this] {
@@ -75,22 +82,31 @@ StoreClient::Traffic StoreLink::traffic() const {
   return traffic_;
 }
 
+double StoreLink::seconds_away() const {
+  const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) return 0;
+  return std::chrono::duration<double>(StoreClock::now() - away_since_).count();
+}
+
+StoreLosses StoreLink::losses() const {
+  const std::lock_guard lock(mutex_);
+  return window_.losses();
+}
+
 // ---- the caller ----
 
 void StoreLink::start(std::vector<StoreRequest> requests) {
   std::unique_lock lock(mutex_);
   size_t bytes = 0;
   for (StoreRequest& request : requests) {
-    request.header.sequence = first_sequence_ + window_.size();
     bytes += request.from.size_bytes();
-    window_.push_back({.request = std::move(request)});
-    ++unanswered_;
+    window_.add(std::move(request));
   }
   put_requests();
-  if (next_ == window_.size()) return;
-  if (stream_ != nullptr && !sending_ && next_ + requests.size() == window_.size() &&
-      bytes <= kSmallRequest && !by_memory(window_[next_].request))
-    while (stream_ != nullptr && next_ < window_.size()) send_next(lock);
+  if (window_.all_sent()) return;
+  if (stream_ != nullptr && !sending_ && window_.unsent() == requests.size() && bytes <= kSmallRequest &&
+      !by_memory(window_.next()))
+    while (stream_ != nullptr && !window_.all_sent()) send_next(lock);
   else
     sendable_.notify_one();
 }
@@ -98,18 +114,18 @@ void StoreLink::start(std::vector<StoreRequest> requests) {
 StoreReport StoreLink::finish() {
   std::unique_lock lock(mutex_);
   const auto patience = std::chrono::duration<double>(options_.patience_seconds);
-  while (unanswered_ > 0) {
+  while (!window_.all_answered()) {
     std::optional<Error> failed = refused_;
     if (!failed && stopped_) failed = run_error("{} was not waited for: the run is being stopped", who_);
     if (!failed && stream_ == nullptr && StoreClock::now() - away_since_ > patience)
       failed = run_error("{} cannot be reached for {:.0f} s: {}", who_, options_.patience_seconds,
-                         last_status_.error_message());
+                         reason_of(last_status_));
     if (failed) {
       abandon(lock);
       throw Error(*failed);
     }
     put_requests();
-    if (unanswered_ == 0) break;  // the answers were there already
+    if (window_.all_answered()) break;  // the answers were there already
     if (in_memory_ == 0 || !shared_) {
       changed_.wait_for(lock, 100ms);
       continue;
@@ -119,25 +135,12 @@ StoreReport StoreLink::finish() {
     lock.lock();
     take_answers();
   }
-  for (const Sent& sent : window_)
-    if ((sent.request.header.flags & kRound) != 0)
-      finished_round_ = std::max(finished_round_, sent.request.header.round);
-  first_sequence_ += window_.size();
-  window_.clear();
-  next_ = 0;
-  StoreReport report = std::exchange(report_, {});
-  if (pushed_floats_ > 0) report.staleness = staleness_floats_ / pushed_floats_;
-  pushed_floats_ = staleness_floats_ = 0;
-  return report;
+  return window_.finish();
 }
 
 /// After this call, the caller's memory is not touched any more.
 void StoreLink::abandon(std::unique_lock<std::mutex>& lock) {
-  next_ = window_.size();
-  for (Sent& sent : window_) {
-    sent.request.into = {};
-    sent.request.from = {};
-  }
+  window_.abandon();
   changed_.wait(lock, [&] { return !copying_; });
 }
 
@@ -150,52 +153,47 @@ bool StoreLink::by_memory(const StoreRequest& request) const {
 void StoreLink::put_requests() {
   if (!shared_) return;
   take_answers();
-  while (stream_ != nullptr && (next_ = next_unsent()) < window_.size()) {
-    StoreRequest& request = window_[next_].request;
+  while (stream_ != nullptr) {
+    window_.skip_answered();
+    if (window_.all_sent()) return;
+    const StoreRequest& request = window_.next();
     if (!by_memory(request)) {
       sendable_.notify_one();
       return;
     }
     if (in_memory_ == StoreMemory::kMostRequests) return;
-    request.header.version = pulled_version(request.header.begin);
     memory_->put_request(request.header, request.members);
     traffic_.sent += sizeof(FrameHeader) + request.from.size_bytes();
     ++in_memory_;
-    ++next_;
+    window_.sent();
   }
 }
 
+/// The server may have overwritten the rings.
 void StoreLink::take_answers() {
-  if (!shared_) return;
-  while (const std::optional<FrameHeader> header = memory_->take_answer()) {
-    --in_memory_;
-    traffic_.received += sizeof(FrameHeader);
-    if ((header->flags & kPull) != 0) traffic_.received += (header->end - header->begin) * sizeof(float);
-    if (header->sequence >= first_sequence_ && header->sequence - first_sequence_ < window_.size())
-      note(*header);
+  if (!shared_ || refused_) return;
+  try {
+    while (const std::optional<FrameHeader> header = memory_->take_answer()) {
+      check_frame(*header, {});
+      if (in_memory_ == 0) throw user_error("an answer without a request");
+      --in_memory_;
+      traffic_.received += sizeof(FrameHeader);
+      if ((header->flags & kPull) != 0) traffic_.received += (header->end - header->begin) * sizeof(float);
+      if (window_.place_of(*header)) window_.note(*header);
+    }
+  } catch (const Error& error) {
+    refused_ = Error(error.kind(), fmt::format("{} sent {}", who_, error.what()));
+    if (context_ != nullptr) context_->TryCancel();
   }
+  if (window_.all_answered() || refused_) changed_.notify_all();
 }
 
 // ---- sending ----
 
-size_t StoreLink::next_unsent() const {
-  size_t next = next_;
-  while (next < window_.size() && window_[next].answered &&
-         (window_[next].request.header.flags & kRound) == 0)
-    ++next;
-  return next;
-}
-
-int64_t StoreLink::pulled_version(size_t begin) const {
-  auto found = versions_.upper_bound(begin);
-  return found == versions_.begin() ? -1 : std::prev(found)->second;
-}
-
-/// Sends window_[next_]; releases the lock meanwhile.
+/// Sends the window's next request; releases the lock meanwhile.
 void StoreLink::send_next(std::unique_lock<std::mutex>& lock) {
-  StoreRequest& request = window_[next_++].request;
-  request.header.version = pulled_version(request.header.begin);
-  const grpc::ByteBuffer message = message_of(request);
+  const grpc::ByteBuffer message = message_of(window_.next(), payload_checksums_);
+  window_.sent();
   traffic_.sent += message.Length();
   Stream* const stream = stream_;
   sending_ = true;
@@ -215,12 +213,12 @@ void StoreLink::send_for_ever() {
   std::unique_lock lock(mutex_);
   while (true) {
     sendable_.wait(lock, [&] {
-      return ending_ || (stream_ != nullptr && !sending_ && next_ < window_.size() &&
-                         !by_memory(window_[next_].request));
+      return ending_ ||
+             (stream_ != nullptr && !sending_ && !window_.all_sent() && !by_memory(window_.next()));
     });
     if (ending_) return;
-    next_ = next_unsent();
-    if (next_ < window_.size() && !by_memory(window_[next_].request)) send_next(lock);
+    window_.skip_answered();
+    if (!window_.all_sent() && !by_memory(window_.next())) send_next(lock);
   }
 }
 

@@ -1,14 +1,15 @@
 #include "telar/comm/store/store_server.h"
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "telar/comm/grpc_security.h"
+#include "telar/comm/printable.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/comm/store/store.grpc.pb.h"
+#include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_memory.h"
 #include "telar/comm/store/store_snapshot.h"
 #include "telar/comm/store/store_stream.h"
@@ -23,6 +24,9 @@ std::chrono::nanoseconds seconds(double count) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(count));
 }
 
+/// A refusal may quote what the client has sent.
+constexpr size_t kLongestRefusal = 1000;
+
 /// Limit for a message. It exceeds the largest frame, so most oversized messages are refused with an
 /// explanation instead of by gRPC without one.
 constexpr int kMostBytes = 4 * static_cast<int>(kLargestFrame);
@@ -31,17 +35,6 @@ std::string text_of(const grpc::ServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   if (found == context.client_metadata().end()) return {};
   return {found->second.data(), found->second.size()};
-}
-
-/// Throws Error (user) if the client did not send this number.
-template <typename Number>
-Number number_of(const grpc::ServerContext& context, const char* key) {
-  const std::string text = text_of(context, key);
-  Number number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stop != text.data() + text.size() || text.empty())
-    throw user_error("the stream was opened without a valid {}", key);
-  return number;
 }
 
 struct Leave {
@@ -63,6 +56,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
  public:
   explicit Impl(StoreServerOptions options)
       : options_(std::move(options)),
+        ledger_(options_.snapshots, options_.say),
         members_(seconds(options_.round_seconds)),
         transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
           return exchange(context, stream);
@@ -71,7 +65,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     builder_.grpc().RegisterService(this);
     builder_.grpc().RegisterService(&transfers_);
     take_up_snapshot();
-    server_ = builder_.start();
+    server_ = builder_.start(options_.say);
     if (!options_.snapshots.empty()) saver_ = std::thread([this] { save_at_times(); });
   }
 
@@ -82,8 +76,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       if (blocks_) blocks_->stop();
     }
     changed_.notify_all();
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
+    server_->shutdown();
+    server_->wait();
     if (saver_.joinable()) saver_.join();
     save();
   }
@@ -106,8 +100,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   /// Refusals are also logged here.
   grpc::Status refuse(const std::string& peer, grpc::StatusCode code, const std::string& sentence) const {
-    say(fmt::format("{} was refused: {}", peer, sentence));
-    return {code, sentence};
+    const std::string safe = printable(sentence, kLongestRefusal);
+    say(fmt::format("{} was refused: {}", peer, safe));
+    return {code, safe};
   }
   grpc::Status refuse(const grpc::ServerContext& context, grpc::StatusCode code,
                       const std::string& sentence) const {
@@ -129,13 +124,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
                       store::CreateReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
     if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
-    std::vector<StoredPiece> pieces;
-    for (const store::Piece& piece : request->pieces())
-      pieces.push_back({.name = piece.name(), .floats = piece.floats()});
-    StoreIdentity identity{.job = request->job(),
-                           .description = request->description(),
-                           .layout = StoreLayout::of(std::move(pieces))};
     try {
+      StoreIdentity identity = identity_of(*request);
       const std::lock_guard lock(mutex_);
       if (blocks_) {
         if (!(identity == identity_))
@@ -146,12 +136,14 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         return grpc::Status::OK;
       }
       make(std::move(identity));
+      ledger_.begin(identity_.job);
     } catch (const Error& error) {
       return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
     changed_.notify_all();
-    say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(), request->job(),
-                    static_cast<double>(identity_.layout.floats) * 4e-6, identity_.layout.pieces.size()));
+    say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(),
+                    printable(request->job()), static_cast<double>(identity_.layout.floats) * 4e-6,
+                    identity_.layout.pieces.size()));
     return grpc::Status::OK;
   }
 
@@ -165,11 +157,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
     if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     reply->set_created(true);
-    for (const StoredPiece& piece : identity_.layout.pieces) {
-      store::Piece& added = *reply->add_pieces();
-      added.set_name(piece.name);
-      added.set_floats(piece.floats);
-    }
+    add_pieces(identity_.layout, *reply->mutable_pieces());
     for (const std::string& slot : blocks_->slots()) reply->add_slots(slot);
     return grpc::Status::OK;
   }
@@ -186,16 +174,18 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       serve(context, stream);
       return grpc::Status::OK;
     } catch (const Error& error) {
-      return refuse(peer, grpc::StatusCode::INVALID_ARGUMENT, error.what());
+      const bool damaged = error.kind() == Error::Kind::run;  // on its way; the member sends it again
+      return refuse(peer, damaged ? grpc::StatusCode::DATA_LOSS : grpc::StatusCode::INVALID_ARGUMENT,
+                    fmt::format("{} (member {})", error.what(), text_of(context, kMemberKey)));
     } catch (const std::exception& error) {
       return refuse(peer, grpc::StatusCode::INTERNAL, error.what());
     }
   }
 
   void serve(grpc::ServerContext& context, StoreServerStream& stream) {
-    const auto member = number_of<uint32_t>(context, kMemberKey);
-    const auto first_round = number_of<int64_t>(context, kRoundKey);
-    const std::shared_ptr<Peer> peer = peer_of(number_of<uint64_t>(context, kClientKey));
+    const StreamOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
+    const uint32_t member = opening.member;
+    const std::shared_ptr<Peer> peer = peer_of(opening.client);
     {
       // The broken connection may not have been noticed yet.
       const std::lock_guard lock(peer->mutex);
@@ -207,7 +197,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       peer->stream = &context;
     }
     if (member != 0) save_first();
-    members_.arrived(member, first_round);
+    members_.arrived(member, opening.first_round);
     say(fmt::format("Member {} is connected from {}", member, context.peer()));
     const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
@@ -216,8 +206,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       say(fmt::format("The connection of member {} has ended", member));
     }};
     std::shared_ptr<StoreMemory> memory;
-    if (const std::string where = text_of(context, kMemoryKey); options_.shared_memory && !where.empty())
-      memory = StoreMemory::open(where, identity_.layout.floats);
+    if (options_.shared_memory && !opening.memory.empty())
+      memory = StoreMemory::open(opening.memory, identity_.layout.floats);
     if (memory) memory->prepare();
     if (!stream.Write(welcome(memory ? memory->proof() : 0))) return;
 
@@ -240,7 +230,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       if (by_memory.joinable()) by_memory.join();
     }};
     StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
-    serve_stream(stream, context, session);
+    serve_stream(stream, context, session, opening.payload_checksums);
     end_memory.leave();
     if (failed) throw Error(*failed);
   }
@@ -259,12 +249,17 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     store::Welcome message;
     message.set_start(start_);
     message.set_proof(proof);
+    const StoreLosses losses = ledger_.losses();
+    message.set_restarts(losses.restarts);
+    message.set_lost_updates(losses.updates);
+    message.set_unknown_losses(losses.unknown);
     for (const StoreSegment& segment : at_start_) {
       message.add_begins(segment.begin);
       message.add_versions(segment.version);
     }
-    const OwnedFrame frame({.kind = FrameKind::welcome}, {}, message.ByteSizeLong());
+    OwnedFrame frame({.kind = FrameKind::welcome}, {}, message.ByteSizeLong());
     message.SerializeToArray(frame.payload.data(), static_cast<int>(frame.payload.size()));
+    frame.seal();
     return frame.message();
   }
 
@@ -272,20 +267,30 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   void make(StoreIdentity identity) {
     auto update = options_.make_update(identity.description, identity.layout);
     blocks_ = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
+    blocks_->count_in(ledger_);
     identity_ = std::move(identity);
   }
 
   void take_up_snapshot() {
     if (options_.snapshots.empty()) return;
-    const auto snapshot = StoreSnapshot::open(options_.snapshots);
-    if (!snapshot) return;
-    make(snapshot->identity());
-    snapshot->read_into(*blocks_);
+    const auto made = [this](const StoreIdentity& identity) -> StoreBlocks& {
+      blocks_.reset();
+      make(identity);
+      return *blocks_;
+    };
+    if (!load_snapshot(options_.snapshots, made, [this](const std::string& sentence) { say(sentence); }))
+      return;
     for (size_t block = 0; block < blocks_->blocks(); ++block)
       for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
+    int64_t newest = 0;
+    for (const StoreSegment& segment : at_start_) newest = std::max(newest, segment.version);
+    const StoreLedger::Lost lost = ledger_.continue_from(identity_.job, newest);
     saved_ = blocks_->updates();
     begun_ = true;
-    say(fmt::format("Continues from the snapshot in {}: job {}", options_.snapshots, identity_.job));
+    const std::string cost =
+        lost.updates ? fmt::format("{} updates after the snapshot are lost", *lost.updates)
+                     : fmt::format("how many updates after the snapshot are lost is unknown: {}", lost.why);
+    say(fmt::format("Holds the parameters of job {}; {}", printable(identity_.job), cost));
   }
 
   /// When a worker connects, the coordinator has written the whole initial state. From now on, a server that
@@ -323,6 +328,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   }
 
   StoreServerOptions options_;
+  StoreLedger ledger_;
   StoreMembers members_;
   StoreTransfers transfers_;
   SecureServerBuilder builder_;
@@ -339,7 +345,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   bool begun_ = false;
   uint64_t saved_ = 0;
   std::thread saver_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<SecureServer> server_;
 };
 
 StoreServer::StoreServer(StoreServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

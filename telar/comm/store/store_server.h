@@ -19,7 +19,9 @@ struct StoreServerOptions {
   double keepalive_seconds = 10;  ///< a member whose host is silent for twice this time has left
   bool shared_memory = true;      ///< offered to workers of this host
   StoreUpdateFactory make_update;
-  std::function<void(const std::string&)> say;  ///< gets log messages, from any thread; may be empty
+  /// gets log messages, from any thread; may be empty. Clients wait for it: it must not wait for a reader
+  /// (ServiceLog).
+  std::function<void(const std::string&)> say;
 };
 
 /// A parameter server: holds pieces of one job's variables and their optimizer state, and serves workers on

@@ -1,5 +1,6 @@
 #include "telar/comm/store/store_stream.h"
 
+#include <array>
 #include <cstring>
 
 #include "telar/core/error.h"
@@ -14,7 +15,8 @@ constexpr size_t kMostAnswers = 1024;
 
 class AnswerWriter {
  public:
-  AnswerWriter(StoreServerStream& stream, StoreSession& session) : stream_(stream), session_(session) {
+  AnswerWriter(StoreServerStream& stream, StoreSession& session, bool payload_checksums)
+      : stream_(stream), session_(session), payload_checksums_(payload_checksums) {
     thread_ = std::thread([this] { work(); });
   }
   ~AnswerWriter() {
@@ -81,11 +83,14 @@ class AnswerWriter {
                                frame.payload.size() / sizeof(float)};
     if (!session_.complete(answer, out)) return false;
     frame.header() = answer.header;
+    if (!payload_checksums_) frame.header().flags |= kPlainPayload;
+    frame.seal();
     return stream_.Write(frame.message());
   }
 
   StoreServerStream& stream_;
   StoreSession& session_;
+  bool payload_checksums_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<StoreSession::Answer> answers_;
@@ -130,8 +135,14 @@ FrameHeader& OwnedFrame::header() {
   return *const_cast<FrameHeader*>(reinterpret_cast<const FrameHeader*>(slice.begin()));
 }
 
-void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session) {
-  AnswerWriter writer(stream, session);
+void OwnedFrame::seal(std::span<const std::byte> rest) {
+  const auto own = std::as_bytes(std::span(slice.begin(), slice.size())).subspan(sizeof(FrameHeader));
+  header().checksum = frame_checksum(header(), std::array{own, rest});
+}
+
+void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session,
+                  bool payload_checksums) {
+  AnswerWriter writer(stream, session, payload_checksums);
   try {
     grpc::ByteBuffer message;
     while (stream.Read(&message)) {

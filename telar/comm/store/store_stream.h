@@ -23,13 +23,6 @@ namespace telar {
 /// side.
 inline constexpr char kExchangeMethod[] = "/telar.store.Transfers/Exchange";
 
-/// Metadata that a client sends when it opens the stream, in addition to token and version.
-inline constexpr char kJobKey[] = "telar-job";
-inline constexpr char kMemberKey[] = "telar-member";
-inline constexpr char kClientKey[] = "telar-client";  ///< a random number of this StoreClient
-inline constexpr char kMemoryKey[] = "telar-memory";  ///< StoreMemory::where(); optional
-inline constexpr char kRoundKey[] = "telar-round";    ///< first round to which it will contribute
-
 using StoreServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 /// The service that consists of this method.
@@ -42,7 +35,7 @@ class StoreTransfers : public grpc::Service {
 /// A received message, parsed as a frame. The frame contains views of the message.
 class ReceivedFrame {
  public:
-  /// Throws Error (user) if the frame is damaged.
+  /// Throws like parse_frame.
   explicit ReceivedFrame(const grpc::ByteBuffer& message);
   Frame frame;
   size_t bytes = 0;
@@ -58,12 +51,15 @@ struct OwnedFrame {
   std::span<std::byte> payload;
   OwnedFrame(const FrameHeader& header, std::span<const uint32_t> members, size_t payload_bytes);
   FrameHeader& header();
+  /// Sets the checksum. Call it last; `rest` is the part of the payload that is not in the slice.
+  void seal(std::span<const std::byte> rest = {});
   grpc::ByteBuffer message() const { return {&slice, 1}; }
 };
 
 /// Serves one stream until it ends or is cancelled. Throws Error if the client sends something other than a
 /// request. A separate thread writes the answers while further requests arrive; small answers that are ready
-/// at once are written by the caller's thread.
-void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session);
+/// at once are written by the caller's thread. `payload_checksums`: of the answers.
+void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session,
+                  bool payload_checksums);
 
 }  // namespace telar

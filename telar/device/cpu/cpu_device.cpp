@@ -10,6 +10,8 @@
 #include "telar/core/error.h"
 #include "telar/device/cpu/executable.h"
 #include "telar/device/cpu/lowering.h"
+#include "telar/device/cpu/processor_support.h"
+#include "telar/device/cpu/team.h"
 #include "telar/device/cpu/updater.h"
 
 namespace telar {
@@ -31,6 +33,12 @@ class NothingPending final : public PendingCopy {
   void wait() const override {}
 };
 
+bool computes_in_bf16(const Graph& graph) {
+  const auto& values = graph.values();
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value& value) { return value.type.dtype == DType::bf16; });
+}
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::vector<int> cores) : threads_(threads), cores_(std::move(cores)) {
@@ -51,6 +59,7 @@ class CpuDevice final : public Device {
     omp_set_dynamic(0);  // see the constructor: OMP_DYNAMIC would make teams smaller, too
     omp_set_num_threads(threads_);
     if (cores_.empty()) return;
+    cpu::Team::end();  // first: a worker that gives its core away sets this thread's affinity for a moment
     cpu_set_t set;
     CPU_ZERO(&set);
     for (const int core : cores_) CPU_SET(static_cast<size_t>(core), &set);
@@ -58,6 +67,8 @@ class CpuDevice final : public Device {
   }
 
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) const override {
+    if (const std::string missing = computes_in_bf16(graph) ? cpu::bf16_missing() : ""; !missing.empty())
+      throw user_error("{}", missing);
     return std::make_unique<cpu::CpuExecutable>(graph, options);
   }
 
@@ -95,6 +106,7 @@ class CpuDevice final : public Device {
       std::memcpy(canonical.data(), memory, canonical.size_bytes());
       return;
     }
+    const cpu::OnTeam on_team;
     dnnl::memory from(desc, cpu::engine(), const_cast<std::byte*>(memory));  // only read
     dnnl::memory to(cpu::plain(DType::f32, layout.shape), cpu::engine(), canonical.data());
     dnnl::stream stream(cpu::engine());
@@ -106,6 +118,7 @@ class CpuDevice final : public Device {
       std::memcpy(memory, canonical.data(), canonical.size_bytes());
       return;
     }
+    const cpu::OnTeam on_team;
     dnnl::memory from(cpu::plain(DType::f32, layout.shape), cpu::engine(),
                       const_cast<float*>(canonical.data()));
     dnnl::memory to(cpu::native_desc(layout), cpu::engine(), memory);

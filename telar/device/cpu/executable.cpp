@@ -10,6 +10,7 @@
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/memory_plan.h"
+#include "telar/device/cpu/team.h"
 #include "telar/graph/backward_part.h"
 
 namespace telar::cpu {
@@ -98,6 +99,7 @@ class CpuContext final : public Context {
   }
 
   void run(HostOperations& host, Phase phase) override {
+    const OnTeam on_team;
     const bool notifies = host.listens();
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
@@ -108,6 +110,7 @@ class CpuContext final : public Context {
   }
 
   void prepare(Phase phase) override {
+    const OnTeam on_team;
     for (size_t s = 0; s < bound_.size(); ++s) {
       const Step& step = executable_.steps_[s];
       if (step.prepares && in_part(step, phase)) compute(s);
@@ -115,6 +118,7 @@ class CpuContext final : public Context {
   }
 
   std::optional<std::string> find_non_finite(HostOperations& host, Phase phase) override {
+    const OnTeam on_team;
     // The run continues to its end: other members wait for the values that it exchanges.
     std::optional<std::string> found;
     for (size_t s = 0; s < bound_.size(); ++s) {
@@ -129,6 +133,7 @@ class CpuContext final : public Context {
   }
 
   std::vector<float> output(const std::string& name) override {
+    const OnTeam on_team;
     for (const auto& output : executable_.outputs_) {
       if (output.name != name) continue;
       std::vector<float> values(static_cast<size_t>(output.type.shape.elements()));

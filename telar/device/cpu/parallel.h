@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "telar/device/cpu/team.h"
+
 namespace telar::cpu {
 
 /// The number of threads in the caller's team to use, so that each has `grain` items or more.
@@ -22,14 +24,11 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
     if (count > 0) body(int64_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t team = omp_get_num_threads();
-    const int64_t member = omp_get_thread_num();
-    const int64_t begin = count * member / team;
-    const int64_t end = count * (member + 1) / team;
+  Team::of_this_thread().run(threads, [&](int64_t member, int64_t members) {
+    const int64_t begin = count * member / members;
+    const int64_t end = count * (member + 1) / members;
     if (begin < end) body(begin, end);
-  }
+  });
 }
 
 }  // namespace telar::cpu

@@ -1,7 +1,5 @@
 #include "telar/device/cpu/updater.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -109,22 +107,19 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
   // output features, those are the weights that only this thread has read. So no other core has to release
   // them first (see linear.cpp).
   const int threads = useful_threads(static_cast<int64_t>((end - begin) / sizeof(float)), kFloatsAThread);
-#pragma omp parallel num_threads(threads)
-  {
-    const auto team = static_cast<size_t>(omp_get_num_threads());
-    const auto member = static_cast<size_t>(omp_get_thread_num());
+  Team::of_this_thread().run(threads, [&](size_t member, size_t members) {
     size_t from = begin;
     for (const size_t parameter_end : section.parameters) {
       const size_t to = std::min(end, parameter_end);
       if (from >= to) continue;
       const size_t lines = (to - from) / kAlignment;
-      const size_t first = from + lines * member / team * kAlignment;
-      const size_t last = member + 1 == team ? to : from + lines * (member + 1) / team * kAlignment;
+      const size_t first = from + lines * member / members * kAlignment;
+      const size_t last = member + 1 == members ? to : from + lines * (member + 1) / members * kAlignment;
       update(static_cast<int64_t>((first - begin) / sizeof(float)),
              static_cast<int64_t>((last - begin) / sizeof(float)));
       from = to;
     }
-  }
+  });
   return finite;
 }
 

@@ -7,7 +7,9 @@ namespace telar {
 
 namespace {
 
-int64_t multiply_adds_of(const Shape& w, const Shape& y) { return y.elements() * w.elements_per_item(); }
+int64_t multiply_adds_of(const Shape& w, const Shape& y) {
+  return product_of({y.elements(), w.elements_per_item()});
+}
 
 class Conv2dBackwardDataOp final : public Op {
  public:

@@ -17,7 +17,7 @@ class LinearBackwardDataOp final : public Op {
   }
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
                         const Attributes&) const override {
-    return inputs[0].shape.elements() * inputs[1].shape[1];
+    return product_of({inputs[0].shape.elements(), inputs[1].shape[1]});
   }
 };
 
@@ -35,7 +35,7 @@ class LinearBackwardWeightsOp final : public Op {
   }
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
                         const Attributes&) const override {
-    return inputs[0].shape.elements() * inputs[1].shape[1];
+    return product_of({inputs[0].shape.elements(), inputs[1].shape[1]});
   }
 };
 
@@ -73,7 +73,7 @@ class LinearOp final : public Op {
   }
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
                         const Attributes&) const override {
-    return inputs[0].shape.elements() * inputs[1].shape[0];
+    return product_of({inputs[0].shape.elements(), inputs[1].shape[0]});
   }
 };
 

@@ -66,7 +66,7 @@ class MatmulOp final : public Op {
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs,
                         const Attributes& attributes) const override {
     const Shape& a = inputs[0].shape;
-    return outputs[0].shape.elements() * a[a.rank() - (attributes.flag("transpose_a") ? 2 : 1)];
+    return product_of({outputs[0].shape.elements(), a[a.rank() - (attributes.flag("transpose_a") ? 2 : 1)]});
   }
 };
 

@@ -12,7 +12,7 @@ namespace {
 enum RecurrentInput : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths };
 
 int64_t products(const Shape& x, const Shape& weight_ih, const Shape& weight_hh) {
-  return x[0] * x[1] * (weight_ih.elements() + weight_hh.elements());
+  return product_of({x[0], x[1], weight_ih.elements() + weight_hh.elements()});
 }
 
 void check(std::string_view op, int64_t gates, const std::vector<TensorType>& inputs) {

@@ -28,7 +28,7 @@ class ReshapeOp final : public Op {
                                 const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;
     std::vector<int64_t> dims = attributes.integers("dims");
-    int64_t known = 1;
+    std::vector<int64_t> known;
     int open = -1;
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] == 0 && i < x.rank()) dims[i] = x[i];
@@ -39,10 +39,10 @@ class ReshapeOp final : public Op {
             "reshape: {} is not a shape for {}; extents are positive, 0 (keep) or one −1 (what is left)",
             fmt::format("{}", attributes.integers("dims")), x.str());
       } else {
-        known *= dims[i];
+        known.push_back(dims[i]);
       }
     }
-    if (open >= 0 && known > 0) dims[static_cast<size_t>(open)] = x.elements() / known;
+    if (open >= 0) dims[static_cast<size_t>(open)] = x.elements() / product_of(known);
     Shape y(dims);
     if (y.elements() != x.elements()) {
       throw user_error("reshape: {} has {} elements and cannot become {}", x.str(), x.elements(), y.str());

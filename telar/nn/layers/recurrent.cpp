@@ -19,7 +19,7 @@ RecurrentResult stack(ModelBuilder& model, const std::string& name, ValueId x,
                      model.graph().scope(), options.layers, options.hidden);
   }
   const Initializer initializer = uniform_fan_in(options.hidden);
-  const int64_t rows = gates * options.hidden;
+  const int64_t rows = product_of({gates, options.hidden});
   RecurrentResult result;
   for (int64_t l = 0; l < options.layers; ++l) {
     if (l > 0) x = dropout(model, fmt::format("dropout_l{}", l - 1), result.y, options.dropout);

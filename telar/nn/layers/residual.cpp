@@ -26,7 +26,7 @@ ValueId residual_convolution(ModelBuilder& model, const std::string& name, Value
                  .stride = stride,
                  .padding = kernel / 2,
                  .bias = false,
-                 .weight_initializer = kaiming_normal_fan_out(channels * kernel * kernel)});
+                 .weight_initializer = kaiming_normal_fan_out(product_of({channels, kernel, kernel}))});
 }
 
 ValueId basic_block(ModelBuilder& model, const std::string& name, ValueId x, int64_t channels,

@@ -13,7 +13,7 @@ ValueId classify(ModelBuilder& model, ValueId x, const RecurrentOptions& recurre
 
 Model make_lstm(const ZooOptions& options, const Shape& sample, int64_t classes) {
   const RecurrentOptions recurrent{.hidden = options.integer("hidden", 128, 1),
-                                   .layers = options.integer("layers", 1, 1),
+                                   .layers = options.integer("layers", 1, 1, ZooOptions::kMostLayers),
                                    .dropout = options.rate("dropout", 0)};
   if (sample.rank() == 2) {
     return {"", sample, DType::f32,

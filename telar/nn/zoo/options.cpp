@@ -36,16 +36,16 @@ ZooOptions::ZooOptions(std::string model, const Attributes& given, const std::ve
   }
 }
 
-int64_t ZooOptions::integer(const std::string& name, int64_t otherwise, int64_t least) const {
-  return given_.has(name) ? required_integer(name, least) : otherwise;
+int64_t ZooOptions::integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const {
+  return given_.has(name) ? required_integer(name, least, most) : otherwise;
 }
 
-int64_t ZooOptions::required_integer(const std::string& name, int64_t least) const {
+int64_t ZooOptions::required_integer(const std::string& name, int64_t least, int64_t most) const {
   const Attribute* given = find(given_, name);
   if (given == nullptr) throw user_error("model '{}' needs the option '{}', an integer", model_, name);
   const auto* value = std::get_if<int64_t>(given);
-  if (value == nullptr || *value < least) {
-    throw wrong(model_, name, *given, fmt::format("an integer of at least {}", least));
+  if (value == nullptr || *value < least || *value > most) {
+    throw wrong(model_, name, *given, fmt::format("an integer of at least {} and at most {}", least, most));
   }
   return *value;
 }
@@ -55,9 +55,12 @@ std::vector<int64_t> ZooOptions::integers(const std::string& name, std::vector<i
   const Attribute* given = find(given_, name);
   if (given == nullptr) return otherwise;
   const auto* values = std::get_if<std::vector<int64_t>>(given);
-  if (values == nullptr ||
-      std::any_of(values->begin(), values->end(), [&](int64_t v) { return v < least; })) {
-    throw wrong(model_, name, *given, fmt::format("a list of integers, each at least {}", least));
+  const auto fits = [least](int64_t value) { return value >= least && value <= kMost; };
+  if (values == nullptr || values->size() > kMostLayers ||
+      !std::all_of(values->begin(), values->end(), fits)) {
+    throw wrong(model_, name, *given,
+                fmt::format("a list of integers, each at least {} and at most {}, for at most {} layers",
+                            least, kMost, kMostLayers));
   }
   return *values;
 }

@@ -14,9 +14,13 @@ class ZooOptions {
   /// Throws when a given option is not among `known`.
   ZooOptions(std::string model, const Attributes& given, const std::vector<std::string>& known);
 
-  int64_t integer(const std::string& name, int64_t otherwise, int64_t least) const;
+  static constexpr int64_t kMost = 1 << 30;  ///< of any integer
+  static constexpr int64_t kMostLayers = 1024;
+
+  int64_t integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most = kMost) const;
   /// An integer without a default.
-  int64_t required_integer(const std::string& name, int64_t least) const;
+  int64_t required_integer(const std::string& name, int64_t least, int64_t most = kMost) const;
+  /// At most kMostLayers integers, one for each layer.
   std::vector<int64_t> integers(const std::string& name, std::vector<int64_t> otherwise, int64_t least) const;
   /// A number of at least 0 and below 1.
   double rate(const std::string& name, double otherwise) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "telar/core/error.h"
+#include "telar/device/cpu/processor_support.h"
 
 namespace telar::cpu {
 
@@ -18,13 +19,6 @@ int64_t tiles_along(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
 bool all_are(const dnnl::memory::dims& values, int64_t wanted) {
   return std::all_of(values.begin(), values.end(), [=](int64_t value) { return value == wanted; });
-}
-
-void require_winograd() {
-  if (DNNL_VERSION_MAJOR < 3 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core) return;
-  throw user_error(
-      "training.convolution is winograd, which requires a CPU with AVX-512 and oneDNN 2 (this is oneDNN {}.{}); choose direct",
-      DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
 }
 
 /// oneDNN refuses a convolution for which it has no Winograd kernel.
@@ -54,7 +48,7 @@ bool winograd_pays(const ConvolutionTensors& t, const ConvolutionShape& shape) {
   // Multiplications; the direct convolution needs 9 for each output.
   constexpr int64_t kOfTile = (kTile + 2) * (kTile + 2);
   if (2 * tiles * kOfTile > 9 * t.y[2] * t.y[3]) return false;
-  require_winograd();
+  if (const std::string missing = winograd_missing(); !missing.empty()) throw user_error("{}", missing);
   return available(t, shape);
 }
 

@@ -1,0 +1,11 @@
+# Writes OUTPUT, a header that defines the array NAME: the paths and texts of the Python files under FOLDER.
+file(GLOB_RECURSE paths RELATIVE ${FOLDER} ${FOLDER}/*.py)
+list(SORT paths)
+set(all "#pragma once\n\n// Written by cmake/PythonFiles.cmake.\n")
+string(APPEND all "struct PythonFile {\n  const char* path;\n  const char* text;\n};\n\n")
+string(APPEND all "inline constexpr PythonFile ${NAME}[] = {\n")
+foreach(path ${paths})
+  file(READ ${FOLDER}/${path} text)
+  string(APPEND all "    {\"${path}\", R\"~page~(${text})~page~\"},\n")
+endforeach()
+file(WRITE ${OUTPUT} "${all}};\n")

@@ -1,0 +1,98 @@
+#include "telar/cli/weave_verify.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "telar/cli/launch.h"
+#include "telar/cli/verify_harness.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+
+namespace telar::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSteps = 5;
+constexpr int kSeconds = 600;
+
+/// A temporary folder with the harness and the woven files.
+class Harness {
+ public:
+  Harness() {
+    std::string name = (fs::temp_directory_path() / "telar-harness-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw run_error("no temporary folder can be created at {}", name);
+    folder_ = name;
+    for (const PythonFile& file : kVerifyHarness) {
+      fs::create_directories((folder_ / file.path).parent_path());
+      write_file(folder_ / file.path, file.text);
+    }
+  }
+  ~Harness() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Harness(const Harness&) = delete;
+  Harness& operator=(const Harness&) = delete;
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  fs::path folder_;
+};
+
+/// What telar/weave/verify/verify.py reads.
+nlohmann::json plan_of(const Verification& what, const VerifyArguments& arguments, const fs::path& folder) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  nlohmann::json woven = nlohmann::json::object();
+  for (size_t i = 0; i < what.woven.size(); ++i) {
+    const fs::path file = folder / ("woven" + std::to_string(i));
+    write_file(file, what.woven[i].bytes);
+    woven[what.woven[i].path] = file.string();
+  }
+  return {{"title", what.title},
+          {"base", what.folder.string()},
+          {"script", what.script},
+          {"woven", woven},
+          {"arguments", what.script_arguments},
+          {"current", fs::current_path().string()},
+          {"target", what.target},
+          {"processes", what.processes},
+          {"threads", std::max(1, cores / what.processes)},
+          {"steps", arguments.steps > 0 ? arguments.steps : kSteps},
+          {"limit_samples", arguments.limit_samples},
+          {"seconds", arguments.deadline > 0 ? arguments.deadline : kSeconds},
+          {"global_batch", what.keep_global_batch ? "keep" : "grow"},
+          {"epochs", what.divide_epochs ? "divide" : "keep"},
+          {"warmup", what.warmup}};
+}
+
+}  // namespace
+
+void add_verify_options(Verb& verb, VerifyArguments& arguments) {
+  constexpr int kMost = 1'000'000'000;
+  verb.option("--steps", arguments.steps,
+              "With --verify: number of batches of each pass over a loader that are used (5)")
+      .between(1, kMost);
+  verb.option("--limit-samples", arguments.limit_samples,
+              "With --verify: number of samples that each data set is cut to")
+      .between(1, kMost);
+  verb.option("--deadline", arguments.deadline,
+              "With --verify: seconds after which a program that has not ended is stopped (600)")
+      .between(1, kMost);
+  verb.option("--woven", arguments.woven,
+              "With --verify: compare this parallel script, for example one that you have changed by hand");
+}
+
+int verify(const Verification& what, const VerifyArguments& arguments) {
+  const Harness harness;
+  const fs::path plan = harness.folder() / "plan.json";
+  write_file(plan, plan_of(what, arguments, harness.folder()).dump());
+  return run_program({"python3", (harness.folder() / "verify.py").string(), plan.string()});
+}
+
+}  // namespace telar::cli

@@ -1,0 +1,71 @@
+#include "telar/comm/members/replies.h"
+
+#include <algorithm>
+
+#include "telar/comm/network.h"
+#include "telar/comm/printable.h"
+#include "telar/comm/store/store_frame.h"
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+Replies::Welcome welcome_of(const members::Welcome& message) {
+  if (message.id() == 0) throw user_error("a welcome without a number for this member");
+  for (const std::string& server : message.servers()) {
+    try {
+      Address::parse(server);
+    } catch (const Error& error) {
+      throw user_error("a parameter server's address that cannot be used: {}", printable(error.what(), 1000));
+    }
+  }
+  return {.id = message.id(),
+          .job = message.job(),
+          .description = message.description(),
+          .servers = {message.servers().begin(), message.servers().end()}};
+}
+
+std::optional<Lease> lease_of(const members::Lease& message) {
+  if (message.id() == 0) return std::nullopt;
+  if (message.begin() < 0 || message.begin() >= message.end() || message.part() < 0)
+    throw user_error("a lease of part {} of batches {} to {}, which is not possible", message.part(),
+                     message.begin(), message.end());
+  return Lease{.id = message.id(),
+               .epoch = message.epoch(),
+               .begin = message.begin(),
+               .end = message.end(),
+               .part = message.part()};
+}
+
+std::optional<StoreRound> round_of(const members::Round& message, uint32_t own) {
+  if (message.number() == 0) return std::nullopt;
+  StoreRound round{.number = message.number(),
+                   .members = {message.members().begin(), message.members().end()}};
+  std::vector<uint32_t> sorted = round.members;
+  std::ranges::sort(sorted);
+  if (round.number < 0 || round.members.size() > kMostRoundMembers ||
+      std::ranges::adjacent_find(sorted) != sorted.end() || !std::ranges::binary_search(sorted, own))
+    throw user_error("round {} of {} members, which is not possible for member {}", round.number,
+                     round.members.size(), own);
+  return round;
+}
+
+}  // namespace
+
+void Replies::take(const members::Reply& reply) {
+  switch (reply.what_case()) {
+    case members::Reply::kWelcome:
+      if (!welcome) welcome = welcome_of(reply.welcome());
+      return;
+    case members::Reply::kWorkThere: work_there = true; return;
+    case members::Reply::kGoOn: go_on = true; return;
+    case members::Reply::kLease: lease = lease_of(reply.lease()); return;
+    case members::Reply::kRound: round = round_of(reply.round(), welcome ? welcome->id : 0); return;
+    case members::Reply::kOver: over = true; return;
+    case members::Reply::kAlive: return;
+    case members::Reply::WHAT_NOT_SET: break;
+  }
+  throw user_error("a message that this release of telar does not know");
+}
+
+}  // namespace telar

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/comm/members/members.pb.h"
+#include "telar/comm/store/store_round.h"
+#include "telar/data/lease_book.h"
+
+namespace telar {
+
+/// What a member has heard from its coordinator, without network and threads. Each answer waits in its own
+/// field until the member takes it. Not thread-safe.
+struct Replies {
+  struct Welcome {
+    uint32_t id = 0;
+    std::string job;
+    std::string description;
+    std::vector<std::string> servers;
+  };
+  std::optional<Welcome> welcome;  ///< the first one; later ones are ignored
+  std::optional<bool> work_there;
+  std::optional<bool> go_on;
+  std::optional<std::optional<Lease>> lease;
+  std::optional<std::optional<StoreRound>> round;
+  bool over = false;  ///< the training is over
+
+  /// Throws Error (user) for a message that no coordinator sends; nothing has changed then.
+  void take(const members::Reply& reply);
+};
+
+}  // namespace telar

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "telar/comm/store/store.pb.h"
+#include "telar/comm/store/store_layout.h"
+#include "telar/comm/store/store_snapshot.h"
+
+// What the calls to a parameter server contain, checked. Only for sources in telar/comm/store.
+
+namespace telar {
+
+using StoredPieces = google::protobuf::RepeatedPtrField<store::Piece>;
+
+void add_pieces(const StoreLayout& layout, StoredPieces& pieces);
+/// Throws like StoreLayout::of.
+StoreLayout layout_of(const StoredPieces& pieces);
+/// What a server is asked to hold. Throws like StoreLayout::of.
+StoreIdentity identity_of(const store::CreateRequest& request);
+
+/// Metadata that a client sends when it opens the stream of frames, in addition to token and version.
+inline constexpr char kJobKey[] = "telar-job";
+inline constexpr char kMemberKey[] = "telar-member";
+inline constexpr char kClientKey[] = "telar-client";        ///< a random number of this StoreClient
+inline constexpr char kMemoryKey[] = "telar-memory";        ///< StoreMemory::where(); optional
+inline constexpr char kChecksumsKey[] = "telar-checksums";  ///< "0": with kPlainPayload, in both directions
+inline constexpr char kRoundKey[] = "telar-round";          ///< first round to which it will contribute
+
+struct StreamOpening {
+  uint32_t member = 0;
+  int64_t first_round = 0;
+  uint64_t client = 0;
+  std::string memory;
+  bool payload_checksums = true;
+};
+/// `value` returns the text of a key, or an empty one. Throws Error (user) if a number is missing or invalid.
+StreamOpening opening_of(const std::function<std::string(const char* key)>& value);
+
+}  // namespace telar

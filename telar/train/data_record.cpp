@@ -1,0 +1,197 @@
+#include "telar/train/data_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/data/image_folder.h"
+#include "telar/train/file_digest.h"
+#include "telar/train/json_fields.h"
+
+namespace telar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The checksum of the first and the last 64 KiB.
+uint32_t ends_of(const fs::path& path, uint64_t bytes, uint32_t before) {
+  constexpr uint64_t kEnd = 1 << 16;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw user_error("{}: cannot be opened", path.string());
+  std::string piece(kEnd, '\0');
+  const auto add = [&](uint64_t from) {
+    file.clear();
+    file.seekg(static_cast<std::streamoff>(from));
+    file.read(piece.data(), static_cast<std::streamsize>(kEnd));
+    before = crc32_of({piece.data(), static_cast<size_t>(file.gcount())}, before);
+  };
+  add(0);
+  if (bytes > kEnd) add(std::max(kEnd, bytes - kEnd));
+  return before;
+}
+
+void add_name(SourceFiles& files, const fs::path& path, uint64_t bytes) {
+  files.crc32 = crc32_of(fmt::format("{} {}\n", path.filename().string(), bytes), files.crc32);
+  ++files.files;
+  files.bytes += bytes;
+}
+
+void add_file(SourceFiles& files, const fs::path& path) {
+  const uint64_t bytes = fs::file_size(path);
+  add_name(files, path, bytes);
+  files.crc32 = ends_of(path, bytes, files.crc32);
+}
+
+/// A file of a published set: "train-images-idx3-ubyte.gz", "data_batch_1.bin". Others may lie beside it.
+bool is_of_set(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.find("-ubyte") != std::string::npos || name.ends_with(".bin");
+}
+
+SourceFiles files_of_set(const fs::path& folder) {
+  SourceFiles files;
+  for (const fs::directory_entry& entry : visible_entries(folder)) {
+    if (entry.is_regular_file() && is_of_set(entry.path())) add_file(files, entry.path());
+  }
+  return files;
+}
+
+void add_source(std::map<std::string, SourceFiles>& sources, const std::string& key, const fs::path& path) {
+  if (path.empty()) return;
+  if (fs::is_directory(path)) {
+    sources[key] = files_of_set(path);
+  } else {
+    add_file(sources[key], path);
+  }
+}
+
+void add_pictures(std::map<std::string, SourceFiles>& sources, const std::string& key,
+                  const PictureListPtr& pictures) {
+  if (pictures == nullptr) return;
+  for (const PictureFile& file : pictures->files)
+    add_name(sources[key + "/" + pictures->classes[static_cast<size_t>(file.label)]], file.path, file.bytes);
+}
+
+std::map<std::string, SourceFiles> sources_of(const DataJob& job, const Datasets& data) {
+  std::map<std::string, SourceFiles> sources;
+  if (job.source == "synthetic") return sources;
+  if (job.source == "images") {
+    add_pictures(sources, "data.path", data.pictures);
+    add_pictures(sources, "data.test_path", data.test_pictures);
+    return sources;
+  }
+  add_source(sources, "data.path", job.path);
+  add_source(sources, "data.test_path", job.test_path);
+  add_source(sources, "data.label_path", job.label_path);
+  add_source(sources, "data.test_label_path", job.test_label_path);
+  return sources;
+}
+
+int64_t samples_of(const DatasetPtr& data) { return data == nullptr ? 0 : data->size(); }
+
+SourceFiles files_from(const nlohmann::json& json, const std::string& name, const JsonFields& fields) {
+  const auto number = [&](const char* field, uint64_t most) {
+    const bool right = json.is_object() && json.contains(field) && json.at(field).is_number_unsigned() &&
+                       json.at(field).get<uint64_t>() <= most;
+    if (!right)
+      throw user_error("{}: sources.{} must have {}, an integer from 0 to {}", fields.source(), name, field,
+                       most);
+    return json.at(field).get<uint64_t>();
+  };
+  return {static_cast<int64_t>(number("files", std::numeric_limits<int64_t>::max())),
+          number("bytes", std::numeric_limits<uint64_t>::max()),
+          static_cast<uint32_t>(number("crc32", std::numeric_limits<uint32_t>::max()))};
+}
+
+/// Collects differences as texts: "training samples: 181 before, 71 now".
+class Differences {
+ public:
+  Differences(const char* first, const char* second) : first_(first), second_(second) {}
+
+  template <typename T>
+  void compare(const std::string& what, const T& a, const T& b) {
+    if (a != b) texts_.push_back(fmt::format("{}: {} {}, {} {}", what, a, first_, b, second_));
+  }
+
+  void compare_files(const std::string& name, const SourceFiles& a, const SourceFiles& b) {
+    if (a.files != b.files) return compare("files of " + name, a.files, b.files);
+    if (a.bytes != b.bytes) return compare("bytes of " + name, a.bytes, b.bytes);
+    compare("checksum of " + name, fmt::format("{:08x}", a.crc32), fmt::format("{:08x}", b.crc32));
+  }
+
+  std::vector<std::string> texts() && { return std::move(texts_); }
+
+ private:
+  const char* first_;
+  const char* second_;
+  std::vector<std::string> texts_;
+};
+
+std::string names_text(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+DataRecord data_record(const DataJob& job, const Datasets& data) {
+  try {
+    return {samples_of(data.train), samples_of(data.validation), samples_of(data.test),
+            data.train->spec().class_names, sources_of(job, data)};
+  } catch (const fs::filesystem_error& error) {
+    throw user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
+  }
+}
+
+std::string to_json(const DataRecord& record) {
+  nlohmann::ordered_json json;
+  json["train"] = record.train;
+  json["validation"] = record.validation;
+  json["test"] = record.test;
+  json["class_names"] = record.class_names;
+  json["sources"] = nlohmann::ordered_json::object();
+  for (const auto& [name, files] : record.sources)
+    json["sources"][name] = {{"files", files.files}, {"bytes", files.bytes}, {"crc32", files.crc32}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+DataRecord data_record_from_json(const std::string& text, const std::string& source) {
+  constexpr int64_t kMost = int64_t{1} << 32U;
+  const JsonFields fields(text, source);
+  DataRecord record;
+  record.train = fields.integer("train", 1, kMost);
+  record.validation = fields.integer("validation", 0, kMost);
+  record.test = fields.integer("test", 0, kMost);
+  record.class_names = fields.texts("class_names");
+  const nlohmann::json& sources = fields.value("sources");
+  if (!sources.is_object()) throw fields.wrong("sources", "an object with the files of each path");
+  for (const auto& [name, files] : sources.items()) record.sources[name] = files_from(files, name, fields);
+  return record;
+}
+
+std::vector<std::string> data_differences(const DataRecord& a, const DataRecord& b, const char* first,
+                                          const char* second) {
+  Differences found(first, second);
+  found.compare("training samples", a.train, b.train);
+  found.compare("validation samples", a.validation, b.validation);
+  found.compare("test samples", a.test, b.test);
+  found.compare("classes", names_text(a.class_names), names_text(b.class_names));
+  std::set<std::string> names;
+  for (const auto* record : {&a, &b})
+    for (const auto& [name, files] : record->sources) names.insert(name);
+  const auto files_in = [](const DataRecord& record, const std::string& name) {
+    const auto found_files = record.sources.find(name);
+    return found_files == record.sources.end() ? SourceFiles{} : found_files->second;
+  };
+  for (const std::string& name : names) found.compare_files(name, files_in(a, name), files_in(b, name));
+  return std::move(found).texts();
+}
+
+}  // namespace telar

@@ -1,0 +1,57 @@
+#include "telar/train/job_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "telar/train/job_model.h"
+
+namespace telar {
+
+namespace {
+
+const std::string kNotSet = "not set";
+
+/// Momentum needs a state of its own, so it can change but neither appear nor vanish.
+void refuse_other_states(std::vector<JobChange>& changes) {
+  for (JobChange& change : changes) {
+    const bool momentum = change.key == "optimizer.momentum" || change.key == "strategy.outer_momentum";
+    if (!momentum || (change.before != "0" && change.now != "0")) continue;
+    change.rule = OnResume::refused;
+    change.because = change.before == "0" ? "the checkpoint contains no state of a momentum"
+                                          : "the checkpoint contains the state of the momentum";
+  }
+}
+
+}  // namespace
+
+std::string JobChange::str() const {
+  return key == "model" ? "the models differ" : fmt::format("{}: {} → {}", key, before, now);
+}
+
+std::vector<JobChange> job_changes(const Job& before, const Job& now) {
+  std::vector<JobChange> changes;
+  const std::string model = model_job_text(before.model);
+  if (model != model_job_text(now.model)) {
+    changes.push_back({"model", model, model_job_text(now.model), OnResume::refused,
+                       "the weights in the checkpoint belong to that model"});
+  }
+  for (const JobKey& key : job_keys()) {
+    if (!applies(key, now)) continue;
+    const std::string a = applies(key, before) ? key.write(before) : kNotSet;
+    const std::string b = key.write(now);
+    if (a != b) changes.push_back({key.path, a, b, key.on_resume, key.because});
+  }
+  refuse_other_states(changes);
+  return changes;
+}
+
+std::vector<JobChange> changes_of(const std::vector<JobChange>& changes, OnResume rule) {
+  std::vector<JobChange> found;
+  std::copy_if(changes.begin(), changes.end(), std::back_inserter(found),
+               [&](const JobChange& change) { return change.rule == rule; });
+  return found;
+}
+
+}  // namespace telar

@@ -1,0 +1,106 @@
+#include "telar/train/job_memory.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+#include "telar/nn/summary.h"
+#include "telar/observe/process.h"
+#include "telar/train/job_devices.h"
+#include "telar/train/job_session.h"
+
+namespace telar {
+
+namespace {
+
+std::string size_text(int64_t bytes) { return bytes_text(static_cast<uint64_t>(bytes)); }
+
+struct LargestTensor {
+  int64_t bytes = 0;
+  std::string text;
+
+  void consider(const std::string& what, const TensorType& type) {
+    if (type.bytes() <= bytes) return;
+    bytes = type.bytes();
+    text = fmt::format("{}, {} ({})", what, type.str(), size_text(bytes));
+  }
+};
+
+int64_t state_bytes(const TrainingStep& step, LargestTensor& largest) {
+  int64_t bytes = 0;
+  for (const ValueKind kind : {ValueKind::parameter, ValueKind::buffer}) {
+    for (const ValueId id : step.update.of_kind(kind)) {
+      const Value& value = step.update.value(id);
+      bytes += value.type.bytes();
+      if (kind == ValueKind::parameter)
+        largest.consider(fmt::format("the parameter '{}'", value.name), value.type);
+    }
+  }
+  return bytes;
+}
+
+/// The largest result of a graph, apart from gradients of parameters, which belong to the state.
+int64_t largest_result(const Graph& graph, size_t forward_nodes, LargestTensor& largest) {
+  LargestTensor result;
+  for (size_t n = 0; n < forward_nodes; ++n) {
+    const Node& node = graph.nodes()[n];
+    for (const TensorType& type : graph.output_types(node)) {
+      const std::string what = fmt::format("the result of layer '{}'", node.scope);
+      result.consider(what, type);
+      largest.consider(what, type);
+    }
+  }
+  return result.bytes;
+}
+
+/// Tokens are checked again when they are looked up, but only synthetic data say before which there will be.
+void require_known_tokens(const Graph& graph, int64_t vocabulary) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name() != "embedding") continue;
+    const int64_t rows = graph.value(node.inputs[1]).type.shape[0];
+    if (vocabulary <= rows) continue;
+    throw user_error(
+        "layer '{}' has {} tokens, but data.vocabulary is {}; the layer's vocabulary must be at least that",
+        node.scope, rows, vocabulary);
+  }
+}
+
+}  // namespace
+
+std::string JobMemory::str() const {
+  return fmt::format("{} (weights, gradients and optimizer {}, results of the layers {}, batches {})",
+                     size_text(total()), size_text(state), size_text(results), size_text(batches));
+}
+
+JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
+  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  require_known_tokens(step.gradient, job.data.vocabulary);
+  const auto sample = static_cast<int64_t>(spec.feature_bytes() + spec.label_bytes());
+  const int64_t batch = product_of({job.training.batch, sample});
+  LargestTensor largest;
+  JobMemory memory;
+  memory.state = state_bytes(step, largest);
+  memory.results = peak_result_bytes(step.gradient);
+  memory.batches = product_of({batch, job.data.threads != 0 ? job.data.prefetch + 1 : 1});
+  memory.least = memory.state;
+  // The replicas of one process divide a batch; with other strategies and more processes, a process computes
+  // less at a time.
+  const bool whole_batch =
+      processes == 1 && (job.strategy.name == "single" || job.strategy.name == "mirrored");
+  const int64_t result = largest_result(step.gradient, step.forward_nodes, largest);
+  if (whole_batch) memory.least += batch + result;
+  memory.largest = largest.text;
+  return memory;
+}
+
+void require_memory(const JobMemory& memory, uint64_t bytes) {
+  if (bytes == 0 || static_cast<uint64_t>(memory.least) <= bytes) return;
+  throw user_error("the job needs at least {} of memory, and {} may be used here; the largest tensor is {}",
+                   size_text(memory.least), bytes_text(bytes), memory.largest);
+}
+
+void require_memory(const Job& job, const SampleSpec& spec, int processes) {
+  const JobMemory memory = job_memory(job, spec, processes);
+  if (!has_gpu(job.strategy)) require_memory(memory, usable_memory_bytes());
+}
+
+}  // namespace telar

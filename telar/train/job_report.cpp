@@ -1,0 +1,101 @@
+#include "telar/train/job_report.h"
+
+#include <filesystem>
+
+#include "telar/core/error.h"
+#include "telar/data/image_folder.h"
+#include "telar/device/cpu/processor_support.h"
+#include "telar/observe/process.h"
+#include "telar/train/job_devices.h"
+#include "telar/train/job_memory.h"
+#include "telar/train/job_session.h"
+#include "telar/train/job_workers.h"
+#include "telar/train/pipeline.h"
+
+namespace telar {
+
+namespace {
+
+/// Throws Error (user) if the job cannot run on such samples.
+JobMemory checked_memory(const Job& job, const SampleSpec& spec) {
+  require_memory(job, spec);
+  job_program(job, spec, nullptr, Costs::estimated);
+  return job_memory(job, spec);
+}
+
+std::string samples_text(const Datasets& data) {
+  std::string text = fmt::format("samples: {} for training", data.train->size());
+  if (data.validation != nullptr) text += fmt::format(", {} for validation", data.validation->size());
+  if (data.test != nullptr) text += fmt::format(", {} for the test", data.test->size());
+  const SampleSpec& spec = data.train->spec();
+  text += fmt::format("; each {} {}", name_of(spec.dtype), spec.features.str());
+  text += spec.classes > 0 ? fmt::format(", {} classes", spec.classes)
+                           : fmt::format(", with targets {}", spec.targets.str());
+  if (data.left_out.count() > 0)
+    text += fmt::format("; {} are left out because they cannot be read", data.left_out.count());
+  return text + "\n";
+}
+
+std::string ignored_text(const std::string& folder) {
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : ignored_files(folder)) parts.push_back(fmt::format("{} {}", count, kind));
+  if (parts.empty()) return "";
+  return fmt::format(
+      "ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n", folder,
+      fmt::join(parts, ", "));
+}
+
+Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>& warn,
+                         const std::function<void(const std::string&)>& say) {
+  const SampleChecks checks{.threads = available_threads(),
+                            .watch =
+                                [&say](const std::string& progress) {
+                                  if (say) say(progress);
+                                  return true;
+                                },
+                            .warn = warn,
+                            .decode = job.data.on_error == "skip"};
+  return open_datasets(job.data, static_cast<uint64_t>(job.training.seed), &checks);
+}
+
+std::string data_text(const Job& job, const Datasets& data) {
+  std::string text = samples_text(data);
+  if (job.data.source != "images") return text;
+  text += ignored_text(job.data.path);
+  if (!job.data.test_path.empty()) text += ignored_text(job.data.test_path);
+  return text;
+}
+
+/// What this machine lacks to train the job; empty if it lacks nothing.
+std::string missing_here(const Job& job) {
+  const std::string device = missing_device(job.strategy.devices);
+  if (!device.empty()) return "strategy.devices: " + device;
+  if (job.training.convolution == "winograd") return cpu::winograd_missing();
+  return job.training.precision == "bf16" && has_processor(job.strategy) ? cpu::bf16_missing() : "";
+}
+
+}  // namespace
+
+std::string job_report(Job job, const std::function<void(const std::string&)>& warn,
+                       const std::function<void(const std::string&)>& say) {
+  settle_workers(job, job_workers(job, nullptr));
+  const auto known = spec_without_files(job.data);
+  JobMemory memory;
+  std::string text;
+  if (known) memory = checked_memory(job, *known);
+  if (known && !job.data.path.empty() && !std::filesystem::exists(job.data.path)) {
+    text = fmt::format("samples: not counted, because {} is not on this machine\n", job.data.path);
+  } else {
+    const Datasets data = opened_datasets(job, warn, say);
+    if (!known) memory = checked_memory(job, data.train->spec());
+    text = data_text(job, data);
+  }
+  const std::string missing = missing_here(job);
+  if (!missing.empty()) warn("this machine cannot train the job: " + missing);
+  const uint64_t usable = usable_memory_bytes();
+  text += "memory: " + memory.str();
+  if (usable > 0) text += fmt::format("; {} may be used here", bytes_text(usable));
+  return text + "\n";
+}
+
+}  // namespace telar

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "telar/train/job.h"
+
+namespace telar {
+
+/// What `telar train --check` prints about a job that can run: its samples, the files that it ignores, and
+/// its memory. Opens the data and reads the headers of images; with `data.on_error: skip` whole images, and
+/// `warn` receives those that are damaged. `say` receives the progress of reading that takes longer than a
+/// second; it may be empty. Throws Error (user) if the job cannot run. If a published data set is not on this
+/// machine, the report says so; if a device is not, `warn` receives that.
+std::string job_report(Job job, const std::function<void(const std::string&)>& warn,
+                       const std::function<void(const std::string&)>& say = {});
+
+}  // namespace telar

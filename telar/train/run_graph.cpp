@@ -1,0 +1,51 @@
+#include "telar/train/run_graph.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "telar/device/cuda.h"
+#include "telar/train/job_devices.h"
+
+namespace telar {
+
+namespace {
+
+/// "/job:ps/task:1/device:CPU:0" for each variable on parameter servers. For a variable that is split, the
+/// server of its first rows.
+std::map<std::string, std::string> server_of_variables(const Program& program) {
+  std::map<std::string, std::string> devices;
+  if (!program.servers) return devices;
+  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
+    for (const Piece& piece : program.servers->servers[s].pieces) {
+      if (piece.begin == 0) devices[piece.variable] = fmt::format("/job:ps/task:{}/device:CPU:0", s);
+    }
+  }
+  return devices;
+}
+
+/// The name of a device as TensorFlow writes it: "GPU:1".
+std::string tensorboard_name(const std::string& device) {
+  const std::optional<int> gpu = cuda_number(device_named(device).kind);
+  return gpu ? fmt::format("GPU:{}", *gpu) : "CPU:0";
+}
+
+}  // namespace
+
+std::vector<GraphNode> run_graph(const Program& program, const StrategyJob& strategy) {
+  const std::map<std::string, std::string> servers = server_of_variables(program);
+  std::vector<GraphNode> nodes;
+  for (size_t w = 0; w < program.workers.size(); ++w) {
+    const std::string device =
+        fmt::format("/job:worker/replica:{}/device:{}", w, tensorboard_name(device_of(strategy, w)));
+    const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
+    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
+      nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+}  // namespace telar

@@ -1,0 +1,36 @@
+#include "telar/train/run_losses.h"
+
+#include <fmt/format.h>
+
+namespace telar {
+
+namespace {
+
+std::string counted(int64_t number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+std::string updates_text(const StoreLosses& server) {
+  if (server.unknown == 0) return counted(server.updates, "update");
+  if (server.updates == 0) return "an unknown number of updates";
+  return "at least " + counted(server.updates, "update");
+}
+
+}  // namespace
+
+std::string losses_text(const RunLosses& losses) {
+  std::string text;
+  for (size_t s = 0; s < losses.servers.size(); ++s) {
+    const StoreLosses& server = losses.servers[s];
+    if (server.restarts == 0) continue;
+    text += fmt::format("parameter server {}: {}, {} lost since its snapshots (strategy.snapshot_seconds)\n",
+                        s, counted(server.restarts, "restart"), updates_text(server));
+  }
+  if (losses.workers.members > 0) {
+    text += fmt::format("{} lost; others did the {} of batches that they left, so no sample was left out\n",
+                        counted(losses.workers.members, "worker"), counted(losses.workers.parts, "part"));
+  }
+  return text;
+}
+
+}  // namespace telar

@@ -1,0 +1,168 @@
+"""Compares what the programs print, and the files that they write."""
+import os
+import re
+
+from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, listed, plural
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?|\bnan\b|\binf\b")
+TIME = re.compile(r"\d\d:\d\d:\d\d|\bit/s\b|s/it\b")
+TOLERANCE = 2e-3
+
+
+class Line:
+    """A printed line, where it was printed, and whether within a loop that trains."""
+
+    def __init__(self, text, place, training):
+        self.text, self.place, self.training = text, place, training
+
+
+def printed_lines(data):
+    training = {(one["loader"], one["number"]) for one in data["passes"] if one["trained"]}
+    lines, text, place, within = [], "", None, False
+    for piece, where, passes in data["texts"]:
+        for part in re.split(r"(\n)", piece):
+            if part == "\n":
+                lines.append(Line(text, place or where, within))
+                text, place, within = "", None, False
+            elif part:
+                text += part
+                place = place or where
+                within = within or any(tuple(one) in training for one in passes)
+    if text:
+        lines.append(Line(text, place, within))
+    return [line for line in lines if line.text.strip()]
+
+
+def same_number(one, other):
+    a, b = float(one), float(other)
+    if a != a or b != b:
+        return a != a and b != b
+    unit = 10.0 ** -len(one.partition(".")[2].partition("e")[0]) if "e" not in one else 0.0
+    return a == b or abs(a - b) <= max(TOLERANCE * max(abs(a), abs(b)), 1.01 * unit if "." in one else 0.0)
+
+
+def is_rate(number, rates):
+    return any(same_number(number, "%.12g" % one) for one in rates)
+
+
+def compare_line(mine, theirs, rates):
+    """"" if equal; "words" or "numbers". A printed learning rate is that of each program: `rates`."""
+    if NUMBER.sub("#", mine) != NUMBER.sub("#", theirs):
+        return "words"
+    if TIME.search(mine):
+        return ""
+    pairs = zip(NUMBER.findall(mine), NUMBER.findall(theirs))
+    equal = all(same_number(a, b) or (is_rate(a, rates[0]) and is_rate(b, rates[1])) for a, b in pairs)
+    return "" if equal else "numbers"
+
+
+def printed(ranks, single, noisy, origin):
+    """Rank 0 prints what the sequential program prints; the others print nothing."""
+    for rank, one in enumerate(ranks[1:], 1):
+        lines = printed_lines(one)
+        if lines:
+            return Row("printed", DIFFERS, "rank %d prints too, at %s: %s" % (
+                rank, origin.of(lines[0].place), lines[0].text.strip()[:60]))
+    mine, theirs = printed_lines(ranks[0]), printed_lines(single)
+    if single["early_end"]:
+        mine = mine[:len(theirs)]
+    shares, numbers = [], 0
+    for own, other in zip(mine, theirs):
+        found = compare_line(own.text, other.text, (ranks[0]["rates"], single["rates"]))
+        numbers += len(NUMBER.findall(other.text))
+        if found == "numbers" and other.training:
+            shares.append(other)
+        elif found == "numbers" and noisy:
+            continue
+        elif found:
+            return Row("printed", DIFFERS, "at %s: %r, sequentially %r" % (
+                origin.of(other.place, False), own.text.strip()[:70], other.text.strip()[:70]))
+    if len(mine) != len(theirs):
+        longer = mine if len(mine) > len(theirs) else theirs
+        who = "the woven script" if longer is mine else "the sequential script"
+        line = longer[min(len(mine), len(theirs))]
+        return Row("printed", DIFFERS, "only %s prints %r (%s)" % (
+            who, line.text.strip()[:60], origin.of(line.place, longer is mine)))
+    if not theirs:
+        return Row("printed", NOTHING, "nothing is printed")
+    notes = []
+    if shares:
+        notes.append("%s within a training loop, of rank 0's samples: %s" % (
+            plural(len(shares), "line"), listed(sorted({origin.of(one.place, False) for one in shares}))))
+    if noisy:
+        return Row("printed", EXCLUDED, "%s have equal words; their numbers depend on the gradients" %
+                   plural(len(theirs), "line"), notes)
+    return Row("printed", OK, "%s with %s" % (plural(len(theirs), "line"), plural(numbers, "number")), notes)
+
+
+def general(path):
+    """A path without numbers, as dates and process ids in the names of log files."""
+    return re.sub(r"\d+", "#", path) if "events.out.tfevents" in path else path
+
+
+def form(thing):
+    """The keys and types of a saved value."""
+    if isinstance(thing, dict):
+        return {str(key): form(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [form(value) for value in thing]
+    return tuple(thing.shape) if hasattr(thing, "shape") else type(thing).__name__
+
+
+def first_difference(mine, theirs, within=""):
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for key in list(theirs) + list(mine):
+            if key not in mine or key not in theirs:
+                return "%s%s" % (within, key) + (" is missing" if key not in mine else " is new")
+            found = first_difference(mine[key], theirs[key], within + key + ".")
+            if found:
+                return found
+        return ""
+    return "" if mine == theirs else "%s is %s, sequentially %s" % (within.rstrip(".") or "it", mine, theirs)
+
+
+def load(path):
+    import torch
+
+    try:
+        try:
+            return form(torch.load(path, map_location="cpu", weights_only=False))
+        except TypeError:  # before 1.13
+            return form(torch.load(path, map_location="cpu"))
+    except Exception:  # a whole model, whose class only the script has; or not a file of torch
+        return None
+
+
+def files(ranks, single, folders, origin):
+    """Each file is written by one rank, and has the sequential file's form."""
+    writers = {}
+    for rank, one in enumerate(ranks):
+        for path, place in one["writes"]:
+            writers.setdefault(general(path), {}).setdefault(rank, place)
+    for path, places in sorted(writers.items()):
+        if len(places) > 1:
+            return Row("files", DIFFERS, "%s is written by %s ranks" % (origin.within(path), len(places)),
+                       ["at " + listed(sorted({origin.of(one) for one in places.values()}))])
+    theirs = {general(path): place for path, place in single["writes"]}
+    if not single["early_end"]:
+        for path in sorted(set(theirs) ^ set(writers)):
+            if path in theirs:
+                return Row("files", DIFFERS, "%s is not written (sequentially at %s)" % (
+                    origin.within(path), origin.of(theirs[path], False)))
+            return Row("files", DIFFERS, "%s is written only by the woven script, at %s" % (
+                origin.within(path), origin.of(list(writers[path].values())[0])))
+    for path in sorted(set(theirs) & set(writers)):
+        pair = [os.path.join(folder, path) for folder in folders]
+        if not path.endswith((".pt", ".pth", ".ckpt", ".tar", ".bin")) or not all(map(os.path.isfile, pair)):
+            continue
+        woven, sequential = load(pair[0]), load(pair[1])
+        if woven is None or sequential is None:
+            continue
+        found = first_difference(woven, sequential)
+        if found:
+            return Row("files", DIFFERS, "%s: %s" % (origin.within(path), found),
+                       ["written at " + origin.of(theirs[path], False)])
+    if not writers:
+        return Row("files", NOTHING, "no file is written")
+    return Row("files", OK, "%s, each by one rank: %s" % (
+        plural(len(writers), "file"), listed(sorted(origin.within(path) for path in writers))))

@@ -1,0 +1,148 @@
+"""Compares the samples of each loop over a loader."""
+from .rows import DIFFERS, NOTHING, OK, Row, plural
+
+
+def by_key(data):
+    return {(one["loader"], one["number"]): one for one in data["passes"]}
+
+
+def trained(passes):
+    return any(one["trained"] for one in passes)
+
+
+def groups(ranks):
+    """The passes of all ranks with the same number, and whether they train."""
+    tables = [by_key(one) for one in ranks]
+    keys = sorted(set().union(*tables))
+    return [(key, [table.get(key) for table in tables]) for key in keys]
+
+
+def samples(ranks, single, plan, origin):
+    """In each training epoch the ranks use every sample once."""
+    natural = by_key(single)
+    notes, seen = [], 0
+    previous = {}
+    for key, passes in groups(ranks):
+        known = [one for one in passes if one is not None]
+        if not trained(known):
+            continue
+        where = "pass %d of the loop at %s" % (key[1] + 1, origin.of(known[0]["place"]))
+        if len(known) < len(ranks):
+            return Row("samples", DIFFERS, where + " is not made by all ranks")
+        if len({one["used"] for one in known}) > 1:
+            return Row("samples", DIFFERS, "%s has %s batches on the ranks, so one waits for the other" % (
+                where, " and ".join(str(one["used"]) for one in known)))
+        seen += 1
+        if key not in natural and not single["early_end"]:
+            return Row("samples", DIFFERS, where + " is not made by the sequential program")
+        wrong = fault(known, natural.get(key), plan, notes)
+        wrong = wrong or order_fault(known, natural, key, previous, plan)
+        if wrong:
+            return Row("samples", DIFFERS, "%s: %s" % (where, wrong))
+    if not seen:
+        return Row("samples", DIFFERS, "no loop over a DataLoader trains")
+    if single["early_end"] and plan["epochs"] != "divide":
+        return Row("samples", DIFFERS, "the woven program does not make %s" % single["early_end"])
+    text = "every sample once over the ranks in each of %s" % plural(seen, "training pass")
+    if plan["epochs"] == "divide":
+        text = "every sample once on each rank in each of %s" % plural(seen, "training pass")
+    return Row("samples", OK, text, sorted(set(notes)))
+
+
+def fault(passes, natural, plan, notes):
+    """What is wrong with the samples of one training pass; empty if nothing is."""
+    if passes[0]["stream"]:
+        rows = [one["rows"] for one in passes]
+        common = set(rows[0]).intersection(*rows[1:])
+        if common and rows[0]:
+            return "every rank uses %s of the stream, which one should use" % plural(len(common), "sample")
+        notes.append("samples of a stream were compared by their values")
+        return ""
+    drawn = [one["samples"] for one in passes]
+    whole = natural["samples"] if natural else None
+    if plan["epochs"] == "divide":
+        if whole is not None and any(sorted(one) != sorted(whole) for one in drawn):
+            return "a rank does not draw all samples"
+        return "two ranks draw them in the same order" if drawn[0] == drawn[1] else ""
+    together = [index for one in drawn for index in one]
+    if any(one["replace"] for one in passes) or (whole is not None and len(set(whole)) < len(whole)):
+        notes.append("samples are drawn with replacement, so only their number was compared")
+        if whole is not None and abs(len(together) - len(whole)) >= len(passes):
+            return "the ranks draw %d samples together, the sequential program %d" % (
+                len(together), len(whole))
+        return ""
+    twice = len(together) - len(set(together))
+    if twice >= len(passes):
+        return "%d of %d samples are used more than once in an epoch" % (twice, len(set(together)))
+    if twice:
+        notes.append("%s used twice, so that all ranks have equally many" % (
+            "1 sample is" if twice == 1 else "%d samples are" % twice))
+    if whole is None:
+        return ""
+    foreign = set(together) - set(whole)
+    if foreign and not passes[0]["drop_last"]:
+        return "%d samples are not among the sequential program's" % len(foreign)
+    missing = len(set(whole) - set(together))
+    allowed = len(passes) * passes[0]["batch_size"] + len(passes) if passes[0]["drop_last"] else 0
+    if missing > allowed:
+        return "%d of %d samples are used by no rank" % (missing, len(set(whole)))
+    return ""
+
+
+def order_fault(passes, natural, key, previous, plan):
+    """Whether the order is as the sequential program's: drawn anew for each epoch, or fixed."""
+    mine, theirs = passes[0]["samples"], natural.get(key)
+    if theirs is None or len(mine) < 8:
+        return ""
+    before = previous.get(key[0])
+    previous[key[0]] = (mine, theirs["samples"])
+    if passes[0]["in_order"] and not theirs["in_order"]:
+        return "the sequential program shuffles its samples, but the ranks do not"
+    if before and before[1] != theirs["samples"] and before[0] == mine:
+        return "each epoch has the same order of samples (without set_epoch)"
+    return ""
+
+
+def batches(ranks, single, plan, origin):
+    """Each rank's batch is the script's, or its share of it."""
+    natural = by_key(single)
+    wanted = 1 if plan["global_batch"] == "grow" else plan["processes"]
+    compared = 0
+    for key, passes in groups(ranks):
+        one, other = passes[0], natural.get(key)
+        if one is None or other is None or not trained([two for two in passes if two]):
+            continue
+        compared += 1
+        if one["batch_size"] * wanted != other["batch_size"] and one["used"] > 1:
+            sizes = (one["batch_size"], other["batch_size"], origin.of(one["place"]))
+            return Row("batches", DIFFERS, "each rank has batches of %d samples, the script %d (%s)" % sizes)
+    if not compared:
+        return Row("batches", NOTHING, "no training pass is common")
+    return Row("batches", OK, "each rank has the script's batch" if wanted == 1 else
+               "the ranks divide the script's batch")
+
+
+def evaluation(ranks, single, origin):
+    """Loops that do not train see the sequential program's samples: on every rank, or divided among them."""
+    natural = by_key(single)
+    seen, divided = 0, 0
+    for key, passes in groups(ranks):
+        known = [one for one in passes if one is not None]
+        theirs = natural.get(key)
+        if trained(known) or theirs is None or theirs["stream"]:
+            continue
+        seen += 1
+        whole = sorted(theirs["samples"])
+        if all(sorted(one["samples"]) == whole for one in known):
+            continue
+        divided += 1
+        together = {index for one in known for index in one["samples"]}
+        if together != set(whole) or sum(len(one["samples"]) for one in known) - len(together) >= len(ranks):
+            counts = " and ".join(str(len(one["samples"])) for one in known)
+            text = "the ranks evaluate %s samples at %s, the sequential program %d"
+            return Row("evaluation", DIFFERS, text % (counts, origin.of(known[0]["place"]), len(whole)))
+    if not seen:
+        return Row("evaluation", NOTHING, "no loop over a DataLoader evaluates")
+    text = "the sequential samples, in each of %s" % plural(seen, "pass")
+    return Row("evaluation", OK, text, ["%s divided among the ranks" % (
+        "1 of them is" if divided == 1 else "%d of them are" % divided)] if divided else [])

@@ -1,0 +1,129 @@
+"""Starts the observed processes, and collects what they recorded."""
+import json
+import os
+import pickle
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GRACE = 5  # seconds that the other ranks have after one has failed
+IDLE = 30  # seconds in which no process computes anything: they wait for each other
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """One observed process. `rank` is None for the sequential program."""
+
+    def __init__(self, plan, workspace, folder, rank, port=None, replay=()):
+        self.rank = rank
+        self.workspace = workspace
+        name = "sequential" if rank is None else "rank%d" % rank
+        self.paths = {kind: os.path.join(folder, name + "." + kind)
+                      for kind in ("settings", "result", "stacks", "out", "err")}
+        settings = dict(plan, folder=workspace.folder, current=workspace.current, seed=1000 * (rank or 0),
+                        script=os.path.join(workspace.program, plan["script"]),
+                        replay=list(replay), result=self.paths["result"], stacks=self.paths["stacks"],
+                        world=1 if rank is None else plan["processes"], threads=plan["threads"])
+        with open(self.paths["settings"], "w") as file:
+            json.dump(settings, file)
+        # Weights are compared bit by bit, so both programs run on the processors.
+        environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS=str(plan["threads"]),
+                           PYTHONHASHSEED=str(rank or 0), PYTHONDONTWRITEBYTECODE="1", MPLBACKEND="Agg")
+        if rank is not None:
+            count = str(plan["processes"])
+            environment.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=count, LOCAL_WORLD_SIZE=count,
+                               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        with open(self.paths["out"], "wb") as out, open(self.paths["err"], "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, "inside.py"), self.paths["settings"]],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, start_new_session=True)
+        self.killed = self.waited = False
+
+    def cpu_seconds(self):
+        """The time that the process has computed; None where the system does not tell."""
+        try:
+            with open("/proc/%d/stat" % self.process.pid) as file:
+                times = file.read().rpartition(")")[2].split()[11:13]
+        except OSError:
+            return None
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+    def stop_waiting(self):
+        """Lets the process say where it waits, and ends it."""
+        self.waited = True
+        try:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(0.5)
+        except ProcessLookupError:
+            pass
+        self.kill()
+
+    def kill(self):
+        self.killed = True
+        try:
+            os.killpg(self.process.pid, 9)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def data(self):
+        """What the process recorded; None if it did not come to its end."""
+        try:
+            with open(self.paths["result"], "rb") as file:
+                return pickle.load(file)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return None
+
+    def waits_at(self):
+        """The place where the process was when its time was over."""
+        with open(self.paths["stacks"]) as file:
+            for path, line in re.findall(r'File "(.*)", line (\d+) in', file.read()):
+                if path.startswith(self.workspace.folder + os.sep):
+                    return os.path.relpath(path, self.workspace.folder), int(line)
+        return None
+
+    def last_error(self):
+        with open(self.paths["err"], errors="replace") as file:
+            lines = [line for line in file.read().splitlines() if line.strip()]
+        return lines[-1][:300] if lines else "nothing was printed"
+
+
+class Idleness:
+    """Notices that no process computes any more."""
+
+    def __init__(self):
+        self.since, self.computed = time.time(), 0.0
+
+    def is_over(self, processes):
+        seconds = [one.cpu_seconds() for one in processes if one.process.poll() is None]
+        if None in seconds:
+            return False
+        if sum(seconds) - self.computed > 0.02 * IDLE or sum(seconds) < self.computed:
+            self.since, self.computed = time.time(), sum(seconds)
+        return time.time() - self.since > IDLE
+
+
+def wait(processes, seconds):
+    """Waits until all have ended. Ends them after the deadline, if they wait for each other, and soon after
+    one has failed."""
+    end = time.time() + seconds
+    idleness = Idleness()
+    while any(one.process.poll() is None for one in processes):
+        if any(one.process.poll() not in (None, 0) for one in processes):
+            end = min(end, time.time() + GRACE)
+        if time.time() > end or idleness.is_over(processes):
+            break
+        time.sleep(0.02)
+    failed = any(one.process.poll() not in (None, 0) for one in processes)
+    for one in processes:
+        if one.process.poll() is None:
+            one.kill() if failed else one.stop_waiting()

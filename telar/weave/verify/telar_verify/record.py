@@ -1,0 +1,90 @@
+"""What is observed in one process, and where in the user's program it happened."""
+import gc
+import os
+import sys
+
+
+class End(BaseException):
+    """Ends the observed program early: the comparison has nothing to compare further steps with."""
+
+
+class Refused(BaseException):
+    """Ends the observed program because it would change the user's files."""
+
+
+class Record:
+    """The observations of one process. `data()` is what the comparison reads."""
+
+    def __init__(self, folder, plan):
+        self.folder = folder  # the copy of the user's folder, in which the program runs
+        self.steps_of_a_pass = plan["steps"]
+        self.limit_samples = plan["limit_samples"]
+        self.steps = []  # one dictionary for each optimizer step
+        self.passes = []  # one data.Pass for each loop over a loader
+        self.loader_lengths = {}  # by the loader's number: its len()
+        self.texts = []  # (text, place, keys of the passes that are under way) of each write to stdout
+        self.writes = []  # (path, place)
+        self.neutral = set()  # what was replaced so that gradients can be compared
+        self.excluded = {}  # reasons why gradients cannot be compared, with their places
+        self.bypassed = []  # places where a wrapped model is called without its wrapper
+        self.wrapped = set()  # ids of parameters in a DistributedDataParallel
+        self.replay = None  # the sequential program: the records of the ranks
+        self.early_end = ""
+        self.forwards = [0, 0]  # of modules since the last batch was given: without and with gradients
+        self.before_pass = None  # the sequential program: called with each pass before its first batch
+        self.started_anew = 0  # optimizers whose first parameters were replaced by the woven program's
+        self.rates = set()  # all learning rates that were in use, or were in the end
+
+    def place(self):
+        """(file, line) of the user's program that is being executed, or None."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(self.folder + os.sep):
+                return (os.path.relpath(name, self.folder), frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+    def exclude(self, reason):
+        self.excluded.setdefault(reason, self.place())
+
+    def under_way(self):
+        return [(one.loader, one.number) for one in self.passes if one.active]
+
+    def batch_given(self, giver):
+        """A batch that was only evaluated is not trained on by a later backward pass."""
+        if self.forwards[False] and not self.forwards[True]:
+            for one in self.passes:
+                one.fresh = False
+        self.forwards = [0, 0]
+        giver.fresh = True
+
+    def names_of(self, parameters):
+        """A readable name for each parameter: the class of its outermost module, and its name within that."""
+        import torch
+
+        names = {}
+        for thing in gc.get_objects():
+            if not issubclass(type(thing), torch.nn.Module) or "DataParallel" in type(thing).__name__:
+                continue
+            for name, parameter in thing.named_parameters():
+                full = type(thing).__name__ + "." + name
+                if full.count(".") > names.get(id(parameter), "").count("."):
+                    names[id(parameter)] = full
+        return [names.get(id(one), "a parameter of shape %s" % (tuple(one.shape),)) for one in parameters]
+
+    def data(self):
+        return {
+            "steps": self.steps,
+            "passes": [one.data() for one in self.passes],
+            "loader_lengths": self.loader_lengths,
+            "texts": self.texts,
+            "writes": self.writes,
+            "neutral": sorted(self.neutral),
+            "excluded": self.excluded,
+            "bypassed": self.bypassed,
+            "wrapped": bool(self.wrapped),
+            "early_end": self.early_end,
+            "rates": self.rates,
+            "started_anew": self.started_anew,
+        }

@@ -1,0 +1,161 @@
+"""Compares a sequential script with its woven form: verify.py PLAN.json. Part of `telar weave --verify`."""
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+
+from telar_verify import compare_outputs, compare_samples, compare_steps
+from telar_verify.lines import Origin
+from telar_verify.processes import IDLE, Process, free_port, wait
+from telar_verify.rows import DIFFERS, EXCLUDED, OK, Row, plural
+from telar_verify.workspace import Workspace
+
+WRONG, NOT_POSSIBLE = 1, 2
+
+
+def how_it_ended(one, plan, origin, woven):
+    """Why a process did not succeed; empty if it did."""
+    if one.waited:
+        limits = "%d s (--deadline) and %d s without computing" % (plan["seconds"], IDLE)
+        return "has not ended and waits at %s; the limits are %s" % (origin.of(one.waits_at(), woven), limits)
+    data = one.data()
+    if data is not None and data["reason"]:
+        return data["reason"]
+    code = one.process.returncode
+    if one.killed:
+        return "had not ended when another rank failed"
+    if code != 0:
+        way = "signal %d" % -code if code < 0 else "exit code %d" % code
+        return "ends with %s: %s" % (way, one.last_error())
+    return "" if data is not None else "ends without a result: " + one.last_error()
+
+
+def processes_row(ranks, plan, origin):
+    ends = [how_it_ended(one, plan, origin, True) for one in ranks]
+    failed = [(rank, end) for rank, end in enumerate(ends) if end]
+    if not failed:
+        return Row("processes", OK, "all %d end" % len(ranks))
+    texts = ["rank %d: %s" % (rank, mapped(end, origin)) for rank, end in failed]
+    return Row("processes", DIFFERS, texts[0], texts[1:])
+
+
+def mapped(text, origin):
+    """The line in an exception's text, of the user's program instead of the woven one."""
+    head, found, tail = text.rpartition(" at line ")
+    line, of, path = tail.partition(" of ")
+    if not found or not of or not line.isdigit():
+        return text
+    return "%s, at %s" % (head, origin.of((path, int(line))))
+
+
+def show(rows, plan, seconds, neutral):
+    print("%s, %s, %s, %s of each epoch" % (
+        plan["title"], plan["target"], plural(plan["processes"], "process"), plural(plan["steps"], "step")))
+    for row in rows:
+        print("\n".join(row.lines()))
+    for line in neutral_lines(neutral):
+        print("  " + line)
+    wrong = [row.name for row in rows if row.verdict == DIFFERS]
+    left = [row.name for row in rows if row.verdict == EXCLUDED]
+    verdict = "the woven script does what the sequential one does"
+    if left:
+        verdict += "; not compared: " + ", ".join(left)
+    if wrong:
+        verdict = "the woven script is WRONG: " + ", ".join(wrong)
+    print("%s (%.0f s)" % (verdict, seconds), flush=True)
+    return WRONG if wrong else 0
+
+
+def neutral_lines(neutral):
+    texts = {
+        "dropout": "Both programs ran without dropout, whose masks differ between the ranks.",
+        "batch norm": "Both programs ran with batch norm that normalises each sample by itself: a rank has "
+                      "other statistics than the whole batch.",
+        "torch.compile": "Both programs ran without torch.compile.",
+    }
+    return [texts[one] for one in sorted(neutral)]
+
+
+def compare(plan, ranks, single, folders, origin):
+    gradients = compare_steps.gradients(ranks, single, plan, origin)
+    noisy = gradients.verdict == EXCLUDED
+    return [
+        compare_steps.parameters(ranks, origin),
+        gradients,
+        compare_steps.rates(ranks, single, plan, origin),
+        compare_samples.samples(ranks, single, plan, origin),
+        compare_samples.batches(ranks, single, plan, origin),
+        compare_samples.evaluation(ranks, single, origin),
+        compare_steps.random_numbers(ranks, origin),
+        compare_outputs.files(ranks, single, folders, origin),
+        compare_outputs.printed(ranks, single, noisy, origin),
+    ]
+
+
+def verify(plan, folder, started):
+    begin = time.time()
+    spaces = {}
+    for which in ("sequential", "woven"):
+        os.mkdir(os.path.join(folder, which))
+        spaces[which] = Workspace(os.path.join(folder, which), plan["current"], plan["base"])
+    pairs = {}
+    prefix = os.path.relpath(spaces["woven"].program, spaces["woven"].folder).partition(os.sep)[2]
+    for path, source in plan["woven"].items():
+        spaces["woven"].replace(path, source)
+        pairs[os.path.normpath(os.path.join(prefix, path))] = (os.path.join(plan["base"], path), source)
+    origin = Origin(pairs, os.path.normpath(os.path.join(prefix, plan["script"])))
+    port = free_port()
+    for rank in range(plan["processes"]):
+        started.append(Process(plan, spaces["woven"], folder, rank, port))
+    ranks = list(started)
+    wait(ranks, plan["seconds"])
+    ended = processes_row(ranks, plan, origin)
+    if ended.verdict == DIFFERS:
+        # A script that fails by itself is not a fault of its woven form.
+        end = alone(plan, spaces, folder, started, origin)
+        return sequential_fails(end) if end else show([ended], plan, time.time() - begin, ())
+    started.append(Process(plan, spaces["sequential"], folder, None,
+                           replay=[one.paths["result"] for one in ranks]))
+    wait(started[-1:], plan["seconds"])
+    end = how_it_ended(started[-1], plan, origin, False)
+    if end:
+        return sequential_fails(end)
+    data = [one.data() for one in ranks]
+    single = started[-1].data()
+    folders = [spaces["woven"].folder, spaces["sequential"].folder]
+    neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
+    return show([ended] + compare(plan, data, single, folders, origin), plan, time.time() - begin, neutral)
+
+
+def alone(plan, spaces, folder, started, origin):
+    """How the sequential script fails by itself; empty if it does not."""
+    started.append(Process(plan, spaces["sequential"], folder, None))
+    wait(started[-1:], plan["seconds"])
+    return how_it_ended(started[-1], plan, origin, False)
+
+
+def sequential_fails(end):
+    print("the sequential script fails, so there is nothing to compare: " + end, file=sys.stderr)
+    return NOT_POSSIBLE
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        plan = json.load(file)
+    started = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="telar-verify-") as folder:
+        try:
+            return verify(plan, folder, started)
+        except KeyboardInterrupt:
+            return 128 + 2
+        finally:
+            for one in started:
+                if one.process.poll() is None:
+                    one.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+#include "telar/train/resume.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+#include "telar/core/error.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/run.h"
+
+namespace telar {
+namespace {
+
+using test::expect_error;
+using test::says;
+using test::sentence_of;
+
+namespace fs = std::filesystem;
+
+/// 189 training samples: 6 steps of an epoch.
+const std::string kMlpJob =
+    "model: {name: mlp, options: {hidden: [8]}}\n"
+    "data: {source: synthetic, samples: 210, test_samples: 20, shape: [1, 4, 4], classes: 3}\n"
+    "optimizer: {name: sgd, learning_rate: 0.01}\n"
+    "training: {epochs: 2, batch: 32}\n";
+constexpr int64_t kTrained = 189;
+
+class ResumeWith : public testing::Test {
+ protected:
+  RunSummary run(std::vector<std::string> overrides, RunOptions options = {}) {
+    overrides.push_back("output.folder=" + path().string());
+    options.say = [this](const std::string& text) { said_ += text + "\n"; };
+    options.warn = [this](const std::string& text) { warned_ += text + "\n"; };
+    return run_job(parse_job(kMlpJob, "job.yaml", overrides), options);
+  }
+
+  RunSummary resume(const std::vector<std::string>& overrides) { return run(overrides, {.resume = true}); }
+
+  /// Stops within the first epoch.
+  void stop_after(int steps, const std::vector<std::string>& overrides = {}, bool resumed = false) {
+    RunOptions options;
+    options.resume = resumed;
+    auto left = std::make_shared<int>(steps);
+    options.stop_requested = [left] { return --*left <= 0; };
+    ASSERT_EQ(run(overrides, options).outcome, FitOutcome::stopped);
+  }
+
+  fs::path path() const { return folder_ / "run"; }
+
+  /// The lines of the log of this kind.
+  std::vector<nlohmann::json> lines(const std::string& kind) const {
+    std::vector<nlohmann::json> found;
+    std::ifstream file(path() / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      nlohmann::json json = nlohmann::json::parse(line);
+      if (json.at("kind") == kind) found.push_back(std::move(json));
+    }
+    return found;
+  }
+
+  double rate_of_step(size_t step) const {
+    return lines("step").at(step - 1).at("learning_rate").get<double>();
+  }
+
+  test::TempFolder folder_;
+  std::string said_;
+  std::string warned_;
+};
+
+TEST_F(ResumeWith, AnotherRateAndBatchAreAllowedPrintedAndLogged) {
+  run({});
+  const RunSummary summary =
+      resume({"training.epochs=4", "training.batch=63", "optimizer.learning_rate=0.5", "output.keep=1"});
+  EXPECT_EQ(summary.steps, 2 * 6 + 2 * 3);
+  EXPECT_TRUE(says(said_, "changed: training.batch: 32 → 63"));
+  EXPECT_TRUE(says(said_, "changed: optimizer.learning_rate: 0.01 → 0.5"));
+  ASSERT_EQ(lines("resume").size(), 1U);
+  EXPECT_TRUE(says(lines("resume")[0].at("changes").get<std::string>(), "training.epochs: 2 → 4"));
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_of_step(12)), 0.01F);
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_of_step(13)), 0.5F);
+  EXPECT_TRUE(says(test::read_text(path() / "job.yaml"), "batch: 63"));
+}
+
+TEST_F(ResumeWith, TheScheduleFollowsTheEpochsNotTheSteps) {
+  const std::string schedule = "schedule={name: step, milestones: [3]}";
+  run({schedule});
+  resume({schedule, "training.epochs=4", "training.batch=63"});
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_of_step(15)), 0.01F) << "the last step of epoch 3";
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_of_step(16)), 0.001F) << "the first step of epoch 4";
+}
+
+TEST_F(ResumeWith, WithinAnEpochASmallerBatchContinuesAtTheSameSample) {
+  stop_after(2);
+  const RunSummary summary = resume({"training.batch=16"});
+  EXPECT_EQ(warned_, "");
+  EXPECT_TRUE(says(said_, "after step 2 (epoch 1, step 4 of it)"));
+  EXPECT_EQ(verify_checkpoint(summary.checkpoint).samples, 2 * kTrained);
+  EXPECT_EQ(summary.steps, 2 + 8 + 12);
+}
+
+TEST_F(ResumeWith, AfterAChangeOfTheBatchTheEpochMayBeStoppedAgain) {
+  stop_after(2);
+  stop_after(1, {"training.batch=16"}, true);  // more steps into the epoch than the run has made
+  const RunSummary summary = resume({"training.batch=16"});
+  EXPECT_EQ(warned_, "");
+  EXPECT_TRUE(says(said_, "after step 3 (epoch 1, step 5 of it)"));
+  EXPECT_EQ(verify_checkpoint(summary.checkpoint).samples, 2 * kTrained);
+}
+
+TEST_F(ResumeWith, AnEpochBeginsAgainIfTheBatchDoesNotDivideItsSamples) {
+  stop_after(2);
+  const RunSummary summary = resume({"training.batch=63"});
+  EXPECT_TRUE(says(
+      warned_, "the epoch has used 64 samples, which batches of 63 do not divide, so epoch 1 begins again"));
+  EXPECT_EQ(verify_checkpoint(summary.checkpoint).samples, 64 + 2 * kTrained);
+  EXPECT_EQ(lines("epoch").size(), 2U);
+}
+
+TEST_F(ResumeWith, AnEpochBeginsAgainInAnotherOrder) {
+  stop_after(2);
+  resume({"data.shuffle=false"});
+  EXPECT_TRUE(says(warned_, "the order of the samples has changed, so epoch 1 begins again"));
+}
+
+TEST_F(ResumeWith, AFinishedRunHasNothingToDoAndKeepsItsSummary) {
+  run({});
+  const std::string before = test::read_text(path() / "summary.json");
+  const RunSummary again = resume({});
+  EXPECT_TRUE(again.nothing_to_do);
+  EXPECT_EQ(again.why, "all 2 epochs are done");
+  EXPECT_EQ(test::read_text(path() / "summary.json"), before);
+  EXPECT_EQ(lines("test").size(), 1U);
+  fs::remove(path() / "summary.json");
+  EXPECT_FALSE(resume({}).nothing_to_do) << "killed before the test";
+  EXPECT_TRUE(
+      nlohmann::json::parse(test::read_text(path() / "summary.json")).at("images_per_second").is_null());
+}
+
+TEST_F(ResumeWith, MorePatienceContinuesAfterEarlyStopping) {
+  const std::vector<std::string> rising = {"training.epochs=30", "optimizer.learning_rate=1e-12"};
+  std::vector<std::string> impatient = rising;
+  impatient.emplace_back("training.early_stopping.patience=1");
+  const RunSummary early = run(impatient);
+  ASSERT_TRUE(early.stopped_early);
+  EXPECT_TRUE(says(early.why,
+                   fmt::format("early stopping after {} of 30 epochs: the validation loss has not improved",
+                               early.epochs)));
+  EXPECT_TRUE(says(test::read_text(path() / "summary.json"), "early stopping after"));
+  EXPECT_TRUE(resume(impatient).nothing_to_do);
+  std::vector<std::string> patient = rising;
+  patient.emplace_back("training.early_stopping.patience=3");
+  EXPECT_GT(resume(patient).epochs, early.epochs);
+}
+
+TEST_F(ResumeWith, ARefusedChangeNamesTheReasonAndChangesNothing) {
+  run({});
+  const std::string before = test::read_text(path() / "metrics.jsonl");
+  expect_error(
+      [&] {
+        resume({"training.seed=2", "training.epochs=3"});
+      },
+      {"is a run of another job",
+       "training.seed: 1 → 2, which cannot change, because the seed also selects"});
+  EXPECT_EQ(test::read_text(path() / "metrics.jsonl"), before);
+}
+
+TEST_F(ResumeWith, APositionOutsideTheEpochIsRefused) {
+  stop_after(2);
+  const fs::path state = path() / "checkpoints" / "step-00000002" / "state.json";
+  auto json = nlohmann::json::parse(test::read_text(state));
+  json.erase("crc32");
+  json["step"] = 6;
+  json["step_in_epoch"] = 6;
+  fs::rename(state.parent_path(), path() / "checkpoints" / "step-00000006");
+  test::write_text(path() / "checkpoints" / "step-00000006" / "state.json", json.dump());
+  expect_error([&] { resume({}); }, {"state.json: step_in_epoch is 6; an epoch of this job has 6 steps"});
+}
+
+std::string table_of(int rows, int first = 0) {
+  std::string text = "a,b,label\n";
+  for (int row = 0; row < rows; ++row)
+    text += fmt::format("{},{},{}\n", (row + first) % 10, row % 7, row % 2);
+  return text;
+}
+
+class ChangedData : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::write_text(folder_ / "table.csv", table_of(100));
+    const std::string job = fmt::format(
+        "model: {{name: mlp, options: {{hidden: [4]}}}}\n"
+        "data: {{source: csv, path: \"{}\", classes: 2}}\n"
+        "training: {{epochs: 2, batch: 10}}\noutput: {{folder: \"{}\"}}\n",
+        (folder_ / "table.csv").string(), run().string());
+    run_job(parse_job(job, "job.yaml"), {});
+  }
+  fs::path run() const { return folder_ / "run"; }
+
+  RunSummary resume(bool accept) const {
+    return run_job(read_job(run() / "job.yaml", {"training.epochs=3"}),
+                   {.resume = true, .accept_changed_data = accept});
+  }
+
+  test::TempFolder folder_;
+};
+
+TEST_F(ChangedData, IsNoticedByItsNumber) {
+  test::write_text(folder_ / "table.csv", table_of(60));
+  expect_error([&] { resume(false); },
+               {"training samples: 90 before, 54 now", "bytes of data.path: ", "--accept-changed-data"});
+  EXPECT_EQ(resume(true).steps, 2 * 9 + 6);
+  EXPECT_TRUE(says(test::read_text(run() / "metrics.jsonl"), "training samples: 90 before, 54 now"));
+  EXPECT_TRUE(resume(false).nothing_to_do) << "the data are now those of the run";
+}
+
+TEST_F(ChangedData, IsNoticedByItsContent) {
+  test::write_text(folder_ / "table.csv", table_of(100, 1));
+  expect_error([&] { resume(false); }, {"checksum of data.path: "});
+}
+
+TEST_F(ChangedData, AnotherPlaceIsNoChange) {
+  fs::rename(folder_ / "table.csv", folder_ / "moved.csv");
+  test::write_text(folder_ / "other" / "table.csv", test::read_text(folder_ / "moved.csv"));
+  const Job moved = read_job(
+      run() / "job.yaml", {"training.epochs=3", "data.path=" + (folder_ / "other" / "table.csv").string()});
+  EXPECT_EQ(run_job(moved, {.resume = true}).epochs, 3);
+}
+
+}  // namespace
+}  // namespace telar
