@@ -75,14 +75,17 @@ struct ThreadTeam::Shared {
   explicit Shared(int count)
       : size(count), members(static_cast<size_t>(count)), published(static_cast<size_t>(count)) {}
 
-  /// Waits until the condition holds. Spins first. Then looks whether the members for which it waits run at
-  /// all: one that waits for a processor is moved to this one, which is left to it at once. Sleeping instead
-  /// would leave the processor to it, too, but waking up takes as long as a part of a small step.
+  /// Waits until the condition holds, or throws when a member has failed before that. So what all members
+  /// have reached completes for all of them, whoever fails afterwards. Spins first. Then looks whether the
+  /// members for which it waits run at all: one that waits for a processor is moved to this one, which is left
+  /// to it at once. Sleeping instead would leave the processor to it, too, but waking up takes as long as a
+  /// part of a small step.
   template <typename Condition>
   void wait_until(int rank, const Condition& condition) {
     const auto done = [&] {
+      if (condition()) return true;
       check();
-      return condition();
+      return false;
     };
     if (spin_until(done, kLook)) return;
     MemberState& self = members[static_cast<size_t>(rank)];

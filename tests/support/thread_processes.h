@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -71,12 +72,13 @@ class ThreadProcess final : public Processes {
 };
 
 /// Runs `body(process)` for `count` processes at the same time.
-/// If some of them throw, rethrows the exception of the lowest rank.
+/// If some of them throw, rethrows the first exception: the others may only say that they stopped with it.
 template <typename Body>
 void as_processes(int count, const Body& body) {
   ThreadTeam processes(count);
   ThreadTeam replicas(count);
-  std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
+  std::mutex mutex;
+  std::exception_ptr first;
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < count; ++rank) {
@@ -85,15 +87,15 @@ void as_processes(int count, const Body& body) {
           ThreadProcess process(processes.member(rank), replicas.member(rank));
           body(process);
         } catch (...) {
-          failures[static_cast<size_t>(rank)] = std::current_exception();
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
           processes.fail(rank);
           replicas.fail(rank);
         }
       });
     }
   }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  if (first) std::rethrow_exception(first);
 }
 
 }  // namespace telar::test
