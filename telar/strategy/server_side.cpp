@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/strategy/buckets.h"
+#include "telar/strategy/placement.h"
 
 namespace telar {
 
@@ -68,21 +69,69 @@ bool clips(const Graph& update) {
                      [](const Node& node) { return node.op->name() == "clip_factor"; });
 }
 
+Placer placer_for(const Attributes& options, int servers) {
+  Placer placer = placer_of(options.text("placement"));
+  const std::vector<std::string>& given = options.texts("place");
+  return given.empty() ? placer : place_by_name(placement_rules(given, servers), std::move(placer));
+}
+
 }  // namespace
 
+StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more) {
+  StrategyType type;
+  type.name = std::move(name);
+  type.summary = std::move(summary);
+  type.worker = "worker";
+  type.count = "workers";
+  type.uses_servers = true;
+  type.options = {
+      {.name = "workers",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help =
+           "Number of worker processes that compute at the same time. More may join; they wait as spares."}};
+  type.options.insert(type.options.end(), more.begin(), more.end());
+  type.options.push_back(
+      {.name = "placement",
+       .fallback = "greedy",
+       .rule = {.choices = placement_policies()},
+       .help =
+           "Placement of variables on servers. greedy: the largest variable first, each on the server with the fewest bytes. partitioned: the same, but large variables are split by rows. round_robin: in turn."});
+  type.options.push_back(
+      {.name = "place",
+       .fallback = std::vector<std::string>{},
+       .help =
+           "Variables that are assigned to a given server before the placement: `[\"conv*=0\", \"*.bias=1\"]`."});
+  type.check = [](const Attributes& options, int servers) { placer_for(options, servers); };
+  return type;
+}
+
+Option staleness_option() {
+  return {
+      .name = "staleness",
+      .fallback = int64_t{-1},
+      .rule = {.least = -1, .most = 1e9},
+      .help =
+          "Maximum number of batches by which a worker may be ahead of the slowest one; it waits before it exceeds this number. -1: no limit."};
+}
+
+Cooperation free_within_staleness(const Attributes& options) {
+  return {.kind = Cooperation::Kind::free, .staleness = options.integer("staleness")};
+}
+
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place, bool rounds) {
+                            const Attributes& options) {
   if (cluster.servers < 1)
     throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
   if (clips(step.update)) {
     throw user_error(
         "training.clip_norm needs the norm over all parameters, which are on several servers; leave it out, or choose mirrored");
   }
-  Placement placement = place(step.parameters, cluster.servers);
+  Placement placement = placer_for(options, cluster.servers)(step.parameters, cluster.servers);
   check_placement(placement, step.parameters, cluster.servers);
   std::map<std::string, size_t> ready;
   for (const ParameterInfo& parameter : in_gradient_order(step)) ready.emplace(parameter.name, ready.size());
-  ServerSide side{{}, std::move(update), rounds, {}};
+  ServerSide side{{}, std::move(update), {}};
   for (std::vector<Piece>& pieces : placement) {
     std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
       return std::pair(ready.at(a.variable), a.begin) < std::pair(ready.at(b.variable), b.begin);
@@ -125,14 +174,8 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
     throw user_error("strategy '{}' starts its own processes; start it alone, without mpirun or srun",
                      strategy);
   }
-  Program program{strategy,
-                  {},
-                  {},
-                  std::move(worker_update),
-                  step.evaluation,
-                  step.prediction,
-                  in_gradient_order(step),
-                  step.metrics};
+  Program program = program_of(step, strategy);
+  program.update = std::move(worker_update);
   program.workers.push_back({0, step.gradient, std::move(schedule)});
   program.servers = std::move(servers);
   return program;

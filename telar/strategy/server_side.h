@@ -5,11 +5,24 @@
 
 namespace telar {
 
+/// What the strategies with parameter servers have in common: the workers are alike, each a process with one
+/// device, and the servers' update is cut out of an update graph.
+
+/// A strategy type with what all of them have in common: options `workers`, `placement` and `place`, and
+/// their check. `more`: its own options.
+StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more = {});
+
+/// Of strategies without rounds: by how much a worker may be ahead of the slowest one.
+Option staleness_option();
+/// Each worker at its own pace, within the option `staleness`.
+Cooperation free_within_staleness(const Attributes& options);
+
 /// The parameter servers that apply `update` (over whole variables) to what workers push. The placement of
-/// the step's variables determines how its operations are divided among the servers. Throws Error (user): no
-/// servers, an incomplete placement, an update that clips (its norm spans all servers).
+/// the step's variables (options `placement` and `place`) determines how its operations are divided among the
+/// servers. Throws Error (user): no servers, an incomplete placement, an update that clips (its norm spans
+/// all servers).
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place, bool rounds);
+                            const Attributes& options);
 
 /// The update graph that moves every trained variable by p −= lr·ĝ (with momentum, if any), and updates
 /// running statistics as `step.update` does.

@@ -25,7 +25,7 @@ Model lstm() { return make_model("lstm", {}, {28, 28}, 10); }
 Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }
 
 SessionSetup pipeline(int stages, int64_t micro_batches) {
-  return {.replicas = stages, .pipeline = true, .strategy = {.micro_batches = micro_batches}};
+  return {.replicas = stages, .pipeline = true, .strategy = {{"micro_batches", int64_t{micro_batches}}}};
 }
 
 /// Runs one step from the same parameters on a single device and as a pipeline.

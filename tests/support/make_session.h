@@ -51,7 +51,7 @@ struct SessionSetup {
   bool pipeline = false;  ///< with `replicas` stages
   /// One for each replica: "cpu", "cuda:0". If empty: tested_kind(), or "cpu" for a pipeline.
   std::vector<std::string> devices = {};
-  StrategyOptions strategy = {};
+  Attributes strategy = {};  ///< options of the strategy
   SessionOptions session = {.seed = 11};
 };
 
