@@ -10,6 +10,7 @@
 #include "telar/bench/machine_watch.h"
 #include "telar/bench/row_limits.h"
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/temporary_folder.h"
 #include "telar/train/job_reader.h"
@@ -199,7 +200,7 @@ class TrainSweep {
 std::string sweep_job_text(const TrainSweepOptions& options) {
   std::string data = fmt::format("source: {}", options.data);
   if (options.steps > 0) {
-    data += fmt::format(", {}: {}, validation: 0", options.data == "synthetic" ? "samples" : "limit",
+    data += fmt::format(", {}: {}, validation: 0", source_type(options.data).generated ? "samples" : "limit",
                         options.steps * options.batch);
   }
   return fmt::format(

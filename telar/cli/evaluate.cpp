@@ -5,6 +5,7 @@
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/train/pipeline.h"
@@ -24,17 +25,16 @@ struct EvaluateArguments {
   bool quiet = false;
 };
 
-/// Puts --data in the place of data.path for sources with a published test part, and of data.test_path for
-/// others.
+/// Puts --data and --labels in the place of the source's test samples.
 void replace_data(DataJob& data, const EvaluateArguments& arguments) {
   if (arguments.data.empty()) return;
-  if (data.source == "synthetic")
-    throw user_error("the run's data are synthetic, so --data cannot replace them");
-  const bool own_test_file = data.source == "csv" || data.source == "npy" || data.source == "images";
-  (own_test_file ? data.test_path : data.path) = arguments.data;
-  if (data.source == "npy" && arguments.labels.empty())
-    throw user_error("--data for npy also needs --labels");
-  data.test_label_path = arguments.labels;
+  const std::vector<std::string>& paths = source_type(data.source).test_paths;
+  if (paths.empty()) throw user_error("the run's data are {}, so --data cannot replace them", data.source);
+  data.options.set(paths[0], arguments.data);
+  if (paths.size() > 1) {
+    if (arguments.labels.empty()) throw user_error("--data for {} also needs --labels", data.source);
+    data.options.set(paths[1], arguments.labels);
+  }
   data.test = 0;
 }
 

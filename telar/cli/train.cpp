@@ -9,6 +9,7 @@
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/data/files.h"
+#include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
@@ -68,8 +69,7 @@ Job job_of(const TrainArguments& arguments) {
 
 ProgressOptions progress_of(const Job& job, bool quiet) {
   ProgressOptions options = progress_options(1, quiet);
-  const bool images = job.data.source != "csv" && job.data.source != "npy" && job.data.source != "synthetic";
-  options.unit = images ? "images" : "samples";
+  options.unit = source_type(job.data.source).unit;
   return options;
 }
 

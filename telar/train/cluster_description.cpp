@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/device/device.h"
 #include "telar/runtime/stored_pieces.h"
 #include "telar/train/job_reader.h"
@@ -112,7 +113,8 @@ std::string server_description(const Job& job, const SampleSpec& spec, int serve
   // Workers send the learning rate with each gradient. So a run may be resumed with another one.
   own.optimizer.learning_rate = 1;
   own.schedule.warmup_rate = 0;
-  own.data.source = "synthetic";  // a server opens no data
+  own.data.source =
+      source_names([](const SourceType& type) { return type.generated; }).front();  // opens no data
   own.strategy = job.strategy;
   own.strategy.devices = defaults.devices;
   own.strategy.threads = defaults.threads;

@@ -7,6 +7,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/observe/process.h"
 #include "telar/train/file_digest.h"
 #include "telar/train/json_fields.h"
@@ -18,7 +19,8 @@ namespace {
 /// The checksum of some samples, evenly spaced. Images would have to be decoded; their names and sizes are
 /// compared instead. Synthetic samples may differ in their last bits between processors.
 uint32_t checksum_of_samples(const DataJob& data, const Dataset& samples) {
-  if (data.source == "images" || data.source == "synthetic") return 0;
+  const SourceType& type = source_type(data.source);
+  if (type.file_each || type.generated) return 0;
   constexpr int64_t kMost = 256;
   const int64_t count = std::min(samples.size(), kMost);
   Buffer features(samples.spec().feature_bytes());
@@ -40,7 +42,7 @@ uint32_t checksum_of_samples(const DataJob& data, const Dataset& samples) {
 DataDecision found_in(const DataJob& data, const Datasets& divided) {
   DataDecision found;
   found.found = data_record_from_json(to_json(data_record(data, divided)), "the data");
-  if (data.source != "images") found.found.sources.clear();
+  if (!source_type(data.source).file_each) found.found.sources.clear();
   found.samples_crc32 = checksum_of_samples(data, *divided.train);
   return found;
 }

@@ -13,6 +13,7 @@
 #include "telar/core/error.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/permutation.h"
+#include "telar/data/source.h"
 #include "telar/train/file_digest.h"
 #include "telar/train/json_fields.h"
 
@@ -51,24 +52,21 @@ void add_file(SourceFiles& files, const fs::path& path) {
   files.crc32 = ends_of(path, bytes, files.crc32);
 }
 
-/// A file of a published set: "train-images-idx3-ubyte.gz", "data_batch_1.bin". Others may lie beside it.
-bool is_of_set(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.find("-ubyte") != std::string::npos || name.ends_with(".bin");
-}
-
-SourceFiles files_of_set(const fs::path& folder) {
+/// The files of a folder that belong to a source.
+SourceFiles files_of_set(const fs::path& folder, const SourceType& type) {
   SourceFiles files;
   for (const fs::directory_entry& entry : visible_entries(folder)) {
-    if (entry.is_regular_file() && is_of_set(entry.path())) add_file(files, entry.path());
+    if (entry.is_regular_file() && type.owns && type.owns(entry.path().filename().string()))
+      add_file(files, entry.path());
   }
   return files;
 }
 
-void add_source(std::map<std::string, SourceFiles>& sources, const std::string& key, const fs::path& path) {
+void add_source(std::map<std::string, SourceFiles>& sources, const std::string& key, const fs::path& path,
+                const SourceType& type) {
   if (path.empty()) return;
   if (fs::is_directory(path)) {
-    sources[key] = files_of_set(path);
+    sources[key] = files_of_set(path, type);
   } else {
     add_file(sources[key], path);
   }
@@ -83,16 +81,14 @@ void add_pictures(std::map<std::string, SourceFiles>& sources, const std::string
 
 std::map<std::string, SourceFiles> sources_of(const DataJob& job, const Datasets& data) {
   std::map<std::string, SourceFiles> sources;
-  if (job.source == "synthetic") return sources;
-  if (job.source == "images") {
+  const SourceType& type = source_type(job.source);
+  if (type.file_each) {
     add_pictures(sources, "data.path", data.pictures);
     add_pictures(sources, "data.test_path", data.test_pictures);
     return sources;
   }
-  add_source(sources, "data.path", job.path);
-  add_source(sources, "data.test_path", job.test_path);
-  add_source(sources, "data.label_path", job.label_path);
-  add_source(sources, "data.test_label_path", job.test_label_path);
+  for (const std::string& option : type.paths)
+    add_source(sources, "data." + option, job.options.text(option), type);
   return sources;
 }
 

@@ -32,19 +32,7 @@ inline constexpr int64_t kAutomaticThreads = -1;
 /// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
-  std::string path;
-  std::string test_path;
-  std::string label_path;
-  std::string test_label_path;
-  int64_t classes = 10;
-  std::string label_set = "fine";
-  std::string label;
-  bool header = true;
-  std::string separator = "comma";
-  std::vector<int64_t> shape = {1, 28, 28};
-  int64_t samples = 1000;
-  int64_t test_samples = 200;
-  int64_t vocabulary = 0;
+  Attributes options;  ///< those of the source (SourceType::options), all of them
   int64_t limit = 0;
   double validation = 0.1;
   double test = 0;

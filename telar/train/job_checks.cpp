@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/graph/op.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_devices.h"
@@ -32,45 +33,38 @@ void check_name(const std::string& name, const Where& where) {
       where("name"), value_text(name), kLongestRunName);
 }
 
-void check_data(const DataJob& data, const Where& where) {
-  if (data.source != "synthetic" && data.path.empty()) {
-    throw user_error("{}: source {} needs 'data.path'", where("data.source"), data.source);
+/// Checks of options that have the same meaning for all sources.
+void check_common_options(const DataJob& data, const Where& where) {
+  const Attributes& options = data.options;
+  if (options.has("shape")) {
+    try {
+      TensorType{DType::f32, Shape(options.integers("shape"))}.bytes();
+    } catch (const Error& error) {
+      throw user_error("{}: data.shape is too large: {}", where("data.shape"), error.what());
+    }
   }
-  if (data.source == "npy" && data.label_path.empty()) {
-    throw user_error("{}: source npy needs 'data.label_path'", where("data.source"));
-  }
-  if (data.source == "npy" && data.test_path.empty() != data.test_label_path.empty()) {
-    throw user_error("{}: data.test_path and data.test_label_path must be given together",
-                     where("data.test_path"));
-  }
-  if (data.source == "images" && (data.shape.size() != 3 || (data.shape[0] != 1 && data.shape[0] != 3))) {
-    throw user_error(
-        "{}: data.shape has {} numbers; for images it must be [channels, height, width], with 1 or 3 channels",
-        where("data.shape"), data.shape.size());
-  }
-  if (data.source == "synthetic" && data.shape.empty()) {
-    throw user_error("{}: data.shape is empty; it must contain at least one number", where("data.shape"));
-  }
-  try {
-    TensorType{DType::f32, Shape(data.shape)}.bytes();
-  } catch (const Error& error) {
-    throw user_error("{}: data.shape is too large: {}", where("data.shape"), error.what());
-  }
-  if (data.source == "idx" && data.classes == 0) {
-    throw user_error("{}: data.classes is 0; for idx files it must be at least 1", where("data.classes"));
-  }
-  if (data.test > 0 && !data.test_path.empty()) {
+  if (data.test > 0 && !options.text_or("test_path", "").empty()) {
     throw user_error("{}: data.test is {}, and data.test_path is set too; give only one of the two",
                      where("data.test"), data.test);
   }
-  if (data.validation + data.test >= 1) {
-    throw user_error("{}: data.validation and data.test add up to {}; they must leave samples for training",
-                     where("data.validation"), data.validation + data.test);
-  }
-  if (data.mixing == "by_label" && data.classes == 0) {
+  if (data.mixing == "by_label" && options.has("classes") && options.integer("classes") == 0) {
     throw user_error(
         "{}: data.mixing is by_label, but data.classes is 0; without classes there are no labels",
         where("data.mixing"));
+  }
+}
+
+void check_data(const DataJob& data, const Where& where) {
+  const SourceType& type = source_type(data.source);
+  try {
+    if (type.check) type.check(data.options);
+  } catch (const OptionError& error) {
+    throw user_error("{}: {}", where("data." + error.option()), error.what());
+  }
+  check_common_options(data, where);
+  if (data.validation + data.test >= 1) {
+    throw user_error("{}: data.validation and data.test add up to {}; they must leave samples for training",
+                     where("data.validation"), data.validation + data.test);
   }
   if (data.mean.size() != data.std.size()) {
     throw user_error("{}: data.mean has {} numbers, but data.std has {}; they must be given together",
@@ -222,9 +216,8 @@ void fill_in_defaults(Job& job) {
   if (job.schedule.warmup_rate == kNotGiven) {
     job.schedule.warmup_rate = job.schedule.scale == "none" ? 0 : job.optimizer.learning_rate;
   }
-  if (job.data.source == "fashion-mnist" && job.data.path.empty()) {
-    job.data.path = "/usr/share/datasets/fashion-mnist";
-  }
+  job.data.options =
+      completed("source '" + job.data.source + "'", source_type(job.data.source).options, job.data.options);
 }
 
 void check_job(const Job& job, const Where& where) {

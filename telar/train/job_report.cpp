@@ -4,6 +4,7 @@
 
 #include "telar/core/error.h"
 #include "telar/data/image_folder.h"
+#include "telar/data/source.h"
 #include "telar/device/cpu/processor_support.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_devices.h"
@@ -36,15 +37,6 @@ std::string samples_text(const Datasets& data) {
   return text + "\n";
 }
 
-std::string ignored_text(const std::string& folder) {
-  std::vector<std::string> parts;
-  for (const auto& [kind, count] : ignored_files(folder)) parts.push_back(fmt::format("{} {}", count, kind));
-  if (parts.empty()) return "";
-  return fmt::format(
-      "ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n", folder,
-      fmt::join(parts, ", "));
-}
-
 Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>& warn,
                          const std::function<void(const std::string&)>& say) {
   const SampleChecks checks{.threads = available_threads(),
@@ -59,11 +51,17 @@ Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>
 }
 
 std::string data_text(const Job& job, const Datasets& data) {
-  std::string text = samples_text(data);
-  if (job.data.source != "images") return text;
-  text += ignored_text(job.data.path);
-  if (!job.data.test_path.empty()) text += ignored_text(job.data.test_path);
-  return text;
+  const SourceType& type = source_type(job.data.source);
+  return samples_text(data) + (type.remark ? type.remark(job.data.options) : "");
+}
+
+/// The first file or folder of the job's data that is not on this machine; empty if all are.
+std::string missing_path(const DataJob& data) {
+  for (const std::string& option : source_type(data.source).paths) {
+    const std::string& path = data.options.text(option);
+    if (!path.empty() && !std::filesystem::exists(path)) return path;
+  }
+  return "";
 }
 
 /// What this machine lacks to train the job; empty if it lacks nothing.
@@ -83,8 +81,8 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
   JobMemory memory;
   std::string text;
   if (known) memory = checked_memory(job, *known);
-  if (known && !job.data.path.empty() && !std::filesystem::exists(job.data.path)) {
-    text = fmt::format("samples: not counted, because {} is not on this machine\n", job.data.path);
+  if (const std::string path = missing_path(job.data); known && !path.empty()) {
+    text = fmt::format("samples: not counted, because {} is not on this machine\n", path);
   } else {
     const Datasets data = opened_datasets(job, warn, say);
     if (!known) memory = checked_memory(job, data.train->spec());

@@ -7,8 +7,8 @@
 #include "telar/data/cached.h"
 #include "telar/data/normalised.h"
 #include "telar/data/readable.h"
+#include "telar/data/source.h"
 #include "telar/data/subset.h"
-#include "telar/train/sources.h"
 
 namespace telar {
 
@@ -25,8 +25,12 @@ DatasetPtr limited(DatasetPtr data, int64_t limit) {
 }
 
 DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
-  if (data.source != "images" || data.cache_mb == 0) return images;
+  if (!source_type(data.source).file_each || data.cache_mb == 0) return images;
   return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
+}
+
+OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing& listing, Split part) {
+  return source_type(data.source).open({.options = data.options, .seed = seed, .listing = listing}, part);
 }
 
 /// The training source, divided into training samples and those set aside for the test, which `validation`
@@ -37,19 +41,19 @@ struct DividedSource {
 };
 
 DividedSource split_test(const DataJob& data, uint64_t seed, const PictureListing& listing) {
-  Source source = open_train_source(data, seed, listing);
+  OpenedSource source = open_part(data, seed, listing, Split::train);
   const DatasetPtr all = limited(in_cache(data, std::move(source.samples)), data.limit);
   return {data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr},
           std::move(source.pictures)};
 }
 
 bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
-  return data.normalise && spec.dtype == DType::f32 && data.source != "synthetic";
+  return data.normalise && spec.dtype == DType::f32 && !source_type(data.source).generated;
 }
 
 void fill_in_moments(DataJob& data, const Dataset& train) {
   if (!wants_normalising(data, train.spec()) || !data.mean.empty()) return;
-  Moments moments = known_moments(data.source);
+  Moments moments = source_type(data.source).moments;
   if (moments.mean.empty()) moments = measured_moments(train, kMeasuredSamples);
   data.mean = std::move(moments.mean);
   data.std = std::move(moments.std);
@@ -60,7 +64,8 @@ class PartCheck {
  public:
   PartCheck(const DataJob& data, const SampleChecks* checks)
       : skip_(data.on_error == "skip"),
-        checks_(data.source == "images" && checks != nullptr && checks->decode ? checks : nullptr) {}
+        checks_(source_type(data.source).file_each && checks != nullptr && checks->decode ? checks
+                                                                                          : nullptr) {}
 
   std::vector<int64_t> train(const DatasetPtr& samples) {
     return skip_ ? unreadable(samples, "training") : std::vector<int64_t>{};
@@ -157,7 +162,7 @@ Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listi
   opened.pictures = std::move(source.pictures);
   opened.test = std::move(source.parts.validation);
   if (opened.test == nullptr) {
-    Source test = open_test_source(data, seed, listing);
+    OpenedSource test = open_part(data, seed, listing, Split::test);
     opened.test = std::move(test.samples);
     opened.test_pictures = std::move(test.pictures);
   }
@@ -189,28 +194,14 @@ Datasets open_datasets(DataJob& data, uint64_t seed, const SampleChecks* checks)
 DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks) {
   const PictureListing listing = picture_listing(data, checks);
   DatasetPtr test = data.test > 0 ? split_test(data, seed, listing).parts.validation
-                                  : open_test_source(data, seed, listing).samples;
+                                  : open_part(data, seed, listing, Split::test).samples;
   const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);
   return normalise(data, without_samples(std::move(test), left_out));
 }
 
 std::optional<SampleSpec> spec_without_files(const DataJob& data) {
-  SampleSpec spec;
-  if (data.source == "synthetic") {
-    spec.features = Shape(data.shape);
-    spec.dtype = data.vocabulary > 0 ? DType::i32 : DType::f32;
-    spec.classes = data.classes;
-    if (data.classes == 0) spec.targets = {1};
-  } else if (data.source.starts_with("cifar")) {
-    spec.features = {3, 32, 32};
-    spec.classes = data.source == "cifar10" ? 10 : data.label_set == "coarse" ? 20 : 100;
-  } else if (data.source.ends_with("mnist")) {
-    spec.features = {1, 28, 28};
-    spec.classes = 10;
-  } else {
-    return std::nullopt;
-  }
-  return spec;
+  const SourceType& type = source_type(data.source);
+  return type.spec ? std::optional(type.spec(data.options)) : std::nullopt;
 }
 
 }  // namespace telar

@@ -70,8 +70,8 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
 /// Samples as in training: normalised with the job's mean and std if it has them. Null if `samples` is null.
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples);
 
-/// The description of a sample as far as the job alone determines it; opens no files. Empty for csv, npy, idx
-/// and images.
+/// The description of a sample as far as the job alone determines it; opens no files. Empty for sources whose
+/// files determine it.
 std::optional<SampleSpec> spec_without_files(const DataJob& data);
 
 }  // namespace telar

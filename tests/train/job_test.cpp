@@ -174,7 +174,7 @@ TEST(Job, IsWrittenInFullAndReadsBackAsTheSameJob) {
   EXPECT_TRUE(says(written, "  early_stopping:\n    metric: loss\n    patience: 0\n"));
   EXPECT_TRUE(says(written, "  shares: [1, 2.5]\n"));
   EXPECT_TRUE(says(written, "type: linear, inputs: [flatten1], bias: true, features: 10"));
-  EXPECT_EQ(parse_job(written, "written.yaml").data.path, "weird \" name.csv");
+  EXPECT_EQ(parse_job(written, "written.yaml").data.options.text("path"), "weird \" name.csv");
 }
 
 TEST(Job, RefusesTextThatIsTooDeepOrTooLarge) {

@@ -1,0 +1,82 @@
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/data/image.h"
+#include "telar/data/image_folder.h"
+#include "telar/data/in_memory.h"
+#include "telar/data/resize.h"
+#include "telar/data/source.h"
+
+namespace telar {
+
+namespace {
+
+OpenedSource open_folder(const SourceRequest& request, Split part) {
+  const std::string& folder = request.options.text(part == Split::train ? "path" : "test_path");
+  if (folder.empty()) return {};
+  const std::vector<int64_t>& shape = request.options.integers("shape");
+  PictureListPtr list = list_pictures(folder, request.listing);
+  DatasetPtr samples = open_pictures(list, {.height = shape[1], .width = shape[2], .channels = shape[0]});
+  return {std::move(samples), std::move(list)};
+}
+
+void check_images(const Attributes& options) {
+  require_path("images", options);
+  const std::vector<int64_t>& shape = options.integers("shape");
+  if (shape.size() == 3 && (shape[0] == 1 || shape[0] == 3)) return;
+  throw OptionError(
+      "shape",
+      fmt::format(
+          "data.shape has {} numbers; for images it must be [channels, height, width], with 1 or 3 channels",
+          shape.size()));
+}
+
+std::string ignored_in(const std::string& folder) {
+  if (folder.empty()) return "";
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : ignored_files(folder)) parts.push_back(fmt::format("{} {}", count, kind));
+  if (parts.empty()) return "";
+  return fmt::format(
+      "ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n", folder,
+      fmt::join(parts, ", "));
+}
+
+DatasetPtr image_input(const InputFile& file, const Attributes* /*options*/) {
+  const Shape& wanted = file.features;
+  if (wanted.rank() != 3 || (wanted[0] != 1 && wanted[0] != 3)) {
+    throw user_error("{} is an image, but the model takes samples of shape {}", file.path, wanted.str());
+  }
+  std::vector<float> planes(static_cast<size_t>(wanted.elements()));
+  resize_to_planes(decode_image(file.bytes, wanted[0], file.path), wanted[1], wanted[2], planes);
+  SampleSpec spec;
+  spec.features = wanted;
+  spec.classes = 1;
+  return in_memory(spec, bytes_of(planes), 0, bytes_of(no_labels(1)));
+}
+
+}  // namespace
+
+void register_images(SourceRegistry& registry) {
+  registry.add(
+      {.name = "images",
+       .summary = "JPEG and PNG files in one folder for each class",
+       .unit = "images",
+       .options = {path_option("path", "The folder with one subfolder per class."), test_path_option(),
+                   samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
+                                  "[channels, height, width] of a sample; images are resized to it.")},
+       .paths = {"path", "test_path"},
+       .test_paths = {"test_path"},
+       .test_by_user = true,
+       .file_each = true,
+       .open = open_folder,
+       .check = check_images,
+       .remark =
+           [](const Attributes& options) {
+             return ignored_in(options.text("path")) + ignored_in(options.text("test_path"));
+           },
+       .inputs = {.described = "a JPEG or PNG image",
+                  .recognises = [](const Bytes& file) { return image_format(file) != ImageFormat::unknown; },
+                  .open = image_input}});
+}
+
+}  // namespace telar
