@@ -70,7 +70,7 @@ Samples::Samples(const Workload& workload, int64_t count) {
   for (float& value : x) value = random.normal();
   for (int64_t i = 0; i < count; ++i) {
     labels.push_back(static_cast<int32_t>(random.below(static_cast<uint32_t>(workload.classes))));
-    ids.push_back(static_cast<int32_t>(i));
+    ids.push_back(i);
   }
 }
 

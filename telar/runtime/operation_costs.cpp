@@ -39,7 +39,7 @@ struct RandomBatch {
 
   std::vector<float> x;
   std::vector<float> label;
-  std::vector<int32_t> samples;
+  std::vector<int64_t> samples;
 };
 
 /// Layer and operation.

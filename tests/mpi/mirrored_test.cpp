@@ -130,7 +130,7 @@ TEST_P(MpiMirrored, EveryProcessReportsTheLayerOfANonFiniteLoss) {
   std::vector<float> x(16 * 784, 0.0F);
   std::fill(x.end() - 784, x.end(), 1e30F);
   const std::vector<int32_t> label(16, 3);
-  const std::vector<int32_t> id(16, 0);
+  const std::vector<int64_t> id(16, 0);
   const Part part{processes().rank(), processes().rank() + 1, processes().size()};
   const int64_t first = part.first(16);
   const BatchView mine{part.last(16) - first, x.data() + first * 784, label.data() + first,

@@ -22,7 +22,7 @@ class Samples {
     for (float& value : x_) value = 2 * random.uniform() - 1;
     for (int64_t i = 0; i < count; ++i) {
       labels_.push_back(static_cast<int32_t>(random.below(static_cast<uint32_t>(classes))));
-      ids_.push_back(static_cast<int32_t>(i));
+      ids_.push_back(i);
     }
   }
   BatchView view() const { return view(0, count_); }
@@ -35,7 +35,7 @@ class Samples {
   int64_t count_;
   std::vector<float> x_;
   std::vector<int32_t> labels_;
-  std::vector<int32_t> ids_;
+  std::vector<int64_t> ids_;
 };
 
 /// The device under test: the value of the environment variable TELAR_TEST_DEVICE ("cuda:0"), else "cpu".
