@@ -4,7 +4,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/weights_to_bf16.h"
 #include "telar/graph/ops/stage.h"
 
@@ -17,6 +17,15 @@ const std::string kMetricPrefix = "metric/";
 
 std::string without_prefix(const std::string& name, const std::string& prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+}
+
+const Kernels& kernels() {
+  static const Kernels all = [] {
+    Kernels registered;
+    register_all(registered);
+    return registered;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -68,7 +77,7 @@ void Lowering::run() {
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     node_ = static_cast<int>(n);
     const Node& node = graph_.nodes()[n];
-    const LowerFunction lower = find_kernel(node.op->name());
+    const Kernels::Kernel lower = kernels().find(node.op->name());
     if (lower == nullptr) throw run_error("the CPU device has no kernel for operation '{}'", node.op->name());
     try {
       lower(*this, node);
