@@ -58,7 +58,7 @@ Lowering::Lowering(const Graph& graph, const CompileOptions& options)
     }
   }
   for (const Node& node : graph.nodes()) {
-    if (node.op->name() == "deliver") deliveries_[node.inputs[0]] = node.attributes.text("name");
+    if (node.op->effect() == Effect::delivers) deliveries_[node.inputs[0]] = node.attributes.text("name");
   }
   declare_unread_parameters();
 }
@@ -200,7 +200,7 @@ std::optional<ValueId> Lowering::direct_target(ValueId result) const {
   if (options_.accumulation != Accumulation::overwrite || readers.size() != 1) return std::nullopt;
   if (readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
-  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result) {
+  if (reader.op->effect() != Effect::accumulates || reader.inputs.size() != 2 || reader.inputs[1] != result) {
     return std::nullopt;
   }
   const Value& buffer = graph_.value(reader.inputs[0]);

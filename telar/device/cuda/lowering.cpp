@@ -135,7 +135,7 @@ std::optional<ValueId> Lowering::accumulated_into(ValueId result, const std::str
   const auto& readers = uses_[static_cast<size_t>(result)];
   if (readers.size() != 1 || readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
-  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result)
+  if (reader.op->effect() != Effect::accumulates || reader.inputs.size() != 2 || reader.inputs[1] != result)
     return std::nullopt;
   return graph_.value(reader.inputs[0]).name.starts_with(prefix) ? std::optional(reader.inputs[0])
                                                                  : std::nullopt;
