@@ -6,7 +6,7 @@ set(TELAR_CUDA AUTO CACHE STRING
 set_property(CACHE TELAR_CUDA PROPERTY STRINGS AUTO ON ALL OFF)
 
 # The code that describes values to the GPU libraries does not need these libraries, and is tested everywhere.
-add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/matrix_product.cpp)
+add_library(telar-cuda-parts STATIC telar/device/cuda/layouts.cpp telar/device/cuda/kernels/common/matrix_product.cpp)
 set_target_properties(telar-cuda-parts PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_include_directories(telar-cuda-parts PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(telar-cuda-parts PUBLIC fmt::fmt)
@@ -97,4 +97,5 @@ target_include_directories(telar-cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
 target_link_libraries(telar-cuda PRIVATE telar-cuda-parts telar-cuda-loops fmt::fmt CUDA::cublasLt ${CUDNN_LIBRARY}
   CUDA::cudart_static)
 target_link_options(telar-cuda PRIVATE -Wl,--no-undefined)
+telar_registry(telar-cuda telar/device/cuda/kernels cuda::Kernels telar/device/cuda/kernels.h)
 telar_options(telar-cuda)

@@ -80,7 +80,7 @@ UpdateSections sections_of(const Graph& update, const ArenaLayout& arena) {
   UpdateSections found;
   for (const Node& node : update.nodes()) {
     if (node.op->name() == "clip_factor") found.max_norm = node.attributes.real("max_norm");
-    if (node.op->name().ends_with("_update"))
+    if (node.op->effect() == Effect::updates)
       found.sections.push_back(section_of(update, node, arena, slots));
   }
   found.sections = merged(std::move(found.sections));

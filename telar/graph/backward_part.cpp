@@ -20,7 +20,7 @@ size_t backward_begin(const Graph& graph) {
   if (!has_gradients) return nodes.size();
   size_t begin = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
-    if (nodes[n].op->name() == "pause") return n + 1;
+    if (nodes[n].op->effect() == Effect::pauses) return n + 1;
     if (adds_to(graph, nodes[n], "metric/")) begin = n + 1;
   }
   return begin;

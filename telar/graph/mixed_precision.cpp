@@ -27,11 +27,10 @@ class Converter {
   std::map<std::pair<ValueId, DType>, ValueId> done_;
 };
 
-/// Whether the operation reads such an operand in bf16. Vectors beside a tensor are biases, scales and
-/// statistics, which stay f32; for add and mul, vectors are ordinary operands.
+/// Whether the operation reads such an operand in bf16.
 bool computes_in_bf16(const Op& op, const TensorType& type) {
   if (!op.bf16() || (type.dtype != DType::f32 && type.dtype != DType::bf16)) return false;
-  return type.shape.rank() != 1 || op.name() == "add" || op.name() == "mul";
+  return type.shape.rank() != 1 || op.bf16_vectors();
 }
 
 }  // namespace

@@ -27,7 +27,29 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-/// A kind of operation: its shape rule and its gradient. Stateless; there is one constant object per kind, in
+/// What an operation does besides computing its outputs.
+enum class Effect : uint8_t {
+  none,
+  accumulates,     ///< adds input 1 to the buffer that is input 0
+  updates,         ///< changes the parameter that is input 0, by an optimizer's rule
+  sums_gradients,  ///< starts the sum of a bucket of gradients over the group; the host does it
+  exchanges,       ///< exchanges its value with the group; the host does it
+  delivers,        ///< passes input 0 to other graphs, under the name that its attribute "name" gives
+  pauses           ///< a run of the graph halts here and later continues
+};
+
+/// The part of an operation in the fusion of ReLUs (telar/graph/fuse_activations.h).
+enum class ReluFusion : uint8_t {
+  none,
+  relu,                 ///< is a ReLU
+  relu_backward,        ///< is its gradient: input 0 is dy, input 1 the ReLU's output
+  takes_relu,           ///< with the attribute activation = "relu", applies a ReLU to output 0
+  takes_relu_forwards,  ///< the same, if the operation's gradient takes the ReLU's gradient
+  takes_relu_backwards  ///< is such a gradient; input 3 is the last output of the operation
+};
+
+/// A kind of operation: its shape rule, its gradient, and what else the rest of the program must know of it,
+/// so that no other file names it. Stateless; there is one constant object per kind, in
 /// its own file under graph/ops, together with the function that adds it to a graph. Devices find their
 /// kernel by `name`.
 class Op {
@@ -46,16 +68,36 @@ class Op {
   /// `context`. The default throws Error (user): the operation cannot be differentiated.
   virtual void gradient(GradientContext& context) const;
 
-  /// True when the operation changes a buffer or communicates with other workers: it is never removed as
-  /// unused.
-  virtual bool has_effect() const { return false; }
+  /// An operation with an effect is never removed as unused.
+  virtual Effect effect() const { return Effect::none; }
+  bool has_effect() const { return effect() != Effect::none; }
+  /// True when the runtime, not the device, executes the operation (HostOperations::communicate).
+  bool communicates() const { return effect() == Effect::sums_gradients || effect() == Effect::exchanges; }
 
   /// True when the operation may compute in bf16 (inputs and outputs bf16; statistics and parameters f32
   /// where its documentation says so). False keeps it in f32 under `precision: bf16`.
   virtual bool bf16() const { return false; }
 
+  /// True when an input with one axis may be bf16 like any other. False: such an input is a bias, scale or
+  /// statistic, which stays f32.
+  virtual bool bf16_vectors() const { return false; }
+
   /// False for an input of which only the shape is used: it needs no conversion.
   virtual bool reads_values(size_t /*input*/) const { return true; }
+
+  /// The number of different indices that input 0 may contain (tokens of an embedding); 0: it contains none.
+  virtual int64_t index_count(const std::vector<TensorType>& /*inputs*/) const { return 0; }
+
+  /// True for a function of one tensor, element by element, without attributes.
+  virtual bool is_activation() const { return false; }
+
+  /// True when the output is the memory of input 0 with another shape.
+  virtual bool is_view() const { return false; }
+
+  virtual ReluFusion relu_fusion() const { return ReluFusion::none; }
+
+  /// True when the attribute winograd = true lets the operation choose that algorithm.
+  virtual bool has_winograd() const { return false; }
 
   /// Number of multiply-adds of one evaluation, for `telar show` and the planner; 0 for operations that are
   /// bound by memory.

@@ -58,6 +58,8 @@ std::string Program::str() const {
   }
   text += "update\n" + update.str();
   if (!servers) return text;
+  text += servers->learning_rate ? fmt::format("servers, learning rate {}\n", *servers->learning_rate)
+                                 : "servers, learning rate of the step\n";
   for (size_t s = 0; s < servers->servers.size(); ++s) {
     text += fmt::format("server {}\n", s) + servers->servers[s].update.str();
   }

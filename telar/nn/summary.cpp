@@ -5,14 +5,6 @@
 
 namespace telar {
 
-namespace {
-
-bool moves_nothing(const Node& node) {
-  return node.op->name() == "reshape" || node.op->name() == "reshape_like";
-}
-
-}  // namespace
-
 Summary summarise(const Model& model) {
   const Graph graph = forward_graph(model, Mode::evaluation, 1);
   Summary summary;
@@ -45,7 +37,7 @@ int64_t peak_result_bytes(const Graph& graph) {
   int64_t peak = 0;
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
-    for (const ValueId id : moves_nothing(node) ? std::vector<ValueId>{} : node.outputs) {
+    for (const ValueId id : node.op->is_view() ? std::vector<ValueId>{} : node.outputs) {
       const int64_t bytes = graph.value(id).type.bytes();
       const auto& readers = uses[static_cast<size_t>(id)];
       const auto last = readers.empty() ? n : static_cast<size_t>(readers.back());

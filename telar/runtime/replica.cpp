@@ -9,7 +9,6 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
-#include "telar/graph/ops/communication.h"
 
 namespace telar {
 
@@ -92,7 +91,7 @@ void Replica::communicating(const char* what, const Body& body) {
 
 void Replica::communicate(const Node& node, std::span<float> memory) {
   if (group_ == nullptr) return;
-  if (node.op->name() == "reduce_bucket") {
+  if (node.op->effect() == Effect::sums_gradients) {
     const auto bucket = static_cast<size_t>(node.attributes.integer("bucket"));
     communicating(nullptr, [&] { gradients_->start(bucket); });
   } else {
@@ -127,7 +126,7 @@ void Replica::communicate_without_samples() {
   device_->zero(gradients_->arena(), home_->arena.bytes);
   did(StepPhase::backward, "clears gradients");
   for (const Node& node : gradient_.nodes()) {
-    if (!is_communication(*node.op)) continue;
+    if (!node.op->communicates()) continue;
     std::vector<float> zeros;
     if (!node.outputs.empty()) {
       zeros.resize(static_cast<size_t>(gradient_.value(node.outputs[0]).type.shape.elements()));

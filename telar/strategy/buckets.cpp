@@ -14,7 +14,7 @@ namespace {
 /// The name of the parameter whose gradient this node completes; empty when there is none.
 std::string completes(const Graph& graph, const Node& node) {
   static const std::string kPrefix = "gradient/";
-  if (node.op->name() != "accumulate") return "";
+  if (node.op->effect() != Effect::accumulates) return "";
   const std::string& buffer = graph.value(node.inputs[0]).name;
   return buffer.starts_with(kPrefix) ? buffer.substr(kPrefix.size()) : "";
 }

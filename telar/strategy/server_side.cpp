@@ -5,7 +5,6 @@
 
 #include "telar/core/error.h"
 #include "telar/strategy/buckets.h"
-#include "telar/strategy/placement.h"
 
 namespace telar {
 
@@ -69,15 +68,16 @@ bool clips(const Graph& update) {
                      [](const Node& node) { return node.op->name() == "clip_factor"; });
 }
 
+}  // namespace
+
 Placer placer_for(const Attributes& options, int servers) {
   Placer placer = placer_of(options.text("placement"));
   const std::vector<std::string>& given = options.texts("place");
   return given.empty() ? placer : place_by_name(placement_rules(given, servers), std::move(placer));
 }
 
-}  // namespace
-
-StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more) {
+StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more,
+                             const std::function<void(const Attributes&)>& check) {
   StrategyType type;
   type.name = std::move(name);
   type.summary = std::move(summary);
@@ -102,7 +102,10 @@ StrategyType server_strategy(std::string name, std::string summary, std::vector<
        .fallback = std::vector<std::string>{},
        .help =
            "Variables that are assigned to a given server before the placement: `[\"conv*=0\", \"*.bias=1\"]`."});
-  type.check = [](const Attributes& options, int servers) { placer_for(options, servers); };
+  type.check = [check](const Attributes& options, int servers) {
+    placer_for(options, servers);
+    if (check) check(options);
+  };
   return type;
 }
 
@@ -119,15 +122,56 @@ Cooperation free_within_staleness(const Attributes& options) {
   return {.kind = Cooperation::Kind::free, .staleness = options.integer("staleness")};
 }
 
+std::vector<Option> averaging_options() {
+  return {
+      {.name = "average_every",
+       .fallback = int64_t{10},
+       .rule = {.least = 1, .most = 1e9},
+       .help = "Steps of each worker between two averages."},
+      {.name = "outer_learning_rate",
+       .fallback = 1.0,
+       .rule = {.least = 0, .most = 1e6, .above_least = true},
+       .help =
+           "Learning rate of the step towards the workers' parameters. 1 without momentum: in rounds, the workers' mean itself."},
+      {.name = "outer_momentum",
+       .fallback = 0.0,
+       .rule = {.least = 0, .most = 1, .below_most = true},
+       .help = "Momentum of that step."},
+      {.name = "outer_nesterov", .fallback = false, .help = "Uses Nesterov momentum for that step."}};
+}
+
+void check_averaging(const Attributes& options) {
+  if (options.flag("outer_nesterov") && options.real("outer_momentum") == 0)
+    throw OptionError("outer_nesterov",
+                      "strategy.outer_nesterov requires momentum, but strategy.outer_momentum is 0");
+}
+
+Program averaging_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
+                          const Attributes& options) {
+  check_averaging(options);
+  const int64_t every = options.integer("average_every");
+  ServerSide servers = make_server_side(step,
+                                        sgd_of_everything(step, {.momentum = options.real("outer_momentum"),
+                                                                 .nesterov = options.flag("outer_nesterov")}),
+                                        cluster, placer_for(options, cluster.servers));
+  servers.learning_rate = options.real("outer_learning_rate");
+  return server_program(strategy, step, cluster,
+                        {Action::compute_gradient,
+                         Action::update_shard,
+                         {Action::push_difference, every},
+                         {Action::pull, every}},
+                        step.update, std::move(servers));
+}
+
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Attributes& options) {
+                            const Placer& place) {
   if (cluster.servers < 1)
     throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
   if (clips(step.update)) {
     throw user_error(
         "training.clip_norm needs the norm over all parameters, which are on several servers; leave it out, or choose mirrored");
   }
-  Placement placement = placer_for(options, cluster.servers)(step.parameters, cluster.servers);
+  Placement placement = place(step.parameters, cluster.servers);
   check_placement(placement, step.parameters, cluster.servers);
   std::map<std::string, size_t> ready;
   for (const ParameterInfo& parameter : in_gradient_order(step)) ready.emplace(parameter.name, ready.size());

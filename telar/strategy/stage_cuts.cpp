@@ -1,23 +1,12 @@
 #include "telar/strategy/stage_cuts.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <string_view>
 
 #include "telar/core/error.h"
 #include "telar/graph/training_step.h"
 
 namespace telar {
-
-namespace {
-
-bool is_activation(const Node& node) {
-  static constexpr std::array<std::string_view, 4> kActivations = {"relu", "gelu", "sigmoid", "tanh"};
-  return std::find(kActivations.begin(), kActivations.end(), node.op->name()) != kActivations.end();
-}
-
-}  // namespace
 
 StageCuts::StageCuts(const TrainingStep& step)
     : graph_(step.gradient),
@@ -77,7 +66,7 @@ StageCuts::StageCuts(const TrainingStep& step)
   }
   for (size_t cut = 1; cut < forward_; ++cut) {
     const Node& node = graph_.nodes()[cut];
-    if (free_[cut] || node.op->has_effect() || is_activation(node)) continue;
+    if (free_[cut] || node.op->has_effect() || node.op->is_activation()) continue;
     if (crossing(cut).allowed) places_.push_back(cut);
   }
 }

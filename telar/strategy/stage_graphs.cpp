@@ -13,7 +13,7 @@ namespace telar {
 namespace {
 
 bool adds_a_gradient(const Graph& graph, const Node& node) {
-  return node.op->name() == "accumulate" && node.inputs.size() == 2 &&
+  return node.op->effect() == Effect::accumulates && node.inputs.size() == 2 &&
          graph.value(node.inputs[0]).name.starts_with(kGradientPrefix);
 }
 

@@ -48,8 +48,8 @@ struct StrategyType {
   std::function<std::unique_ptr<Strategy>(const Attributes& options)> make;  ///< all options are given
   /// How the workers work together, for these options. Absent: in lockstep.
   std::function<Cooperation(const Attributes& options)> cooperation = {};
-  /// Throws OptionError if the options do not suit each other; absent: they always do. `servers`: the number of
-  /// parameter servers.
+  /// Throws OptionError if the options do not suit each other; absent: they always do. `servers`: the number
+  /// of parameter servers.
   std::function<void(const Attributes& options, int servers)> check = {};
 };
 

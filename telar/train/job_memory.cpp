@@ -56,9 +56,8 @@ int64_t largest_result(const Graph& graph, size_t forward_nodes, LargestTensor& 
 /// Tokens are checked again when they are looked up, but only synthetic data say before which there will be.
 void require_known_tokens(const Graph& graph, int64_t vocabulary) {
   for (const Node& node : graph.nodes()) {
-    if (node.op->name() != "embedding") continue;
-    const int64_t rows = graph.value(node.inputs[1]).type.shape[0];
-    if (vocabulary <= rows) continue;
+    const int64_t rows = node.op->index_count(graph.input_types(node));
+    if (rows == 0 || vocabulary <= rows) continue;
     throw user_error(
         "layer '{}' has {} tokens, but data.vocabulary is {}; the layer's vocabulary must be at least that",
         node.scope, rows, vocabulary);

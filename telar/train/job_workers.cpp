@@ -11,8 +11,8 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
-  // Workers of a process that do not share batches, such as stages, count as one. With parameter servers the number is
-  // that of the parts of a batch: 1 if each worker's batch is a separate update.
+  // Workers of a process that do not share batches, such as stages, count as one. With parameter servers the
+  // number is that of the parts of a batch: 1 if each worker's batch is a separate update.
   const int64_t replicas = type_of(job.strategy).shares_batches ? workers_of(job.strategy) : job_parts(job);
   return replicas * (processes == nullptr ? 1 : processes->size());
 }

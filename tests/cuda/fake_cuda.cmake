@@ -13,6 +13,7 @@ set_target_properties(fake_cuda_parts PROPERTIES POSITION_INDEPENDENT_CODE ON CX
 target_include_directories(fake_cuda_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
 target_include_directories(fake_cuda_parts SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE})
 target_link_libraries(fake_cuda_parts PRIVATE telar-cuda-parts fmt::fmt)
+telar_registry(fake_cuda_parts telar/device/cuda/kernels cuda::Kernels telar/device/cuda/kernels.h)
 telar_options(fake_cuda_parts)
 
 list(TRANSFORM TELAR_CUDA_FLOORS PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE floors_below)

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "support/sentences.h"
-#include "telar/device/cuda/kernels/matrix_product.h"
+#include "telar/device/cuda/kernels/common/matrix_product.h"
 #include "telar/device/cuda/layouts.h"
 
 namespace telar::cuda {

@@ -131,7 +131,7 @@ TEST(Pipeline, TheSameJobTwiceGivesTheSameBits) {
 TEST(Pipeline, TheBitsDoNotDependOnTheCut) {
   const auto run = [](const std::string& slow) {
     SessionSetup setup = pipeline(2, 4);
-    setup.strategy.costs = {{slow, "conv2d", 1, 1}, {"fc1", "linear", 0.1, 0.1}};
+    setup.costs = {{slow, "conv2d", 1, 1}, {"fc1", "linear", 0.1, 0.1}};
     return state_after(*make_session(convnet(), kClippedAdam, setup), 1, 6);
   };
   EXPECT_EQ(run("conv1"), run("conv2"));

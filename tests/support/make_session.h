@@ -51,7 +51,8 @@ struct SessionSetup {
   bool pipeline = false;  ///< with `replicas` stages
   /// One for each replica: "cpu", "cuda:0". If empty: tested_kind(), or "cpu" for a pipeline.
   std::vector<std::string> devices = {};
-  Attributes strategy = {};  ///< options of the strategy
+  Attributes strategy = {};  ///< its options
+  std::vector<OperationCost> costs = {};
   SessionOptions session = {.seed = 11};
 };
 
@@ -64,8 +65,8 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
     cluster.devices.push_back({setup.devices.empty() ? usual : setup.devices[r], setup.threads, {}});
   const std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
   const auto strategy = make_strategy(name, setup.strategy);
-  return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,
-                                   setup.session);
+  return std::make_unique<Session>(
+      strategy->rewrite(make_training_step(model, options), cluster, setup.costs), cluster, setup.session);
 }
 
 inline std::vector<float> all_gradients(const Session& session) {

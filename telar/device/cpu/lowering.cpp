@@ -4,7 +4,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/weights_to_bf16.h"
 #include "telar/graph/ops/stage.h"
 
@@ -17,6 +17,15 @@ const std::string kMetricPrefix = "metric/";
 
 std::string without_prefix(const std::string& name, const std::string& prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+}
+
+const Kernels& kernels() {
+  static const Kernels all = [] {
+    Kernels registered;
+    register_all(registered);
+    return registered;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -49,7 +58,7 @@ Lowering::Lowering(const Graph& graph, const CompileOptions& options)
     }
   }
   for (const Node& node : graph.nodes()) {
-    if (node.op->name() == "deliver") deliveries_[node.inputs[0]] = node.attributes.text("name");
+    if (node.op->effect() == Effect::delivers) deliveries_[node.inputs[0]] = node.attributes.text("name");
   }
   declare_unread_parameters();
 }
@@ -68,7 +77,7 @@ void Lowering::run() {
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     node_ = static_cast<int>(n);
     const Node& node = graph_.nodes()[n];
-    const LowerFunction lower = find_kernel(node.op->name());
+    const Kernels::Kernel lower = kernels().find(node.op->name());
     if (lower == nullptr) throw run_error("the CPU device has no kernel for operation '{}'", node.op->name());
     try {
       lower(*this, node);
@@ -191,7 +200,7 @@ std::optional<ValueId> Lowering::direct_target(ValueId result) const {
   if (options_.accumulation != Accumulation::overwrite || readers.size() != 1) return std::nullopt;
   if (readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
-  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result) {
+  if (reader.op->effect() != Effect::accumulates || reader.inputs.size() != 2 || reader.inputs[1] != result) {
     return std::nullopt;
   }
   const Value& buffer = graph_.value(reader.inputs[0]);

@@ -27,7 +27,7 @@ class SumsAtTheEnd final : public HostOperations {
  public:
   explicit SumsAtTheEnd(HostOperations& host) : host_(host) {}
   void communicate(const Node& node, std::span<float> memory) override {
-    if (node.op->name() == "reduce_bucket") {
+    if (node.op->effect() == Effect::sums_gradients) {
       sums_.push_back(&node);
     } else {
       host_.communicate(node, memory);

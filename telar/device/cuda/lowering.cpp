@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "telar/core/error.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/reorder.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/reorder.h"
 #include "telar/device/memory_plan.h"
 
 namespace telar::cuda {
@@ -16,6 +16,15 @@ const std::string kMetricPrefix = "metric/";
 
 std::string without_prefix(const std::string& name, const std::string& prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+}
+
+const Kernels& kernels() {
+  static const Kernels all = [] {
+    Kernels registered;
+    register_all(registered);
+    return registered;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -56,7 +65,7 @@ void Lowering::run() {
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     node_ = static_cast<int>(n);
     const Node& node = graph_.nodes()[n];
-    const LowerFunction lower = find_kernel(node.op->name());
+    const Kernels::Kernel lower = kernels().find(node.op->name());
     if (lower == nullptr) throw run_error("a GPU cannot compute {} yet", node.op->name());
     lower(*this, node);
   }
@@ -126,7 +135,7 @@ std::optional<ValueId> Lowering::accumulated_into(ValueId result, const std::str
   const auto& readers = uses_[static_cast<size_t>(result)];
   if (readers.size() != 1 || readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
-  if (reader.op->name() != "accumulate" || reader.inputs.size() != 2 || reader.inputs[1] != result)
+  if (reader.op->effect() != Effect::accumulates || reader.inputs.size() != 2 || reader.inputs[1] != result)
     return std::nullopt;
   return graph_.value(reader.inputs[0]).name.starts_with(prefix) ? std::optional(reader.inputs[0])
                                                                  : std::nullopt;

@@ -8,7 +8,7 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/fastest.h"
 #include "telar/device/cuda/gpu.h"
-#include "telar/device/cuda/kernels/matrix_product.h"
+#include "telar/device/cuda/kernels/common/matrix_product.h"
 
 namespace telar::cuda {
 

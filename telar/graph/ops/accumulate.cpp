@@ -11,7 +11,7 @@ constexpr size_t kBatchOf = 2;
 class AccumulateOp final : public Op {
  public:
   std::string_view name() const override { return "accumulate"; }
-  bool has_effect() const override { return true; }
+  Effect effect() const override { return Effect::accumulates; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     if (inputs[0] != inputs[1] || inputs[0].dtype != DType::f32) {
       throw user_error("accumulate: the buffer is {} and the value {}; both must be the same f32 shape",

@@ -10,9 +10,10 @@ namespace {
 
 class ActivationBackwardOp final : public Op {
  public:
-  explicit ActivationBackwardOp(std::string name) : name_(std::move(name)) {}
+  ActivationBackwardOp(std::string name, ReluFusion fusion) : name_(std::move(name)), fusion_(fusion) {}
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
+  ReluFusion relu_fusion() const override { return fusion_; }
   // inputs: dy, and y (relu, sigmoid, tanh: their derivative is a function of the output) or x (gelu)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
@@ -20,14 +21,19 @@ class ActivationBackwardOp final : public Op {
 
  private:
   std::string name_;
+  ReluFusion fusion_;
 };
 
 class ActivationOp final : public Op {
  public:
   ActivationOp(std::string name, bool backward_from_output)
-      : name_(std::move(name)), backward_from_output_(backward_from_output), backward_(name_ + "_backward") {}
+      : name_(std::move(name)),
+        backward_from_output_(backward_from_output),
+        backward_(name_ + "_backward", is_relu() ? ReluFusion::relu_backward : ReluFusion::none) {}
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
+  bool is_activation() const override { return true; }
+  ReluFusion relu_fusion() const override { return is_relu() ? ReluFusion::relu : ReluFusion::none; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }
@@ -37,6 +43,8 @@ class ActivationOp final : public Op {
   }
 
  private:
+  bool is_relu() const { return name_ == "relu"; }
+
   std::string name_;
   bool backward_from_output_;
   ActivationBackwardOp backward_;

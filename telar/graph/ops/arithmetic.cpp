@@ -37,6 +37,8 @@ class AddOp final : public Op {
  public:
   std::string_view name() const override { return "add"; }
   bool bf16() const override { return true; }
+  bool bf16_vectors() const override { return true; }
+  ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {{inputs[0].dtype, broadcast("add", inputs[0], inputs[1])}};
   }
@@ -51,6 +53,7 @@ class MulOp final : public Op {
  public:
   std::string_view name() const override { return "mul"; }
   bool bf16() const override { return true; }
+  bool bf16_vectors() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {{inputs[0].dtype, broadcast("mul", inputs[0], inputs[1])}};
   }

@@ -28,6 +28,7 @@ class BatchNormBackwardOp final : public Op {
  public:
   std::string_view name() const override { return "batch_norm_backward"; }
   bool bf16() const override { return true; }
+  ReluFusion relu_fusion() const override { return ReluFusion::takes_relu_backwards; }
   // inputs: x, dy, gamma, saved (opaque: mean, biased variance, ReLU mask); outputs: dx, dgamma, dbeta
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0], inputs[2], inputs[2]};
@@ -40,6 +41,7 @@ class BatchNormOp final : public Op {
  public:
   std::string_view name() const override { return "batch_norm"; }
   bool bf16() const override { return true; }
+  ReluFusion relu_fusion() const override { return ReluFusion::takes_relu_forwards; }
   // outputs: y, mean, unbiased variance, saved (opaque)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check(name(), inputs);
@@ -58,6 +60,7 @@ class BatchNormInferenceOp final : public Op {
  public:
   std::string_view name() const override { return "batch_norm_inference"; }
   bool bf16() const override { return true; }
+  ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check(name(), inputs);
     return {inputs[0]};

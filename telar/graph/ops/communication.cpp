@@ -9,7 +9,7 @@ namespace {
 class ReduceBucketOp final : public Op {
  public:
   std::string_view name() const override { return "reduce_bucket"; }
-  bool has_effect() const override { return true; }
+  Effect effect() const override { return Effect::sums_gradients; }
   std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
     return {};
   }
@@ -18,7 +18,7 @@ class ReduceBucketOp final : public Op {
 class AllGatherOp final : public Op {
  public:
   std::string_view name() const override { return "all_gather"; }
-  bool has_effect() const override { return true; }
+  Effect effect() const override { return Effect::exchanges; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     if (inputs[0].dtype != DType::f32 || inputs[0].shape.rank() != 1) {
@@ -40,7 +40,5 @@ void reduce_bucket(GraphBuilder& builder, int64_t bucket) {
 ValueId all_gather(GraphBuilder& builder, ValueId x, int64_t members) {
   return builder.add1(kAllGather, {x}, {{"members", members}});
 }
-
-bool is_communication(const Op& op) { return &op == &kReduceBucket || &op == &kAllGather; }
 
 }  // namespace telar

@@ -13,7 +13,4 @@ void reduce_bucket(GraphBuilder& builder, int64_t bucket);
 /// The values of all members, concatenated: x f32 [K] gives [members, K]; row r is that of rank r.
 ValueId all_gather(GraphBuilder& builder, ValueId x, int64_t members);
 
-/// Whether `op` is an operation of this file.
-bool is_communication(const Op& op);
-
 }  // namespace telar

@@ -55,6 +55,8 @@ class Conv2dOp final : public Op {
  public:
   std::string_view name() const override { return "conv2d"; }
   bool bf16() const override { return true; }
+  ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
+  bool has_winograd() const override { return true; }
 
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {

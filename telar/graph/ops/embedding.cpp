@@ -26,6 +26,7 @@ class EmbeddingOp final : public Op {
  public:
   std::string_view name() const override { return "embedding"; }
   bool bf16() const override { return true; }
+  int64_t index_count(const std::vector<TensorType>& inputs) const override { return inputs[1].shape[0]; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const TensorType& tokens = inputs[0];
     const TensorType& table = inputs[1];

@@ -13,6 +13,7 @@ class ReshapeLikeOp final : public Op {
  public:
   std::string_view name() const override { return "reshape_like"; }
   bool bf16() const override { return true; }
+  bool is_view() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {{inputs[0].dtype, inputs[1].shape}};
   }
@@ -24,6 +25,7 @@ class ReshapeOp final : public Op {
  public:
   std::string_view name() const override { return "reshape"; }
   bool bf16() const override { return true; }
+  bool is_view() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;

@@ -6,7 +6,6 @@ namespace {
 
 class WithoutResult : public Op {
  public:
-  bool has_effect() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
     return {};
   }
@@ -15,11 +14,13 @@ class WithoutResult : public Op {
 class DeliverOp final : public WithoutResult {
  public:
   std::string_view name() const override { return "deliver"; }
+  Effect effect() const override { return Effect::delivers; }
 };
 
 class PauseOp final : public WithoutResult {
  public:
   std::string_view name() const override { return "pause"; }
+  Effect effect() const override { return Effect::pauses; }
 };
 
 const DeliverOp kDeliver;

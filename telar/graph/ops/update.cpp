@@ -12,7 +12,7 @@ class UpdateOp final : public Op {
  public:
   explicit UpdateOp(std::string_view name) : name_(name) {}
   std::string_view name() const override { return name_; }
-  bool has_effect() const override { return true; }
+  Effect effect() const override { return Effect::updates; }
   std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
     return {};
   }

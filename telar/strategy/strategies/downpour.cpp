@@ -20,9 +20,9 @@ class Downpour final : public Strategy {
     if (fetch_every > 1) schedule.emplace_back(Action::update_shard);
     schedule.emplace_back(Action::push_gradient, options_.integer("push_every"));
     schedule.emplace_back(Action::pull, fetch_every);
-    Program program = server_program("downpour", step, cluster, std::move(schedule),
-                                     fetch_every > 1 ? plain_update(step) : Graph(),
-                                     make_server_side(step, step.update, cluster, options_));
+    Program program = server_program(
+        "downpour", step, cluster, std::move(schedule), fetch_every > 1 ? plain_update(step) : Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = free_within_staleness(options_);
     return program;
   }

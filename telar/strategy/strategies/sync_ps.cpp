@@ -17,9 +17,9 @@ class SyncPs final : public Strategy {
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
-    Program program = server_program("sync_ps", step, cluster,
-                                     {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
-                                     make_server_side(step, step.update, cluster, options_));
+    Program program = server_program(
+        "sync_ps", step, cluster, {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = rounds_with_backups(options_);
     return program;
   }

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 
 namespace telar::cpu {
@@ -19,8 +19,6 @@ void copy_scaled(float* to, const float* from, int64_t count, float factor) {
     for (int64_t i = begin; i < end; ++i) to[i] = factor * from[i];
   });
 }
-
-}  // namespace
 
 void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
@@ -50,5 +48,9 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
     }
   });
 }
+
+}  // namespace
+
+void register_accumulate(Kernels& kernels) { kernels.add("accumulate", lower_accumulate); }
 
 }  // namespace telar::cpu

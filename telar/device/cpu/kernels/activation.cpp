@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -13,8 +13,6 @@ dnnl::algorithm algorithm_of(std::string_view name) {
   if (name.starts_with("tanh")) return dnnl::algorithm::eltwise_tanh_use_dst_for_bwd;
   return dnnl::algorithm::eltwise_gelu_erf;
 }
-
-}  // namespace
 
 void lower_activation(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -49,6 +47,20 @@ void lower_scale(Lowering& lowering, const Node& node) {
   lowering.define_in_place(node.outputs[0], x);
   lowering.primitive(pd, dnnl::eltwise_forward(pd),
                      {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(node.outputs[0])}});
+}
+
+}  // namespace
+
+void register_activation(Kernels& kernels) {
+  kernels.add("gelu", lower_activation);
+  kernels.add("gelu_backward", lower_activation_backward);
+  kernels.add("relu", lower_activation);
+  kernels.add("relu_backward", lower_activation_backward);
+  kernels.add("scale", lower_scale);
+  kernels.add("sigmoid", lower_activation);
+  kernels.add("sigmoid_backward", lower_activation_backward);
+  kernels.add("tanh", lower_activation);
+  kernels.add("tanh_backward", lower_activation_backward);
 }
 
 }  // namespace telar::cpu

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -65,8 +65,6 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
       {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
 }
 
-}  // namespace
-
 void lower_add(Lowering& lowering, const Node& node) {
   lower_binary(lowering, node, dnnl::algorithm::binary_add);
 }
@@ -89,6 +87,14 @@ void lower_sum_to(Lowering& lowering, const Node& node) {
   const auto pd = reduction(dnnl::algorithm::reduction_sum, plain(dtype, lowering.shape(x)), to);
   lowering.primitive(pd, dnnl::reduction(pd),
                      {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+}
+
+}  // namespace
+
+void register_arithmetic(Kernels& kernels) {
+  kernels.add("add", lower_add);
+  kernels.add("mul", lower_mul);
+  kernels.add("sum_to", lower_sum_to);
 }
 
 }  // namespace telar::cpu

@@ -1,5 +1,5 @@
 #include "telar/graph/ops/batch_norm.h"
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -7,8 +7,6 @@ namespace telar::cpu {
 namespace {
 
 bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
-
-}  // namespace
 
 void lower_batch_norm(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -77,6 +75,14 @@ void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_MEAN, lowering.region(node.inputs[3], per_channel)},
                       {DNNL_ARG_VARIANCE, lowering.region(node.inputs[4], per_channel)},
                       {DNNL_ARG_DST, lowering.region(node.outputs[0])}});
+}
+
+}  // namespace
+
+void register_batch_norm(Kernels& kernels) {
+  kernels.add("batch_norm", lower_batch_norm);
+  kernels.add("batch_norm_backward", lower_batch_norm_backward);
+  kernels.add("batch_norm_inference", lower_batch_norm_inference);
 }
 
 }  // namespace telar::cpu

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
 namespace telar::cpu {
@@ -44,8 +44,6 @@ void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<Va
   }
 }
 
-}  // namespace
-
 void lower_concat(Lowering& lowering, const Node& node) {
   std::vector<Desc> descs;
   Arguments arguments;
@@ -80,6 +78,15 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
     }
     begin += sizes[i];
   }
+}
+
+}  // namespace
+
+void register_concat(Kernels& kernels) {
+  kernels.add("concat", lower_concat);
+  kernels.add("concat_backward", lower_split);
+  kernels.add("split", lower_split);
+  kernels.add("split_backward", lower_split_backward);
 }
 
 }  // namespace telar::cpu

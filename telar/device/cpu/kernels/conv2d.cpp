@@ -1,6 +1,6 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
-#include "telar/device/cpu/kernels/kernel_taps.h"
-#include "telar/device/cpu/kernels/winograd.h"
+#include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/kernel_taps.h"
+#include "telar/device/cpu/kernels/common/winograd.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -63,8 +63,6 @@ RegionId weights_region(Lowering& lowering, ValueId w, const Convolution& convol
   return cropped_weights(lowering, lowering.region(stored), convolution.taps, wanted);
 }
 
-}  // namespace
-
 void lower_conv2d(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId w = node.inputs[1];
@@ -117,6 +115,14 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   }
   lowering.primitive(pd, dnnl::convolution_backward_weights(pd), std::move(arguments));
   if (cropped) spread_gradients(lowering, dw_region, whole, convolution.taps);
+}
+
+}  // namespace
+
+void register_conv2d(Kernels& kernels) {
+  kernels.add("conv2d", lower_conv2d);
+  kernels.add("conv2d_backward_data", lower_conv2d_backward_data);
+  kernels.add("conv2d_backward_weights", lower_conv2d_backward_weights);
 }
 
 }  // namespace telar::cpu

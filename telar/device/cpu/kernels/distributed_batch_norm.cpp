@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/graph/ops/batch_norm.h"
 
@@ -139,8 +139,6 @@ void with_element(DType dtype, const Body& body) {
   }
 }
 
-}  // namespace
-
 void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
@@ -261,6 +259,18 @@ void lower_all_gather(Lowering& lowering, const Node& node) {
   lowering.function({lowering.plain_region(node.inputs[0])}, {rows},
                     [=](const Pointers& p) { std::copy_n(p.get<const float>(0), length, p.get<float>(1)); });
   lowering.host(rows);
+}
+
+}  // namespace
+
+void register_distributed_batch_norm(Kernels& kernels) {
+  kernels.add("all_gather", lower_all_gather);
+  kernels.add("batch_norm_apply", lower_batch_norm_apply);
+  kernels.add("batch_norm_backward_apply", lower_batch_norm_backward_apply);
+  kernels.add("batch_norm_backward_sums", lower_batch_norm_backward_sums);
+  kernels.add("batch_norm_statistics", lower_batch_norm_statistics);
+  kernels.add("combine_statistics", lower_combine_statistics);
+  kernels.add("reduce_bucket", lower_reduce_bucket);
 }
 
 }  // namespace telar::cpu

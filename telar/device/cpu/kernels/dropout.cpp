@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 
 namespace telar::cpu {
@@ -40,8 +40,6 @@ Function dropout_function(const DropoutConstants& constants, int64_t samples, in
   };
 }
 
-}  // namespace
-
 void lower_dropout(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
@@ -56,5 +54,9 @@ void lower_dropout(Lowering& lowering, const Node& node) {
                         ? dropout_function<float>(constants, shape[0], per_sample)
                         : dropout_function<uint16_t>(constants, shape[0], per_sample));
 }
+
+}  // namespace
+
+void register_dropout(Kernels& kernels) { kernels.add("dropout", lower_dropout); }
 
 }  // namespace telar::cpu

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "telar/core/error.h"
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 
 namespace telar::cpu {
@@ -20,8 +20,6 @@ void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std:
         scope, tokens[i], i, rows, rows - 1);
   }
 }
-
-}  // namespace
 
 void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId table = node.inputs[1];
@@ -79,6 +77,13 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
                    }
                  });
   });
+}
+
+}  // namespace
+
+void register_embedding(Kernels& kernels) {
+  kernels.add("embedding", lower_embedding);
+  kernels.add("embedding_backward", lower_embedding_backward);
 }
 
 }  // namespace telar::cpu

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
 namespace telar::cpu {
@@ -15,8 +15,6 @@ Descs descs_of(const Lowering& lowering, const Node& node, ValueId x, ValueId st
   return {plain(lowering.type(x).dtype, shape), plain(DType::f32, lowering.shape(statistics)),
           plain(DType::f32, {shape[shape.rank() - 1]}), static_cast<float>(node.attributes.real("epsilon"))};
 }
-
-}  // namespace
 
 void lower_layer_norm(Lowering& lowering, const Node& node) {
   const Descs d = descs_of(lowering, node, node.inputs[0], node.outputs[1]);
@@ -44,6 +42,13 @@ void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], d.x)},
                       {DNNL_ARG_DIFF_SCALE, lowering.define(node.outputs[1], d.affine)},
                       {DNNL_ARG_DIFF_SHIFT, lowering.define(node.outputs[2], d.affine)}});
+}
+
+}  // namespace
+
+void register_layer_norm(Kernels& kernels) {
+  kernels.add("layer_norm", lower_layer_norm);
+  kernels.add("layer_norm_backward", lower_layer_norm_backward);
 }
 
 }  // namespace telar::cpu

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -36,8 +36,6 @@ int64_t sample_parts(const Shapes& s, const Desc& x, const Desc& y) {
 RegionId block_of(Lowering& lowering, RegionId whole, const Desc& desc, int64_t index) {
   return lowering.view(whole, desc, static_cast<size_t>(index) * desc.get_size());
 }
-
-}  // namespace
 
 void lower_linear(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -94,6 +92,14 @@ void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_DIFF_WEIGHTS, lowering.define(dw, pd.diff_weights_desc())}};
   if (bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(s.y[1])));
   lowering.primitive(pd, dnnl::inner_product_backward_weights(pd), std::move(arguments));
+}
+
+}  // namespace
+
+void register_linear(Kernels& kernels) {
+  kernels.add("linear", lower_linear);
+  kernels.add("linear_backward_data", lower_linear_backward_data);
+  kernels.add("linear_backward_weights", lower_linear_backward_weights);
 }
 
 }  // namespace telar::cpu

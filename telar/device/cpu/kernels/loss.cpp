@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 
 namespace telar::cpu {
@@ -18,8 +18,6 @@ void log_softmax_row(const float* logits, float* log_probabilities, int64_t clas
   const float shift = largest + std::log(sum);
   for (int64_t c = 0; c < classes; ++c) log_probabilities[c] = logits[c] - shift;
 }
-
-}  // namespace
 
 void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
@@ -121,6 +119,16 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
                       }
                       *p.get<float>(2) = static_cast<float>(correct);
                     });
+}
+
+}  // namespace
+
+void register_loss(Kernels& kernels) {
+  kernels.add("cross_entropy", lower_cross_entropy);
+  kernels.add("cross_entropy_backward", lower_cross_entropy_backward);
+  kernels.add("mean_squared_error", lower_mean_squared_error);
+  kernels.add("mean_squared_error_backward", lower_mean_squared_error_backward);
+  kernels.add("top_k_correct", lower_top_k_correct);
 }
 
 }  // namespace telar::cpu

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -23,8 +23,6 @@ Desc operand(DType dtype, const Shape& shape, bool transposed) {
   return {dims, data_type(dtype), strides};
 }
 
-}  // namespace
-
 void lower_matmul(Lowering& lowering, const Node& node) {
   const ValueId a = node.inputs[0];
   const ValueId b = node.inputs[1];
@@ -39,5 +37,9 @@ void lower_matmul(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_WEIGHTS, lowering.view(lowering.plain_region(b), right)},
                       {DNNL_ARG_DST, lowering.define(y, result)}});
 }
+
+}  // namespace
+
+void register_matmul(Kernels& kernels) { kernels.add("matmul", lower_matmul); }
 
 }  // namespace telar::cpu

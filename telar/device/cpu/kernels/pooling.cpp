@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -11,8 +11,6 @@ PoolingShape shape_of(const Attributes& attributes) {
 
 constexpr auto kMax = dnnl::algorithm::pooling_max;
 constexpr auto kAverage = dnnl::algorithm::pooling_avg_include_padding;
-
-}  // namespace
 
 void lower_max_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -65,6 +63,15 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   lowering.primitive(pd, dnnl::pooling_backward(pd),
                      {{DNNL_ARG_DIFF_DST, lowering.region(dy)},
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
+}
+
+}  // namespace
+
+void register_pooling(Kernels& kernels) {
+  kernels.add("average_pool", lower_average_pool);
+  kernels.add("average_pool_backward", lower_average_pool_backward);
+  kernels.add("max_pool", lower_max_pool);
+  kernels.add("max_pool_backward", lower_max_pool_backward);
 }
 
 }  // namespace telar::cpu

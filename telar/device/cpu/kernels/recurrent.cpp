@@ -2,8 +2,8 @@
 #include <array>
 #include <optional>
 
-#include "telar/device/cpu/kernels/kernel_table.h"
-#include "telar/device/cpu/kernels/recurrent_layer.h"
+#include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/recurrent_layer.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
 // LSTM and GRU through oneDNN's primitives, in f32 for any type of x.
@@ -245,8 +245,6 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
                     });
 }
 
-}  // namespace
-
 void lower_lstm(Lowering& lowering, const Node& node) {
   lower_recurrent(lowering, node, node.outputs[2], node.outputs[3]);
 }
@@ -258,5 +256,14 @@ void lower_gru(Lowering& lowering, const Node& node) {
 void lower_lstm_backward(Lowering& lowering, const Node& node) { lower_recurrent_backward(lowering, node); }
 
 void lower_gru_backward(Lowering& lowering, const Node& node) { lower_recurrent_backward(lowering, node); }
+
+}  // namespace
+
+void register_recurrent(Kernels& kernels) {
+  kernels.add("gru", lower_gru);
+  kernels.add("gru_backward", lower_gru_backward);
+  kernels.add("lstm", lower_lstm);
+  kernels.add("lstm_backward", lower_lstm_backward);
+}
 
 }  // namespace telar::cpu

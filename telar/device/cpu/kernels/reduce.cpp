@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 #include "telar/device/cpu/sum_loops.h"
@@ -135,8 +135,6 @@ void lower_spread(Lowering& lowering, const Node& node, float factor) {
   });
 }
 
-}  // namespace
-
 void lower_reduce_sum(Lowering& lowering, const Node& node) {
   if (sums_all(lowering, node)) return lower_sum_of_all(lowering, node);
   lower_reduce_as(lowering, node, dnnl::algorithm::reduction_sum);
@@ -191,6 +189,17 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
       }
     });
   });
+}
+
+}  // namespace
+
+void register_reduce(Kernels& kernels) {
+  kernels.add("reduce_max", lower_reduce_max);
+  kernels.add("reduce_max_backward", lower_reduce_max_backward);
+  kernels.add("reduce_mean", lower_reduce_mean);
+  kernels.add("reduce_mean_backward", lower_reduce_mean_backward);
+  kernels.add("reduce_sum", lower_reduce_sum);
+  kernels.add("reduce_sum_backward", lower_reduce_sum_backward);
 }
 
 }  // namespace telar::cpu

@@ -1,6 +1,8 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 
 namespace telar::cpu {
+
+namespace {
 
 void lower_reshape(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -24,6 +26,15 @@ void lower_constant(Lowering& lowering, const Node& node) {
   const auto value = static_cast<float>(node.attributes.real("value"));
   lowering.function({}, {lowering.define_plain(node.outputs[0])},
                     [=](const Pointers& p) { std::fill_n(p.get<float>(0), count, value); });
+}
+
+}  // namespace
+
+void register_reshape(Kernels& kernels) {
+  kernels.add("constant", lower_constant);
+  kernels.add("convert", lower_convert);
+  kernels.add("reshape", lower_reshape);
+  kernels.add("reshape_like", lower_reshape);
 }
 
 }  // namespace telar::cpu

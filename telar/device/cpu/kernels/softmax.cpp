@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
 namespace telar::cpu {
@@ -6,8 +6,6 @@ namespace telar::cpu {
 namespace {
 
 int softmax_axis(const Node& node) { return static_cast<int>(node.attributes.integer("axis")); }
-
-}  // namespace
 
 void lower_softmax(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -26,6 +24,13 @@ void lower_softmax_backward(Lowering& lowering, const Node& node) {
                      {{DNNL_ARG_DIFF_DST, lowering.region(node.inputs[0], desc)},
                       {DNNL_ARG_DST, lowering.region(y, desc)},
                       {DNNL_ARG_DIFF_SRC, lowering.define(node.outputs[0], desc)}});
+}
+
+}  // namespace
+
+void register_softmax(Kernels& kernels) {
+  kernels.add("softmax", lower_softmax);
+  kernels.add("softmax_backward", lower_softmax_backward);
 }
 
 }  // namespace telar::cpu

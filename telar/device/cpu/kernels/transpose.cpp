@@ -1,6 +1,8 @@
-#include "telar/device/cpu/kernels/kernel_table.h"
+#include "telar/device/cpu/kernels.h"
 
 namespace telar::cpu {
+
+namespace {
 
 void lower_transpose(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -15,5 +17,9 @@ void lower_transpose(Lowering& lowering, const Node& node) {
   const Desc permuted(lowering.shape(y).dims(), data_type(lowering.type(x).dtype), strides);
   lowering.reorder(lowering.view(lowering.plain_region(x), permuted), lowering.define_plain(y));
 }
+
+}  // namespace
+
+void register_transpose(Kernels& kernels) { kernels.add("transpose", lower_transpose); }
 
 }  // namespace telar::cpu

@@ -1,9 +1,11 @@
 #include "telar/device/cuda/loops/accumulate.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
@@ -22,5 +24,9 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
                      "accumulating a gradient");
                });
 }
+
+}  // namespace
+
+void register_accumulate(Kernels& kernels) { kernels.add("accumulate", lower_accumulate); }
 
 }  // namespace telar::cuda

@@ -1,7 +1,7 @@
 #include "telar/device/cuda/loops/activation.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
 
@@ -13,8 +13,6 @@ Activation activation_of(std::string_view operation) {
   if (operation.starts_with("tanh")) return Activation::tanh;
   return Activation::gelu;
 }
-
-}  // namespace
 
 void lower_activation(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -53,6 +51,20 @@ void lower_scale(Lowering& lowering, const Node& node) {
                 count = lowering.shape(x).elements(), stream = lowering.stream()](const Pointers& p) {
                  check(scale_values(p[0], factor, p[1], dtype, count, stream), "a scaling");
                });
+}
+
+}  // namespace
+
+void register_activation(Kernels& kernels) {
+  kernels.add("gelu", lower_activation);
+  kernels.add("gelu_backward", lower_activation_backward);
+  kernels.add("relu", lower_activation);
+  kernels.add("relu_backward", lower_activation_backward);
+  kernels.add("scale", lower_scale);
+  kernels.add("sigmoid", lower_activation);
+  kernels.add("sigmoid_backward", lower_activation_backward);
+  kernels.add("tanh", lower_activation);
+  kernels.add("tanh_backward", lower_activation_backward);
 }
 
 }  // namespace telar::cuda

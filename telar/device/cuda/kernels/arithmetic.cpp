@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 
 namespace telar::cuda {
 
@@ -58,12 +58,17 @@ void lower_combination(Lowering& lowering, const Node& node, Arithmetic operatio
   }
 }
 
-}  // namespace
-
 void lower_add(Lowering& lowering, const Node& node) { lower_combination(lowering, node, Arithmetic::add); }
 
 void lower_mul(Lowering& lowering, const Node& node) {
   lower_combination(lowering, node, Arithmetic::multiply);
+}
+
+}  // namespace
+
+void register_arithmetic(Kernels& kernels) {
+  kernels.add("add", lower_add);
+  kernels.add("mul", lower_mul);
 }
 
 }  // namespace telar::cuda

@@ -1,9 +1,9 @@
 #include "telar/device/cuda/loops/batch_norm.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/batch_norm_plans.h"
-#include "telar/device/cuda/kernels/channels_of.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/batch_norm_plans.h"
+#include "telar/device/cuda/kernels/common/channels_of.h"
 #include "telar/graph/ops/batch_norm.h"
 
 namespace telar::cuda {
@@ -45,8 +45,6 @@ void add_step(Lowering& lowering, const std::shared_ptr<BatchNormPlans>& plans,
       reads, writes, [=](const Pointers& p) { plans->run(whole(p), loops(p)); },
       [=](const Pointers& p) { plans->choose(whole(p), loops(p)); });
 }
-
-}  // namespace
 
 void lower_batch_norm(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -147,6 +145,14 @@ void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
         const Normalisation by{p.get<const float>(3), inverses, p.get<const float>(1), p.get<const float>(2)};
         check(normalise(p[0], dtype, of, by, relu, p[5], stream), "a batch norm");
       });
+}
+
+}  // namespace
+
+void register_batch_norm(Kernels& kernels) {
+  kernels.add("batch_norm", lower_batch_norm);
+  kernels.add("batch_norm_backward", lower_batch_norm_backward);
+  kernels.add("batch_norm_inference", lower_batch_norm_inference);
 }
 
 }  // namespace telar::cuda

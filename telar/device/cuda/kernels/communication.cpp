@@ -1,7 +1,9 @@
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.host(-1); }
 
@@ -15,6 +17,13 @@ void lower_all_gather(Lowering& lowering, const Node& node) {
         check(cudaMemcpyAsync(p[1], p[0], bytes, cudaMemcpyDeviceToDevice, stream), "copying a row");
       });
   lowering.host(rows);
+}
+
+}  // namespace
+
+void register_communication(Kernels& kernels) {
+  kernels.add("all_gather", lower_all_gather);
+  kernels.add("reduce_bucket", lower_reduce_bucket);
 }
 
 }  // namespace telar::cuda

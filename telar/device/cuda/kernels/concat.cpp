@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 #include "telar/device/cuda/loops/copies.h"
 
 namespace telar::cuda {
@@ -59,8 +59,6 @@ void put_together(Lowering& lowering, const std::vector<ValueId>& values, const 
   }
 }
 
-}  // namespace
-
 void lower_concat(Lowering& lowering, const Node& node) {
   const ValueId y = node.outputs[0];
   const size_t axis = axis_of(node);
@@ -103,6 +101,15 @@ void lower_split_backward(Lowering& lowering, const Node& node) {
   }
   put_together(lowering, gradients, node.attributes.integers("sizes"), whole,
                Parts(lowering.shape(dx), axis, layout), layout, lowering.dtype(dx));
+}
+
+}  // namespace
+
+void register_concat(Kernels& kernels) {
+  kernels.add("concat", lower_concat);
+  kernels.add("concat_backward", lower_split);
+  kernels.add("split", lower_split);
+  kernels.add("split_backward", lower_split_backward);
 }
 
 }  // namespace telar::cuda

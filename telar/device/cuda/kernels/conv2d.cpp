@@ -1,6 +1,6 @@
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/convolution.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/convolution.h"
 #include "telar/device/cuda/loops/channel_sums.h"
 
 namespace telar::cuda {
@@ -31,8 +31,6 @@ void sum_bias_gradient(Lowering& lowering, RegionId dy, const TensorType& type, 
                        "the gradient of a convolution's bias");
                });
 }
-
-}  // namespace
 
 void lower_conv2d(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -84,6 +82,14 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
                     return ConvolutionMemory{.x = p[0], .w = p[2], .y = p[1], .workspace = p[3]};
                   });
   if (node.attributes.flag("bias")) sum_bias_gradient(lowering, gradient, lowering.type(dy), node.outputs[1]);
+}
+
+}  // namespace
+
+void register_conv2d(Kernels& kernels) {
+  kernels.add("conv2d", lower_conv2d);
+  kernels.add("conv2d_backward_data", lower_conv2d_backward_data);
+  kernels.add("conv2d_backward_weights", lower_conv2d_backward_weights);
 }
 
 }  // namespace telar::cuda

@@ -1,8 +1,10 @@
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 #include "telar/device/cuda/loops/values.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_convert(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -19,5 +21,9 @@ void lower_convert(Lowering& lowering, const Node& node) {
                  check(convert_values(p[0], of, p[1], into, count, stream), "converting values");
                });
 }
+
+}  // namespace
+
+void register_convert(Kernels& kernels) { kernels.add("convert", lower_convert); }
 
 }  // namespace telar::cuda

@@ -1,8 +1,8 @@
 #include "telar/device/cuda/loops/distributed_batch_norm.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/channels_of.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/channels_of.h"
 #include "telar/device/cuda/loops/batch_norm.h"
 #include "telar/graph/ops/batch_norm.h"
 
@@ -21,8 +21,6 @@ Normalisation prepare(const float* statistics, float epsilon, const Channels& of
   check(inverse_deviations(statistics + of.channels, epsilon, of.channels, inverse, stream), "deviations");
   return {statistics, inverse, nullptr, nullptr};
 }
-
-}  // namespace
 
 void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -107,6 +105,16 @@ void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
                                          p[5], stream),
                        "the input gradient of a batch norm");
                });
+}
+
+}  // namespace
+
+void register_distributed_batch_norm(Kernels& kernels) {
+  kernels.add("batch_norm_apply", lower_batch_norm_apply);
+  kernels.add("batch_norm_backward_apply", lower_batch_norm_backward_apply);
+  kernels.add("batch_norm_backward_sums", lower_batch_norm_backward_sums);
+  kernels.add("batch_norm_statistics", lower_batch_norm_statistics);
+  kernels.add("combine_statistics", lower_combine_statistics);
 }
 
 }  // namespace telar::cuda

@@ -1,10 +1,12 @@
 #include "telar/graph/ops/dropout.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 #include "telar/device/cuda/loops/dropout.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_dropout(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -22,5 +24,9 @@ void lower_dropout(Lowering& lowering, const Node& node) {
                        "dropout");
                });
 }
+
+}  // namespace
+
+void register_dropout(Kernels& kernels) { kernels.add("dropout", lower_dropout); }
 
 }  // namespace telar::cuda

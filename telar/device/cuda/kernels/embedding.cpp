@@ -1,9 +1,11 @@
 #include "telar/device/cuda/loops/embedding.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId tokens = node.inputs[0];
@@ -35,6 +37,13 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
                                         bytes, stream),
                        "an embedding's gradient");
                });
+}
+
+}  // namespace
+
+void register_embedding(Kernels& kernels) {
+  kernels.add("embedding", lower_embedding);
+  kernels.add("embedding_backward", lower_embedding_backward);
 }
 
 }  // namespace telar::cuda

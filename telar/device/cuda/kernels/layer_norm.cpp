@@ -1,7 +1,7 @@
 #include "telar/device/cuda/loops/layer_norm.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
 
@@ -11,8 +11,6 @@ LayerNorm norm_of(const Node& node, const Shape& x) {
   const int64_t features = x[x.rank() - 1];
   return {x.elements() / features, features, static_cast<float>(node.attributes.real("epsilon"))};
 }
-
-}  // namespace
 
 void lower_layer_norm(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -59,6 +57,13 @@ void lower_layer_norm_backward(Lowering& lowering, const Node& node) {
                               p.get<const float>(4), p[5], dtype, stream),
           "layer norm's gradient");
   });
+}
+
+}  // namespace
+
+void register_layer_norm(Kernels& kernels) {
+  kernels.add("layer_norm", lower_layer_norm);
+  kernels.add("layer_norm_backward", lower_layer_norm_backward);
 }
 
 }  // namespace telar::cuda

@@ -1,6 +1,6 @@
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/product_step.h"
-#include "telar/device/cuda/kernels/reorder.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/product_step.h"
+#include "telar/device/cuda/kernels/common/reorder.h"
 #include "telar/device/cuda/loops/activation.h"
 #include "telar/device/cuda/loops/channel_bias.h"
 
@@ -36,8 +36,6 @@ EpilogueLoop loop_of(const TensorType& y, bool bias, bool relu, cudaStream_t str
     return activate(Activation::relu, m.y, m.y, dtype, count, stream);
   };
 }
-
-}  // namespace
 
 void lower_linear(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -78,6 +76,14 @@ void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
                        {inputs, gradients, lowering.dtype(x), lowering.shape(x)[0], lowering.shape(x)[1],
                         lowering.shape(dy)[1]},
                        dw, db);
+}
+
+}  // namespace
+
+void register_linear(Kernels& kernels) {
+  kernels.add("linear", lower_linear);
+  kernels.add("linear_backward_data", lower_linear_backward_data);
+  kernels.add("linear_backward_weights", lower_linear_backward_weights);
 }
 
 }  // namespace telar::cuda

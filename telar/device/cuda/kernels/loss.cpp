@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
 
@@ -43,8 +43,6 @@ GradientAndResult gradient_and_result(std::optional<float> known, const Pointers
 RegionId number_for_each(Lowering& lowering, int64_t count) {
   return lowering.temporary(static_cast<size_t>(count) * sizeof(float));
 }
-
-}  // namespace
 
 void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const ValueId logits = node.inputs[0];
@@ -119,6 +117,16 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
                                      {p.get<float>(2), correct.adding}, p.get<float>(3), stream),
                        "counting correct predictions");
                });
+}
+
+}  // namespace
+
+void register_loss(Kernels& kernels) {
+  kernels.add("cross_entropy", lower_cross_entropy);
+  kernels.add("cross_entropy_backward", lower_cross_entropy_backward);
+  kernels.add("mean_squared_error", lower_mean_squared_error);
+  kernels.add("mean_squared_error_backward", lower_mean_squared_error_backward);
+  kernels.add("top_k_correct", lower_top_k_correct);
 }
 
 }  // namespace telar::cuda

@@ -1,7 +1,9 @@
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/product_step.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/product_step.h"
 
 namespace telar::cuda {
+
+namespace {
 
 void lower_matmul(Lowering& lowering, const Node& node) {
   const ValueId a = node.inputs[0];
@@ -15,5 +17,9 @@ void lower_matmul(Lowering& lowering, const Node& node) {
   add_product(lowering, product, {.operands = lowering.dtype(a), .result = lowering.dtype(y)},
               {left, right, lowering.define_plain(y)});
 }
+
+}  // namespace
+
+void register_matmul(Kernels& kernels) { kernels.add("matmul", lower_matmul); }
 
 }  // namespace telar::cuda

@@ -1,8 +1,8 @@
 #include "telar/device/cuda/loops/pooling.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/convolution.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/convolution.h"
 
 namespace telar::cuda {
 
@@ -22,8 +22,6 @@ Pooling pooling_of(const Lowering& lowering, const Node& node) {
   return pooling_of(node, lowering.shape(node.inputs[0]), lowering.shape(node.outputs[0]),
                     lowering.layout(node.inputs[0]));
 }
-
-}  // namespace
 
 void lower_max_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -79,6 +77,15 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
                [of, dtype = lowering.dtype(dy), stream = lowering.stream()](const Pointers& p) {
                  check(average_pool_backward(p[0], dtype, of, p[1], stream), "the gradient of pooling");
                });
+}
+
+}  // namespace
+
+void register_pooling(Kernels& kernels) {
+  kernels.add("average_pool", lower_average_pool);
+  kernels.add("average_pool_backward", lower_average_pool_backward);
+  kernels.add("max_pool", lower_max_pool);
+  kernels.add("max_pool_backward", lower_max_pool_backward);
 }
 
 }  // namespace telar::cuda

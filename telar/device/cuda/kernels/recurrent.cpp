@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/product_step.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/product_step.h"
 #include "telar/device/cuda/loops/recurrent.h"
 
 // LSTM and GRU. One product computes the input contribution of all steps. Each step is then a product with
@@ -327,8 +327,6 @@ void lower_backward(Lowering& lowering, const Node& node) {
                           node.outputs[2], node.outputs[4]);
 }
 
-}  // namespace
-
 void lower_lstm(Lowering& lowering, const Node& node) {
   lower_forward(lowering, node, node.outputs[2], node.outputs[3]);
 }
@@ -340,5 +338,14 @@ void lower_gru(Lowering& lowering, const Node& node) {
 void lower_lstm_backward(Lowering& lowering, const Node& node) { lower_backward(lowering, node); }
 
 void lower_gru_backward(Lowering& lowering, const Node& node) { lower_backward(lowering, node); }
+
+}  // namespace
+
+void register_recurrent(Kernels& kernels) {
+  kernels.add("gru", lower_gru);
+  kernels.add("gru_backward", lower_gru_backward);
+  kernels.add("lstm", lower_lstm);
+  kernels.add("lstm_backward", lower_lstm_backward);
+}
 
 }  // namespace telar::cuda

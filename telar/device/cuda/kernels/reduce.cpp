@@ -1,8 +1,8 @@
 #include "telar/device/cuda/loops/reduce.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 #include "telar/device/cuda/loops/arithmetic.h"
 #include "telar/device/cuda/loops/values.h"
 
@@ -87,8 +87,6 @@ void lower_spread(Lowering& lowering, const Node& node, float factor) {
                });
 }
 
-}  // namespace
-
 void lower_sum_to(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
@@ -138,6 +136,18 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
     check(spread_to_ties(p[0], p[1], p[2], p.get<const float>(3), p[4], dtype, walk, stream),
           "a maximum's gradient");
   });
+}
+
+}  // namespace
+
+void register_reduce(Kernels& kernels) {
+  kernels.add("reduce_max", lower_reduce_max);
+  kernels.add("reduce_max_backward", lower_reduce_max_backward);
+  kernels.add("reduce_mean", lower_reduce_mean);
+  kernels.add("reduce_mean_backward", lower_reduce_mean_backward);
+  kernels.add("reduce_sum", lower_reduce_sum);
+  kernels.add("reduce_sum_backward", lower_reduce_sum_backward);
+  kernels.add("sum_to", lower_sum_to);
 }
 
 }  // namespace telar::cuda

@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/kernel_table.h"
+#include "telar/device/cuda/kernels.h"
 
 namespace telar::cuda {
 
@@ -7,8 +7,6 @@ namespace {
 /// Whether both layouts of this shape store the elements in the same order.
 bool lies_alike(const Shape& shape) { return shape.rank() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1; }
 
-}  // namespace
-
 /// Also for reshape_like, whose second input only provides its shape.
 void lower_reshape(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -16,6 +14,13 @@ void lower_reshape(Lowering& lowering, const Node& node) {
   const RegionId from = lies_alike(lowering.shape(x)) ? lowering.region(x) : lowering.plain_region(x);
   const bool as_like = node.inputs.size() > 1 && lies_alike(lowering.shape(y));
   lowering.define_alias(y, from, as_like ? lowering.layout(node.inputs[1]) : Layout::plain);
+}
+
+}  // namespace
+
+void register_reshape(Kernels& kernels) {
+  kernels.add("reshape", lower_reshape);
+  kernels.add("reshape_like", lower_reshape);
 }
 
 }  // namespace telar::cuda

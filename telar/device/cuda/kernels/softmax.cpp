@@ -1,8 +1,8 @@
 #include "telar/device/cuda/loops/softmax.h"
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 
 namespace telar::cuda {
 
@@ -13,8 +13,6 @@ Lines lines_of(const Lowering& lowering, const Node& node, ValueId value) {
   const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
   return {shape.elements() / shape[axis], shape[axis], strides_of(shape, lowering.layout(value))[axis]};
 }
-
-}  // namespace
 
 void lower_softmax(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
@@ -40,6 +38,13 @@ void lower_softmax_backward(Lowering& lowering, const Node& node) {
                 stream = lowering.stream()](const Pointers& p) {
                  check(softmax_backward(p[0], p[1], p[2], dtype, lines, stream), "softmax's gradient");
                });
+}
+
+}  // namespace
+
+void register_softmax(Kernels& kernels) {
+  kernels.add("softmax", lower_softmax);
+  kernels.add("softmax_backward", lower_softmax_backward);
 }
 
 }  // namespace telar::cuda

@@ -1,8 +1,8 @@
 #include <optional>
 
 #include "telar/device/cuda/check.h"
-#include "telar/device/cuda/kernels/kernel_table.h"
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 #include "telar/device/cuda/loops/copies.h"
 
 namespace telar::cuda {
@@ -28,8 +28,6 @@ std::optional<Layout> layout_without_moving(const Shape& y, const std::vector<in
   return std::nullopt;
 }
 
-}  // namespace
-
 void lower_transpose(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
@@ -48,5 +46,9 @@ void lower_transpose(Lowering& lowering, const Node& node) {
                  check(copy_walked(p[0], p[1], dtype, walk, stream), "a transposition");
                });
 }
+
+}  // namespace
+
+void register_transpose(Kernels& kernels) { kernels.add("transpose", lower_transpose); }
 
 }  // namespace telar::cuda

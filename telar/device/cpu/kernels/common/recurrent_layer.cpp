@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/recurrent_layer.h"
+#include "telar/device/cpu/kernels/common/recurrent_layer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/walks.h"
+#include "telar/device/cuda/kernels/common/walks.h"
 
 namespace telar::cuda {
 

@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/winograd.h"
+#include "telar/device/cpu/kernels/common/winograd.h"
 
 #include <algorithm>
 

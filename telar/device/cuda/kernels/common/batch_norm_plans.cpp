@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/batch_norm_plans.h"
+#include "telar/device/cuda/kernels/common/batch_norm_plans.h"
 
 #include <fmt/format.h>
 

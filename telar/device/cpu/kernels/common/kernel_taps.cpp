@@ -1,4 +1,4 @@
-#include "telar/device/cpu/kernels/kernel_taps.h"
+#include "telar/device/cpu/kernels/common/kernel_taps.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/channels_of.h"
+#include "telar/device/cuda/kernels/common/channels_of.h"
 
 namespace telar::cuda {
 

@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/convolution.h"
+#include "telar/device/cuda/kernels/common/convolution.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/reorder.h"
+#include "telar/device/cuda/kernels/common/reorder.h"
 
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/loops/copies.h"

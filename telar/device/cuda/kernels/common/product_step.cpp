@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/product_step.h"
+#include "telar/device/cuda/kernels/common/product_step.h"
 
 #include <algorithm>
 #include <memory>

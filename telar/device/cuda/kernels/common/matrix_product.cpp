@@ -1,4 +1,4 @@
-#include "telar/device/cuda/kernels/matrix_product.h"
+#include "telar/device/cuda/kernels/common/matrix_product.h"
 
 namespace telar::cuda {
 
