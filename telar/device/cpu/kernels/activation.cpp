@@ -17,7 +17,7 @@ dnnl::algorithm algorithm_of(std::string_view name) {
 void lower_activation(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const auto pd = eltwise_forward(algorithm_of(node.op->name()), lowering.desc(x));
+  const auto pd = eltwise_forward(algorithm_of(node.op->name()), lowering.layout(x));
   const RegionId from = lowering.region(x);
   lowering.define_in_place(y, x);
   lowering.primitive(pd, dnnl::eltwise_forward(pd),
@@ -28,7 +28,7 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId data = node.inputs[1];
   const dnnl::algorithm algorithm = algorithm_of(node.op->name());
-  const Desc desc = lowering.desc(data);
+  const Desc desc = lowering.layout(data);
   const auto pd = eltwise_backward(algorithm, desc, desc);
   const int data_argument = algorithm == dnnl::algorithm::eltwise_gelu_erf ? DNNL_ARG_SRC : DNNL_ARG_DST;
   const RegionId from = lowering.region(dy, desc);
@@ -41,7 +41,7 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
 
 void lower_scale(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.desc(x),
+  const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.layout(x),
                                   static_cast<float>(node.attributes.real("factor")), 0.0F);
   const RegionId from = lowering.region(x);
   lowering.define_in_place(node.outputs[0], x);
