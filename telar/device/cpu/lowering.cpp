@@ -25,10 +25,10 @@ const Kernels& kernels() {
 }
 
 bool is_written(int argument) {
-  static constexpr std::array kWritten = {
-      DNNL_ARG_DST,       DNNL_ARG_DST_1,      DNNL_ARG_DST_2,      DNNL_ARG_DIFF_SRC,
-      DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT, DNNL_ARG_DIFF_WEIGHTS,
-      DNNL_ARG_MEAN,      DNNL_ARG_SCRATCHPAD, DNNL_ARG_DIFF_SRC_ITER};
+  static constexpr std::array kWritten = {DNNL_ARG_DST,        DNNL_ARG_DST_1,        DNNL_ARG_DST_2,
+                                          DNNL_ARG_DIFF_SRC,   DNNL_ARG_DIFF_BIAS,    DNNL_ARG_DIFF_SCALE,
+                                          DNNL_ARG_DIFF_SHIFT, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_MEAN,
+                                          DNNL_ARG_SCRATCHPAD, DNNL_ARG_DIFF_SRC_ITER};
   return std::find(kWritten.begin(), kWritten.end(), argument) != kWritten.end();
 }
 
@@ -41,10 +41,10 @@ TensorLayout make_layout(const Desc& desc) {
 }
 
 void Lowering::lower(const Node& node) {
-  const Kernels::Kernel kernel = kernels().find(node.op->name());
+  const Kernels::Kernel* kernel = kernels().find(node.op->name());
   if (kernel == nullptr) throw run_error("the CPU device has no kernel for operation '{}'", node.op->name());
   try {
-    kernel(*this, node);
+    (*kernel)(*this, node);
   } catch (const dnnl::error& error) {
     throw run_error("layer '{}': oneDNN does not support {}({}): {}", node.scope, node.op->name(),
                     node.attributes.str(), error.what());
@@ -54,9 +54,8 @@ void Lowering::lower(const Node& node) {
 void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments arguments, const Desc& scratchpad) {
   if (scratchpad.get_size() > 0) arguments.emplace_back(DNNL_ARG_SCRATCHPAD, temporary(scratchpad));
   std::erase_if(arguments, [](const auto& argument) { return argument.second < 0; });
-  const auto written = std::stable_partition(arguments.begin(), arguments.end(), [](const auto& argument) {
-    return !is_written(argument.first);
-  });
+  const auto written = std::stable_partition(
+      arguments.begin(), arguments.end(), [](const auto& argument) { return !is_written(argument.first); });
   std::vector<RegionId> reads;
   std::vector<RegionId> writes;
   Target::Work work{primitive, {}, {}};
@@ -69,9 +68,9 @@ void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments argumen
 
 void Lowering::reorder(RegionId from, RegionId to) {
   if (const WeightsToBf16 convert = weights_to_bf16(layout_of(from), layout_of(to))) {
-    add_step({from}, {to}, {{}, {}, [=](const Pointers& p) {
-                              convert(p.get<const float>(0), p.get<uint16_t>(1));
-                            }}).reorders = true;
+    add_step({from}, {to},
+             {{}, {}, [=](const Pointers& p) { convert(p.get<const float>(0), p.get<uint16_t>(1)); }})
+        .reorders = true;
     return;
   }
   dnnl::primitive_attr attributes;

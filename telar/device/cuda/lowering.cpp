@@ -24,9 +24,9 @@ const Kernels& kernels() {
 }  // namespace
 
 void Lowering::lower(const Node& node) {
-  const Kernels::Kernel kernel = kernels().find(node.op->name());
+  const Kernels::Kernel* kernel = kernels().find(node.op->name());
   if (kernel == nullptr) throw run_error("a GPU cannot compute {} yet", node.op->name());
-  kernel(*this, node);
+  (*kernel)(*this, node);
 }
 
 void Lowering::compute_late(ValueId value, const StoredTensor& wanted) {
