@@ -20,6 +20,7 @@ double formula(const std::string& name, double x) {
   if (name == "gelu") return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
   if (name == "sigmoid") return 1 / (1 + std::exp(-x));
   if (name == "tanh") return std::tanh(x);
+  if (name == "silu") return x / (1 + std::exp(-x));
   throw std::invalid_argument(name + " has no formula here");
 }
 
@@ -72,6 +73,16 @@ TEST(Activation, EqualsItsFormulaAndTheSlopeOfItsFormula) {
 TEST(Activation, EqualsItsFormulaInBf16) {
   if (const std::string missing = bf16_missing_here(); !missing.empty()) GTEST_SKIP() << missing;
   for (const std::string& name : activation_names()) expect_formula(name, true, 1.2e-2);
+}
+
+TEST(Activation, SiluEqualsPyTorch) {
+  const ActivationResult result = activated("silu", {-2, -1, 0, 3}, false);
+  const std::vector<float> y{-0.2384058440F, -0.2689414214F, 0.0F, 2.8577223804F};
+  const std::vector<float> dx{-0.0907842487F, 0.0723294881F, 0.5F, 1.0881041062F};
+  for (size_t i = 0; i < y.size(); ++i) {
+    EXPECT_NEAR(result.y[i], y[i], 1e-6) << i;
+    EXPECT_NEAR(result.dx[i], dx[i], 1e-6) << i;
+  }
 }
 
 TEST(Activation, OfAnUnknownNameIsAnError) {

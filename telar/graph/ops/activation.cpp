@@ -57,7 +57,7 @@ class ActivationOp final : public Op {
 
 const ActivationOp kActivations[] = {
     {"relu", Slope::of_output}, {"gelu", Slope::of_input}, {"sigmoid", Slope::of_output},
-    {"tanh", Slope::of_output},
+    {"tanh", Slope::of_output}, {"silu", Slope::of_input},
 };
 
 }  // namespace
@@ -66,6 +66,7 @@ ValueId relu(GraphBuilder& builder, ValueId x) { return activation(builder, "rel
 ValueId gelu(GraphBuilder& builder, ValueId x) { return activation(builder, "gelu", x); }
 ValueId sigmoid(GraphBuilder& builder, ValueId x) { return activation(builder, "sigmoid", x); }
 ValueId tanh(GraphBuilder& builder, ValueId x) { return activation(builder, "tanh", x); }
+ValueId silu(GraphBuilder& builder, ValueId x) { return activation(builder, "silu", x); }
 
 ValueId activation(GraphBuilder& builder, std::string_view name, ValueId x) {
   for (const ActivationOp& op : kActivations) {

@@ -13,6 +13,7 @@ ValueId relu(GraphBuilder& builder, ValueId x);     ///< max(0, x)
 ValueId gelu(GraphBuilder& builder, ValueId x);     ///< x · Φ(x), the exact form with erf
 ValueId sigmoid(GraphBuilder& builder, ValueId x);  ///< 1 / (1 + e^−x)
 ValueId tanh(GraphBuilder& builder, ValueId x);
+ValueId silu(GraphBuilder& builder, ValueId x);  ///< x / (1 + e^−x), also called swish
 
 /// The same by name: "relu" … Throws Error (run) for an unknown name.
 ValueId activation(GraphBuilder& builder, std::string_view name, ValueId x);

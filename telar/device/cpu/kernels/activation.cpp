@@ -58,6 +58,7 @@ void register_activation(Kernels& kernels) {
   add("gelu", {dnnl::algorithm::eltwise_gelu_erf, DNNL_ARG_SRC});
   add("sigmoid", {dnnl::algorithm::eltwise_logistic_use_dst_for_bwd});
   add("tanh", {dnnl::algorithm::eltwise_tanh_use_dst_for_bwd});
+  add("silu", {dnnl::algorithm::eltwise_swish, DNNL_ARG_SRC, 1.0F});
   kernels.add("scale", lower_scale);
 }
 

@@ -31,6 +31,14 @@ struct Tanh {
   TELAR_GPU float backwards(float dy, float y) const { return dy * (1 - y * y); }
 };
 
+struct Silu {
+  TELAR_GPU float operator()(float x) const { return x / (1 + expf(-x)); }
+  TELAR_GPU float backwards(float dy, float x) const {
+    const float s = 1 / (1 + expf(-x));
+    return dy * (s * (1 + x * (1 - s)));
+  }
+};
+
 struct Scale {
   float factor;
   TELAR_GPU float operator()(float x) const { return factor * x; }
@@ -100,7 +108,8 @@ ActivationLoop loop_of(const char* name) {
 }  // namespace
 
 std::vector<ActivationLoop> activation_loops() {
-  return {loop_of<Relu>("relu"), loop_of<Gelu>("gelu"), loop_of<Sigmoid>("sigmoid"), loop_of<Tanh>("tanh")};
+  return {loop_of<Relu>("relu"), loop_of<Gelu>("gelu"), loop_of<Sigmoid>("sigmoid"), loop_of<Tanh>("tanh"),
+          loop_of<Silu>("silu")};
 }
 
 cudaError_t rectify(const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {
