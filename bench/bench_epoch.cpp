@@ -46,14 +46,14 @@ class Epoch {
       kept.size = batch->size;
       kept.features = copy(batch->features, size * data.spec().feature_bytes());
       kept.labels = copy(batch->labels, size * data.spec().label_bytes());
-      kept.samples = copy(reinterpret_cast<const std::byte*>(batch->samples), size * sizeof(int32_t));
+      kept.samples = copy(reinterpret_cast<const std::byte*>(batch->samples), size * sizeof(int64_t));
     }
   }
 
   void train(Session& session, float learning_rate, uint32_t epoch) const {
     int64_t step = 0;
     for (const Kept& kept : batches_) {
-      session.train({kept.size, kept.features.data(), kept.labels.data(), kept.samples.as<int32_t>().data()},
+      session.train({kept.size, kept.features.data(), kept.labels.data(), kept.samples.as<int64_t>().data()},
                     {.learning_rate = learning_rate, .step = ++step, .epoch = epoch});
     }
   }

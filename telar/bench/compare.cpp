@@ -10,7 +10,6 @@
 #include "telar/observe/activity.h"
 #include "telar/observe/process.h"
 #include "telar/strategy/strategy.h"
-#include "telar/train/job_checks.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
@@ -30,8 +29,11 @@ struct Contender {
   Learned learned = {};
   bool stopped = false;
 
+  /// Processes that share batches over MPI are no strategy of their own.
+  bool over_mpi() const { return strategy == kMpi; }
+  const StrategyType& type() const { return over_mpi() ? data_parallel_type() : strategy_type(strategy); }
   std::string name() const {
-    return strategy == "single" ? strategy : fmt::format("{} {}", strategy, workers);
+    return type().count.empty() ? strategy : fmt::format("{} {}", strategy, workers);
   }
 };
 
@@ -49,17 +51,17 @@ Contender parse(const std::string& text, int workers) {
       throw user_error("'{}': after the colon, give the number of workers from 1 to 1024, as in mirrored:4",
                        text);
   }
-  if (contender.strategy == "single") contender.workers = 1;
+  if (contender.type().count.empty()) contender.workers = 1;
   return contender;
 }
 
 std::vector<std::string> strategy_settings(const Contender& contender) {
-  const std::string& strategy = contender.strategy;
-  const auto workers = [&](const char* key) { return fmt::format("strategy.{}={}", key, contender.workers); };
-  if (strategy == "single") return {"strategy.name=single", "strategy.threads=0"};
-  if (strategy == kMpi) return {"strategy.name=mirrored", "strategy.replicas=1", "strategy.threads=0"};
-  const char* key = strategy == "mirrored" ? "replicas" : strategy == "pipeline" ? "stages" : "workers";
-  return {"strategy.name=" + strategy, workers(key), "strategy.threads=0"};
+  const StrategyType& type = contender.type();
+  std::vector<std::string> settings = {"strategy.name=" + type.name, "strategy.threads=0"};
+  if (!type.count.empty())
+    settings.push_back(
+        fmt::format("strategy.{}={}", type.count, contender.over_mpi() ? 1 : contender.workers));
+  return settings;
 }
 
 /// The contender's settings, and those of the caller's settings that are valid for its strategy.
@@ -93,7 +95,7 @@ class Comparison {
   Comparison(const CompareOptions& options, const SweepWatch& watch) : options_(options), watch_(watch) {
     if (options.rounds < 1) throw user_error("{} rounds; give at least 1", options.rounds);
     if (options.workers < 1) throw user_error("{} workers; give at least 1", options.workers);
-    Contender plain = parse("single", 1);
+    Contender plain = parse(sequential_type().name, 1);
     job_ = read_job(options.job, all_settings(plain, options));  // throws if the job is always invalid
     std::vector<std::string> names = options.strategies;
     if (names.empty()) names = comparable_strategies();
@@ -142,7 +144,7 @@ class Comparison {
                                       .job = options_.job,
                                       .settings = contender.settings,
                                       .folder = options_.folder / name,
-                                      .processes = contender.strategy == kMpi ? contender.workers : 1},
+                                      .processes = contender.over_mpi() ? contender.workers : 1},
                                      what, watch_);
     if (run.end == TrainingRun::End::failed) {
       contender.impossible = run.failure;
@@ -192,11 +194,6 @@ class Comparison {
     return result;
   }
 
-  static bool of_servers(const Contender& contender) {
-    const std::vector<std::string> names = server_strategy_names();
-    return std::find(names.begin(), names.end(), contender.strategy) != names.end();
-  }
-
   static std::optional<double> training_seconds(const Learned& learned) {
     std::vector<double> seconds;
     for (const TrainingRun& run : learned.rounds)
@@ -233,7 +230,8 @@ class Comparison {
                                  Figure{"accuracy", "", final_accuracy(learned)},
                                  Figure{"test accuracy", "", first.figure("test_accuracy")}})
       row.figures.push_back(figure);
-    if (of_servers(contender)) row.figures.push_back({"staleness", "updates", first.figure("staleness")});
+    if (contender.type().uses_servers)
+      row.figures.push_back({"staleness", "updates", first.figure("staleness")});
     return row;
   }
 
@@ -263,7 +261,11 @@ class Comparison {
 }  // namespace
 
 std::vector<std::string> comparable_strategies() {
-  return {"single", "mirrored", "pipeline", kMpi, "sync_ps", "parameter_averaging", "async_sgd", "downpour"};
+  std::vector<std::string> names = strategy_names();
+  names.insert(
+      std::ranges::find_if(names, [](const std::string& name) { return strategy_type(name).uses_servers; }),
+      kMpi);
+  return names;
 }
 
 Result compare_strategies(const CompareOptions& options, const SweepWatch& watch) {

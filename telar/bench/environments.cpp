@@ -14,6 +14,7 @@
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/observe/process.h"
+#include "telar/strategy/strategy.h"
 
 namespace telar::bench {
 
@@ -37,6 +38,25 @@ bool is_in_path(const std::string& program) {
 }
 
 std::string text_of(const std::string& key, int number) { return fmt::format("strategy.{}={}", key, number); }
+std::string named(const StrategyType& type) { return "strategy.name=" + type.name; }
+
+/// The strategies of several workers in one process, which are environments: "replicas:2", "pipeline:2".
+std::vector<const StrategyType*> in_one_process() {
+  std::vector<const StrategyType*> types;
+  for (const StrategyType& type : strategy_types())
+    if (!type.uses_servers && !type.count.empty()) types.push_back(&type);
+  return types;
+}
+
+/// "replicas": what the workers are called, for those that share batches; otherwise the strategy's name.
+const std::string& kind_of(const StrategyType& type) { return type.shares_batches ? type.count : type.name; }
+
+std::string kinds_text() {
+  std::string text;
+  for (const StrategyType* type : in_one_process())
+    text += fmt::format("{}:N (N {} in one process), ", kind_of(*type), type->count);
+  return text;
+}
 
 }  // namespace
 
@@ -67,14 +87,14 @@ TrainingEnvironment with_gpus(const std::string& name, int gpus) {
   }
   if (name == "hybrid") {
     environment.threads = std::max(1, available_threads() - 1);
-    environment.settings = {"strategy.name=mirrored", R"(strategy.devices=["cuda:0", "cpu"])",
+    environment.settings = {named(data_parallel_type()), R"(strategy.devices=["cuda:0", "cpu"])",
                             text_of("threads", environment.threads)};
     return environment;
   }
   if (gpus == 1) environment.gpu = 0;
   std::vector<std::string> devices;
   for (int gpu = 0; gpu < gpus; ++gpu) devices.push_back(fmt::format("\"cuda:{}\"", gpu));
-  environment.settings = {gpus == 1 ? "strategy.name=single" : "strategy.name=mirrored",
+  environment.settings = {named(gpus == 1 ? sequential_type() : data_parallel_type()),
                           fmt::format("strategy.devices=[{}]", fmt::join(devices, ", "))};
   return environment;
 }
@@ -89,10 +109,15 @@ TrainingEnvironment environment_of(const std::string& name) {
   const std::string number = colon == std::string::npos ? "" : name.substr(colon + 1);
   const int count = number == "all" && kind == "cpu" ? all : count_in(number);
   if (kind == "gpu" && count > 0) return with_gpus(name, count);
-  if (count == 0 || (kind != "cpu" && kind != "replicas" && kind != "mpi" && kind != "pipeline")) {
+  const bool processes = kind == "mpi";
+  const auto types = in_one_process();
+  const auto found =
+      std::ranges::find_if(types, [&](const StrategyType* type) { return kind_of(*type) == kind; });
+  const StrategyType* type = processes ? &data_parallel_type() : found == types.end() ? nullptr : *found;
+  if (count == 0 || (kind != "cpu" && type == nullptr)) {
     throw user_error(
-        "there is no environment '{}'; give cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (N processes), pipeline:N (N stages), gpu, gpu:N (N GPUs) or hybrid",
-        name);
+        "there is no environment '{}'; give cpu:N (N threads), cpu:all, {}mpi:N (N processes), gpu, gpu:N (N GPUs) or hybrid",
+        name, kinds_text());
   }
   TrainingEnvironment environment{.name = name, .threads = count};
   if (count > all) {
@@ -100,17 +125,12 @@ TrainingEnvironment environment_of(const std::string& name) {
     return environment;
   }
   if (kind == "cpu") {
-    environment.settings = {"strategy.name=single", text_of("threads", count)};
+    environment.settings = {named(sequential_type()), text_of("threads", count)};
     return environment;
   }
   const int each = all / count;
   environment.threads = each * count;
-  if (kind == "pipeline") {
-    environment.settings = {"strategy.name=pipeline", text_of("stages", count), text_of("threads", each)};
-    return environment;
-  }
-  const bool processes = kind == "mpi";
-  environment.settings = {"strategy.name=mirrored", text_of("replicas", processes ? 1 : count),
+  environment.settings = {named(*type), text_of(type->count, processes ? 1 : count),
                           text_of("threads", each)};
   if (!processes) return environment;
   environment.processes = count;

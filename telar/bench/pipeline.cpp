@@ -79,10 +79,10 @@ void add_pipeline_rows(Result& result, const PipelineOptions& options) {
   const TrainingStep step = make_training_step(workload.model, workload.options);
   const Cluster one = cluster_of(1, options.threads);
   const Cluster all = cluster_of(options.stages, options.threads);
-  const StrategyOptions strategy{.micro_batches = options.micro_batches};
+  const auto strategy = make_strategy("pipeline", {{"micro_batches", options.micro_batches}});
 
-  Session single(make_single()->rewrite(step, one), one, {.seed = 1});
-  Session pipeline(balanced_pipeline(step, all, strategy), all, {.seed = 1});
+  Session single(sequential_program(step), one, {.seed = 1});
+  Session pipeline(measured_program(*strategy, step, all), all, {.seed = 1});
   const Samples samples(workload, options.batch);
   int64_t number = 0;
   const auto stepper = [&](Session& session, int64_t size) {

@@ -18,7 +18,7 @@ struct PipelineOptions {
 
 /// Compares the training steps of a pipeline with those of one device that has the threads of one stage, and
 /// with their lower limit. Each round yields a median. The last row is the pipeline's and includes its
-/// bubble. Throws Error (user) for options out of range, and as balanced_pipeline does.
+/// bubble. Throws Error (user) for options out of range, and as measured_program does.
 Result measure_pipeline(const PipelineOptions& options);
 /// Adds the same rows and remarks, with the settings "step" and "by", to another result.
 void add_pipeline_rows(Result& result, const PipelineOptions& options);

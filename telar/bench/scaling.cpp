@@ -58,17 +58,19 @@ struct Setting {
 
 /// Pushes and pulls per step of the whole run: with rounds those of every worker, otherwise those of the
 /// worker that makes the step.
-double exchanges_of(const StrategyJob& strategy) {
-  const auto often = [](int64_t every) { return 1 / static_cast<double>(every); };
-  if (strategy.name == "async_sgd") return 2;
-  if (strategy.name == "downpour") return often(strategy.push_every) + often(strategy.fetch_every);
-  const auto workers = static_cast<double>(strategy.workers);
-  return 2 * workers * (strategy.name == "sync_ps" ? 1 : often(strategy.average_every));
+double exchanges_of(const Program& program, int64_t workers) {
+  double each = 0;
+  for (const auto& [action, every] : program.workers.front().schedule) {
+    const bool exchanges =
+        action == Action::push_gradient || action == Action::push_difference || action == Action::pull;
+    if (exchanges) each += 1 / static_cast<double>(every);
+  }
+  const bool rounds = program.cooperation.kind == Cooperation::Kind::rounds;
+  return rounds ? static_cast<double>(workers) * each : each;
 }
 
-double fullest_server(const Job& job, const SampleSpec& spec) {
+double fullest_server(const Program& program) {
   int64_t most = 0;
-  const Program program = job_program(job, spec, nullptr, Costs::estimated);
   for (const ServerProgram& server : program.servers->servers)
     most = std::max(most, placed_bytes(server.pieces));
   return static_cast<double>(most);
@@ -109,9 +111,10 @@ class Scaling {
 
  private:
   void require_sense() {
-    const std::vector<std::string> known = server_strategy_names();
-    if (std::find(known.begin(), known.end(), options_.strategy) == known.end())
-      throw user_error("strategy '{}' has no parameter servers; choose {}", options_.strategy, one_of(known));
+    if (!strategy_type(options_.strategy).uses_servers) {
+      throw user_error("strategy '{}' has no parameter servers; choose {}", options_.strategy,
+                       one_of(strategy_names([](const StrategyType& type) { return type.uses_servers; })));
+    }
     if (!(options_.target > 0 && options_.target < 1))
       throw user_error("the target is {}; it must be an accuracy between 0 and 1", options_.target);
     for (const auto* numbers : {&options_.workers, &options_.servers, &options_.batches})
@@ -147,8 +150,9 @@ class Scaling {
         spec_ =
             known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
       }
-      setting.server_bytes = fullest_server(job, *spec_);
-      setting.exchanges = exchanges_of(job.strategy);
+      const Program program = job_program(job, *spec_, nullptr, Costs::estimated);
+      setting.server_bytes = fullest_server(program);
+      setting.exchanges = exchanges_of(program, setting.workers);
     } catch (const Error& error) {
       setting.impossible = error.what();
     }

@@ -70,7 +70,7 @@ Samples::Samples(const Workload& workload, int64_t count) {
   for (float& value : x) value = random.normal();
   for (int64_t i = 0; i < count; ++i) {
     labels.push_back(static_cast<int32_t>(random.below(static_cast<uint32_t>(workload.classes))));
-    ids.push_back(static_cast<int32_t>(i));
+    ids.push_back(i);
   }
 }
 
@@ -86,10 +86,10 @@ std::unique_ptr<Session> make_session(const Workload& workload, int replicas, in
     }
   }
   const bool alone = replicas == 1 && processes == nullptr;
-  const auto strategy = make_strategy(alone ? "single" : "mirrored", {});
+  const TrainingStep step = make_training_step(workload.model, workload.options);
   return std::make_unique<Session>(
-      strategy->rewrite(make_training_step(workload.model, workload.options), cluster), cluster,
-      SessionOptions{.seed = 1, .processes = processes});
+      alone ? sequential_program(step) : make_strategy(data_parallel_type().name)->rewrite(step, cluster),
+      cluster, SessionOptions{.seed = 1, .processes = processes});
 }
 
 }  // namespace telar::bench

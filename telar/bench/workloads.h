@@ -30,7 +30,7 @@ struct Samples {
   }
   std::vector<float> x;
   std::vector<int32_t> labels;
-  std::vector<int32_t> ids;
+  std::vector<int64_t> ids;
 };
 
 /// A session for the workload: one replica with `threads`, or `replicas` mirrored ones, in each of

@@ -15,9 +15,11 @@
 #include "telar/nn/dot.h"
 #include "telar/nn/summary.h"
 #include "telar/nn/zoo.h"
+#include "telar/strategy/placement.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
@@ -128,7 +130,8 @@ int show(const ShowArguments& arguments) {
     if (!program.servers) {
       throw user_error(
           "strategy '{}' has no parameter servers; choose one of {} (--set strategy.name=downpour)",
-          program.strategy, one_of(server_strategy_names()));
+          program.strategy,
+          one_of(strategy_names([](const StrategyType& type) { return type.uses_servers; })));
     }
     std::cout << placement_text(program);
     return 0;
@@ -143,7 +146,7 @@ int show(const ShowArguments& arguments) {
   std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
   if (program.servers) {
     std::cout << fmt::format("strategy: {}, {} workers, {} parameter servers\n", program.strategy,
-                             job.strategy.workers, program.servers->servers.size());
+                             workers_of(job.strategy), program.servers->servers.size());
     return 0;
   }
   const bool staged = program.micro_batches > 0;

@@ -1,27 +1,12 @@
 #include "telar/data/assignment.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "telar/core/error.h"
 #include "telar/data/permutation.h"
 
 namespace telar {
-
-namespace {
-
-/// The samples in pieces of `together`; the order of the pieces depends only on seed and name.
-std::vector<uint32_t> permuted_pieces(int64_t size, int64_t together, uint64_t seed, std::string_view name) {
-  if (together == 1) return permutation(size, seed, name);
-  std::vector<uint32_t> order;
-  order.reserve(static_cast<size_t>(size));
-  const auto piece = static_cast<uint32_t>(together);
-  for (const uint32_t which : permutation(size / together, seed, name))
-    for (uint32_t i = 0; i < piece; ++i) order.push_back(which * piece + i);
-  while (order.size() < static_cast<size_t>(size)) order.push_back(static_cast<uint32_t>(order.size()));
-  return order;
-}
-
-}  // namespace
 
 FixedSlice::FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part,
                        int64_t together)
@@ -47,25 +32,30 @@ int64_t FixedSlice::batch_samples(uint32_t /*epoch*/, int64_t step) const {
   return std::min(global_batch_, size_ - step * global_batch_);
 }
 
-std::vector<uint32_t> FixedSlice::samples(uint32_t epoch, int64_t step) const {
+std::vector<int64_t> FixedSlice::samples(uint32_t epoch, int64_t step) const {
   if (step < 0 || step >= steps(epoch)) {
     throw run_error("Step {} of epoch {} does not exist; the epoch has {} steps", step, epoch, steps(epoch));
   }
-  const int64_t begin = step * global_batch_;
   const int64_t batch = batch_samples(epoch, step);
-  const Order all = order(epoch);
-  return {all->begin() + begin + part_.first(batch), all->begin() + begin + part_.last(batch)};
+  std::vector<int64_t> samples(static_cast<size_t>(part_.last(batch) - part_.first(batch)));
+  read_order(epoch, step * global_batch_ + part_.first(batch), samples);
+  return samples;
 }
 
-FixedSlice::Order FixedSlice::order(uint32_t epoch) const {
-  const std::scoped_lock lock(mutex_);
-  if (!order_ || (shuffle_ && ordered_epoch_ != epoch)) {
-    order_ = std::make_shared<const std::vector<uint32_t>>(
-        shuffle_ ? permuted_pieces(size_, together_, seed_, fmt::format("shuffle/{}", epoch))
-                 : in_order(size_));
-    ordered_epoch_ = epoch;
+/// Writes the samples at the positions from `first` on of an epoch's order.
+void FixedSlice::read_order(uint32_t epoch, int64_t first, std::span<int64_t> samples) const {
+  std::iota(samples.begin(), samples.end(), first);
+  if (!shuffle_ || samples.empty()) return;
+  const Permutation pieces(size_ / together_, seed_, fmt::format("shuffle/{}", epoch));
+  if (together_ == 1) return pieces.read(first, samples);
+  const int64_t first_piece = first / together_;
+  const int64_t last_piece = std::min(pieces.size(), samples.back() / together_ + 1);
+  std::vector<int64_t> order(static_cast<size_t>(std::max<int64_t>(0, last_piece - first_piece)));
+  pieces.read(first_piece, order);
+  for (int64_t& sample : samples) {
+    if (sample / together_ >= pieces.size()) break;
+    sample = order[static_cast<size_t>(sample / together_ - first_piece)] * together_ + sample % together_;
   }
-  return order_;
 }
 
 LeasedParts::LeasedParts(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts,
@@ -100,7 +90,7 @@ int64_t LeasedParts::batch_samples(uint32_t epoch, int64_t step) const {
   return parts_.front()->batch_samples(epoch, entry(step).first);
 }
 
-std::vector<uint32_t> LeasedParts::samples(uint32_t epoch, int64_t step) const {
+std::vector<int64_t> LeasedParts::samples(uint32_t epoch, int64_t step) const {
   const auto [batch, part] = entry(step);
   return parts_.at(static_cast<size_t>(part))->samples(epoch, batch);
 }

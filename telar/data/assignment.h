@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ class Assignment {
   /// Number of samples in the global batch of a step (0 … steps-1).
   virtual int64_t batch_samples(uint32_t epoch, int64_t step) const = 0;
   /// This worker's samples of that batch; may be empty.
-  virtual std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const = 0;
+  virtual std::vector<int64_t> samples(uint32_t epoch, int64_t step) const = 0;
 };
 
 /// A worker's part of each global batch: shares `begin` to `end` out of `of`. If `of` is the batch size, the
@@ -33,11 +34,16 @@ struct Part {
   int64_t last(int64_t samples) const { return samples * end / of; }
 };
 
+/// The version of the order of samples below: positions in an epoch of another version mean other samples.
+/// Version 1, up to November 2026, was a shuffled array (Fisher–Yates).
+inline constexpr int64_t kOrderVersion = 2;
+
 /// A fixed part of every global batch. With `shuffle`, the global order of an epoch is a permutation of all
-/// samples that depends only on seed and epoch, so it is the same on every worker. Otherwise it is the data's
-/// own order. The order is cut into batches of `global_batch`; if the samples do not divide, the last batch
-/// is smaller, never dropped. With `together` above 1, the permutation is one of pieces of `together`
-/// consecutive samples, which keep their order; a smaller last piece stays last.
+/// samples that depends only on seed and epoch (telar/data/permutation.h), so it is the same on every worker.
+/// Otherwise it is the data's own order. Neither takes memory. The order is cut into batches of
+/// `global_batch`; if the samples do not divide, the last batch is smaller, never dropped. With `together`
+/// above 1, the permutation is one of pieces of `together` consecutive samples, which keep their order; a
+/// smaller last piece stays last.
 class FixedSlice : public Assignment {
  public:
   /// Throws Error (user) for a batch or `together` below 1, no samples, or a part outside its shares.
@@ -46,11 +52,10 @@ class FixedSlice : public Assignment {
 
   int64_t steps(uint32_t epoch) const override;
   int64_t batch_samples(uint32_t epoch, int64_t step) const override;
-  std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const override;
+  std::vector<int64_t> samples(uint32_t epoch, int64_t step) const override;
 
  private:
-  using Order = std::shared_ptr<const std::vector<uint32_t>>;
-  Order order(uint32_t epoch) const;
+  void read_order(uint32_t epoch, int64_t first, std::span<int64_t> samples) const;
 
   int64_t size_;
   int64_t global_batch_;
@@ -58,9 +63,6 @@ class FixedSlice : public Assignment {
   bool shuffle_;
   Part part_;
   int64_t together_;
-  mutable std::mutex mutex_;  ///< guards the order of the epoch requested last
-  mutable uint32_t ordered_epoch_ = 0;
-  mutable Order order_;
 };
 
 /// The worker's part of every batch of `batch` samples, in the data's order: for evaluation and prediction.
@@ -84,7 +86,7 @@ class LeasedParts : public Assignment {
 
   int64_t steps(uint32_t epoch) const override;
   int64_t batch_samples(uint32_t epoch, int64_t step) const override;
-  std::vector<uint32_t> samples(uint32_t epoch, int64_t step) const override;
+  std::vector<int64_t> samples(uint32_t epoch, int64_t step) const override;
 
  private:
   std::pair<int64_t, int64_t> entry(int64_t index) const;

@@ -127,16 +127,16 @@ void Loader::take(std::unique_lock<std::mutex>& lock) {
 }
 
 void Loader::fill(BatchBuffer& buffer, int64_t step) {
-  const std::vector<uint32_t> samples = assignment_.samples(epoch_, step);
+  const std::vector<int64_t> samples = assignment_.samples(epoch_, step);
   const size_t features = data_.spec().feature_bytes();
   const size_t labels = data_.spec().label_bytes();
   grow(buffer.features, samples.size(), features);
   grow(buffer.labels, samples.size(), labels);
-  grow(buffer.samples, samples.size(), sizeof(int32_t));
+  grow(buffer.samples, samples.size(), sizeof(int64_t));
   const SampleKey key{options_.seed, epoch_};
-  const std::span<int32_t> ids = buffer.samples.as<int32_t>();
-  for (const uint32_t sample : samples) {
-    if (sample >= data_.size()) {
+  const std::span<int64_t> ids = buffer.samples.as<int64_t>();
+  for (const int64_t sample : samples) {
+    if (sample < 0 || sample >= data_.size()) {
       throw run_error("Sample {} was assigned to step {} of epoch {}, but the dataset has {} samples", sample,
                       step, epoch_, data_.size());
     }
@@ -145,7 +145,7 @@ void Loader::fill(BatchBuffer& buffer, int64_t step) {
     if (i + kAhead < samples.size()) data_.expect(samples[i + kAhead]);
     data_.read(samples[i], key, {buffer.features.data() + i * features, features},
                {buffer.labels.data() + i * labels, labels});
-    ids[i] = static_cast<int32_t>(samples[i]);
+    ids[i] = samples[i];
   }
   buffer.batch = {static_cast<int64_t>(samples.size()),
                   epoch_,

@@ -26,7 +26,7 @@ struct Batch {
   int64_t step = 0;
   std::byte* features = nullptr;  ///< [size, spec.features…] of the spec's dtype
   std::byte* labels = nullptr;    ///< [size] i32 classes, or [size, spec.targets…] f32
-  int32_t* samples = nullptr;     ///< [size] i32, indices in the dataset
+  int64_t* samples = nullptr;     ///< [size] i64, indices in the dataset
 };
 
 /// Reads the batches of an assignment, ahead of their use, into memory that is reused. Batches that take only

@@ -77,7 +77,7 @@ class ItemChecks {
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::user) throw;
       const std::scoped_lock lock(mutex_);
-      found_.push_back({static_cast<uint32_t>(index), error.what()});
+      found_.push_back({index, error.what()});
     }
   }
 
@@ -116,19 +116,10 @@ std::vector<UnreadableSample> unreadable_samples(const Dataset& data, const Read
   });
 }
 
-DatasetPtr without_samples(DatasetPtr data, const std::vector<uint32_t>& samples) {
+DatasetPtr without_samples(DatasetPtr data, const std::vector<int64_t>& samples) {
   if (samples.empty()) return data;
-  std::vector<uint32_t> kept;
-  kept.reserve(static_cast<size_t>(data->size()) - samples.size());
-  auto left_out = samples.begin();
-  for (uint32_t index = 0; index < data->size(); ++index) {
-    if (left_out != samples.end() && *left_out == index) {
-      ++left_out;
-    } else {
-      kept.push_back(index);
-    }
-  }
-  return subset(std::move(data), std::move(kept));
+  Selection kept = Selection(data->size(), samples).complement();
+  return selected(std::move(data), std::move(kept));
 }
 
 }  // namespace telar

@@ -11,7 +11,7 @@ namespace telar {
 
 /// A sample that cannot be read, and why.
 struct UnreadableSample {
-  uint32_t index = 0;
+  int64_t index = 0;
   std::string reason;
 };
 
@@ -35,6 +35,6 @@ std::vector<UnreadableSample> check_items(int64_t count, const ReadCheck& option
 std::vector<UnreadableSample> unreadable_samples(const Dataset& data, const ReadCheck& options);
 
 /// The dataset without these samples, whose indices are ascending.
-DatasetPtr without_samples(DatasetPtr data, const std::vector<uint32_t>& samples);
+DatasetPtr without_samples(DatasetPtr data, const std::vector<int64_t>& samples);
 
 }  // namespace telar

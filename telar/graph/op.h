@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "telar/core/attributes.h"
 #include "telar/core/dtype.h"
 #include "telar/core/shape.h"
-#include "telar/graph/attributes.h"
 
 namespace telar {
 

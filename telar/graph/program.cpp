@@ -25,8 +25,20 @@ std::string name_of(Action action) {
   return "?";
 }
 
+std::string text_of(const Cooperation& cooperation) {
+  switch (cooperation.kind) {
+    case Cooperation::Kind::lockstep: return "in lockstep";
+    case Cooperation::Kind::rounds: return fmt::format("in rounds with {} backups", cooperation.backups);
+    case Cooperation::Kind::free:
+      return cooperation.staleness < 0 ? "each at its own pace"
+                                       : fmt::format("each at most {} batches ahead", cooperation.staleness);
+  }
+  return "?";
+}
+
 std::string Program::str() const {
-  std::string text = fmt::format("program {} of {} workers", strategy, workers.size());
+  std::string text =
+      fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
   for (size_t b = 0; b < buckets.size(); ++b) {
     text += fmt::format("bucket {}: {}\n", b, fmt::join(buckets[b].parameters, ", "));
@@ -46,7 +58,8 @@ std::string Program::str() const {
   }
   text += "update\n" + update.str();
   if (!servers) return text;
-  text += servers->rounds ? "servers, in rounds\n" : "servers, each push by itself\n";
+  text += servers->learning_rate ? fmt::format("servers, learning rate {}\n", *servers->learning_rate)
+                                 : "servers, learning rate of the step\n";
   for (size_t s = 0; s < servers->servers.size(); ++s) {
     text += fmt::format("server {}\n", s) + servers->servers[s].update.str();
   }

@@ -61,18 +61,29 @@ struct WorkerProgram {
   Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
 };
 
+/// How the workers of a program work together in time.
+struct Cooperation {
+  enum class Kind : uint8_t {
+    lockstep,  ///< all of them make each step together
+    rounds,    ///< an update takes the contributions of as many workers as there are parts of a batch
+    free       ///< each at its own pace
+  };
+  Kind kind = Kind::lockstep;
+  int64_t backups = 0;     ///< of rounds: additional workers; the first contributions count
+  int64_t staleness = -1;  ///< if free: batches by which a worker may be ahead of the slowest; -1: no limit
+};
+
 /// The pieces of one parameter server, and their update: an update graph over the pieces, by their names.
 struct ServerProgram {
   std::vector<Piece> pieces;
   Graph update;
 };
 
-/// The parameter servers of a program. Each applies its update to the sums that workers push.
+/// The parameter servers of a program. In rounds, each makes one update from the sum of all workers' pushes;
+/// otherwise each push is an update of its own.
 struct ServerSide {
   std::vector<ServerProgram> servers;
-  Graph update;  ///< the update of all servers together, over whole variables
-  /// True: all workers push, and one update is made from the sum. False: each push is an update of its own.
-  bool rounds = false;
+  Graph update;                         ///< the update of all servers together, over whole variables
   std::optional<double> learning_rate;  ///< of the servers' update; if absent, that of the step
 };
 
@@ -80,14 +91,15 @@ struct ServerSide {
 /// inserted, and their schedule. Contains no state.
 struct Program {
   std::string strategy;
-  std::vector<WorkerProgram> workers;
-  std::vector<Bucket> buckets;
+  std::vector<WorkerProgram> workers = {};
+  std::vector<Bucket> buckets = {};
   Graph update;  ///< the update that workers apply themselves
   Graph evaluation;
   Graph prediction;
   std::vector<ParameterInfo> parameters;  ///< in their order in the arenas
   std::vector<std::string> metrics;
   std::optional<ServerSide> servers = std::nullopt;
+  Cooperation cooperation = {};
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
@@ -98,5 +110,7 @@ struct Program {
 
 /// Name of an action, as printed by Program::str().
 std::string name_of(Action action);
+/// "in rounds with 1 backup", as printed by Program::str().
+std::string text_of(const Cooperation& cooperation);
 
 }  // namespace telar

@@ -35,7 +35,8 @@ inline constexpr std::string_view kMetricPrefix = "metric/";
 ///
 /// Names:
 ///   inputs of `gradient` and `evaluation`: "x" (batched; f32 or i32), "label" (batched; i32 [N] or f32
-///     targets), "sample" (batched; i32 [N], global sample ids), "random" (i32 [4]: seed low, seed high,
+///     targets), "sample" (batched; i32 [N, 2], low and high word of
+///     the 64-bit global sample ids), "random" (i32 [4]: seed low, seed high,
 ///     epoch, 0). Only those that are used are declared.
 ///   buffers: "gradient/NAME" for every parameter, trainable or not (running statistics: the sum over samples
 ///     of the batch's statistic); "metric/NAME" f32 [1], sums over samples: "metric/loss" always, and

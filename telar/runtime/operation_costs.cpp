@@ -39,7 +39,7 @@ struct RandomBatch {
 
   std::vector<float> x;
   std::vector<float> label;
-  std::vector<int32_t> samples;
+  std::vector<int64_t> samples;
 };
 
 /// Layer and operation.
@@ -111,7 +111,7 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
   const int64_t batch = step.gradient.batch();
   const int64_t micro_batch = (batch + micro_batches - 1) / micro_batches;
   const Cluster cluster{{device}};
-  Session session(make_single()->rewrite(step, cluster), cluster, {.seed = kSeed});
+  Session session(sequential_program(step), cluster, {.seed = kSeed});
   std::map<Key, OperationCost> costs;
   for (const auto& [key, seconds] : profile(session, step.gradient, batch))
     cost_of(costs, key).batch += seconds;
@@ -123,18 +123,19 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
   return listed(costs);
 }
 
-Program balanced_pipeline(const TrainingStep& step, const Cluster& cluster, StrategyOptions options) {
+Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster) {
   constexpr int kRounds = 3;
-  const auto stages = static_cast<int64_t>(cluster.devices.size());
-  options.costs = measure_costs(step, cluster.devices.front(), micro_batches_of(options, stages));
+  const int64_t micro_batches = strategy.measured_micro_batches(cluster);
+  if (micro_batches == 0) return strategy.rewrite(step, cluster);
+  std::vector<OperationCost> costs = measure_costs(step, cluster.devices.front(), micro_batches);
   Program best;
   double shortest = std::numeric_limits<double>::infinity();
   std::set<std::string> tried;
   for (int round = 0; round < kRounds; ++round) {
-    Program program = make_pipeline(options)->rewrite(step, cluster);
+    Program program = strategy.rewrite(step, cluster, costs);
     if (!tried.insert(program.str()).second) break;
     Trial trial = try_out(program, step, cluster);
-    options.costs = std::move(trial.costs);
+    costs = std::move(trial.costs);
     if (trial.step >= shortest) continue;
     shortest = trial.step;
     best = std::move(program);

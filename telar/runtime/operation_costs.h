@@ -11,10 +11,9 @@ namespace telar {
 std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceSpec& device,
                                          int64_t micro_batches);
 
-/// Returns a pipeline over the cluster's devices with stages balanced by measurement: first by each
-/// operation's time alone, then by its time in the stages, which share caches and memory. Tries at most three
-/// balances and returns the one with the shortest step. `options.costs` is ignored. Throws what measure_costs
-/// and make_pipeline(options)->rewrite throw.
-Program balanced_pipeline(const TrainingStep& step, const Cluster& cluster, StrategyOptions options);
+/// The strategy's program. A strategy that asks for measurements gets them: first each operation's time
+/// alone, then its time in the program, whose workers share caches and memory. Tries at most three programs
+/// and returns the one with the shortest step. Throws what measure_costs and rewrite throw.
+Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster);
 
 }  // namespace telar

@@ -7,6 +7,7 @@ namespace telar {
 PendingPush::PendingPush(const Program& program, const std::vector<ScheduledAction>& schedule,
                          const StoreAccess& store, const Device& device, const StateMemory& home)
     : program_(*program.servers),
+      rounds_(program.cooperation.kind == Cooperation::Kind::rounds),
       store_(store),
       device_(device),
       home_(home),
@@ -32,7 +33,7 @@ void PendingPush::push(Action action, bool then_pull, const std::byte* gradients
   terms.learning_rate =
       static_cast<float>(program_.learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
   terms.push = true;
-  if (program_.rounds) {
+  if (rounds_) {
     terms.round = store_.next_round();
     terms.push = terms.round.has_value();
   }

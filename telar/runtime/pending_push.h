@@ -29,6 +29,7 @@ class PendingPush {
 
  private:
   const ServerSide& program_;
+  bool rounds_;
   const StoreAccess& store_;
   const Device& device_;
   const StateMemory& home_;

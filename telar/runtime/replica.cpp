@@ -1,6 +1,7 @@
 #include "telar/runtime/replica.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -19,6 +20,9 @@ constexpr const char* kInputSample = "sample";
 constexpr const char* kInputRandom = "random";
 
 using Clock = std::chrono::steady_clock;
+
+// So that 64-bit sample ids are the low and the high word that the graph's input expects.
+static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 

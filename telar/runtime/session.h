@@ -24,10 +24,12 @@ namespace telar {
 
 /// A view of samples in contiguous canonical memory, which is read during the call.
 struct BatchView {
-  int64_t size = 0;                 ///< samples; may be 0
-  const void* x = nullptr;          ///< [size, …] in the model's input type
-  const void* label = nullptr;      ///< i32 [size], or f32 targets; may be null for predict
-  const int32_t* sample = nullptr;  ///< global sample ids [size]; may be null for evaluate and predict
+  int64_t size = 0;             ///< samples; may be 0
+  const void* x = nullptr;      ///< [size, …] in the model's input type
+  const void* label = nullptr;  ///< i32 [size], or f32 targets; may be null for predict
+  /// Global sample ids [size]; may be null for evaluate and predict. The graph's input is i32 [size, 2], the
+  /// low and the high word, which is the same memory on a little-endian machine.
+  const int64_t* sample = nullptr;
   /// These are the samples of the previous step, which a device with its own memory still has. For
   /// measurements without the copy to the device.
   bool again = false;

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 
-#include "telar/core/error.h"
+#include "telar/core/option.h"
 #include "telar/core/suggest.h"
 
 namespace telar {
@@ -107,6 +108,25 @@ Placement place_partitioned(const std::vector<ParameterInfo>& parameters, int se
     }
   }
   return in_order(std::move(placement), parameters);
+}
+
+std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place, int servers) {
+  std::vector<PlacementRule> rules;
+  for (const std::string& text : place) {
+    const size_t equals = text.rfind('=');
+    int server = -1;
+    const char* end = text.data() + text.size();
+    const char* number = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto [stop, code] = std::from_chars(number, end, server);
+    if (equals == 0 || code != std::errc() || stop != end || server < 0 || server >= servers) {
+      throw OptionError(
+          "place",
+          fmt::format("strategy.place has '{}'; it must be PATTERN=SERVER, with a server from 0 to {}", text,
+                      servers - 1));
+    }
+    rules.push_back({text.substr(0, equals), server});
+  }
+  return rules;
 }
 
 Placer place_by_name(std::vector<PlacementRule> rules, Placer others) {

@@ -35,6 +35,8 @@ struct PlacementRule {
   std::string pattern;
   int server = 0;
 };
+/// Parses "PATTERN=SERVER". Throws OptionError.
+std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place, int servers);
 Placer place_by_name(std::vector<PlacementRule> rules, Placer others);
 
 /// "greedy", "partitioned" or "round_robin". Throws Error (user) for another name.

@@ -70,8 +70,101 @@ bool clips(const Graph& update) {
 
 }  // namespace
 
+Placer placer_for(const Attributes& options, int servers) {
+  Placer placer = placer_of(options.text("placement"));
+  const std::vector<std::string>& given = options.texts("place");
+  return given.empty() ? placer : place_by_name(placement_rules(given, servers), std::move(placer));
+}
+
+StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more,
+                             const std::function<void(const Attributes&)>& check) {
+  StrategyType type;
+  type.name = std::move(name);
+  type.summary = std::move(summary);
+  type.worker = "worker";
+  type.count = "workers";
+  type.uses_servers = true;
+  type.options = {
+      {.name = "workers",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help =
+           "Number of worker processes that compute at the same time. More may join; they wait as spares."}};
+  type.options.insert(type.options.end(), more.begin(), more.end());
+  type.options.push_back(
+      {.name = "placement",
+       .fallback = "greedy",
+       .rule = {.choices = placement_policies()},
+       .help =
+           "Placement of variables on servers. greedy: the largest variable first, each on the server with the fewest bytes. partitioned: the same, but large variables are split by rows. round_robin: in turn."});
+  type.options.push_back(
+      {.name = "place",
+       .fallback = std::vector<std::string>{},
+       .help =
+           "Variables that are assigned to a given server before the placement: `[\"conv*=0\", \"*.bias=1\"]`."});
+  type.check = [check](const Attributes& options, int servers) {
+    placer_for(options, servers);
+    if (check) check(options);
+  };
+  return type;
+}
+
+Option staleness_option() {
+  return {
+      .name = "staleness",
+      .fallback = int64_t{-1},
+      .rule = {.least = -1, .most = 1e9},
+      .help =
+          "Maximum number of batches by which a worker may be ahead of the slowest one; it waits before it exceeds this number. -1: no limit."};
+}
+
+Cooperation free_within_staleness(const Attributes& options) {
+  return {.kind = Cooperation::Kind::free, .staleness = options.integer("staleness")};
+}
+
+std::vector<Option> averaging_options() {
+  return {
+      {.name = "average_every",
+       .fallback = int64_t{10},
+       .rule = {.least = 1, .most = 1e9},
+       .help = "Steps of each worker between two averages."},
+      {.name = "outer_learning_rate",
+       .fallback = 1.0,
+       .rule = {.least = 0, .most = 1e6, .above_least = true},
+       .help =
+           "Learning rate of the step towards the workers' parameters. 1 without momentum: in rounds, the workers' mean itself."},
+      {.name = "outer_momentum",
+       .fallback = 0.0,
+       .rule = {.least = 0, .most = 1, .below_most = true},
+       .help = "Momentum of that step."},
+      {.name = "outer_nesterov", .fallback = false, .help = "Uses Nesterov momentum for that step."}};
+}
+
+void check_averaging(const Attributes& options) {
+  if (options.flag("outer_nesterov") && options.real("outer_momentum") == 0)
+    throw OptionError("outer_nesterov",
+                      "strategy.outer_nesterov requires momentum, but strategy.outer_momentum is 0");
+}
+
+Program averaging_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
+                          const Attributes& options) {
+  check_averaging(options);
+  const int64_t every = options.integer("average_every");
+  ServerSide servers = make_server_side(step,
+                                        sgd_of_everything(step, {.momentum = options.real("outer_momentum"),
+                                                                 .nesterov = options.flag("outer_nesterov")}),
+                                        cluster, placer_for(options, cluster.servers));
+  servers.learning_rate = options.real("outer_learning_rate");
+  return server_program(strategy, step, cluster,
+                        {Action::compute_gradient,
+                         Action::update_shard,
+                         {Action::push_difference, every},
+                         {Action::pull, every}},
+                        step.update, std::move(servers));
+}
+
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place, bool rounds) {
+                            const Placer& place) {
   if (cluster.servers < 1)
     throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
   if (clips(step.update)) {
@@ -82,7 +175,7 @@ ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluste
   check_placement(placement, step.parameters, cluster.servers);
   std::map<std::string, size_t> ready;
   for (const ParameterInfo& parameter : in_gradient_order(step)) ready.emplace(parameter.name, ready.size());
-  ServerSide side{{}, std::move(update), rounds, {}};
+  ServerSide side{{}, std::move(update), {}};
   for (std::vector<Piece>& pieces : placement) {
     std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
       return std::pair(ready.at(a.variable), a.begin) < std::pair(ready.at(b.variable), b.begin);
@@ -125,14 +218,8 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
     throw user_error("strategy '{}' starts its own processes; start it alone, without mpirun or srun",
                      strategy);
   }
-  Program program{strategy,
-                  {},
-                  {},
-                  std::move(worker_update),
-                  step.evaluation,
-                  step.prediction,
-                  in_gradient_order(step),
-                  step.metrics};
+  Program program = program_of(step, strategy);
+  program.update = std::move(worker_update);
   program.workers.push_back({0, step.gradient, std::move(schedule)});
   program.servers = std::move(servers);
   return program;

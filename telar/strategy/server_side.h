@@ -1,15 +1,43 @@
 #pragma once
 
 #include "telar/graph/ops/update.h"
+#include "telar/strategy/placement.h"
 #include "telar/strategy/strategy.h"
 
 namespace telar {
+
+/// What the strategies with parameter servers have in common: the workers are alike, each a process with one
+/// device, and the servers' update is cut out of an update graph.
+
+/// A strategy type with what all of them have in common: options `workers`, `placement` and `place`, and
+/// their check. `more`: its own options, and `check` for those.
+StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more = {},
+                             const std::function<void(const Attributes&)>& check = {});
+
+/// Of strategies without rounds: by how much a worker may be ahead of the slowest one.
+Option staleness_option();
+/// Each worker at its own pace, within the option `staleness`.
+Cooperation free_within_staleness(const Attributes& options);
+
+/// Of strategies whose workers train on their own and push differences: `average_every`, and the SGD step of
+/// the servers along the differences (`outer_learning_rate`, `outer_momentum`, `outer_nesterov`).
+std::vector<Option> averaging_options();
+/// Throws OptionError for Nesterov momentum without momentum.
+void check_averaging(const Attributes& options);
 
 /// The parameter servers that apply `update` (over whole variables) to what workers push. The placement of
 /// the step's variables determines how its operations are divided among the servers. Throws Error (user): no
 /// servers, an incomplete placement, an update that clips (its norm spans all servers).
 ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place, bool rounds);
+                            const Placer& place);
+/// The placement that the options `placement` and `place` describe.
+Placer placer_for(const Attributes& options, int servers);
+
+/// A program whose workers make steps of their own, with the optimizer of `step`. Every `average_every` steps
+/// they push samples × (parameters at the last pull − parameters), along which the servers make an SGD step,
+/// and pull.
+Program averaging_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
+                          const Attributes& options);
 
 /// The update graph that moves every trained variable by p −= lr·ĝ (with momentum, if any), and updates
 /// running statistics as `step.update` does.

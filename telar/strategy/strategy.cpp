@@ -1,31 +1,78 @@
 #include "telar/strategy/strategy.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/strategy/buckets.h"
 
 namespace telar {
 
-std::vector<std::string> strategy_names() {
-  std::vector<std::string> names = {"single", "mirrored", "pipeline"};
-  for (const std::string& name : server_strategy_names()) names.push_back(name);
+/// Generated from the names of the files in strategies/ (cmake/Registry.cmake).
+void register_all(StrategyRegistry& registry);
+
+void StrategyRegistry::sort() {
+  std::ranges::sort(types_, {}, [](const StrategyType& type) {
+    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.name);
+  });
+}
+
+const std::vector<StrategyType>& strategy_types() {
+  static const StrategyRegistry registry = [] {
+    StrategyRegistry all;
+    register_all(all);
+    all.sort();
+    return all;
+  }();
+  return registry.types();
+}
+
+std::vector<std::string> strategy_names(const std::function<bool(const StrategyType&)>& has) {
+  std::vector<std::string> names;
+  for (const StrategyType& type : strategy_types())
+    if (!has || has(type)) names.push_back(type.name);
   return names;
 }
 
-std::vector<std::string> server_strategy_names() {
-  return {"async_sgd", "downpour", "sync_ps", "parameter_averaging"};
-}
-
-std::unique_ptr<Strategy> make_strategy(const std::string& name, const StrategyOptions& options) {
-  if (name == "single") return make_single();
-  if (name == "mirrored") return make_mirrored(options);
-  if (name == "pipeline") return make_pipeline(options);
-  if (name == "async_sgd") return make_async_sgd(options);
-  if (name == "downpour") return make_downpour(options);
-  if (name == "sync_ps") return make_sync_ps(options);
-  if (name == "parameter_averaging") return make_parameter_averaging(options);
+const StrategyType& strategy_type(const std::string& name) {
+  for (const StrategyType& type : strategy_types())
+    if (type.name == name) return type;
   const std::string near = nearest(name, strategy_names());
   throw user_error("unknown strategy '{}'; {}the strategies are {}", name,
                    near.empty() ? "" : "did you mean '" + near + "'? ", one_of(strategy_names()));
+}
+
+const StrategyType& sequential_type() { return strategy_types().front(); }
+
+const StrategyType& data_parallel_type() {
+  return *std::ranges::find_if(strategy_types(), &StrategyType::shares_batches);
+}
+
+std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options) {
+  const StrategyType& type = strategy_type(name);
+  return type.make(completed("strategy '" + name + "'", type.options, options));
+}
+
+Cooperation cooperation_of(const StrategyType& type, const Attributes& options) {
+  return type.cooperation ? type.cooperation(options) : Cooperation{};
+}
+
+Program program_of(const TrainingStep& step, const std::string& strategy) {
+  Program program;
+  program.strategy = strategy;
+  program.update = step.update;
+  program.evaluation = step.evaluation;
+  program.prediction = step.prediction;
+  program.parameters = in_gradient_order(step);
+  program.metrics = step.metrics;
+  return program;
+}
+
+Program sequential_program(const TrainingStep& step) {
+  Program program = program_of(step, "single");
+  program.workers.push_back({0, step.gradient, {Action::compute_gradient, Action::update_shard}});
+  return program;
 }
 
 }  // namespace telar

@@ -1,28 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "telar/core/option.h"
 #include "telar/graph/program.h"
-#include "telar/strategy/placement.h"
 
 namespace telar {
-
-/// Rewrites a sequential training step as a parallel program: a pure function of the step and the cluster.
-/// Lower and higher floors do not know which strategy is in use.
-class Strategy {
- public:
-  virtual ~Strategy() = default;
-  virtual std::string name() const = 0;
-  virtual Program rewrite(const TrainingStep& step, const Cluster& cluster) const = 0;
-};
-
-/// The samples over which batch normalisation takes its statistics in data parallel.
-enum class BatchNormMode : uint8_t {
-  local,        ///< statistics of each replica's part; running averages are means over the replicas
-  synchronised  ///< statistics of the whole batch, as on one device
-};
 
 /// Seconds that all operations of one kind in one layer take per step.
 struct OperationCost {
@@ -32,67 +18,74 @@ struct OperationCost {
   double micro_batches = 0;  ///< for all micro-batches, one after the other
 };
 
-struct StrategyOptions {
-  size_t bucket_bytes = size_t{4} << 20;  ///< minimum size of a bucket of gradients
-  BatchNormMode batch_norm = BatchNormMode::local;
-  int64_t micro_batches = 0;         ///< of a pipeline; 0: four per stage
-  std::vector<OperationCost> costs;  ///< measurements to balance a pipeline's stages; empty: estimates
-  Placer place = place_greedy;       ///< placement of variables on parameter servers
-  int64_t push_every = 1;            ///< in steps; downpour's n_push
-  int64_t fetch_every = 1;           ///< in steps; downpour's n_fetch
-  int64_t average_every = 10;        ///< in steps; parameter_averaging's k
-  /// of parameter_averaging's step towards the mean; 1 without momentum gives the mean itself
-  double outer_learning_rate = 1;
-  double outer_momentum = 0;
-  bool outer_nesterov = false;
+/// Rewrites a sequential training step as a parallel program: a pure function of the step, the cluster and
+/// measurements. Lower and higher floors do not know which strategy is in use.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  /// `costs`: for a strategy that asks for them with measured_micro_batches(); empty: estimates. Throws Error
+  /// (user) if the step or the cluster does not suit the strategy.
+  virtual Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                          const std::vector<OperationCost>& costs = {}) const = 0;
+
+  /// The number of micro-batches with which operations are to be timed before rewrite(); 0 if the strategy
+  /// needs no times.
+  virtual int64_t measured_micro_batches(const Cluster& /*cluster*/) const { return 0; }
 };
 
-/// The strategy with this name. Throws Error (user), with the nearest name, when there is none.
-std::unique_ptr<Strategy> make_strategy(const std::string& name, const StrategyOptions& options);
-std::vector<std::string> strategy_names();
-/// The strategies that need parameter servers.
-std::vector<std::string> server_strategy_names();
+/// A strategy as it describes itself. The keys of a job, their checks and their documentation, `compare`,
+/// `scaling` and --help are made from these descriptions.
+struct StrategyType {
+  std::string name;
+  std::string summary;             ///< what it does, as a phrase after its name
+  std::string worker = "replica";  ///< what it calls one of its workers
+  std::string count;               ///< the option that is the number of workers; empty: there is one
+  bool shares_batches = false;     ///< each worker of a process takes a share of every batch
+  bool uses_servers = false;       ///< workers are processes that exchange through parameter servers
+  bool on_gpus = true;
+  std::vector<Option> options = {};
+  std::function<std::unique_ptr<Strategy>(const Attributes& options)> make;  ///< all options are given
+  /// How the workers work together, for these options. Absent: in lockstep.
+  std::function<Cooperation(const Attributes& options)> cooperation = {};
+  /// Throws OptionError if the options do not suit each other; absent: they always do. `servers`: the number
+  /// of parameter servers.
+  std::function<void(const Attributes& options, int servers)> check = {};
+};
 
-/// One device computes the whole batch.
-std::unique_ptr<Strategy> make_single();
+/// Where the files of strategies/ add their strategies.
+class StrategyRegistry {
+ public:
+  void add(StrategyType type) { types_.push_back(std::move(type)); }
+  const std::vector<StrategyType>& types() const { return types_; }
+  /// Those without servers first, and single workers before several.
+  void sort();
 
-/// Synchronous data parallelism. Each replica computes the gradient sum of its part of the batch. The sums
-/// are reduced bucket by bucket while backward continues. Each replica then updates its shard of the
-/// parameters, which all replicas share. The mean is taken over all samples, so it is exact for unequal and
-/// empty parts.
-std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options);
+ private:
+  std::vector<StrategyType> types_;
+};
 
-/// Pipeline parallelism. The layers are cut into stages, one per device, and the batch into micro-batches,
-/// which pass through the stages one after another: one forward, one backward (Narayanan et al., 2021).
-/// Gradients are summed over the micro-batches, and each stage updates an equal part of all parameters once
-/// per step. The gradient is that of the whole batch, except that batch normalisation uses the statistics of
-/// each micro-batch. Its running averages equal those of mirrored with one replica per micro-batch.
-std::unique_ptr<Strategy> make_pipeline(const StrategyOptions& options);
-/// The number of micro-batches that these options specify.
-int64_t micro_batches_of(const StrategyOptions& options, int64_t stages);
+/// All strategies.
+const std::vector<StrategyType>& strategy_types();
+/// Throws Error (user), with the nearest name, when there is none with this name.
+const StrategyType& strategy_type(const std::string& name);
+/// The names of the strategies for which `has(type)`; without it, of all.
+std::vector<std::string> strategy_names(const std::function<bool(const StrategyType&)>& has = {});
 
-/// Asynchronous SGD on parameter servers. A worker computes the gradient g of a batch with its current
-/// parameters. The servers apply their optimizer to it on arrival, p ← update(p, ĝ), and the worker fetches
-/// the result. The updates by other workers since its last pull are the staleness of the gradient (Dean et
-/// al., Large Scale Distributed Deep Networks, 2012; Recht et al., Hogwild, 2011).
-std::unique_ptr<Strategy> make_async_sgd(const StrategyOptions& options);
+/// The strategy of one device, and the one whose workers share batches, for those who need replicas and do
+/// not choose a strategy.
+const StrategyType& sequential_type();
+const StrategyType& data_parallel_type();
 
-/// Downpour SGD (Dean et al., 2012, section 4.1 and appendix). In each step the worker alone does
-/// p ← p − lr·ĝ (if fetch_every > 1). Every push_every steps it sends the accrued gradients, the sum of the
-/// batches' means, to the servers, whose optimizer applies them on arrival. Every fetch_every steps it
-/// fetches the servers' parameters.
-std::unique_ptr<Strategy> make_downpour(const StrategyOptions& options);
+/// The strategy with this name and these options. Throws Error (user) for an unknown name, and for options
+/// that it does not have or that have wrong values; options that are not given have their defaults.
+std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options = {});
+/// How the workers of a strategy with these options work together.
+Cooperation cooperation_of(const StrategyType& type, const Attributes& options);
 
-/// Synchronous training on parameter servers. The gradient sums of n workers, each for its part of the batch,
-/// are added in a fixed order and applied once; the result equals that of one process. With backup workers,
-/// the first n sums count (Chen et al., Revisiting Distributed Synchronous SGD, 2016).
-std::unique_ptr<Strategy> make_sync_ps(const StrategyOptions& options);
-
-/// Each worker trains independently, with its own optimizer. Every k steps the servers' parameters x move
-/// towards the mean of the workers' xᵢ, each weighted by its number of samples: Δ = Σ nᵢ(x − xᵢ)/Σ nᵢ, then
-/// SGD on Δ: m ← μm + Δ, x ← x − lr·m. With lr 1 and μ 0, x is the mean (McMahan et al., FedAvg, 2017; Stich,
-/// Local SGD, 2019). Otherwise Δ is the pseudo-gradient of an outer SGD or Nesterov step (Reddi et al.,
-/// Adaptive Federated Optimization, 2021; Douillard et al., DiLoCo, 2023).
-std::unique_ptr<Strategy> make_parameter_averaging(const StrategyOptions& options);
+/// A program without workers that trains `step`: its parameters in the order in which gradients become ready.
+Program program_of(const TrainingStep& step, const std::string& strategy);
+/// The step as it is, on the first device of the cluster.
+Program sequential_program(const TrainingStep& step);
 
 }  // namespace telar

@@ -21,6 +21,7 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
@@ -191,21 +192,21 @@ void ClusterRun::start(const Session& session) {
       clients_[s]->write(slot, arena);
     }
   }
-  const StrategyJob& strategy = job_.strategy;
-  coordinator_ = std::make_unique<Coordinator>(
-      CoordinatorOptions{.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate,
-                         .security = options_.security,
-                         .job = id_,
-                         .description = description(),
-                         .servers = addresses_,
-                         .workers = strategy.workers,
-                         .backups = strategy.backups,
-                         .rhythm = servers_.rounds ? Rhythm::rounds : Rhythm::free,
-                         .parts = job_parts(job_),
-                         .lease_steps = lease_steps(),
-                         .staleness_bound = strategy.staleness,
-                         .rounds_before = milliseconds_since_1970(),
-                         .say = note()});
+  const Cooperation cooperation = cooperation_of(job_.strategy);
+  coordinator_ = std::make_unique<Coordinator>(CoordinatorOptions{
+      .listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate,
+      .security = options_.security,
+      .job = id_,
+      .description = description(),
+      .servers = addresses_,
+      .workers = workers_of(job_.strategy),
+      .backups = cooperation.backups,
+      .rhythm = cooperation.kind == Cooperation::Kind::rounds ? Rhythm::rounds : Rhythm::free,
+      .parts = job_parts(job_),
+      .lease_steps = lease_steps(),
+      .staleness_bound = cooperation.staleness,
+      .rounds_before = milliseconds_since_1970(),
+      .say = note()});
   if (processes_) {
     start_workers();
   } else if (options_.say) {
@@ -230,9 +231,9 @@ std::string ClusterRun::description() const {
 /// small enough for each worker to get four leases even in a short epoch.
 int64_t ClusterRun::lease_steps() const {
   constexpr int64_t kMost = 8;
-  if (job_.strategy.backups > 0) return 1;
+  if (cooperation_of(job_.strategy).backups > 0) return 1;
   if (job_parts(job_) > 1) return kMost;
-  return std::clamp<int64_t>(options_.epoch_steps / (4 * job_.strategy.workers), 1, kMost);
+  return std::clamp<int64_t>(options_.epoch_steps / (4 * workers_of(job_.strategy)), 1, kMost);
 }
 
 void ClusterRun::start_servers() {
@@ -298,7 +299,7 @@ bool ClusterRun::server_away() const {
 
 void ClusterRun::start_workers() {
   const StrategyJob& strategy = job_.strategy;
-  const int64_t workers = strategy.workers + strategy.backups;
+  const int64_t workers = all_workers_of(strategy);
   const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / workers));
   for (int64_t w = 0; w < workers; ++w) {
     const int64_t given =

@@ -64,11 +64,11 @@ std::string differences_text(const DataDecision& decider, const DataDecision& he
   return fmt::format("{}{}", fmt::join(all, "; "), more == 0 ? "" : fmt::format("; and {} more", more));
 }
 
-std::vector<uint32_t> indices_from(const JsonFields& fields, const std::string& name, int64_t samples) {
-  std::vector<uint32_t> indices;
+std::vector<int64_t> indices_from(const JsonFields& fields, const std::string& name, int64_t samples) {
+  std::vector<int64_t> indices;
   for (const int64_t index : fields.integers(name, 0, std::max<int64_t>(0, samples - 1))) {
     if (!indices.empty() && index <= indices.back()) throw fields.wrong(name, "in ascending order");
-    indices.push_back(static_cast<uint32_t>(index));
+    indices.push_back(index);
   }
   return indices;
 }

@@ -12,6 +12,7 @@
 
 #include "telar/core/error.h"
 #include "telar/data/image_folder.h"
+#include "telar/data/permutation.h"
 #include "telar/train/file_digest.h"
 #include "telar/train/json_fields.h"
 
@@ -163,12 +164,11 @@ std::string to_json(const DataRecord& record) {
 }
 
 DataRecord data_record_from_json(const std::string& text, const std::string& source) {
-  constexpr int64_t kMost = int64_t{1} << 32U;
   const JsonFields fields(text, source);
   DataRecord record;
-  record.train = fields.integer("train", 1, kMost);
-  record.validation = fields.integer("validation", 0, kMost);
-  record.test = fields.integer("test", 0, kMost);
+  record.train = fields.integer("train", 1, kMostSamples);
+  record.validation = fields.integer("validation", 0, kMostSamples);
+  record.test = fields.integer("test", 0, kMostSamples);
   record.class_names = fields.texts("class_names");
   const nlohmann::json& sources = fields.value("sources");
   if (!sources.is_object()) throw fields.wrong("sources", "an object with the files of each path");

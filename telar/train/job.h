@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "telar/graph/attributes.h"
+#include "telar/core/attributes.h"
 
 namespace telar {
 
@@ -111,30 +111,15 @@ struct SharesJob {
 
 struct StrategyJob {
   std::string name = "single";
-  int64_t replicas = 2;
-  std::vector<std::string> devices = {"cpu"};  ///< one per replica, or one for all
-  std::vector<int64_t> threads = {
-      0};  ///< one per replica or stage, or one for all; 0: the cores are divided equally
+  Attributes options;                          ///< those of the strategy (StrategyType::options), all of them
+  std::vector<std::string> devices = {"cpu"};  ///< one per worker, or one for all
+  std::vector<int64_t> threads = {0};  ///< one per worker, or one for all; 0: the cores are divided equally
+  // Strategies that share batches only:
   SharesJob shares;
-  std::string batch_norm = "local";
-  double bucket_mb = 4;
   std::string gpu_exchange = "auto";
-  int64_t stages = 2;         ///< pipeline only
-  int64_t micro_batches = 0;  ///< 0: four per stage
   // Strategies with parameter servers only:
-  int64_t workers = 2;
   int64_t servers = 1;
   std::vector<std::string> server_addresses;
-  std::string placement = "greedy";
-  std::vector<std::string> place;
-  int64_t push_every = 1;
-  int64_t fetch_every = 1;
-  int64_t average_every = 10;
-  double outer_learning_rate = 1;
-  double outer_momentum = 0;
-  bool outer_nesterov = false;
-  int64_t backups = 0;
-  int64_t staleness = -1;
   double snapshot_seconds = 10;
   bool shared_memory = true;
 };

@@ -8,6 +8,7 @@
 #include "telar/graph/op.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/job_value.h"
 
 namespace telar {
@@ -102,25 +103,11 @@ void check_training(const Job& job, const Where& where) {
   }
 }
 
-/// The number of values that strategy.threads may have.
-int64_t replicas_of(const StrategyJob& strategy) {
-  if (strategy.name == "single") return 1;
-  if (strategy.name == "pipeline") return strategy.stages;
-  return strategy.name == "mirrored" ? strategy.replicas : strategy.workers + strategy.backups;
-}
-
 void check_servers(const Job& job, const Where& where) {
-  const StrategyJob& strategy = job.strategy;
-  if (job.training.clip_norm > 0) {
-    throw user_error(
-        "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose mirrored",
-        where("training.clip_norm"), strategy.name);
-  }
-  if (strategy.outer_nesterov && strategy.outer_momentum == 0) {
-    throw user_error("{}: strategy.outer_nesterov requires momentum, but strategy.outer_momentum is 0",
-                     where("strategy.outer_nesterov"));
-  }
-  placement_rules(strategy.place, static_cast<int>(strategy.servers), where("strategy.place"));
+  if (job.training.clip_norm == 0) return;
+  throw user_error(
+      "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose {}",
+      where("training.clip_norm"), job.strategy.name, strategies_that_share_batches());
 }
 
 void check_devices(const Job& job, const Where& where) {
@@ -131,9 +118,9 @@ void check_devices(const Job& job, const Where& where) {
   for (const std::string& name : strategy.devices) {
     try {
       const DeviceSpec device = device_named(name);
-      if (strategy.name == "pipeline" && device.kind != "cpu")
-        throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
-                         name);
+      if (!type_of(strategy).on_gpus && device.kind != "cpu")
+        throw user_error("the {} of strategy {} run on CPUs, not on {}; choose {} to train on GPUs",
+                         worker_word(strategy, 2), strategy.name, name, strategies_that_share_batches());
     } catch (const Error& error) {
       throw user_error("{}: {}", place, error.what());
     }
@@ -148,31 +135,37 @@ void check_devices(const Job& job, const Where& where) {
                      where("training.precision"));
   }
   const auto given = static_cast<int64_t>(strategy.devices.size());
-  const int64_t replicas = replicas_of(strategy);
-  if (given == 1 || given == replicas) return;
-  if (strategy.name == "single")
-    throw user_error("{}: there are {} devices, but strategy single uses only one; choose mirrored", place,
-                     given);
-  const char* what = strategy.name == "mirrored"   ? "replica"
-                     : strategy.name == "pipeline" ? "stage"
-                                                   : "worker";
-  throw user_error("{}: there are {} devices for {} {}{}; name one for all of them, or one for each", place,
-                   given, replicas, what, replicas == 1 ? "" : "s");
+  const int64_t workers = all_workers_of(strategy);
+  if (given == 1 || given == workers) return;
+  if (type_of(strategy).count.empty())
+    throw user_error("{}: there are {} devices, but strategy {} uses only one; choose {}", place, given,
+                     strategy.name, strategies_that_share_batches());
+  throw user_error("{}: there are {} devices for {} {}; name one for all of them, or one for each", place,
+                   given, workers, worker_word(strategy, workers));
+}
+
+void check_options(const StrategyJob& strategy, const Where& where) {
+  const auto& check = type_of(strategy).check;
+  try {
+    if (check) check(strategy.options, static_cast<int>(strategy.servers));
+  } catch (const OptionError& error) {
+    throw user_error("{}: {}", where("strategy." + error.option()), error.what());
+  }
 }
 
 void check_strategy(const StrategyJob& strategy, const Where& where) {
-  const int64_t replicas = replicas_of(strategy);
-  const char* worker = strategy.name == "pipeline" ? "stage" : "replica";
+  const int64_t workers = all_workers_of(strategy);
   const auto given = static_cast<int64_t>(strategy.threads.size());
-  if (given != 1 && given != replicas) {
-    throw user_error("{}: strategy.threads has {} numbers, but there {} {} {}{}", where("strategy.threads"),
-                     given, replicas == 1 ? "is" : "are", replicas, worker, replicas == 1 ? "" : "s");
+  if (given != 1 && given != workers) {
+    throw user_error("{}: strategy.threads has {} numbers, but there {} {} {}", where("strategy.threads"),
+                     given, workers == 1 ? "is" : "are", workers, worker_word(strategy, workers));
   }
   const auto zeros = std::count(strategy.threads.begin(), strategy.threads.end(), 0);
   if (given > 1 && zeros > 0) {
-    throw user_error("{}: a {} has 0 threads; each needs at least 1", where("strategy.threads"), worker);
+    throw user_error("{}: a {} has 0 threads; each needs at least 1", where("strategy.threads"),
+                     worker_word(strategy, 1));
   }
-  for (size_t r = 0; r < static_cast<size_t>(replicas); ++r) {
+  for (size_t r = 0; r < static_cast<size_t>(workers); ++r) {
     const DeviceSpec device = device_named(device_of(strategy, r));
     const int64_t threads = strategy.threads[given == 1 ? 0 : r];
     if (!device.cores.empty() && threads > 0 && threads != device.threads) {
@@ -181,11 +174,12 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
           where("strategy.threads"), threads, device_of(strategy, r), device.cores.size());
     }
   }
+  check_options(strategy, where);
   if (strategy.shares.mode != "list") return;
   const auto& weights = strategy.shares.weights;
-  if (static_cast<int64_t>(weights.size()) != replicas) {
-    throw user_error("{}: strategy.shares has {} numbers, but there are {} replicas",
-                     where("strategy.shares"), weights.size(), replicas);
+  if (static_cast<int64_t>(weights.size()) != workers) {
+    throw user_error("{}: strategy.shares has {} numbers, but there are {} {}", where("strategy.shares"),
+                     weights.size(), workers, worker_word(strategy, workers));
   }
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
     throw user_error("{}: all strategy.shares are 0; at least one must be above 0", where("strategy.shares"));
@@ -193,29 +187,6 @@ void check_strategy(const StrategyJob& strategy, const Where& where) {
 }
 
 }  // namespace
-
-bool uses_servers(const Job& job) {
-  const std::vector<std::string> names = server_strategy_names();
-  return std::find(names.begin(), names.end(), job.strategy.name) != names.end();
-}
-
-std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place, int servers,
-                                           const std::string& where) {
-  std::vector<PlacementRule> rules;
-  for (const std::string& text : place) {
-    const size_t equals = text.rfind('=');
-    int server = -1;
-    const char* end = text.data() + text.size();
-    const char* number = equals == std::string::npos ? end : text.data() + equals + 1;
-    const auto [stop, code] = std::from_chars(number, end, server);
-    if (equals == 0 || code != std::errc() || stop != end || server < 0 || server >= servers) {
-      throw user_error("{}: strategy.place has '{}'; it must be PATTERN=SERVER, with a server from 0 to {}",
-                       where, text, servers - 1);
-    }
-    rules.push_back({text.substr(0, equals), server});
-  }
-  return rules;
-}
 
 bool is_run_name(std::string_view name) {
   if (name.empty() || name.size() > kLongestRunName || name.back() == ' ') return false;
@@ -241,6 +212,8 @@ std::string run_name_of(const std::filesystem::path& file) {
 }
 
 void fill_in_defaults(Job& job) {
+  job.strategy.options =
+      completed("strategy '" + job.strategy.name + "'", type_of(job.strategy).options, job.strategy.options);
   if (job.optimizer.learning_rate == kNotGiven) {
     job.optimizer.learning_rate = job.optimizer.name.starts_with("adam") ? 0.001 : 0.01;
   }

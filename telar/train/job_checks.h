@@ -5,12 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "telar/strategy/placement.h"
 #include "telar/train/job.h"
 
 namespace telar {
 
-/// Fills in defaults that depend on other keys: the learning rate, the rate at the
+/// Fills in defaults that depend on other keys: the strategy's options, the learning rate, the rate at the
 /// start of the warm-up, epsilon, the path of Fashion-MNIST.
 void fill_in_defaults(Job& job);
 
@@ -20,13 +19,6 @@ bool is_run_name(std::string_view name);
 
 /// A name for the runs of a job without a name: that of its file, with _ for what no name may have.
 std::string run_name_of(const std::filesystem::path& file);
-
-/// True if the job's strategy needs parameter servers.
-bool uses_servers(const Job& job);
-
-/// Parses strategy.place: "PATTERN=SERVER". `where` is the position of the key. Throws Error (user).
-std::vector<PlacementRule> placement_rules(const std::vector<std::string>& place, int servers,
-                                           const std::string& where);
 
 /// Checks what involves several keys. `where` returns the position of a key, for messages. Throws Error
 /// (user).

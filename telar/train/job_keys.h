@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "telar/train/job_value.h"
@@ -14,13 +16,6 @@ namespace telar {
 struct KeyCondition {
   std::string key;                  ///< "data.source"; empty: always
   std::vector<std::string> values;  ///< "csv", "npy"
-};
-
-/// Whether a run that is resumed may have another value of a key than before.
-enum class OnResume : uint8_t {
-  free,      ///< the value affects only speed or output
-  recorded,  ///< the run continues with the new value, and its log says so
-  refused
 };
 
 /// One key of a job: its valid values, its meaning, and how it is read into a Job and written back. The
@@ -53,6 +48,56 @@ JobKey job_key(std::string path, Access access, const ValueRule& rule, std::stri
   return key;
 }
 
+/// A key for an option. `access` returns the values that contain it:
+/// [](auto& job) -> auto& { return job.strategy.options; }.
+template <typename Access>
+JobKey option_key(const std::string& section, const Option& option, Access access) {
+  JobKey key;
+  key.path = section + "." + option.name;
+  key.kind = std::visit([&](const auto& type) { return value_kind(option.rule, type); }, option.fallback);
+  key.doc = option.help;
+  key.fallback = option.fallback_text;
+  key.required = option.required;
+  key.on_resume = option.on_resume;
+  key.because = option.because;
+  key.read = [access, option, path = key.path](Job& job, const JobNode& node) {
+    access(job).set(option.name, read_option(node, path, option));
+  };
+  key.write = [access, option](const Job& job) {
+    return value_text(access(job).has(option.name) ? access(job).at(option.name) : option.fallback);
+  };
+  return key;
+}
+
+inline JobKey when(std::string decider, std::vector<std::string> values, JobKey key) {
+  key.when = {std::move(decider), std::move(values)};
+  return key;
+}
+
+/// The keys of what a job chooses by name (strategies, sources): `options` by name of the choice. Choices
+/// that have the same option share one key.
+template <typename Access>
+std::vector<JobKey> keys_of_choices(const std::string& section, const std::string& chooser,
+                                    const std::vector<std::pair<std::string, std::vector<Option>>>& choices,
+                                    Access access) {
+  std::vector<std::pair<Option, std::vector<std::string>>> shared;
+  for (const auto& [choice, options] : choices) {
+    for (const Option& option : options) {
+      const auto known =
+          std::ranges::find(shared, option, &std::pair<Option, std::vector<std::string>>::first);
+      if (known == shared.end()) {
+        shared.push_back({option, {choice}});
+      } else {
+        known->second.push_back(choice);
+      }
+    }
+  }
+  std::vector<JobKey> keys;
+  for (const auto& [option, names] : shared)
+    keys.push_back(when(chooser, names, option_key(section, option, access)));
+  return keys;
+}
+
 inline JobKey required(JobKey key) {
   key.required = true;
   return key;
@@ -73,11 +118,6 @@ inline JobKey without_result(JobKey key) {
 inline JobKey fixed(std::string because, JobKey key) {
   key.on_resume = OnResume::refused;
   key.because = std::move(because);
-  return key;
-}
-
-inline JobKey when(std::string decider, std::vector<std::string> values, JobKey key) {
-  key.when = {std::move(decider), std::move(values)};
   return key;
 }
 

@@ -32,18 +32,6 @@ std::vector<std::string> read_inputs(const JobNode& node, const std::string& key
   return inputs;
 }
 
-Attribute read_option(const LayerOption& option, const JobNode& node, const std::string& key) {
-  Attribute value = option.fallback;
-  std::visit([&](auto& held) { read_value(node, key, option.rule, held); }, value);
-  const auto* list = std::get_if<std::vector<int64_t>>(&value);
-  if (list == nullptr || (value == option.fallback && !option.required)) return value;
-  if (list->empty() || (option.most_items > 0 && list->size() > option.most_items)) {
-    throw user_error("{}: {} has {} numbers; it must have 1 to {}", node.where, key, list->size(),
-                     option.most_items);
-  }
-  return value;
-}
-
 class LayersReader {
  public:
   explicit LayersReader(const JobNode& list) : list_(list) {
@@ -73,7 +61,7 @@ class LayersReader {
     layer.where = node.where;
     layer.type = type.name;
     for (const JobEntry& entry : node.entries) read_entry(type, entry, prefix, layer);
-    for (const LayerOption& option : type.options) fill_in(option, layer);
+    for (const Option& option : type.options) fill_in(option, layer);
     if (layer.name.empty()) layer.name = made_name(type.name);
     check_inputs(type, layer);
     if (layer.name == kInput || !known_.insert(layer.name).second) {
@@ -95,22 +83,22 @@ class LayersReader {
       layer.inputs = read_inputs(entry.value, key);
     } else {
       const auto option = std::find_if(type.options.begin(), type.options.end(),
-                                       [&](const LayerOption& known) { return known.name == entry.key; });
+                                       [&](const Option& known) { return known.name == entry.key; });
       if (option == type.options.end()) throw unknown_key(type, entry);
-      layer.options.set(entry.key, read_option(*option, entry.value, key));
+      layer.options.set(entry.key, read_option(entry.value, key, *option));
     }
   }
 
   static Error unknown_key(const LayerType& type, const JobEntry& entry) {
     std::vector<std::string> known = {"name", "type", "from", "inputs"};
-    for (const LayerOption& option : type.options) known.push_back(option.name);
+    for (const Option& option : type.options) known.push_back(option.name);
     const std::string near = nearest(entry.key, known);
     return user_error("{}: unknown key '{}' of a {} layer{}; its keys are {}", entry.where, entry.key,
                       type.name, near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                       fmt::join(known, ", "));
   }
 
-  static void fill_in(const LayerOption& option, LayerJob& layer) {
+  static void fill_in(const Option& option, LayerJob& layer) {
     if (layer.options.has(option.name)) return;
     if (option.required) throw user_error("{}: a {} layer needs '{}'", layer.where, layer.type, option.name);
     layer.options.set(option.name, option.fallback);

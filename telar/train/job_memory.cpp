@@ -7,6 +7,7 @@
 #include "telar/observe/process.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
@@ -83,8 +84,8 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   memory.least = memory.state;
   // The replicas of one process divide a batch; with other strategies and more processes, a process computes
   // less at a time.
-  const bool whole_batch =
-      processes == 1 && (job.strategy.name == "single" || job.strategy.name == "mirrored");
+  const StrategyType& strategy = type_of(job.strategy);
+  const bool whole_batch = processes == 1 && (strategy.count.empty() || strategy.shares_batches);
   const int64_t result = largest_result(step.gradient, step.forward_nodes, largest);
   if (whole_batch) memory.least += batch + result;
   memory.largest = largest.text;

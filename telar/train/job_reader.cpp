@@ -9,6 +9,7 @@
 #include "telar/train/job_checks.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_model.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
@@ -29,8 +30,8 @@ class Reader {
     }
     job.model = read_model_job(*model);
     for (const JobKey& key : job_keys()) read_key(key, job);
-    give_each_device_its_own(job.strategy);
     fill_in_defaults(job);
+    give_each_device_its_own(job.strategy);
     check_job(job, [this](const std::string& key) {
       const auto found = given_.find(key);
       return found == given_.end() ? source_ : found->second->where;
@@ -39,14 +40,12 @@ class Reader {
   }
 
  private:
-  /// If there are several devices and the job does not set the number of replicas or workers, each device
-  /// gets one.
+  /// If there are several devices and the job does not set the number of workers, each device gets one.
   void give_each_device_its_own(StrategyJob& strategy) const {
     const auto devices = static_cast<int64_t>(strategy.devices.size());
-    if (devices < 2) return;
-    if (!given_.contains("strategy.replicas")) strategy.replicas = devices;
-    if (!given_.contains("strategy.workers"))
-      strategy.workers = std::max<int64_t>(1, devices - strategy.backups);
+    const std::string& count = type_of(strategy).count;
+    if (devices < 2 || count.empty() || given_.contains("strategy." + count)) return;
+    strategy.options.set(count, std::max<int64_t>(1, devices - cooperation_of(strategy).backups));
   }
 
   /// Collects every key below `node`.
@@ -134,8 +133,15 @@ class Reader {
     const auto decider = given_.find(key.when.key);
     const bool made_so = decider != given_.end() && decider->second->overridden && !node.overridden;
     if (made_so) return;
+    // Several choices may have keys of the same name.
+    std::vector<std::string> right;
+    for (const JobKey& other : job_keys()) {
+      if (other.path != key.path) continue;
+      if (applies(other, job)) return;
+      right.insert(right.end(), other.when.values.begin(), other.when.values.end());
+    }
     throw user_error("{}: {} is for {} {}; in this job it is {}", node.where, key.path, key.when.key,
-                     one_of(key.when.values), job_key_of(key.when.key).write(job));
+                     one_of(right), job_key_of(key.when.key).write(job));
   }
 
   const JobNode& root_;

@@ -6,16 +6,13 @@
 #include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
-#include "telar/strategy/strategy.h"
-#include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_model.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
 namespace {
-
-constexpr double kMegabyte = 1 << 20;
 
 Loss loss_of(const Job& job, const SampleSpec& spec) {
   const bool classes = spec.classes > 0;
@@ -118,15 +115,13 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
 }
 
 int64_t job_parts(const Job& job) {
-  const bool rounds = job.strategy.name == "sync_ps" || job.strategy.name == "parameter_averaging";
-  return rounds ? job.strategy.workers : 1;
+  const bool rounds = cooperation_of(job.strategy).kind == Cooperation::Kind::rounds;
+  return rounds ? workers_of(job.strategy) : 1;
 }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
   // A worker with parameter servers is a separate process with one device.
-  const int64_t replicas = job.strategy.name == "mirrored"   ? job.strategy.replicas
-                           : job.strategy.name == "pipeline" ? job.strategy.stages
-                                                             : 1;
+  const int64_t replicas = uses_servers(job) ? 1 : workers_of(job.strategy);
   Cluster cluster;
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   if (processes != nullptr) cluster.processes = processes->size();
@@ -146,27 +141,11 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes, Costs costs) {
-  const StrategyJob& strategy = job.strategy;
-  StrategyOptions options;
-  options.bucket_bytes = static_cast<size_t>(strategy.bucket_mb * kMegabyte);
-  options.batch_norm = strategy.batch_norm == "local" ? BatchNormMode::local : BatchNormMode::synchronised;
-  options.micro_batches = strategy.micro_batches;
-  options.push_every = strategy.push_every;
-  options.fetch_every = strategy.fetch_every;
-  options.average_every = strategy.average_every;
-  options.outer_learning_rate = strategy.outer_learning_rate;
-  options.outer_momentum = strategy.outer_momentum;
-  options.outer_nesterov = strategy.outer_nesterov;
-  options.place = placer_of(strategy.placement);
-  if (!strategy.place.empty()) {
-    options.place = place_by_name(
-        placement_rules(strategy.place, static_cast<int>(strategy.servers), "strategy.place"), options.place);
-  }
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
   const Cluster cluster = job_cluster(job, processes);
-  if (strategy.name == "pipeline" && strategy.stages > 1 && costs == Costs::measured)
-    return balanced_pipeline(step, cluster, options);
-  return make_strategy(job.strategy.name, options)->rewrite(step, cluster);
+  const auto strategy = make_strategy(job.strategy.name, job.strategy.options);
+  return costs == Costs::measured ? measured_program(*strategy, step, cluster)
+                                  : strategy->rewrite(step, cluster);
 }
 
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes,
@@ -176,10 +155,11 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   options.say = talk.say;
   options.warn = talk.warn;
   options.seed = static_cast<uint64_t>(job.training.seed);
-  const std::string& shares = job.strategy.shares.mode;
-  options.measured_shares = job.strategy.name == "mirrored" &&
-                            (shares == "measured" || (shares == "auto" && devices_differ(job.strategy)));
-  if (job.strategy.name == "mirrored" && shares == "list") options.shares = job.strategy.shares.weights;
+  if (type_of(job.strategy).shares_batches) {
+    const std::string& shares = job.strategy.shares.mode;
+    options.measured_shares = shares == "measured" || (shares == "auto" && devices_differ(job.strategy));
+    if (shares == "list") options.shares = job.strategy.shares.weights;
+  }
   // A run on GPUs may be resumed on a machine without GPUs, where there is nothing to exchange between them.
   if (has_gpu(job.strategy)) options.gpu_exchange = exchange_of(job.strategy.gpu_exchange);
   options.tf32 = job.training.precision == "tf32";

@@ -23,7 +23,7 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
 /// divided. `processes`: the processes that train together; null if there is only this one.
 Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 
-/// Whether the stages of a pipeline are balanced by measured times or by estimates.
+/// Whether a strategy that balances its workers does so by measured times or by estimates.
 enum class Costs : uint8_t { measured, estimated };
 
 /// The training step, rewritten for the job's strategy and cluster.

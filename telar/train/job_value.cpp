@@ -34,28 +34,6 @@ std::optional<bool> parse_flag(const JobNode& node) {
   return std::nullopt;
 }
 
-bool fits(double value, const ValueRule& rule) {
-  const bool low = rule.above_least ? value > rule.least : value >= rule.least;
-  const bool high = rule.below_most ? value < rule.most : value <= rule.most;
-  return low && high && std::isfinite(value);
-}
-
-std::string limits(const ValueRule& rule) {
-  std::vector<std::string> parts;
-  if (rule.least > -std::numeric_limits<double>::infinity()) {
-    parts.push_back(fmt::format("{} {}", rule.above_least ? "above" : "at least", rule.least));
-  }
-  if (rule.most < std::numeric_limits<double>::infinity()) {
-    parts.push_back(fmt::format("{} {}", rule.below_most ? "below" : "at most", rule.most));
-  }
-  return fmt::format("{}", fmt::join(parts, " and "));
-}
-
-std::string with_limits(const std::string& noun, const ValueRule& rule) {
-  const std::string limit = limits(rule);
-  return limit.empty() ? noun : noun + ", " + limit;
-}
-
 template <typename T>
 Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, const T& type) {
   std::string hint;
@@ -71,15 +49,13 @@ Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, 
 template <typename T>
 std::optional<T> parse_single(const JobNode& node, const ValueRule& rule) {
   const auto parsed = parse_number<T>(node);
-  return parsed && fits(static_cast<double>(*parsed), rule) ? parsed : std::nullopt;
+  return parsed && rule.allows(static_cast<double>(*parsed)) ? parsed : std::nullopt;
 }
 
 template <>
 std::optional<std::string> parse_single<std::string>(const JobNode& node, const ValueRule& rule) {
-  const bool allowed = rule.choices.empty() ||
-                       std::find(rule.choices.begin(), rule.choices.end(), node.text) != rule.choices.end();
   const bool whole = node.text.find('\0') == std::string::npos;  // a file's name would end there
-  if (node.kind != JobNode::Kind::scalar || !allowed || !whole) return std::nullopt;
+  if (node.kind != JobNode::Kind::scalar || !rule.allows(node.text) || !whole) return std::nullopt;
   return node.text;
 }
 
@@ -158,25 +134,6 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
   value = {node.text, {}};
 }
 
-std::string value_kind(const ValueRule& rule, const int64_t& /*type*/) {
-  return with_limits("an integer", rule);
-}
-std::string value_kind(const ValueRule& rule, const double& /*type*/) {
-  return with_limits("a number", rule);
-}
-std::string value_kind(const ValueRule& /*rule*/, const bool& /*type*/) { return "true or false"; }
-std::string value_kind(const ValueRule& rule, const std::string& /*type*/) {
-  return rule.choices.empty() ? "a text" : one_of(rule.choices);
-}
-std::string value_kind(const ValueRule& rule, const std::vector<int64_t>& /*type*/) {
-  return with_limits("a list of integers", rule);
-}
-std::string value_kind(const ValueRule& rule, const std::vector<double>& /*type*/) {
-  return with_limits("a list of numbers", rule);
-}
-std::string value_kind(const ValueRule& rule, const std::vector<std::string>& /*type*/) {
-  return rule.choices.empty() ? "a list of texts" : "a list, each item " + one_of(rule.choices);
-}
 std::string value_kind(const ValueRule& /*rule*/, const SharesJob& /*type*/) {
   return "auto, equal, measured, or a list of numbers, one for each replica";
 }
@@ -215,6 +172,18 @@ std::string value_text(const SharesJob& value) {
 }
 std::string value_text(const Attribute& value) {
   return std::visit([](const auto& held) { return value_text(held); }, value);
+}
+
+Attribute read_option(const JobNode& node, const std::string& key, const Option& option) {
+  Attribute value = option.fallback;
+  std::visit([&](auto& held) { read_value(node, key, option.rule, held); }, value);
+  const auto* list = std::get_if<std::vector<int64_t>>(&value);
+  if (list == nullptr || (value == option.fallback && !option.required)) return value;
+  if (list->empty() || (option.most_items > 0 && list->size() > option.most_items)) {
+    throw user_error("{}: {} has {} numbers; it must have 1 to {}", node.where, key, list->size(),
+                     option.most_items);
+  }
+  return value;
 }
 
 Attribute read_attribute(const JobNode& node, const std::string& key) {

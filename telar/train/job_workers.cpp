@@ -6,13 +6,14 @@
 
 #include "telar/core/error.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
-  // The stages of a pipeline work on one batch and count as one worker. With parameter servers the number is
-  // that of the parts of a batch: 1 if each worker's batch is a separate update.
-  const int64_t replicas = job.strategy.name == "mirrored" ? job.strategy.replicas : job_parts(job);
+  // Workers of a process that do not share batches, such as stages, count as one. With parameter servers the
+  // number is that of the parts of a batch: 1 if each worker's batch is a separate update.
+  const int64_t replicas = type_of(job.strategy).shares_batches ? workers_of(job.strategy) : job_parts(job);
   return replicas * (processes == nullptr ? 1 : processes->size());
 }
 

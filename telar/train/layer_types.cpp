@@ -9,7 +9,7 @@ namespace telar {
 
 namespace {
 
-std::string option_text(const LayerOption& option) {
+std::string option_text(const Option& option) {
   if (option.required) return fmt::format("**`{}`**", option.name);
   if (!option.fallback_text.empty()) return fmt::format("`{}` ({})", option.name, option.fallback_text);
   const auto* list = std::get_if<std::vector<int64_t>>(&option.fallback);
@@ -48,7 +48,7 @@ std::string layer_reference_table() {
   std::string table = "| type | inputs | keys (default; bold: required) |\n|---|---|---|\n";
   for (const LayerType& type : layer_types()) {
     std::vector<std::string> options;
-    for (const LayerOption& option : type.options) options.push_back(option_text(option));
+    for (const Option& option : type.options) options.push_back(option_text(option));
     table += fmt::format("| `{}` | {} | {} |\n", type.name, inputs_text(type), fmt::join(options, ", "));
   }
   return table;

@@ -9,23 +9,12 @@
 
 namespace telar {
 
-/// A key of an inline layer. Its type is the type of `fallback`; a list of integers may be written as one
-/// number.
-struct LayerOption {
-  std::string name;
-  Attribute fallback;
-  ValueRule rule = {};
-  bool required = false;
-  size_t most_items = 0;      ///< lists: the maximum length; 0: no limit
-  std::string fallback_text;  ///< for the documentation, if `fallback` itself is not informative
-};
-
 /// A layer type for use in a job: its inputs, its keys, and the function that adds it to a model.
 struct LayerType {
   std::string name;
   size_t least_inputs = 1;
   size_t most_inputs = 1;
-  std::vector<LayerOption> options;
+  std::vector<Option> options;  ///< a list of integers may be written as one number
   std::function<ValueId(ModelBuilder& model, const LayerJob& layer, const std::vector<ValueId>& inputs)>
       build;
 };

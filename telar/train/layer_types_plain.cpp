@@ -51,9 +51,9 @@ LayerType pool(const std::string& name, Pool add) {
           }};
 }
 
-LayerOption axis_option() { return {"axis", int64_t{-1}, {.least = -16, .most = 15}}; }
+Option axis_option() { return {"axis", int64_t{-1}, {.least = -16, .most = 15}}; }
 
-LayerOption required_list(const std::string& name) {
+Option required_list(const std::string& name) {
   return {name, Integers{}, {.least = -1, .most = 1 << 30}, true, 16};
 }
 

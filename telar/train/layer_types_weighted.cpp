@@ -12,29 +12,29 @@ Extent extent(const LayerJob& layer, const std::string& option) {
   return {values.front(), values.back()};
 }
 
-LayerOption count(const std::string& name, int64_t fallback, int64_t least = 1) {
+Option count(const std::string& name, int64_t fallback, int64_t least = 1) {
   return {name, fallback, {.least = static_cast<double>(least), .most = 1 << 30}};
 }
 
 /// Every layer of a stack adds operations to the graph.
-LayerOption stacked_layers() { return {"layers", int64_t{1}, {.least = 1, .most = 1024}}; }
+Option stacked_layers() { return {"layers", int64_t{1}, {.least = 1, .most = 1024}}; }
 
-LayerOption required_count(const std::string& name) {
-  LayerOption option = count(name, 1);
+Option required_count(const std::string& name) {
+  Option option = count(name, 1);
   option.required = true;
   return option;
 }
 
-LayerOption extent_option(const std::string& name, int64_t fallback, int64_t least = 1) {
+Option extent_option(const std::string& name, int64_t fallback, int64_t least = 1) {
   return {name, Integers{fallback}, {.least = static_cast<double>(least), .most = 1 << 20}, false, 2};
 }
 
-LayerOption rate(const std::string& name) { return {name, 0.0, {.least = 0, .most = 1, .below_most = true}}; }
+Option rate(const std::string& name) { return {name, 0.0, {.least = 0, .most = 1, .below_most = true}}; }
 
-LayerOption epsilon() { return {"epsilon", 1e-5, {.least = 0, .most = 1, .above_least = true}}; }
+Option epsilon() { return {"epsilon", 1e-5, {.least = 0, .most = 1, .above_least = true}}; }
 
 LayerType convolution() {
-  LayerOption kernel = extent_option("kernel", 3);
+  Option kernel = extent_option("kernel", 3);
   kernel.required = true;
   return {"conv2d",
           1,

@@ -6,7 +6,6 @@
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
 #include "telar/data/normalised.h"
-#include "telar/data/permutation.h"
 #include "telar/data/readable.h"
 #include "telar/data/subset.h"
 #include "telar/train/sources.h"
@@ -22,7 +21,7 @@ constexpr uint64_t kTestSeed =
 
 DatasetPtr limited(DatasetPtr data, int64_t limit) {
   if (limit == 0 || limit >= data->size()) return data;
-  return subset(std::move(data), in_order(limit));
+  return first_samples(std::move(data), limit);
 }
 
 DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
@@ -63,16 +62,16 @@ class PartCheck {
       : skip_(data.on_error == "skip"),
         checks_(data.source == "images" && checks != nullptr && checks->decode ? checks : nullptr) {}
 
-  std::vector<uint32_t> train(const DatasetPtr& samples) {
-    return skip_ ? unreadable(samples, "training") : std::vector<uint32_t>{};
+  std::vector<int64_t> train(const DatasetPtr& samples) {
+    return skip_ ? unreadable(samples, "training") : std::vector<int64_t>{};
   }
-  std::vector<uint32_t> validation(const DatasetPtr& samples) { return unreadable(samples, "validation"); }
-  std::vector<uint32_t> test(const DatasetPtr& samples) { return unreadable(samples, "test"); }
+  std::vector<int64_t> validation(const DatasetPtr& samples) { return unreadable(samples, "validation"); }
+  std::vector<int64_t> test(const DatasetPtr& samples) { return unreadable(samples, "test"); }
 
  private:
   static constexpr int64_t kNamed = 10;  ///< samples that are named; the others are only counted
 
-  std::vector<uint32_t> unreadable(const DatasetPtr& samples, const char* part) {
+  std::vector<int64_t> unreadable(const DatasetPtr& samples, const char* part) {
     if (checks_ == nullptr || samples == nullptr) return {};
     ReadCheck options{.threads = checks_->threads, .watch = {}};
     if (checks_->watch) {
@@ -89,7 +88,7 @@ class PartCheck {
       throw user_error("none of the {} {} samples can be read; the first: {}", found.size(), part,
                        found.front().reason);
     }
-    std::vector<uint32_t> indices;
+    std::vector<int64_t> indices;
     for (const UnreadableSample& sample : found) {
       indices.push_back(sample.index);
       if (++named_ <= kNamed) warn(fmt::format("left out of the {} samples: {}", part, sample.reason));
@@ -191,7 +190,7 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
   const PictureListing listing = picture_listing(data, checks);
   DatasetPtr test = data.test > 0 ? split_test(data, seed, listing).parts.validation
                                   : open_test_source(data, seed, listing).samples;
-  const std::vector<uint32_t> left_out = PartCheck(data, checks).test(test);
+  const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);
   return normalise(data, without_samples(std::move(test), left_out));
 }
 

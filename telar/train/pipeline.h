@@ -14,9 +14,9 @@ namespace telar {
 
 /// Samples that are left out because they cannot be read: of each part, the indices in it, ascending.
 struct LeftOut {
-  std::vector<uint32_t> train;
-  std::vector<uint32_t> validation;
-  std::vector<uint32_t> test;
+  std::vector<int64_t> train;
+  std::vector<int64_t> validation;
+  std::vector<int64_t> test;
   int64_t count() const { return static_cast<int64_t>(train.size() + validation.size() + test.size()); }
 };
 

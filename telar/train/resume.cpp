@@ -69,6 +69,8 @@ void adapt_position(ResumePoint& point, const Job& before, const ResumeRequest& 
   const int64_t used = point.state.step_in_epoch * before.training.batch;
   if (!same_data) {
     begin_epoch_again(point, "the data have changed");
+  } else if (request.job.data.shuffle && point.state.order_version != kOrderVersion) {
+    begin_epoch_again(point, "the checkpoint is of a version of telar that shuffled in another order");
   } else if (!same_order(before, request.job, request.workers)) {
     begin_epoch_again(point, "the order of the samples has changed");
   } else if (used % batch != 0) {
@@ -100,6 +102,7 @@ std::optional<ResumePoint> resume_point(const ResumeRequest& request) {
   const std::vector<std::string> other_data = data_changes(request, data);
   point.changes.insert(point.changes.end(), other_data.begin(), other_data.end());
   adapt_position(point, before, request, other_data.empty());
+  point.state.order_version = kOrderVersion;
   const int64_t patience = request.job.training.early_stopping_patience;
   point.state.stopped_early = patience > 0 && point.state.epochs_since_best >= patience;
   return point;

@@ -35,7 +35,7 @@ struct ResumePoint {
 ///
 /// - another batch continues at the same sample;
 /// - if the batch does not divide the samples that the epoch has used, or the data or the order of the
-///   samples changed, the epoch begins again.
+///   samples changed (also from one version of telar to another), the epoch begins again.
 ///
 /// Throws Error (user) for other changes, and for changed data unless they are accepted.
 std::optional<ResumePoint> resume_point(const ResumeRequest& request);

@@ -17,6 +17,7 @@
 #include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/resume.h"
@@ -422,7 +423,7 @@ class Run {
     summary.stopped_early = trainer.state().stopped_early;
     summary.why = why_ended(summary.outcome, trainer.state());
     summary.strategy = session.strategy();
-    summary.replicas = uses_servers(job_) ? static_cast<int>(job_.strategy.workers) : session.replicas();
+    summary.replicas = uses_servers(job_) ? static_cast<int>(workers_of(job_.strategy)) : session.replicas();
     summary.bubble = session.bubble();
     summary.mixed_speed = session.mixed_speed();
     summary.nccl = session.exchanges_by_nccl();

@@ -9,12 +9,12 @@
 #include "telar/data/assignment.h"
 #include "telar/data/loader.h"
 #include "telar/train/checkpoint.h"
-#include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
 #include "telar/train/sample_file.h"
 

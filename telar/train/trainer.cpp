@@ -69,6 +69,16 @@ Trainer::Trainer(Session& session, TrainerOptions options)
   check(options_);
 }
 
+void Trainer::restore(TrainingState state) {
+  if (options_.shuffle && state.step_in_epoch > 0 && state.order_version != kOrderVersion) {
+    throw user_error(
+        "the state is one of step {} of an epoch whose samples another version of telar shuffled (order {}; this is {}); continue from the end of an epoch",
+        state.step_in_epoch, state.order_version, kOrderVersion);
+  }
+  state_ = std::move(state);
+  state_.order_version = kOrderVersion;
+}
+
 FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {

@@ -88,8 +88,9 @@ class Trainer {
   void make_steps_with(RemoteSteps& remote) { remote_ = &remote; }
 
   const TrainingState& state() const { return state_; }
-  /// Continues from a state, which must belong to the session's current parameters.
-  void restore(TrainingState state) { state_ = std::move(state); }
+  /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for
+  /// one within an epoch whose samples another version of telar has shuffled in another order.
+  void restore(TrainingState state);
   /// Seconds of each step of this process, including the wait for its data.
   const std::vector<float>& step_seconds() const { return step_seconds_; }
   /// The time that each of these steps spent on communication between replicas.

@@ -4,15 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
+#include "telar/data/permutation.h"
 #include "telar/train/json_fields.h"
 
 namespace telar {
 
 namespace {
 
-constexpr int64_t kMostEpochs = 1'000'000'000;              // the limit of training.epochs
-constexpr int64_t kMostSamples = int64_t{1} << 32U;         // of an epoch
-constexpr int64_t kMostSteps = kMostEpochs * kMostSamples;  // below 2^62, so sums of two do not overflow
+constexpr int64_t kMostEpochs = 1'000'000'000;  // the limit of training.epochs
+constexpr int64_t kMostVersion = 1'000'000;
+constexpr int64_t kMostSteps = (int64_t{1} << 62U) - 1;  // sums of two do not overflow
 
 /// What must hold between the fields, whatever the job.
 void check_agreement(const TrainingState& state, const JsonFields& fields) {
@@ -33,6 +34,7 @@ std::string to_json(const TrainingState& state) {
   nlohmann::ordered_json json;
   json["epoch"] = state.epoch;
   json["step_in_epoch"] = state.step_in_epoch;
+  json["order_version"] = state.order_version;
   json["step"] = state.step;
   json["samples"] = state.samples;
   json["seconds"] = state.seconds;
@@ -50,6 +52,8 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   TrainingState state;
   state.epoch = fields.integer("epoch", 0, kMostEpochs);
   state.step_in_epoch = fields.integer("step_in_epoch", 0, kMostSamples);
+  // A state of before this field existed is of version 1.
+  state.order_version = fields.has("order_version") ? fields.integer("order_version", 1, kMostVersion) : 1;
   state.step = fields.integer("step", 0, kMostSteps);
   state.samples = fields.integer("samples", 0, kMostSteps);
   state.seconds = fields.number("seconds", 0);

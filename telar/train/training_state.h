@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "telar/data/assignment.h"
+
 namespace telar {
 
 /// The position of a training between two steps. Together with the session's state it is all that a run needs
@@ -12,9 +14,11 @@ namespace telar {
 struct TrainingState {
   int64_t epoch = 0;          ///< the current epoch, from 0; the number of epochs when all are done
   int64_t step_in_epoch = 0;  ///< steps completed in it
-  int64_t step = 0;           ///< steps completed in total
-  int64_t samples = 0;        ///< samples trained on in total
-  double seconds = 0;         ///< time spent in training steps
+  /// Of the order of the epoch's samples, in which the completed steps are the first ones.
+  int64_t order_version = kOrderVersion;
+  int64_t step = 0;     ///< steps completed in total
+  int64_t samples = 0;  ///< samples trained on in total
+  double seconds = 0;   ///< time spent in training steps
 
   int64_t epoch_samples = 0;       ///< samples of this epoch so far
   std::vector<double> epoch_sums;  ///< metric sums of this epoch so far

@@ -15,10 +15,10 @@
 #include "telar/observe/process.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/data_decision.h"
-#include "telar/train/job_checks.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/job_workers.h"
 
 namespace telar {
@@ -67,7 +67,7 @@ class Worker {
       clients_.back()->layout();
       access_.servers.push_back(clients_.back().get());
     }
-    if (job_parts(job_) > 1 || job_.strategy.name == "sync_ps" || job_.strategy.name == "parameter_averaging")
+    if (cooperation_of(job_.strategy).kind == Cooperation::Kind::rounds)
       access_.next_round = [this] { return membership_.next_round(); };
     tell_threads(job_, nullptr, {options.say, [&options](const std::string& text) {
                                    if (options.say) options.say("warning: " + text);

@@ -224,8 +224,8 @@ class DoorLimits : public ::testing::Test {
     door_.open(
         {.token = kDoorToken},
         [this](int socket) {
+          ++admitted_;  // before the client sees that the connection has ended
           close(socket);
-          ++admitted_;
         },
         log_.say());
   }

@@ -359,12 +359,12 @@ TEST(CudaLoops, LoseNaNToALabelThatIsNoClass) {
 TEST(CudaLoops, DropWhatProcessorsDrop) {
   for (const int64_t features : {1, 8, 1001}) {
     Build b(DType::f32);
-    const ValueId sample = b.integers("sample", {3});
+    const ValueId sample = b.integers("sample", {3, 2});
     const ValueId random = b.integers("random", {4});
     b.builder.set_scope("drop");
     b.builder.output("y", dropout(b.builder, b.input("x", {3, features}), 0.3, sample, random));
     const Graph graph = b.builder.build();
-    const Integers integers{{"sample", {7, -1, 123456}}, {"random", {-5, 9, 3, 0}}};
+    const Integers integers{{"sample", {7, 0, -1, 3, 123456, -9}}, {"random", {-5, 9, 3, 0}}};
     EXPECT_EQ(InputRun(graph, tested_device(), integers).run(),
               InputRun(graph, make_cpu_device(1, {}), integers).run());
   }

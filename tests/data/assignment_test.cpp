@@ -6,13 +6,12 @@
 #include <numeric>
 
 #include "data/support.h"
-#include "telar/data/permutation.h"
 
 namespace telar::test {
 namespace {
 
-std::vector<uint32_t> epoch_of(const Assignment& assignment, uint32_t epoch) {
-  std::vector<uint32_t> all;
+std::vector<int64_t> epoch_of(const Assignment& assignment, uint32_t epoch) {
+  std::vector<int64_t> all;
   for (int64_t step = 0; step < assignment.steps(epoch); ++step) {
     const auto samples = assignment.samples(epoch, step);
     all.insert(all.end(), samples.begin(), samples.end());
@@ -20,23 +19,10 @@ std::vector<uint32_t> epoch_of(const Assignment& assignment, uint32_t epoch) {
   return all;
 }
 
-TEST(Permutation, HoldsEachNumberOnceAndDependsOnSeedAndName) {
-  auto order = permutation(60000, 1, "a");
-  EXPECT_EQ(order, permutation(60000, 1, "a"));
-  EXPECT_NE(order, permutation(60000, 2, "a"));
-  EXPECT_NE(order, permutation(60000, 1, "b"));
-  std::sort(order.begin(), order.end());
-  EXPECT_EQ(order, in_order(60000));
-  expect_error([] { in_order(int64_t{1} << 33); }, {"8589934592"});
-}
-
-TEST(Permutation, EveryOrderIsEquallyLikely) {
-  std::vector<int> seen(27);
-  for (uint64_t seed = 0; seed < 6000; ++seed) {
-    const auto order = permutation(3, seed, "order");
-    ++seen[order[0] * 9 + order[1] * 3 + order[2]];
-  }
-  EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](int n) { return n > 870 && n < 1130; }), 6);
+std::vector<int64_t> in_order(int64_t size) {
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  return order;
 }
 
 TEST(FixedSlice, AnyNumberOfWorkersCoverEachStepOfOneWorkerInOrder) {
@@ -49,7 +35,7 @@ TEST(FixedSlice, AnyNumberOfWorkersCoverEachStepOfOneWorkerInOrder) {
     ASSERT_EQ(whole.steps(0), 11);
     for (uint32_t epoch = 0; epoch < 3; ++epoch) {
       for (int64_t step = 0; step < 11; ++step) {
-        std::vector<uint32_t> together;
+        std::vector<int64_t> together;
         for (const auto& part : parts) {
           const auto samples = part->samples(epoch, step);
           EXPECT_LE(samples.size(), static_cast<size_t>(10 / workers + 1));
@@ -81,8 +67,8 @@ TEST(FixedSlice, SharesCanBeSampleCounts) {
   const FixedSlice slow(96, 32, 1, false, {20, 32, 32});
   EXPECT_EQ(fast.samples(0, 1).size(), 20U);
   EXPECT_EQ(slow.samples(0, 1).size(), 12U);
-  EXPECT_EQ(fast.samples(0, 1).front(), 32U);
-  EXPECT_EQ(slow.samples(0, 1).front(), 52U);
+  EXPECT_EQ(fast.samples(0, 1).front(), 32);
+  EXPECT_EQ(slow.samples(0, 1).front(), 52);
   EXPECT_TRUE(FixedSlice(96, 32, 1, false, {7, 7, 32}).samples(0, 0).empty());
 }
 
@@ -90,10 +76,10 @@ TEST(FixedSlice, KeepsPiecesTogetherOnRequest) {
   const FixedSlice slice(103, 20, 11, true, {}, 10);
   const auto order = epoch_of(slice, 0);
   for (size_t i = 0; i < 100; ++i) {
-    EXPECT_EQ(order[i] % 10, i % 10) << i;
+    EXPECT_EQ(order[i] % 10, static_cast<int64_t>(i % 10)) << i;
     EXPECT_EQ(order[i] / 10, order[i / 10 * 10] / 10) << i;
   }
-  EXPECT_EQ(order[100], 100U) << "the smaller last piece stays last";
+  EXPECT_EQ(order[100], 100) << "the smaller last piece stays last";
   EXPECT_NE(order, in_order(103));
   EXPECT_NE(order, epoch_of(slice, 1));
   auto sorted = order;
@@ -101,7 +87,22 @@ TEST(FixedSlice, KeepsPiecesTogetherOnRequest) {
   EXPECT_EQ(sorted, in_order(103));
   LeasedParts leased(103, 20, 11, true, 2, 10);
   leased.add(0, 1);
-  EXPECT_EQ(leased.samples(0, 0), std::vector<uint32_t>(order.begin() + 10, order.begin() + 20));
+  EXPECT_EQ(leased.samples(0, 0), std::vector<int64_t>(order.begin() + 10, order.begin() + 20));
+}
+
+TEST(FixedSlice, HasAnOrderOfMoreSamplesThanMemoryHolds) {
+  constexpr int64_t kSize = int64_t{1} << 40U;
+  const FixedSlice slice(kSize, 1000, 7, true);
+  const FixedSlice pieces(kSize, 1000, 7, true, {}, 100);
+  std::vector<int64_t> ids = slice.samples(0, slice.steps(0) - 1);
+  const std::vector<int64_t> first = slice.samples(0, 0);
+  EXPECT_EQ(ids.size(), static_cast<size_t>(kSize % 1000));
+  ids.insert(ids.end(), first.begin(), first.end());
+  for (const int64_t id : ids) EXPECT_TRUE(id >= 0 && id < kSize) << id;
+  EXPECT_GT(*std::max_element(ids.begin(), ids.end()), kSize / 2);
+  std::sort(ids.begin(), ids.end());
+  EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end());
+  EXPECT_EQ(pieces.samples(3, 5)[101], pieces.samples(3, 5)[100] + 1);
 }
 
 TEST(WholeBatch, KeepsTheOrderOfTheData) {

@@ -201,6 +201,34 @@ TEST(HoldOut, PartsAreDisjointCompleteAndRepeatable) {
             0);
 }
 
+// A checkpoint would otherwise be tested on samples that it has been trained on. The numbers are of the first
+// version.
+TEST(HoldOut, DividesAsEveryVersionBefore) {
+  const DatasetPtr held_out = hold_out(std::make_shared<Numbers>(1003), 0.01, 5).validation;
+  std::vector<int> values;
+  for (int64_t i = 0; i < held_out->size(); ++i)
+    values.push_back(static_cast<int>(read(*held_out, i).values[0]));
+  EXPECT_EQ(values, (std::vector<int>{155, 170, 434, 511, 544, 612, 768, 928, 946, 968}));
+}
+
+TEST(HoldOut, DividesMoreSamplesThanAnArrayShouldHold) {
+  constexpr int64_t kSize = (int64_t{1} << 24) + 1000;
+  const HeldOut parts = hold_out(std::make_shared<Numbers>(kSize), 0.001, 5);
+  EXPECT_EQ(parts.validation->size(), 16778);
+  EXPECT_EQ(parts.train->size(), kSize - 16778);
+  EXPECT_LT(read(*parts.validation, 0).values[0], 100'000);
+  EXPECT_GT(read(*parts.validation, 16777).values[0], 16'600'000);
+  EXPECT_EQ(read(*parts.train, kSize - 16779).values[0], kSize - 1);
+}
+
+TEST(FirstSamples, AreTheFirst) {
+  const auto data = std::make_shared<Numbers>(10);
+  const DatasetPtr first = first_samples(data, 3);
+  EXPECT_EQ(first->size(), 3);
+  EXPECT_EQ(read(*first, 2).values[0], 2);
+  expect_error([&] { first_samples(data, 11); }, {"no 11 samples", "10"});
+}
+
 TEST(HoldOut, RejectsEmptyParts) {
   const auto data = std::make_shared<Numbers>(10);
   for (const double fraction : {0.0, 1.0, -0.5, 0.01, 0.99, std::nan("")}) {

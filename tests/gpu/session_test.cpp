@@ -108,7 +108,7 @@ SessionSetup mirrored(std::vector<std::string> devices) {
   return {.replicas = replicas,
           .mirrored = true,
           .devices = std::move(devices),
-          .strategy = {.bucket_bytes = 4096, .batch_norm = BatchNormMode::synchronised}};
+          .strategy = {{"bucket_mb", 4096.0 / (1 << 20)}, {"batch_norm", "synchronised"}}};
 }
 
 TEST(GpuSession, ReplicasThatShareAGpuFollowSingle) {

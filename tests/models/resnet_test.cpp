@@ -103,7 +103,7 @@ TrainingStep evaluation_step(const Model& model, int64_t batch) {
 struct Samples8 {
   std::vector<float> x;
   std::vector<int32_t> label;
-  std::vector<int32_t> sample;
+  std::vector<int64_t> sample;
   BatchView view() const {
     return {static_cast<int64_t>(label.size()), x.data(), label.data(), sample.data()};
   }

@@ -18,11 +18,11 @@ class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std:
   }
 
   static std::unique_ptr<Session> together(const Model& model, const StepOptions& step,
-                                           BatchNormMode batch_norm = BatchNormMode::local) {
+                                           const std::string& batch_norm = "local") {
     return make_session(model, step,
                         {.replicas = std::get<0>(GetParam()),
                          .mirrored = true,
-                         .strategy = {.bucket_bytes = size_t{64} << 10, .batch_norm = batch_norm},
+                         .strategy = {{"bucket_mb", 1.0 / 16}, {"batch_norm", batch_norm}},
                          .session = {.seed = 11, .processes = &processes()}});
   }
 
@@ -92,7 +92,7 @@ TEST_P(MpiMirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 8, 8}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   auto single = make_session(model, step, {});
-  auto all = together(model, step, BatchNormMode::synchronised);
+  auto all = together(model, step, "synchronised");
   for (Session* session : {single.get(), all.get()}) {
     for (const ParameterInfo& parameter : parameters_of(model)) {
       std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
@@ -130,7 +130,7 @@ TEST_P(MpiMirrored, EveryProcessReportsTheLayerOfANonFiniteLoss) {
   std::vector<float> x(16 * 784, 0.0F);
   std::fill(x.end() - 784, x.end(), 1e30F);
   const std::vector<int32_t> label(16, 3);
-  const std::vector<int32_t> id(16, 0);
+  const std::vector<int64_t> id(16, 0);
   const Part part{processes().rank(), processes().rank() + 1, processes().size()};
   const int64_t first = part.first(16);
   const BatchView mine{part.last(16) - first, x.data() + first * 784, label.data() + first,

@@ -163,7 +163,7 @@ TEST(TrainingStep, LearningRateSamplesAndStepAreInputs) {
 TEST(TrainingStep, DropoutNeedsSampleAndRandomInTrainingOnly) {
   const TrainingStep step = make_training_step(make_model("convnet", {}, {1, 28, 28}, 10), {.batch = 6});
   EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "sample")).type,
-            (TensorType{DType::i32, {6}}));
+            (TensorType{DType::i32, {6, 2}}));
   EXPECT_EQ(step.gradient.value(step.gradient.find(ValueKind::input, "random")).type,
             (TensorType{DType::i32, {4}}));
   EXPECT_FALSE(step.evaluation.has(ValueKind::input, "sample"));

@@ -26,12 +26,12 @@ struct Result {
   std::vector<float> y, gradient;
 };
 
-Result drop(const std::vector<int32_t>& samples, double rate, const Random& random,
+Result drop(const std::vector<int64_t>& samples, double rate, const Random& random,
             const std::string& scope = "drop", DType compute = DType::f32) {
   GraphBuilder builder;
   const auto batch = static_cast<int64_t>(samples.size());
   const ValueId x = builder.input("x", {DType::f32, {batch, kFeatures}}, true);
-  const ValueId sample = builder.input("sample", {DType::i32, {batch}}, true);
+  const ValueId sample = builder.input("sample", {DType::i32, {batch, 2}}, true);
   const ValueId state = builder.input("random", {DType::i32, {4}}, false);
   builder.set_scope(scope);
   const ValueId computed = compute == DType::f32 ? x : convert(builder, x, compute);
@@ -41,7 +41,12 @@ Result drop(const std::vector<int32_t>& samples, double rate, const Random& rand
   const ValueId loss = reduce_sum(builder, y, {});
   GraphRun run(differentiate(builder.build(), loss, {x}));
   run.set_input("x", std::vector<float>(static_cast<size_t>(batch * kFeatures), 1.0F));
-  run.set_input("sample", std::span<const int32_t>(samples));
+  std::vector<int32_t> ids;
+  for (const int64_t id : samples) {
+    ids.push_back(static_cast<int32_t>(id));
+    ids.push_back(static_cast<int32_t>(id >> 32));
+  }
+  run.set_input("sample", std::span<const int32_t>(ids));
   const std::vector<int32_t> words{random.seed, 0, random.epoch, 0};
   run.set_input("random", std::span<const int32_t>(words));
   run.run();
@@ -53,8 +58,8 @@ std::vector<float> row(const std::vector<float>& values, size_t n) {
   return {begin, begin + kFeatures};
 }
 
-std::vector<int32_t> first(int count) {
-  std::vector<int32_t> samples;
+std::vector<int64_t> first(int count) {
+  std::vector<int64_t> samples;
   for (int i = 0; i < count; ++i) samples.push_back(i);
   return samples;
 }
@@ -98,6 +103,23 @@ TEST(Dropout, MaskDependsOnSampleSeedEpochAndLayer) {
   EXPECT_EQ(row(drop({1}, 0.5, {}).y, 0), mask);
 }
 
+/// Which elements are kept, from the definition: seed and stream are the key, (block, id's high word, id's
+/// low word, epoch) the counter. With high word 0 this is the rule of the first versions, whose ids had 32
+/// bits.
+TEST(Dropout, MaskIsThatOfItsDefinitionForIdsOf64Bits) {
+  for (const int64_t id : {int64_t{0}, int64_t{123456}, int64_t{0x7fffffff}, int64_t{0x1234'00000005}}) {
+    const std::vector<float> mask = row(drop({id}, 0.5, {}).y, 0);
+    const std::string name = "drop.dropout";
+    const Philox philox(7, stream_of(name.data(), name.size()));
+    for (size_t i = 0; i < mask.size(); ++i) {
+      const auto words = philox(
+          {static_cast<uint32_t>(i / 4), static_cast<uint32_t>(id >> 32), static_cast<uint32_t>(id), 3});
+      ASSERT_EQ(mask[i] != 0, words[i % 4] >= 0x80000000U) << id << " at " << i;
+    }
+  }
+  EXPECT_NE(drop({5}, 0.5, {}).y, drop({5 + (int64_t{1} << 32)}, 0.5, {}).y);
+}
+
 TEST(Dropout, MaskIsTheSameInBf16) {
   if (const std::string missing = bf16_missing_here(); !missing.empty()) GTEST_SKIP() << missing;
   const Result wide = drop({1, 2}, 0.5, {});
@@ -108,7 +130,7 @@ TEST(Dropout, MaskIsTheSameInBf16) {
 TEST(Dropout, TwoDropoutsInOneLayerDiffer) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
-  const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);
+  const ValueId sample = builder.input("sample", {DType::i32, {2, 2}}, true);
   const ValueId random = builder.input("random", {DType::i32, {4}}, false);
   dropout(builder, x, 0.5, sample, random);
   dropout(builder, x, 0.5, sample, random);
@@ -119,7 +141,7 @@ TEST(Dropout, TwoDropoutsInOneLayerDiffer) {
 TEST(Dropout, RateZeroIsANoOpAndRateOneIsAnError) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {2, 8}}, true);
-  const ValueId sample = builder.input("sample", {DType::i32, {2}}, true);
+  const ValueId sample = builder.input("sample", {DType::i32, {2, 2}}, true);
   const ValueId random = builder.input("random", {DType::i32, {4}}, false);
   EXPECT_EQ(dropout(builder, x, 0, sample, random), x);
   EXPECT_THROW(dropout(builder, x, 1, sample, random), Error);

@@ -41,7 +41,7 @@ Results run_on(int threads, const Shape& shape, const Build& build, std::span<co
     run.set_input("tokens", std::span<const int32_t>(tokens));
   }
   if (graph.has(ValueKind::input, "sample")) {
-    std::vector<int32_t> samples(static_cast<size_t>(shape[0]));
+    std::vector<int32_t> samples(2 * static_cast<size_t>(shape[0]));
     std::iota(samples.begin(), samples.end(), 100);
     run.set_input("sample", std::span<const int32_t>(samples));
     const std::vector<int32_t> random{1, 2, 3, 0};
@@ -72,7 +72,7 @@ class AnyNumberOfThreads : public ::testing::Test {
 
 TEST_F(AnyNumberOfThreads, GivesTheSameDropout) {
   expect_same_on_any_team({64, 1001}, [](GraphBuilder& builder, ValueId x) {
-    const ValueId sample = builder.input("sample", {DType::i32, {64}}, true);
+    const ValueId sample = builder.input("sample", {DType::i32, {64, 2}}, true);
     return dropout(builder, x, 0.25, sample, builder.input("random", {DType::i32, {4}}, false));
   });
 }

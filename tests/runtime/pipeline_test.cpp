@@ -25,7 +25,7 @@ Model lstm() { return make_model("lstm", {}, {28, 28}, 10); }
 Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }
 
 SessionSetup pipeline(int stages, int64_t micro_batches) {
-  return {.replicas = stages, .pipeline = true, .strategy = {.micro_batches = micro_batches}};
+  return {.replicas = stages, .pipeline = true, .strategy = {{"micro_batches", int64_t{micro_batches}}}};
 }
 
 /// Runs one step from the same parameters on a single device and as a pipeline.
@@ -131,7 +131,7 @@ TEST(Pipeline, TheSameJobTwiceGivesTheSameBits) {
 TEST(Pipeline, TheBitsDoNotDependOnTheCut) {
   const auto run = [](const std::string& slow) {
     SessionSetup setup = pipeline(2, 4);
-    setup.strategy.costs = {{slow, "conv2d", 1, 1}, {"fc1", "linear", 0.1, 0.1}};
+    setup.costs = {{slow, "conv2d", 1, 1}, {"fc1", "linear", 0.1, 0.1}};
     return state_after(*make_session(convnet(), kClippedAdam, setup), 1, 6);
   };
   EXPECT_EQ(run("conv1"), run("conv2"));
@@ -210,7 +210,7 @@ TEST(Pipeline, AFailedStageReleasesTheOthersAndTheSessionContinues) {
   auto session = make_session(words(), {.batch = 8}, setup);
   std::vector<int32_t> tokens(8 * 4, 3);
   const std::vector<int32_t> labels(8, 1);
-  const std::vector<int32_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
   const BatchView batch{8, tokens.data(), labels.data(), ids.data()};
   const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
   for (int round = 0; round < 3; ++round) {

@@ -77,7 +77,7 @@ TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
     std::vector<float> x(8 * 64, 0.5F);
     x[5 * 64] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<int32_t> labels(8, 1);
-    const std::vector<int32_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
+    const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
     const BatchView batch{8, x.data(), labels.data(), ids.data()};
     const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
     EXPECT_FALSE(session->train(batch, inputs).finite);

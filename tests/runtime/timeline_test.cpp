@@ -153,7 +153,7 @@ const std::vector<std::pair<std::string, SessionSetup>>& setups() {
   static const std::vector<std::pair<std::string, SessionSetup>> all = {
       {"single", {}},
       {"mirrored", {.replicas = 2, .mirrored = true}},
-      {"pipeline", {.replicas = 2, .pipeline = true, .strategy = {.micro_batches = 3}}}};
+      {"pipeline", {.replicas = 2, .pipeline = true, .strategy = {{"micro_batches", int64_t{3}}}}}};
   return all;
 }
 

@@ -20,8 +20,7 @@ Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{64, 32}}
 
 /// Runs one step from the same parameters on a single device and on replicas.
 /// Returns the relative distance of the gradients.
-double gradient_difference(const Model& model, int64_t batch, int replicas,
-                           const StrategyOptions& options = {}) {
+double gradient_difference(const Model& model, int64_t batch, int replicas, const Attributes& options = {}) {
   const StepOptions step{.batch = batch, .optimizer = SgdOptions{}};
   auto single = make_session(model, step, {});
   auto mirrored = make_session(model, step, {.replicas = replicas, .mirrored = true, .strategy = options});
@@ -59,7 +58,7 @@ TEST(Mirrored, ReplicasWithoutSamplesContributeNothing) {
 TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
   const Model resnet = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 8, 8}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
-  const StrategyOptions options{.batch_norm = BatchNormMode::synchronised};
+  const Attributes options{{"batch_norm", "synchronised"}};
   const Samples samples(7, resnet.sample, 10);
   const auto gradients_of = [&](const test::SessionSetup& setup, uint32_t stream) {
     auto session = make_session(resnet, step, setup);

@@ -19,12 +19,13 @@ TrainingStep step_of(const Model& model, int64_t batch, Precision precision = Pr
 Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{6, 5}}}, {4}, 3); }
 Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }
 
-Program rewrite(const TrainingStep& step, int stages, const StrategyOptions& options,
-                const std::vector<int>& threads = {}) {
+/// `micro_batches` 0: the default.
+Program rewrite(const TrainingStep& step, int stages, int64_t micro_batches,
+                const std::vector<int>& threads = {}, const std::vector<OperationCost>& costs = {}) {
   Cluster cluster;
   for (int s = 0; s < stages; ++s)
     cluster.devices.push_back({"cpu", threads.empty() ? 1 : threads[static_cast<size_t>(s)], {}});
-  return make_pipeline(options)->rewrite(step, cluster);
+  return make_strategy("pipeline", {{"micro_batches", micro_batches}})->rewrite(step, cluster, costs);
 }
 
 bool has_node(const Graph& graph, const std::string& op, const std::string& scope) {
@@ -34,11 +35,10 @@ bool has_node(const Graph& graph, const std::string& op, const std::string& scop
 
 TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
   const Program program =
-      rewrite(step_of(small_mlp(), 8), 2,
-              {.micro_batches = 4, .costs = {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}}});
+      rewrite(step_of(small_mlp(), 8), 2, 4, {}, {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}});
   EXPECT_EQ(
       program.str().substr(0, program.str().find("update\n")),
-      R"text(program pipeline of 2 workers, 4 micro-batches
+      R"text(program pipeline of 2 workers, in lockstep, 4 micro-batches
 )text"
       "worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
       R"text(input %0 x: f32 [2, 4]
@@ -139,12 +139,12 @@ std::string first_layer(const Program& program, size_t stage) {
 TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
   const TrainingStep step = step_of(resnet(), 8);
   const auto cut_for = [&](const std::string& slow) {
-    StrategyOptions options{.micro_batches = 4};
+    std::vector<OperationCost> costs;
     for (const char* layer :
          {"conv1", "layer1.0.conv1", "layer2.0.conv1", "layer3.0.conv1", "layer4.0.conv1"}) {
-      options.costs.push_back({layer, "conv2d", 1, layer == slow ? 8.0 : 1.0});
+      costs.push_back({layer, "conv2d", 1, layer == slow ? 8.0 : 1.0});
     }
-    return first_layer(rewrite(step, 2, options), 1);
+    return first_layer(rewrite(step, 2, 4, {}, costs), 1);
   };
   EXPECT_TRUE(cut_for("layer4.0.conv1") > "layer3.0.conv1") << cut_for("layer4.0.conv1");
   EXPECT_TRUE(cut_for("conv1") < "layer1.0.conv2") << cut_for("conv1");
@@ -153,7 +153,7 @@ TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
 TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
   const TrainingStep step = step_of(resnet(), 8);
   const auto nodes = [&](const std::vector<int>& threads) {
-    return rewrite(step, 2, {.micro_batches = 4}, threads).workers[0].gradient.nodes().size();
+    return rewrite(step, 2, 4, threads).workers[0].gradient.nodes().size();
   };
   EXPECT_GT(nodes({3, 1}), nodes({1, 1}));
   EXPECT_LT(nodes({1, 3}), nodes({1, 1}));
@@ -164,7 +164,7 @@ TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const TrainingStep step = step_of(resnet(), 8, precision);
     for (const int stages : {1, 2, 3, 5}) {
-      const Program program = rewrite(step, stages, {.micro_batches = 4});
+      const Program program = rewrite(step, stages, 4);
       std::multiset<std::string> filled;
       std::set<std::string> handed_out;
       std::set<std::string> taken_in;
@@ -190,7 +190,7 @@ TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
 }
 
 TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
-  const Program program = rewrite(step_of(resnet(), 32), 1, {.micro_batches = 4});
+  const Program program = rewrite(step_of(resnet(), 32), 1, 4);
   const WorkerProgram& worker = program.workers[0];
   EXPECT_TRUE(has_node(worker.weight_gradients, "conv2d_backward_weights", "layer4.1.conv2"));
   EXPECT_FALSE(has_node(worker.gradient, "conv2d_backward_weights", "layer4.1.conv2"));
@@ -201,17 +201,17 @@ TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
 
 TEST(PipelineStrategy, KeepsActivationsWithTheirLayers) {
   for (const int stages : {2, 3, 4, 5}) {
-    const Program program = rewrite(step_of(resnet(), 8), stages, {.micro_batches = 4});
+    const Program program = rewrite(step_of(resnet(), 8), stages, 4);
     for (const WorkerProgram& worker : program.workers)
       EXPECT_NE(worker.gradient.nodes().front().op->name(), "relu");
   }
 }
 
 TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
-  test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, {}); },
+  test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, 0); },
                      {"can be cut at", "40", "strategy.stages"});
   Cluster cluster{{{"cpu", 1, {}}}, 2};
-  test::expect_error([&] { make_pipeline({})->rewrite(step_of(small_mlp(), 8), cluster); },
+  test::expect_error([&] { make_strategy("pipeline")->rewrite(step_of(small_mlp(), 8), cluster); },
                      {"one process, not 2"});
 }
 

@@ -22,7 +22,7 @@ class Samples {
     for (float& value : x_) value = 2 * random.uniform() - 1;
     for (int64_t i = 0; i < count; ++i) {
       labels_.push_back(static_cast<int32_t>(random.below(static_cast<uint32_t>(classes))));
-      ids_.push_back(static_cast<int32_t>(i));
+      ids_.push_back(i);
     }
   }
   BatchView view() const { return view(0, count_); }
@@ -35,7 +35,7 @@ class Samples {
   int64_t count_;
   std::vector<float> x_;
   std::vector<int32_t> labels_;
-  std::vector<int32_t> ids_;
+  std::vector<int64_t> ids_;
 };
 
 /// The device under test: the value of the environment variable TELAR_TEST_DEVICE ("cuda:0"), else "cpu".
@@ -51,7 +51,8 @@ struct SessionSetup {
   bool pipeline = false;  ///< with `replicas` stages
   /// One for each replica: "cpu", "cuda:0". If empty: tested_kind(), or "cpu" for a pipeline.
   std::vector<std::string> devices = {};
-  StrategyOptions strategy = {};
+  Attributes strategy = {};  ///< its options
+  std::vector<OperationCost> costs = {};
   SessionOptions session = {.seed = 11};
 };
 
@@ -64,8 +65,8 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
     cluster.devices.push_back({setup.devices.empty() ? usual : setup.devices[r], setup.threads, {}});
   const std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
   const auto strategy = make_strategy(name, setup.strategy);
-  return std::make_unique<Session>(strategy->rewrite(make_training_step(model, options), cluster), cluster,
-                                   setup.session);
+  return std::make_unique<Session>(
+      strategy->rewrite(make_training_step(model, options), cluster, setup.costs), cluster, setup.session);
 }
 
 inline std::vector<float> all_gradients(const Session& session) {

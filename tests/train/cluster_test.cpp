@@ -274,6 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
                          1,
                          2},
                     Case{"Downpour", {"strategy.name=downpour", "strategy.workers=1"}, 2, 1},
+                    Case{"AsyncLocalSgd",
+                         {"strategy.name=async_local_sgd", "strategy.workers=1", "strategy.average_every=1"},
+                         1,
+                         1},
                     Case{"AsyncSgd", {"strategy.name=async_sgd", "strategy.workers=1"}, 1, 1}),
     [](const auto& tested) { return tested.param.name; });
 

@@ -126,6 +126,39 @@ TEST_F(ResumeWith, AnEpochBeginsAgainInAnotherOrder) {
   EXPECT_TRUE(says(warned_, "the order of the samples has changed, so epoch 1 begins again"));
 }
 
+class ResumeFromVersion1 : public ResumeWith {
+ protected:
+  /// Makes the checkpoint of step 2 one of a version that had no field for its order.
+  void forget_order() const {
+    const fs::path state = path() / "checkpoints" / "step-00000002" / "state.json";
+    auto json = nlohmann::json::parse(test::read_text(state));
+    EXPECT_EQ(json.at("order_version"), kOrderVersion);
+    json.erase("order_version");
+    json.erase("crc32");
+    test::write_text(state, json.dump());
+  }
+};
+
+TEST_F(ResumeFromVersion1, AnEpochBeginsAgain) {
+  stop_after(2);
+  forget_order();
+  const RunSummary summary = resume({});
+  EXPECT_TRUE(says(
+      warned_,
+      "the checkpoint is of a version of telar that shuffled in another order, so epoch 1 begins again"));
+  const TrainingState state = verify_checkpoint(summary.checkpoint);
+  EXPECT_EQ(state.samples, 64 + 2 * kTrained);
+  EXPECT_EQ(state.order_version, kOrderVersion);
+}
+
+TEST_F(ResumeFromVersion1, AnEpochInTheOrderOfTheDataContinues) {
+  stop_after(2, {"data.shuffle=false"});
+  forget_order();
+  const RunSummary summary = resume({"data.shuffle=false"});
+  EXPECT_EQ(warned_, "");
+  EXPECT_EQ(verify_checkpoint(summary.checkpoint).samples, 2 * kTrained);
+}
+
 TEST_F(ResumeWith, AFinishedRunHasNothingToDoAndKeepsItsSummary) {
   run({});
   const std::string before = test::read_text(path() / "summary.json");

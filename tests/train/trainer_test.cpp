@@ -38,21 +38,21 @@ TrainerOptions options() {
 
 /// A batch that is read sample by sample.
 struct HandBatch {
-  HandBatch(const Dataset& data, const std::vector<uint32_t>& indices)
+  HandBatch(const Dataset& data, const std::vector<int64_t>& indices)
       : size(static_cast<int64_t>(indices.size())) {
     x.resize(indices.size() * 6);
     labels.resize(indices.size());
     for (size_t i = 0; i < indices.size(); ++i) {
       data.read(indices[i], {}, std::as_writable_bytes(std::span(x).subspan(6 * i, 6)),
                 std::as_writable_bytes(std::span(labels).subspan(i, 1)));
-      ids.push_back(static_cast<int32_t>(indices[i]));
+      ids.push_back(indices[i]);
     }
   }
   BatchView view() const { return {size, x.data(), labels.data(), ids.data()}; }
   int64_t size;
   std::vector<float> x;
   std::vector<int32_t> labels;
-  std::vector<int32_t> ids;
+  std::vector<int64_t> ids;
 };
 
 TEST(Trainer, EqualsAHandWrittenLoop) {

@@ -19,11 +19,14 @@ class DropoutOp final : public Op {
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const TensorType& x = inputs[0];
     check_floating(name(), x);
-    if (x.shape.rank() == 0 || inputs[1] != TensorType{DType::i32, {x.shape[0]}}) {
+    if (x.shape.rank() == 0 || inputs[1] != TensorType{DType::i32, {x.shape[0], 2}}) {
       throw user_error(
-          "dropout: sample ids are {} for an input of {}; they must be i32 [N], one for each sample",
+          "dropout: sample ids are {} for an input of {}; they must be i32 [N, 2], two words for each sample",
           inputs[1].str(), x.str());
     }
+    constexpr int64_t kMostElements = int64_t{1} << 34U;  // four for each value of a word of the counter
+    if (x.shape.elements_per_item() >= kMostElements)
+      throw user_error("dropout: a sample of {} has 2^34 elements or more", x.str());
     if (inputs[2] != TensorType{DType::i32, {4}}) {
       throw user_error("dropout: the random state is {}; it must be i32 [4]", inputs[2].str());
     }

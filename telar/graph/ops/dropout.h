@@ -8,8 +8,8 @@
 namespace telar {
 
 /// Inverted dropout (Srivastava et al., 2014): each element is zero with probability `rate`, otherwise
-/// divided by 1 − rate. x: [N, …] f32 or bf16; y: x's type; sample: i32 [N], global sample ids; random: i32
-/// [4] (seed low, seed high, epoch, 0).
+/// divided by 1 − rate. x: [N, …] f32 or bf16, fewer than 2³⁴ elements in a sample; y: x's type; sample: i32
+/// [N, 2], global sample ids (low word, high word); random: i32 [4] (seed low, seed high, epoch, 0).
 ///
 /// Which elements are dropped depends only on seed, epoch, sample id, the layer (attribute "stream": a hash
 /// of the builder's scope) and the position within the sample. It is therefore the same under any split of

@@ -25,9 +25,9 @@ struct DropoutRule {
         threshold(constants.threshold),
         scale(constants.scale) {}
 
-  /// Counter of elements 4·block … 4·block + 3.
-  constexpr Philox::Counter counter(uint64_t block, int32_t sample) const {
-    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(sample),
+  /// Counter of elements 4·block … 4·block + 3, for a block below 2³². `sample`: the id's low and high word.
+  constexpr Philox::Counter counter(uint64_t block, const int32_t* sample) const {
+    return {static_cast<uint32_t>(block), static_cast<uint32_t>(sample[1]), static_cast<uint32_t>(sample[0]),
             epoch};
   }
 

@@ -12,7 +12,7 @@ ValueId dropout(ModelBuilder& model, const std::string& name, ValueId x, double 
                      model.graph().scope(), rate);
   }
   if (!model.training() || rate == 0) return x;
-  const ValueId sample = model.graph().input("sample", {DType::i32, {model.shape(x)[0]}}, true);
+  const ValueId sample = model.graph().input("sample", {DType::i32, {model.shape(x)[0], 2}}, true);
   const ValueId random = model.graph().input("random", {DType::i32, {4}}, false);
   return dropout(model, x, rate, sample, random);
 }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "telar/graph/attributes.h"
+#include "telar/core/attributes.h"
 
 namespace telar {
 

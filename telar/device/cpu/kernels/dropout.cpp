@@ -15,7 +15,7 @@ float scaled(float value, float scale) { return value * scale; }
 uint16_t scaled(uint16_t value, float scale) { return to_bf16(from_bf16(value) * scale); }
 
 template <typename T>
-void drop(const T* x, T* y, int64_t per_sample, int32_t sample, const DropoutRule& rule) {
+void drop(const T* x, T* y, int64_t per_sample, const int32_t* sample, const DropoutRule& rule) {
   for (int64_t i = 0; i < per_sample; i += 4) {
     const Philox::Counter words = rule.philox(rule.counter(static_cast<uint64_t>(i) / 4, sample));
     const int64_t lanes = std::min<int64_t>(4, per_sample - i);
@@ -35,7 +35,7 @@ Function dropout_function(const DropoutConstants& constants, int64_t samples, in
     auto* y = p.get<T>(3);
     parallel_for(samples, std::max<int64_t>(1, kDropsAThread / per_sample), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n)
-        drop(x + n * per_sample, y + n * per_sample, per_sample, sample[n], rule);
+        drop(x + n * per_sample, y + n * per_sample, per_sample, sample + 2 * n, rule);
     });
   };
 }

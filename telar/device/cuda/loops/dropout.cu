@@ -26,7 +26,8 @@ struct Drop {
     const DropoutRule rule(constants, random);
     const Index n = static_cast<Index>(i) / blocks;
     const int64_t block = static_cast<int64_t>(static_cast<Index>(i) - n * blocks);
-    const auto words = rule.philox(rule.counter(static_cast<uint64_t>(block), sample[n]));
+    const auto words =
+        rule.philox(rule.counter(static_cast<uint64_t>(block), sample + 2 * static_cast<int64_t>(n)));
     const int64_t at = static_cast<int64_t>(n) * per_sample + block * kWords;
     const int64_t left = per_sample - block * kWords;
     Pack<T, kWords> values;

@@ -1,4 +1,4 @@
-#include "telar/graph/attributes.h"
+#include "telar/core/attributes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -91,15 +91,26 @@ class CutSearch {
   std::vector<double> crossing_;  // bytes, by place
 };
 
+/// Pipeline parallelism. The layers are cut into stages, one per device, and the batch into micro-batches,
+/// which pass through the stages one after another: one forward, one backward (Narayanan et al., 2021).
+/// Gradients are summed over the micro-batches, and each stage updates an equal part of all parameters once
+/// per step. The gradient is that of the whole batch, except that batch normalisation uses the statistics of
+/// each micro-batch. Its running averages equal those of mirrored with one replica per micro-batch.
 class Pipeline final : public Strategy {
  public:
-  explicit Pipeline(const StrategyOptions& options) : options_(options) {}
-  std::string name() const override { return "pipeline"; }
+  /// 0: four micro-batches for each stage.
+  explicit Pipeline(int64_t micro_batches) : micro_batches_(micro_batches) {}
 
-  Program rewrite(const TrainingStep& step, const Cluster& cluster) const override {
+  /// One stage needs no balance.
+  int64_t measured_micro_batches(const Cluster& cluster) const override {
+    return cluster.devices.size() > 1 ? micro_batches(cluster) : 0;
+  }
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                  const std::vector<OperationCost>& costs) const override {
     check(cluster);
     const auto stages = static_cast<int>(cluster.devices.size());
-    const int64_t micro_batches = micro_batches_of(options_, stages);
+    const int64_t parts = micro_batches(cluster);
     const StageCuts cuts(step);
     if (cuts.places().size() + 1 < cluster.devices.size()) {
       throw user_error(
@@ -107,18 +118,17 @@ class Pipeline final : public Strategy {
           cuts.places().size(), cuts.places().size() + 1, stages);
     }
     const int64_t batch = step.gradient.batch();
-    const Graph micro = step.gradient.with_batch((batch + micro_batches - 1) / micro_batches);
+    const Graph micro = step.gradient.with_batch((batch + parts - 1) / parts);
     const std::vector<bool> left = left_for_the_end(step, cuts, micro);
-    const std::vector<double> seconds = node_seconds(step.gradient, options_.costs, left);
-    const CutSearch search(step, cuts, left, seconds, cluster, micro_batches);
+    const std::vector<double> seconds = node_seconds(step.gradient, costs, left);
+    const CutSearch search(step, cuts, left, seconds, cluster, parts);
     const auto graphs = make_stage_graphs(step, cuts.stages(search.best()), stages, left, micro);
 
-    Program program{
-        name(), {}, {}, step.update, step.evaluation, step.prediction, in_gradient_order(step), step.metrics};
-    program.micro_batches = micro_batches;
+    Program program = program_of(step, "pipeline");
+    program.micro_batches = parts;
     for (int s = 0; s < stages; ++s) {
       const StageGraphs& mine = graphs[static_cast<size_t>(s)];
-      const std::vector<Action> actions = one_forward_one_backward(s, stages, micro_batches);
+      const std::vector<Action> actions = one_forward_one_backward(s, stages, parts);
       WorkerProgram worker{s, mine.micro_batch, {actions.begin(), actions.end()}, mine.weight_gradients};
       for (const Action action : {Action::weight_gradients, Action::exchange_metrics, Action::exchange_norm,
                                   Action::update_shard, Action::wait_for_all}) {
@@ -138,17 +148,37 @@ class Pipeline final : public Strategy {
     }
   }
 
-  StrategyOptions options_;
+  int64_t micro_batches(const Cluster& cluster) const {
+    return micro_batches_ > 0 ? micro_batches_ : 4 * static_cast<int64_t>(cluster.devices.size());
+  }
+
+  int64_t micro_batches_;
 };
 
 }  // namespace
 
-int64_t micro_batches_of(const StrategyOptions& options, int64_t stages) {
-  return options.micro_batches > 0 ? options.micro_batches : 4 * stages;
-}
-
-std::unique_ptr<Strategy> make_pipeline(const StrategyOptions& options) {
-  return std::make_unique<Pipeline>(options);
+void register_pipeline(StrategyRegistry& registry) {
+  registry.add(
+      {.name = "pipeline",
+       .summary =
+           "the layers are divided into stages, and the micro-batches of a batch pass through them one after another",
+       .worker = "stage",
+       .count = "stages",
+       .on_gpus = false,
+       .options =
+           {{.name = "stages",
+             .fallback = int64_t{2},
+             .rule = {.least = 1, .most = 1024},
+             .help =
+                 "Number of stages. The layers are divided so that the slowest stage is as fast as possible, by the measured time of each operation."},
+            {.name = "micro_batches",
+             .fallback = int64_t{0},
+             .rule = {.least = 0, .most = 65536},
+             .help =
+                 "Number of micro-batches into which each batch is divided. 0: four per stage. Batch normalisation uses the statistics of each micro-batch."}},
+       .make = [](const Attributes& options) {
+         return std::make_unique<Pipeline>(options.integer("micro_batches"));
+       }});
 }
 
 }  // namespace telar

@@ -9,10 +9,12 @@
 
 namespace telar {
 
-using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>>;
 
-/// The constants of an operation (stride, axis, epsilon …), by name and in alphabetical order. Batch size,
-/// learning rate, step and seed are never among them: those are inputs of the graph.
+/// Values by name and in alphabetical order: the constants of an operation (stride, axis, epsilon …), or the
+/// options of a layer, a strategy or a source. Batch size, learning rate, step and seed are never among an
+/// operation's: those are inputs of the graph.
 class Attributes {
  public:
   Attributes() = default;
@@ -32,11 +34,18 @@ class Attributes {
   const std::vector<int64_t>& integers(const std::string& name) const {
     return std::get<std::vector<int64_t>>(entries_.at(name));
   }
+  const std::vector<double>& reals(const std::string& name) const {
+    return std::get<std::vector<double>>(entries_.at(name));
+  }
+  const std::vector<std::string>& texts(const std::string& name) const {
+    return std::get<std::vector<std::string>>(entries_.at(name));
+  }
   bool flag_or(const std::string& name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
   std::string text_or(const std::string& name, const std::string& otherwise) const {
     return has(name) ? text(name) : otherwise;
   }
 
+  const Attribute& at(const std::string& name) const { return entries_.at(name); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
   bool empty() const { return entries_.empty(); }

@@ -1,0 +1,38 @@
+#include "telar/strategy/server_side.h"
+
+namespace telar {
+
+namespace {
+
+/// Asynchronous SGD on parameter servers. A worker computes the gradient g of a batch with its current
+/// parameters. The servers apply their optimizer to it on arrival, p ← update(p, ĝ), and the worker fetches
+/// the result. The updates by other workers since its last pull are the staleness of the gradient (Dean et
+/// al., Large Scale Distributed Deep Networks, 2012; Recht et al., Hogwild, 2011).
+class AsyncSgd final : public Strategy {
+ public:
+  explicit AsyncSgd(Attributes options) : options_(std::move(options)) {}
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                  const std::vector<OperationCost>& /*costs*/) const override {
+    Program program = server_program(
+        "async_sgd", step, cluster, {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+    program.cooperation = free_within_staleness(options_);
+    return program;
+  }
+
+ private:
+  Attributes options_;
+};
+
+}  // namespace
+
+void register_async_sgd(StrategyRegistry& registry) {
+  StrategyType type = server_strategy("async_sgd", "the servers apply each worker's gradient on arrival",
+                                      {staleness_option()});
+  type.make = [](const Attributes& options) { return std::make_unique<AsyncSgd>(options); };
+  type.cooperation = free_within_staleness;
+  registry.add(std::move(type));
+}
+
+}  // namespace telar

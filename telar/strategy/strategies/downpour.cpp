@@ -1,0 +1,53 @@
+#include "telar/strategy/server_side.h"
+
+namespace telar {
+
+namespace {
+
+/// Downpour SGD (Dean et al., 2012, section 4.1 and appendix). In each step the worker alone does
+/// p ← p − lr·ĝ (if fetch_every > 1). Every push_every steps it sends the accrued gradients, the sum of the
+/// batches' means, to the servers, whose optimizer applies them on arrival. Every fetch_every steps it
+/// fetches the servers' parameters.
+class Downpour final : public Strategy {
+ public:
+  explicit Downpour(Attributes options) : options_(std::move(options)) {}
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                  const std::vector<OperationCost>& /*costs*/) const override {
+    const int64_t fetch_every = options_.integer("fetch_every");
+    std::vector<ScheduledAction> schedule = {Action::compute_gradient};
+    // Between two fetches a worker continues on its own; an update just before a fetch would be overwritten.
+    if (fetch_every > 1) schedule.emplace_back(Action::update_shard);
+    schedule.emplace_back(Action::push_gradient, options_.integer("push_every"));
+    schedule.emplace_back(Action::pull, fetch_every);
+    Program program = server_program(
+        "downpour", step, cluster, std::move(schedule), fetch_every > 1 ? plain_update(step) : Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+    program.cooperation = free_within_staleness(options_);
+    return program;
+  }
+
+ private:
+  Attributes options_;
+};
+
+}  // namespace
+
+void register_downpour(StrategyRegistry& registry) {
+  StrategyType type = server_strategy(
+      "downpour", "workers push gradients and fetch parameters every few steps, each at its own pace",
+      {{.name = "push_every",
+        .fallback = int64_t{1},
+        .rule = {.least = 1, .most = 1e9},
+        .help = "Steps between two pushes of gradients: n_push."},
+       {.name = "fetch_every",
+        .fallback = int64_t{1},
+        .rule = {.least = 1, .most = 1e9},
+        .help = "Steps between two fetches of parameters: n_fetch."},
+       staleness_option()});
+  type.make = [](const Attributes& options) { return std::make_unique<Downpour>(options); };
+  type.cooperation = free_within_staleness;
+  registry.add(std::move(type));
+}
+
+}  // namespace telar

@@ -1,0 +1,45 @@
+#include "telar/strategy/server_side.h"
+
+namespace telar {
+
+namespace {
+
+Cooperation rounds_with_backups(const Attributes& options) {
+  return {.kind = Cooperation::Kind::rounds, .backups = options.integer("backups")};
+}
+
+/// Synchronous training on parameter servers. The gradient sums of n workers, each for its part of the batch,
+/// are added in a fixed order and applied once; the result equals that of one process. With backup workers,
+/// the first n sums count (Chen et al., Revisiting Distributed Synchronous SGD, 2016).
+class SyncPs final : public Strategy {
+ public:
+  explicit SyncPs(Attributes options) : options_(std::move(options)) {}
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                  const std::vector<OperationCost>& /*costs*/) const override {
+    Program program = server_program(
+        "sync_ps", step, cluster, {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+    program.cooperation = rounds_with_backups(options_);
+    return program;
+  }
+
+ private:
+  Attributes options_;
+};
+
+}  // namespace
+
+void register_sync_ps(StrategyRegistry& registry) {
+  StrategyType type = server_strategy(
+      "sync_ps", "each update takes the gradients of all workers, each for its part of the batch",
+      {{.name = "backups",
+        .fallback = int64_t{0},
+        .rule = {.least = 0, .most = 1024},
+        .help = "Number of additional workers. Of all gradients of a step, the first `workers` are used."}});
+  type.make = [](const Attributes& options) { return std::make_unique<SyncPs>(options); };
+  type.cooperation = rounds_with_backups;
+  registry.add(std::move(type));
+}
+
+}  // namespace telar

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "telar/strategy/strategy.h"
+#include "telar/train/job.h"
+
+namespace telar {
+
+/// What a job's strategy says of itself, for the options of the job.
+
+/// Throws Error (user) for an unknown name.
+const StrategyType& type_of(const StrategyJob& strategy);
+
+/// True if the job's strategy needs parameter servers.
+bool uses_servers(const Job& job);
+
+/// The number of workers that the job asks for, without backups: replicas or stages of a process, or worker
+/// processes.
+int64_t workers_of(const StrategyJob& strategy);
+
+/// How these workers work together.
+Cooperation cooperation_of(const StrategyJob& strategy);
+
+/// The number of workers including backups: the number of values that strategy.threads may have.
+int64_t all_workers_of(const StrategyJob& strategy);
+
+/// "replica", "stages": what the strategy calls so many workers.
+std::string worker_word(const StrategyJob& strategy, int64_t count);
+
+/// "mirrored": the strategies that are to be chosen if replicas must share batches.
+std::string strategies_that_share_batches();
+
+}  // namespace telar

@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "support/sentences.h"
+#include "telar/io/text_file.h"
+#include "telar/nn/training_step.h"
+#include "telar/nn/zoo.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar {
+namespace {
+
+/// The program of every strategy, as text, for a small MLP with momentum: with its default options, for two
+/// workers (or one) and two servers. After a deliberate change, TELAR_UPDATE_GOLDEN=1 writes the files anew.
+class GoldenProgram : public ::testing::TestWithParam<std::string> {};
+
+Program golden_program(const StrategyType& type) {
+  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
+  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}};
+  Cluster cluster;
+  const bool several = !type.count.empty() && !type.uses_servers;
+  cluster.devices.resize(several ? 2 : 1);
+  cluster.servers = type.uses_servers ? 2 : 0;
+  return make_strategy(type.name)->rewrite(make_training_step(model, options), cluster);
+}
+
+TEST_P(GoldenProgram, IsAsRecorded) {
+  const std::string text = golden_program(strategy_type(GetParam())).str();
+  const std::filesystem::path file =
+      std::filesystem::path(TELAR_FIXTURES) / "programs" / (GetParam() + ".txt");
+  if (std::getenv("TELAR_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
+  ASSERT_TRUE(std::filesystem::exists(file))
+      << file << " is missing; TELAR_UPDATE_GOLDEN=1 writes it, to be read before it is committed";
+  EXPECT_EQ(text, read_text_file(file, "the recorded program"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(strategy_names()),
+                         [](const auto& tested) { return tested.param; });
+
+TEST(Strategies, RefuseOptionsThatTheyDoNotHave) {
+  test::expect_error(
+      [] {
+        make_strategy("downpour", {{"fetch_ever", int64_t{2}}});
+      },
+      {"strategy 'downpour' has no option 'fetch_ever'", "did you mean 'fetch_every'?"});
+  test::expect_error(
+      [] {
+        make_strategy("downpour", {{"fetch_every", int64_t{0}}});
+      },
+      {"fetch_every=0", "an integer, at least 1"});
+  test::expect_error(
+      [] {
+        make_strategy("mirrored", {{"batch_norm", "global"}});
+      },
+      {"batch_norm=global", "local or synchronised"});
+  test::expect_error([] { make_strategy("single", {{"replicas", int64_t{2}}}); }, {"it has no options"});
+  test::expect_error([] { make_strategy("mirored"); }, {"did you mean 'mirrored'?"});
+}
+
+}  // namespace
+}  // namespace telar
