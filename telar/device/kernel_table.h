@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/graph.h"
@@ -13,22 +16,22 @@ namespace telar {
 template <typename Lowering>
 class KernelTable {
  public:
-  using Kernel = void (*)(Lowering&, const Node&);
+  using Kernel = std::function<void(Lowering&, const Node&)>;
 
-  /// `operation` must have static lifetime. Throws Error (run) if it has a kernel already.
-  void add(std::string_view operation, Kernel kernel) {
-    if (!kernels_.emplace(operation, kernel).second)
+  /// Throws Error (run) if the operation has a kernel already.
+  void add(const std::string& operation, Kernel kernel) {
+    if (!kernels_.emplace(operation, std::move(kernel)).second)
       throw run_error("operation '{}' has two kernels on one device", operation);
   }
 
   /// Null when the device cannot compute the operation.
-  Kernel find(std::string_view operation) const {
+  const Kernel* find(std::string_view operation) const {
     const auto found = kernels_.find(operation);
-    return found == kernels_.end() ? nullptr : found->second;
+    return found == kernels_.end() ? nullptr : &found->second;
   }
 
  private:
-  std::map<std::string_view, Kernel> kernels_;
+  std::map<std::string, Kernel, std::less<>> kernels_;
 };
 
 }  // namespace telar

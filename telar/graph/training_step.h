@@ -27,6 +27,8 @@ struct ParameterInfo {
 
 /// Prefix of the name of a parameter's gradient buffer.
 inline constexpr std::string_view kGradientPrefix = "gradient/";
+/// Prefix of the name of a metric's buffer.
+inline constexpr std::string_view kMetricPrefix = "metric/";
 
 /// One step of training, as graphs over named state. Sample counts, learning rate, step number and random
 /// state are inputs, so the same graphs serve any part of a batch, any worker and any schedule.

@@ -10,7 +10,7 @@ namespace telar {
 /// The models available by name, and their options. Options are Attributes: integers, reals, flags, texts and
 /// lists of integers.
 ///
-///   mlp        hidden (list, [256, 256]), activation ("relu": relu, gelu, sigmoid or tanh), dropout (0).
+///   mlp        hidden (list, [256, 256]), activation ("relu", or another of graph/ops/activation.h), dropout (0).
 ///              Any sample shape; parameters "fc1.weight" …
 ///   convnet    dropout (0.25). Small images, at least 4×4: the network of the Fashion-MNIST demo
 ///   lenet5     Images of at least 12×12 (LeCun et al., 1998, with ReLU and max pooling)

@@ -92,11 +92,11 @@ std::vector<LayerType> shape_types() {
 }  // namespace
 
 std::vector<LayerType> plain_layer_types() {
-  std::vector<LayerType> types = {
-      unary("relu", [](GraphBuilder& graph, ValueId x) { return relu(graph, x); }),
-      unary("gelu", [](GraphBuilder& graph, ValueId x) { return gelu(graph, x); }),
-      unary("sigmoid", [](GraphBuilder& graph, ValueId x) { return sigmoid(graph, x); }),
-      unary("tanh", [](GraphBuilder& graph, ValueId x) { return tanh(graph, x); }),
+  std::vector<LayerType> types;
+  for (const std::string& name : activation_names())
+    types.push_back(
+        unary(name, [name](GraphBuilder& graph, ValueId x) { return activation(graph, name, x); }));
+  const std::vector<LayerType> others = {
       {"softmax",
        1,
        1,
@@ -132,6 +132,7 @@ std::vector<LayerType> plain_layer_types() {
          return concat(model, x, layer.options.integer("axis"));
        }},
   };
+  types.insert(types.end(), others.begin(), others.end());
   for (LayerType& type : shape_types()) types.push_back(std::move(type));
   return types;
 }

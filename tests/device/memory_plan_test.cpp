@@ -1,22 +1,21 @@
-#include "telar/device/cpu/memory_plan.h"
+#include "telar/device/memory_plan.h"
 
 #include <gtest/gtest.h>
 
-namespace telar::cpu {
+namespace telar {
 namespace {
 
 /// Regions with the given numbers of floats, and steps that use them.
 struct Plan {
-  std::vector<Region> regions;
-  std::vector<Step> steps;
+  std::vector<Region<int>> regions;
+  std::vector<Step<int>> steps;
 
-  RegionId region(int64_t floats) {
-    const Desc desc = plain(DType::f32, {floats});
-    regions.push_back({desc, desc.get_size(), Place::activation, "", 0, -1});
+  RegionId region(size_t floats) {
+    regions.push_back({0, floats * sizeof(float), Place::activation, "", 0, -1});
     return static_cast<RegionId>(regions.size() - 1);
   }
   void step(std::vector<RegionId> touched) {
-    Step step;
+    Step<int> step{};
     step.regions = std::move(touched);
     steps.push_back(std::move(step));
   }
@@ -29,16 +28,16 @@ TEST(MemoryPlan, RegionsThatNeverLiveTogetherShareMemory) {
   const RegionId c = plan.region(1024);
   plan.step({a, b});
   plan.step({b, c});
-  EXPECT_EQ(plan_memory(plan.regions, plan.steps, {}), 2 * 4096U);
+  EXPECT_EQ(plan_memory(plan.regions, plan.steps, {}, 64), 2 * 4096U);
   EXPECT_EQ(plan.regions[static_cast<size_t>(a)].offset, plan.regions[static_cast<size_t>(c)].offset);
 }
 
 TEST(MemoryPlan, RegionsThatLiveTogetherDoNotOverlap) {
   Plan plan;
   std::vector<RegionId> regions;
-  for (const int64_t floats : {10, 1000, 16, 333, 64, 5000, 1}) regions.push_back(plan.region(floats));
+  for (const size_t floats : {10, 1000, 16, 333, 64, 5000, 1}) regions.push_back(plan.region(floats));
   for (size_t i = 0; i + 2 < regions.size(); ++i) plan.step({regions[i], regions[i + 1], regions[i + 2]});
-  const size_t total = plan_memory(plan.regions, plan.steps, {});
+  const size_t total = plan_memory(plan.regions, plan.steps, {}, 64);
   for (size_t i = 0; i < regions.size(); ++i) {
     EXPECT_EQ(plan.regions[i].offset % 64, 0U);
     EXPECT_LE(plan.regions[i].offset + plan.regions[i].bytes, total);
@@ -56,8 +55,8 @@ TEST(MemoryPlan, WhatIsKeptLivesToTheEnd) {
   const RegionId b = plan.region(1024);
   plan.step({a});
   plan.step({b});
-  EXPECT_EQ(plan_memory(plan.regions, plan.steps, {a}), 2 * 4096U);
+  EXPECT_EQ(plan_memory(plan.regions, plan.steps, {a}, 64), 2 * 4096U);
 }
 
 }  // namespace
-}  // namespace telar::cpu
+}  // namespace telar

@@ -1,16 +1,21 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "ops/run_graph.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/graph/mixed_precision.h"
+#include "telar/graph/ops/activation.h"
 #include "telar/graph/ops/concat.h"
+#include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/embedding.h"
 #include "telar/graph/ops/layer_norm.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/recurrent.h"
 #include "telar/graph/ops/reduce.h"
+#include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/transpose.h"
 
@@ -149,6 +154,29 @@ TEST(Embedding, NamesATokenOutsideTheTable) {
     } catch (const Error& error) {
       expect_mentions(error.what(), {"words", std::to_string(wrong), "position 2", "5 rows"});
     }
+  }
+}
+
+// Convolutions on a GPU in bf16 produce channels last. Both reshapes read the same copy in plain layout.
+TEST(Reshape, OfAConvolutionDoesNotSeeWhatOverwritesAnother) {
+  const auto negatives = [](bool bf16) {
+    GraphBuilder builder;
+    const ValueId x = builder.input("x", {DType::f32, {2, 8, 6, 6}}, true);
+    const ValueId w = builder.parameter("w", {DType::f32, {8, 8, 3, 3}});
+    const ValueId y = conv2d(builder, x, w, kNoValue, {.padding_h = 1, .padding_w = 1});
+    builder.output("rectified", relu(builder, reshape(builder, y, {0, 288})));
+    builder.output("y", reshape(builder, y, {0, 8, 36}));
+    const Graph graph = builder.build();
+    GraphRun run(bf16 ? mixed_precision(graph) : graph);
+    run.set_input("x", std::span<const float>(numbers(2 * 288, 1)));
+    run.set_parameter("w", numbers(8 * 72, 2));
+    run.run();
+    const std::vector<float> values = run.output("y");
+    return std::count_if(values.begin(), values.end(), [](float value) { return value < 0; });
+  };
+  EXPECT_GT(negatives(false), 200);
+  if (bf16_missing_here().empty()) {
+    EXPECT_GT(negatives(true), 200);
   }
 }
 

@@ -122,9 +122,9 @@ dnnl::eltwise_forward::primitive_desc eltwise_forward(dnnl::algorithm algorithm,
 }
 
 dnnl::eltwise_backward::primitive_desc eltwise_backward(dnnl::algorithm algorithm, const Desc& dy,
-                                                        const Desc& data) {
-  const auto hint = eltwise_forward(algorithm, data);
-  return {dnnl::eltwise_backward::desc(algorithm, dy, data, 0.0F, 0.0F), attributes(), engine(), hint};
+                                                        const Desc& data, float alpha) {
+  const auto hint = eltwise_forward(algorithm, data, alpha);
+  return {dnnl::eltwise_backward::desc(algorithm, dy, data, alpha, 0.0F), attributes(), engine(), hint};
 }
 
 dnnl::batch_normalization_forward::primitive_desc batch_normalization_forward(bool training, const Desc& x,

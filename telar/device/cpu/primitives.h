@@ -49,7 +49,7 @@ dnnl::pooling_backward::primitive_desc pooling_backward(dnnl::algorithm algorith
 dnnl::eltwise_forward::primitive_desc eltwise_forward(dnnl::algorithm algorithm, const Desc& x,
                                                       float alpha = 0, float beta = 0);
 dnnl::eltwise_backward::primitive_desc eltwise_backward(dnnl::algorithm algorithm, const Desc& dy,
-                                                        const Desc& data);
+                                                        const Desc& data, float alpha = 0);
 
 dnnl::batch_normalization_forward::primitive_desc batch_normalization_forward(bool training, const Desc& x,
                                                                               float epsilon, bool relu);

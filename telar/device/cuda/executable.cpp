@@ -10,7 +10,6 @@
 #include "telar/core/error.h"
 #include "telar/device/cuda/inputs.h"
 #include "telar/device/cuda/recording.h"
-#include "telar/graph/backward_part.h"
 
 namespace telar::cuda {
 
@@ -49,25 +48,10 @@ class SumsAtTheEnd final : public HostOperations {
 }  // namespace
 
 CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, const CompileOptions& options)
-    : gpu_(std::move(gpu)), graph_(graph), metrics_(options.metrics) {
+    : LoweredExecutable(graph, options), gpu_(std::move(gpu)) {
   gpu_->use();
   Lowering lowering(graph_, *gpu_, options);
-  lowering.run();
-  std::vector<RegionId> kept;
-  for (const auto& [name, value] : graph_.outputs()) {
-    outputs_.push_back({name, lowering.region(value)});
-    kept.push_back(outputs_.back().region);
-  }
-  layouts_ = lowering.parameter_layouts();
-  regions_ = lowering.take_regions();
-  steps_ = lowering.take_steps();
-  plan_bytes_ = plan_memory(regions_, steps_, kept);
-  const size_t backward = backward_begin(graph_);
-  for (const Step& step : steps_) {
-    const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
-    names_.push_back({node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""),
-                      static_cast<size_t>(step.node) >= backward});
-  }
+  lower(lowering);
 }
 
 void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) const {
@@ -75,7 +59,7 @@ void CudaExecutable::choose_algorithms(const std::vector<std::byte*>& pointers) 
   const std::lock_guard lock(choosing_);
   if (chosen_) return;
   for (const Step& step : steps_)
-    if (step.choose) step.choose(Pointers(pointers_of(step, pointers)));
+    if (step.work.choose) step.work.choose(Pointers(pointers_of(step, pointers)));
   chosen_ = true;
 }
 
@@ -136,9 +120,7 @@ class CudaContext final : public Context {
       run_step(bound, s, host);
       host.poll();
       if (found || step.host || !makes_non_finite(bound, s)) continue;
-      const Node& node = executable_.graph_.nodes()[static_cast<size_t>(step.node)];
-      found = fmt::format("{} ({})", node.scope.empty() ? "the input" : "layer '" + node.scope + "'",
-                          node.op->name());
+      found = executable_.describe(step);
     }
     inputs_.read(input_buffer_);
     return found;
@@ -146,12 +128,8 @@ class CudaContext final : public Context {
 
   std::vector<float> output(const std::string& name) override {
     Bound& bound = bound_inputs();
-    for (const auto& output : executable_.outputs_) {
-      if (output.name != name) continue;
-      const auto region = static_cast<size_t>(output.region);
-      return values(executable_.regions_[region], bound.pointers[region]);
-    }
-    throw run_error("the graph has no output '{}'", name);
+    const auto region = static_cast<size_t>(executable_.output(name));
+    return values(executable_.regions_[region], bound.pointers[region]);
   }
 
  private:
@@ -193,31 +171,15 @@ class CudaContext final : public Context {
     std::vector<std::byte*> pointers;
     size_t input = 0;
     for (const Region& region : executable_.regions_) {
-      if (region.alias_of >= 0) {
+      if (region.place != Place::input) {
+        pointers.push_back(executable_.memory_of(region, arena_, bindings_));
+      } else if (region.alias_of >= 0) {
         pointers.push_back(pointers[static_cast<size_t>(region.alias_of)]);
-      } else if (region.place == Place::input) {
-        pointers.push_back(inputs_.memory(inputs, input++));
       } else {
-        pointers.push_back(address(region));
+        pointers.push_back(inputs_.memory(inputs, input++));
       }
     }
     return pointers;
-  }
-
-  std::byte* address(const Region& region) const {
-    switch (region.place) {
-      case Place::activation: return bindings_.activations.data() + region.offset;
-      case Place::parameter: return bindings_.parameters + arena_.find(region.name).offset;
-      case Place::gradient: return bindings_.gradients + arena_.find(region.name).offset;
-      case Place::metric: {
-        const auto& names = executable_.metrics_;
-        const auto found = std::find(names.begin(), names.end(), region.name);
-        if (found == names.end()) throw run_error("there is no memory for the metric '{}'", region.name);
-        return reinterpret_cast<std::byte*>(bindings_.metrics + (found - names.begin()));
-      }
-      case Place::input: break;
-    }
-    return nullptr;
   }
 
   void run_step_by_step(Bound& bound, HostOperations& host) {
@@ -242,7 +204,7 @@ class CudaContext final : public Context {
         size_t end = s;
         while (end < steps.size() && !steps[end].host) ++end;
         const auto enqueue = [&] {
-          for (size_t i = s; i < end; ++i) steps[i].enqueue(Pointers(bound.steps[i]));
+          for (size_t i = s; i < end; ++i) steps[i].work.enqueue(Pointers(bound.steps[i]));
         };
         if (recording == bound.recordings.size() && recordable_) record(bound, enqueue, host);
         if (recording < bound.recordings.size()) {
@@ -273,7 +235,7 @@ class CudaContext final : public Context {
     if (executable_.steps_[s].host) {
       call_host(bound, s, host);
     } else {
-      executable_.steps_[s].enqueue(Pointers(bound.steps[s]));
+      executable_.steps_[s].work.enqueue(Pointers(bound.steps[s]));
     }
   }
 
@@ -292,14 +254,15 @@ class CudaContext final : public Context {
   std::vector<float> values(const Region& region, const std::byte* memory) const {
     std::vector<std::byte> bytes(region.bytes);
     gpu_.copy_out(memory, bytes);
-    return canonical_values(bytes, region.type, region.layout);
+    return canonical_values(bytes, region.layout.type, region.layout.layout);
   }
 
   bool makes_non_finite(const Bound& bound, size_t s) const {
     const Step& step = executable_.steps_[s];
     for (size_t i = step.reads; i < step.regions.size(); ++i) {
       const Region& region = executable_.regions_[static_cast<size_t>(step.regions[i])];
-      if (region.type.dtype != DType::f32 && region.type.dtype != DType::bf16) continue;
+      const DType dtype = region.layout.type.dtype;
+      if (dtype != DType::f32 && dtype != DType::bf16) continue;
       const std::vector<float> made = values(region, bound.steps[s][i]);
       if (std::any_of(made.begin(), made.end(), [](float v) { return !std::isfinite(v); })) return true;
     }
@@ -318,16 +281,7 @@ class CudaContext final : public Context {
 };
 
 std::unique_ptr<Context> CudaExecutable::bind(const ArenaLayout& arena, const Bindings& bindings) const {
-  for (const auto& [name, layout] : layouts_) {
-    if (arena.find(name).layout.format != layout.format) {
-      throw run_error("parameter '{}' has the layout {} but the graph was compiled for {}", name,
-                      arena.find(name).layout.format, layout.format);
-    }
-  }
-  if (bindings.activations.size() < plan_bytes_) {
-    throw run_error("the graph needs {} bytes for activations but has only {}", plan_bytes_,
-                    bindings.activations.size());
-  }
+  check(arena, bindings);
   gpu_->use();
   return std::make_unique<CudaContext>(*this, arena, bindings);
 }

@@ -2,11 +2,16 @@
 
 #include <string>
 
+#include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
 
 namespace telar {
 
 namespace {
+
+/// Of what the derivative of an activation is computed: of its input, or of its output, which then replaces
+/// the input in memory.
+enum class Slope : uint8_t { of_input, of_output };
 
 class ActivationBackwardOp final : public Op {
  public:
@@ -14,7 +19,7 @@ class ActivationBackwardOp final : public Op {
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
   ReluFusion relu_fusion() const override { return fusion_; }
-  // inputs: dy, and y (relu, sigmoid, tanh: their derivative is a function of the output) or x (gelu)
+  // inputs: dy, and x or y (see Slope)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }
@@ -26,9 +31,9 @@ class ActivationBackwardOp final : public Op {
 
 class ActivationOp final : public Op {
  public:
-  ActivationOp(std::string name, bool backward_from_output)
+  ActivationOp(std::string name, Slope slope)
       : name_(std::move(name)),
-        backward_from_output_(backward_from_output),
+        slope_(slope),
         backward_(name_ + "_backward", is_relu() ? ReluFusion::relu_backward : ReluFusion::none) {}
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
@@ -38,7 +43,7 @@ class ActivationOp final : public Op {
     return {inputs[0]};
   }
   void gradient(GradientContext& context) const override {
-    const ValueId from = backward_from_output_ ? context.output(0) : context.input(0);
+    const ValueId from = slope_ == Slope::of_output ? context.output(0) : context.input(0);
     context.set(0, context.builder().add1(backward_, {context.output_gradient(0), from}));
   }
 
@@ -46,20 +51,34 @@ class ActivationOp final : public Op {
   bool is_relu() const { return name_ == "relu"; }
 
   std::string name_;
-  bool backward_from_output_;
+  Slope slope_;
   ActivationBackwardOp backward_;
 };
 
-const ActivationOp kRelu("relu", true);
-const ActivationOp kGelu("gelu", false);
-const ActivationOp kSigmoid("sigmoid", true);
-const ActivationOp kTanh("tanh", true);
+const ActivationOp kActivations[] = {
+    {"relu", Slope::of_output}, {"gelu", Slope::of_input}, {"sigmoid", Slope::of_output},
+    {"tanh", Slope::of_output}, {"silu", Slope::of_input},
+};
 
 }  // namespace
 
-ValueId relu(GraphBuilder& builder, ValueId x) { return builder.add1(kRelu, {x}); }
-ValueId gelu(GraphBuilder& builder, ValueId x) { return builder.add1(kGelu, {x}); }
-ValueId sigmoid(GraphBuilder& builder, ValueId x) { return builder.add1(kSigmoid, {x}); }
-ValueId tanh(GraphBuilder& builder, ValueId x) { return builder.add1(kTanh, {x}); }
+ValueId relu(GraphBuilder& builder, ValueId x) { return activation(builder, "relu", x); }
+ValueId gelu(GraphBuilder& builder, ValueId x) { return activation(builder, "gelu", x); }
+ValueId sigmoid(GraphBuilder& builder, ValueId x) { return activation(builder, "sigmoid", x); }
+ValueId tanh(GraphBuilder& builder, ValueId x) { return activation(builder, "tanh", x); }
+ValueId silu(GraphBuilder& builder, ValueId x) { return activation(builder, "silu", x); }
+
+ValueId activation(GraphBuilder& builder, std::string_view name, ValueId x) {
+  for (const ActivationOp& op : kActivations) {
+    if (op.name() == name) return builder.add1(op, {x});
+  }
+  throw run_error("there is no activation '{}'", name);
+}
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (const ActivationOp& op : kActivations) names.emplace_back(op.name());
+  return names;
+}
 
 }  // namespace telar

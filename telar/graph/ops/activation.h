@@ -1,5 +1,9 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "telar/graph/graph.h"
 
 namespace telar {
@@ -9,5 +13,11 @@ ValueId relu(GraphBuilder& builder, ValueId x);     ///< max(0, x)
 ValueId gelu(GraphBuilder& builder, ValueId x);     ///< x · Φ(x), the exact form with erf
 ValueId sigmoid(GraphBuilder& builder, ValueId x);  ///< 1 / (1 + e^−x)
 ValueId tanh(GraphBuilder& builder, ValueId x);
+ValueId silu(GraphBuilder& builder, ValueId x);  ///< x / (1 + e^−x), also called swish
+
+/// The same by name: "relu" … Throws Error (run) for an unknown name.
+ValueId activation(GraphBuilder& builder, std::string_view name, ValueId x);
+/// The names of all activations. Each is a layer type of a job.
+std::vector<std::string> activation_names();
 
 }  // namespace telar

@@ -23,7 +23,7 @@ void copy_scaled(float* to, const float* from, int64_t count, float factor) {
 void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
   const ValueId value = node.inputs[1];
-  if (lowering.graph().value(buffer).name.starts_with("metric/")) {
+  if (lowering.is_metric(buffer)) {
     const RegionId metric = lowering.metric_region(buffer);
     lowering.function({lowering.plain_region(value)}, {metric},
                       [](const Pointers& p) { *p.get<float>(1) += *p.get<float>(0); });
@@ -31,7 +31,7 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
   }
   if (lowering.written_directly(value)) return;
   const RegionId gradient = lowering.gradient_region(buffer);
-  const Desc desc = lowering.desc_of(gradient);
+  const Desc desc = lowering.layout_of(gradient);
   const bool overwrite = lowering.accumulation() == Accumulation::overwrite;
   const bool weighted = node.inputs.size() > 2;
   if (overwrite && !weighted) {

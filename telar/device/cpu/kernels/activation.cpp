@@ -5,43 +5,40 @@ namespace telar::cpu {
 
 namespace {
 
-/// The variants whose derivative is computed from the output, as the graph's backward operations expect;
-/// gelu's is computed from the input.
-dnnl::algorithm algorithm_of(std::string_view name) {
-  if (name.starts_with("relu")) return dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  if (name.starts_with("sigmoid")) return dnnl::algorithm::eltwise_logistic_use_dst_for_bwd;
-  if (name.starts_with("tanh")) return dnnl::algorithm::eltwise_tanh_use_dst_for_bwd;
-  return dnnl::algorithm::eltwise_gelu_erf;
-}
+/// How oneDNN computes an activation. Its derivative is computed of the input or, by the variants with
+/// "use_dst" in their name, of the output.
+struct Eltwise {
+  dnnl::algorithm algorithm;
+  int slope_of = DNNL_ARG_DST;  ///< DNNL_ARG_SRC: of the input
+  float alpha = 0;
+};
 
-void lower_activation(Lowering& lowering, const Node& node) {
+void lower_activation(Lowering& lowering, const Node& node, const Eltwise& f) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const auto pd = eltwise_forward(algorithm_of(node.op->name()), lowering.desc(x));
+  const auto pd = eltwise_forward(f.algorithm, lowering.layout(x), f.alpha);
   const RegionId from = lowering.region(x);
   lowering.define_in_place(y, x);
   lowering.primitive(pd, dnnl::eltwise_forward(pd),
                      {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(y)}});
 }
 
-void lower_activation_backward(Lowering& lowering, const Node& node) {
+void lower_activation_backward(Lowering& lowering, const Node& node, const Eltwise& f) {
   const ValueId dy = node.inputs[0];
   const ValueId data = node.inputs[1];
-  const dnnl::algorithm algorithm = algorithm_of(node.op->name());
-  const Desc desc = lowering.desc(data);
-  const auto pd = eltwise_backward(algorithm, desc, desc);
-  const int data_argument = algorithm == dnnl::algorithm::eltwise_gelu_erf ? DNNL_ARG_SRC : DNNL_ARG_DST;
+  const Desc desc = lowering.layout(data);
+  const auto pd = eltwise_backward(f.algorithm, desc, desc, f.alpha);
   const RegionId from = lowering.region(dy, desc);
   lowering.define_in_place(node.outputs[0], dy, desc);
   lowering.primitive(pd, dnnl::eltwise_backward(pd),
-                     {{data_argument, lowering.region(data)},
+                     {{f.slope_of, lowering.region(data)},
                       {DNNL_ARG_DIFF_DST, from},
                       {DNNL_ARG_DIFF_SRC, lowering.region(node.outputs[0])}});
 }
 
 void lower_scale(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.desc(x),
+  const auto pd = eltwise_forward(dnnl::algorithm::eltwise_linear, lowering.layout(x),
                                   static_cast<float>(node.attributes.real("factor")), 0.0F);
   const RegionId from = lowering.region(x);
   lowering.define_in_place(node.outputs[0], x);
@@ -52,15 +49,17 @@ void lower_scale(Lowering& lowering, const Node& node) {
 }  // namespace
 
 void register_activation(Kernels& kernels) {
-  kernels.add("gelu", lower_activation);
-  kernels.add("gelu_backward", lower_activation_backward);
-  kernels.add("relu", lower_activation);
-  kernels.add("relu_backward", lower_activation_backward);
+  const auto add = [&](const std::string& name, const Eltwise& f) {
+    kernels.add(name, [f](Lowering& lowering, const Node& node) { lower_activation(lowering, node, f); });
+    kernels.add(name + "_backward",
+                [f](Lowering& lowering, const Node& node) { lower_activation_backward(lowering, node, f); });
+  };
+  add("relu", {dnnl::algorithm::eltwise_relu_use_dst_for_bwd});
+  add("gelu", {dnnl::algorithm::eltwise_gelu_erf, DNNL_ARG_SRC});
+  add("sigmoid", {dnnl::algorithm::eltwise_logistic_use_dst_for_bwd});
+  add("tanh", {dnnl::algorithm::eltwise_tanh_use_dst_for_bwd});
+  add("silu", {dnnl::algorithm::eltwise_swish, DNNL_ARG_SRC, 1.0F});
   kernels.add("scale", lower_scale);
-  kernels.add("sigmoid", lower_activation);
-  kernels.add("sigmoid_backward", lower_activation_backward);
-  kernels.add("tanh", lower_activation);
-  kernels.add("tanh_backward", lower_activation_backward);
 }
 
 }  // namespace telar::cpu

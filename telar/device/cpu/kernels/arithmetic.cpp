@@ -24,7 +24,7 @@ void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorith
   if (lowering.shape(a) != shape && lowering.shape(b) == shape) std::swap(a, b);
 
   if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
-    const Desc desc = lowering.desc(a);
+    const Desc desc = lowering.layout(a);
     // oneDNN 2.6 computes wrong results for an addition followed by a ReLU when blocks are not full.
     const bool apart = relu && blocks_of(desc).padded;
     const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);

@@ -12,7 +12,7 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const int64_t channels = lowering.shape(x)[1];
   const Desc per_channel = plain(DType::f32, {channels});
-  const auto pd = batch_normalization_forward(true, lowering.desc(x), epsilon_of(node), has_relu(node));
+  const auto pd = batch_normalization_forward(true, lowering.layout(x), epsilon_of(node), has_relu(node));
   const RegionId from = lowering.region(x);
   const RegionId mean = lowering.define(node.outputs[1], per_channel);
   const RegionId variance = lowering.temporary(per_channel);
@@ -41,7 +41,7 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
 void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
-  const Desc desc = lowering.desc(x);
+  const Desc desc = lowering.layout(x);
   const Desc per_channel = plain(DType::f32, {lowering.shape(x)[1]});
   const auto hint = batch_normalization_forward(true, desc, epsilon_of(node), has_relu(node));
   const auto pd = batch_normalization_backward(desc, desc, epsilon_of(node), has_relu(node), hint);
@@ -65,7 +65,7 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
 void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Desc per_channel = plain(DType::f32, {lowering.shape(x)[1]});
-  const auto pd = batch_normalization_forward(false, lowering.desc(x), epsilon_of(node), has_relu(node));
+  const auto pd = batch_normalization_forward(false, lowering.layout(x), epsilon_of(node), has_relu(node));
   const RegionId from = lowering.region(x);
   lowering.define_in_place(node.outputs[0], x);
   lowering.primitive(pd, dnnl::batch_normalization_forward(pd),

@@ -22,7 +22,7 @@ std::optional<Desc> piece_along(const Desc& whole, const Shape& part, size_t axi
 
 /// Copies consecutive parts of x along the axis to separate values.
 void take_apart(Lowering& lowering, ValueId x, size_t axis, const std::vector<ValueId>& parts) {
-  Desc whole = lowering.desc(x);
+  Desc whole = lowering.layout(x);
   const auto fits = [&] {
     int64_t begin = 0;
     for (const ValueId part : parts) {
@@ -48,7 +48,7 @@ void lower_concat(Lowering& lowering, const Node& node) {
   std::vector<Desc> descs;
   Arguments arguments;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    descs.push_back(lowering.desc(node.inputs[i]));
+    descs.push_back(lowering.layout(node.inputs[i]));
     arguments.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), lowering.region(node.inputs[i]));
   }
   const auto pd = concatenation(axis_of(node), descs);

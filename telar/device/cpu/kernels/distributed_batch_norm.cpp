@@ -141,7 +141,7 @@ void with_element(DType dtype, const Body& body) {
 
 void lower_batch_norm_statistics(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
+  const Desc desc = supported(lowering.layout(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const RegionId from = lowering.region(x, desc);
   with_element(lowering.type(x).dtype, [&](auto* element) {
@@ -185,7 +185,7 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
 
 void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
+  const Desc desc = supported(lowering.layout(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
   const std::vector<RegionId> reads{lowering.region(x, desc), lowering.plain_region(node.inputs[1]),
@@ -205,7 +205,7 @@ void lower_batch_norm_apply(Lowering& lowering, const Node& node) {
 
 void lower_batch_norm_backward_sums(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
+  const Desc desc = supported(lowering.layout(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
   const std::vector<RegionId> reads{lowering.region(x, desc), lowering.region(node.inputs[1], desc),
@@ -225,7 +225,7 @@ void lower_batch_norm_backward_sums(Lowering& lowering, const Node& node) {
 
 void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
-  const Desc desc = supported(lowering.desc(x), lowering.type(x).dtype, lowering.shape(x));
+  const Desc desc = supported(lowering.layout(x), lowering.type(x).dtype, lowering.shape(x));
   const ImageLayout l = layout_of(desc, lowering.shape(x));
   const float epsilon = epsilon_of(node);
   const int64_t members = lowering.shape(node.inputs[4])[0];

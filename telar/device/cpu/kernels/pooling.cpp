@@ -16,7 +16,7 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const bool training = lowering.used(node.outputs[1]);
-  const auto pd = pooling_forward(training, kMax, lowering.desc(x),
+  const auto pd = pooling_forward(training, kMax, lowering.layout(x),
                                   any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
   Arguments arguments{{DNNL_ARG_SRC, lowering.region(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}};
   if (training) {
@@ -30,7 +30,7 @@ void lower_max_pool(Lowering& lowering, const Node& node) {
 void lower_average_pool(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
-  const auto pd = pooling_forward(true, kAverage, lowering.desc(x),
+  const auto pd = pooling_forward(true, kAverage, lowering.layout(x),
                                   any(lowering.type(y).dtype, lowering.shape(y)), shape_of(node.attributes));
   lowering.primitive(pd, dnnl::pooling_forward(pd),
                      {{DNNL_ARG_SRC, lowering.region(x)}, {DNNL_ARG_DST, lowering.define(y, pd.dst_desc())}});
@@ -41,7 +41,7 @@ void lower_max_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dx = node.outputs[0];
   const RegionId winners = lowering.attached(node.inputs[1])[0];
   // The workspace has the layout of the forward output; the gradient must have the same one.
-  const Desc dy_desc = with_type(Desc(lowering.desc_of(winners)), lowering.type(dy).dtype);
+  const Desc dy_desc = with_type(Desc(lowering.layout_of(winners)), lowering.type(dy).dtype);
   const PoolingShape shape = shape_of(node.attributes);
   const Desc dx_like = like(dy_desc, lowering.type(dx).dtype, lowering.shape(dx));
   const auto hint = pooling_forward(true, kMax, dx_like, dy_desc, shape);
@@ -56,7 +56,7 @@ void lower_average_pool_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[0];
   const ValueId dx = node.outputs[0];
   const PoolingShape shape = shape_of(node.attributes);
-  const Desc dy_desc = lowering.desc(dy);
+  const Desc dy_desc = lowering.layout(dy);
   const Desc dx_like = like(dy_desc, lowering.type(dx).dtype, lowering.shape(dx));
   const auto hint = pooling_forward(true, kAverage, dx_like, dy_desc, shape);
   const auto pd = pooling_backward(kAverage, dx_like, dy_desc, shape, hint);

@@ -84,7 +84,7 @@ void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algor
 bool sums_all(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const Shape& shape = lowering.shape(x);
-  return lowering.type(x).dtype == DType::f32 && is_dense(lowering.desc(x)) && shape.elements() > 1 &&
+  return lowering.type(x).dtype == DType::f32 && is_dense(lowering.layout(x)) && shape.elements() > 1 &&
          kept_shape(shape, node.attributes).elements() == 1;
 }
 

@@ -18,7 +18,7 @@ void lower_convert(Lowering& lowering, const Node& node) {
     return;
   }
   const RegionId from = lowering.region(x);
-  lowering.reorder(from, lowering.define(y, with_type(lowering.desc(x), lowering.type(y).dtype)));
+  lowering.reorder(from, lowering.define(y, with_type(lowering.layout(x), lowering.type(y).dtype)));
 }
 
 void lower_constant(Lowering& lowering, const Node& node) {

@@ -10,7 +10,7 @@ namespace {
 void lower_accumulate(Lowering& lowering, const Node& node) {
   const ValueId buffer = node.inputs[0];
   const ValueId value = node.inputs[1];
-  const bool metric = lowering.graph().value(buffer).name.starts_with("metric/");
+  const bool metric = lowering.is_metric(buffer);
   if (lowering.written_directly(value)) return;
   const RegionId to = metric ? lowering.metric_region(buffer) : lowering.gradient_region(buffer);
   // A metric accumulates over all runs. In a gradient, the first run of a step may overwrite the old

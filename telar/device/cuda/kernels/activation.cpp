@@ -7,25 +7,17 @@ namespace telar::cuda {
 
 namespace {
 
-Activation activation_of(std::string_view operation) {
-  if (operation.starts_with("relu")) return Activation::relu;
-  if (operation.starts_with("sigmoid")) return Activation::sigmoid;
-  if (operation.starts_with("tanh")) return Activation::tanh;
-  return Activation::gelu;
-}
-
-void lower_activation(Lowering& lowering, const Node& node) {
+void lower_activation(Lowering& lowering, const Node& node, const ActivationLoop& loop) {
   const ValueId x = node.inputs[0];
   const RegionId from = lowering.region(x);
   const RegionId to = lowering.define_in_place(node.outputs[0], x);
-  lowering.add({from}, {to},
-               [f = activation_of(node.op->name()), dtype = lowering.dtype(x),
-                count = lowering.shape(x).elements(), stream = lowering.stream()](const Pointers& p) {
-                 check(activate(f, p[0], p[1], dtype, count, stream), "an activation");
-               });
+  lowering.add(
+      {from}, {to},
+      [loop, dtype = lowering.dtype(x), count = lowering.shape(x).elements(), stream = lowering.stream()](
+          const Pointers& p) { check(loop.forward(p[0], p[1], dtype, count, stream), "an activation"); });
 }
 
-void lower_activation_backward(Lowering& lowering, const Node& node) {
+void lower_activation_backward(Lowering& lowering, const Node& node, const ActivationLoop& loop) {
   const ValueId dy = node.inputs[0];
   const ValueId data = node.inputs[1];
   const RegionId gradient = lowering.region(dy, lowering.layout(data));
@@ -35,10 +27,9 @@ void lower_activation_backward(Lowering& lowering, const Node& node) {
                           ? lowering.define_in_place(node.outputs[0], dy)
                           : lowering.define(node.outputs[0], lowering.layout(data));
   lowering.add({gradient, known}, {to},
-               [f = activation_of(node.op->name()), dtype = lowering.dtype(dy),
-                count = lowering.shape(dy).elements(), stream = lowering.stream()](const Pointers& p) {
-                 check(activate_backward(f, p[0], p[1], p[2], dtype, count, stream),
-                       "an activation's gradient");
+               [loop, dtype = lowering.dtype(dy), count = lowering.shape(dy).elements(),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(loop.backward(p[0], p[1], p[2], dtype, count, stream), "an activation's gradient");
                });
 }
 
@@ -56,15 +47,14 @@ void lower_scale(Lowering& lowering, const Node& node) {
 }  // namespace
 
 void register_activation(Kernels& kernels) {
-  kernels.add("gelu", lower_activation);
-  kernels.add("gelu_backward", lower_activation_backward);
-  kernels.add("relu", lower_activation);
-  kernels.add("relu_backward", lower_activation_backward);
+  for (const ActivationLoop& loop : activation_loops()) {
+    kernels.add(loop.name,
+                [loop](Lowering& lowering, const Node& node) { lower_activation(lowering, node, loop); });
+    kernels.add(loop.name + "_backward", [loop](Lowering& lowering, const Node& node) {
+      lower_activation_backward(lowering, node, loop);
+    });
+  }
   kernels.add("scale", lower_scale);
-  kernels.add("sigmoid", lower_activation);
-  kernels.add("sigmoid_backward", lower_activation_backward);
-  kernels.add("tanh", lower_activation);
-  kernels.add("tanh_backward", lower_activation_backward);
 }
 
 }  // namespace telar::cuda

@@ -33,7 +33,7 @@ EpilogueLoop loop_of(const TensorType& y, bool bias, bool relu, cudaStream_t str
   }
   if (!relu) return {};
   return [=, count = y.shape.elements(), dtype = y.dtype](const ProductMemory& m) {
-    return activate(Activation::relu, m.y, m.y, dtype, count, stream);
+    return rectify(m.y, m.y, dtype, count, stream);
   };
 }
 

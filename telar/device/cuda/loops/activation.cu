@@ -31,16 +31,13 @@ struct Tanh {
   TELAR_GPU float backwards(float dy, float y) const { return dy * (1 - y * y); }
 };
 
-template <typename F>
-cudaError_t with_activation(Activation activation, const F& f) {
-  switch (activation) {
-    case Activation::relu: return f(Relu());
-    case Activation::gelu: return f(Gelu());
-    case Activation::sigmoid: return f(Sigmoid());
-    case Activation::tanh: return f(Tanh());
+struct Silu {
+  TELAR_GPU float operator()(float x) const { return x / (1 + expf(-x)); }
+  TELAR_GPU float backwards(float dy, float x) const {
+    const float s = 1 / (1 + expf(-x));
+    return dy * (s * (1 + x * (1 - s)));
   }
-  return cudaErrorInvalidValue;
-}
+};
 
 struct Scale {
   float factor;
@@ -91,22 +88,32 @@ cudaError_t map_backward_typed(F f, const void* dy, const void* data, void* dx, 
       MapBackward<T, F>{f, static_cast<const T*>(dy), static_cast<const T*>(data), static_cast<T*>(dx)});
 }
 
-}  // namespace
-
-cudaError_t activate(Activation f, const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {
-  return with_type(dtype, [&](auto type) {
-    return with_activation(
-        f, [&](auto function) { return map_typed<decltype(type)>(function, x, y, count, stream); });
-  });
+template <typename F>
+cudaError_t activate(const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {
+  return with_type(dtype, [&](auto type) { return map_typed<decltype(type)>(F(), x, y, count, stream); });
 }
 
-cudaError_t activate_backward(Activation f, const void* dy, const void* data, void* dx, DType dtype,
-                              int64_t count, cudaStream_t stream) {
-  return with_type(dtype, [&](auto type) {
-    return with_activation(f, [&](auto function) {
-      return map_backward_typed<decltype(type)>(function, dy, data, dx, count, stream);
-    });
-  });
+template <typename F>
+cudaError_t activate_backward(const void* dy, const void* data, void* dx, DType dtype, int64_t count,
+                              cudaStream_t stream) {
+  return with_type(
+      dtype, [&](auto type) { return map_backward_typed<decltype(type)>(F(), dy, data, dx, count, stream); });
+}
+
+template <typename F>
+ActivationLoop loop_of(const char* name) {
+  return {name, activate<F>, activate_backward<F>};
+}
+
+}  // namespace
+
+std::vector<ActivationLoop> activation_loops() {
+  return {loop_of<Relu>("relu"), loop_of<Gelu>("gelu"), loop_of<Sigmoid>("sigmoid"), loop_of<Tanh>("tanh"),
+          loop_of<Silu>("silu")};
+}
+
+cudaError_t rectify(const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {
+  return activate<Relu>(x, y, dtype, count, stream);
 }
 
 cudaError_t scale_values(const void* x, float factor, void* y, DType dtype, int64_t count,

@@ -79,7 +79,7 @@ KernelTaps taps_that_meet(const Shape& image, const Shape& kernel, const Shape& 
 }
 
 RegionId cropped_weights(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& wanted) {
-  const Part part = part_of_taps(lowering.desc_of(whole), taps);
+  const Part part = part_of_taps(lowering.layout_of(whole), taps);
   if (same_memory(part.desc, wanted)) return lowering.view(whole, wanted, part.shift);
   const RegionId copy = lowering.temporary(wanted);
   lowering.reorder(lowering.view(whole, part.desc, part.shift), copy);
@@ -87,7 +87,7 @@ RegionId cropped_weights(Lowering& lowering, RegionId whole, const KernelTaps& t
 }
 
 RegionId cropped_gradients(Lowering& lowering, RegionId whole, const KernelTaps& taps, const Desc& made) {
-  const Desc desc = lowering.desc_of(whole);
+  const Desc desc = lowering.layout_of(whole);
   const Part part = part_of_taps(desc, taps);
   if (!same_memory(part.desc, made)) return lowering.temporary(made);
   const size_t end = part.shift + made.get_size();
@@ -99,9 +99,9 @@ RegionId cropped_gradients(Lowering& lowering, RegionId whole, const KernelTaps&
 }
 
 void spread_gradients(Lowering& lowering, RegionId cropped, RegionId whole, const KernelTaps& taps) {
-  const Desc desc = lowering.desc_of(whole);
+  const Desc desc = lowering.layout_of(whole);
   const Part part = part_of_taps(desc, taps);
-  if (same_memory(part.desc, lowering.desc_of(cropped))) return;  // they were computed in this memory
+  if (same_memory(part.desc, lowering.layout_of(cropped))) return;  // they were computed in this memory
   lowering.function({}, {whole},
                     [bytes = desc.get_size()](const Pointers& p) { fill_zeros(p.get<std::byte>(0), bytes); });
   lowering.reorder(cropped, lowering.view(whole, part.desc, part.shift));

@@ -218,8 +218,7 @@ void Convolution::finish(const ConvolutionForm& form, const ConvolutionMemory& m
                            y[2] * y[3], wanted_.layout == Layout::channels_last, stream),
           "the bias of a convolution");
   } else if (wanted_.relu && !form.relu) {
-    check(activate(Activation::relu, memory.y, memory.y, wanted_.y.dtype, y.elements(), stream),
-          "the ReLU of a convolution");
+    check(rectify(memory.y, memory.y, wanted_.y.dtype, y.elements(), stream), "the ReLU of a convolution");
   }
 }
 
