@@ -77,9 +77,9 @@ struct ThreadTeam::Shared {
 
   /// Waits until the condition holds, or throws when a member has failed before that. So what all members
   /// have reached completes for all of them, whoever fails afterwards. Spins first. Then looks whether the
-  /// members for which it waits run at all: one that waits for a processor is moved to this one, which is left
-  /// to it at once. Sleeping instead would leave the processor to it, too, but waking up takes as long as a
-  /// part of a small step.
+  /// members for which it waits run at all: one that waits for a processor is moved to this one, which is
+  /// left to it at once. Sleeping instead would leave the processor to it, too, but waking up takes as long
+  /// as a part of a small step.
   template <typename Condition>
   void wait_until(int rank, const Condition& condition) {
     const auto done = [&] {
