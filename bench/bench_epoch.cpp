@@ -15,6 +15,7 @@
 
 #include "telar/bench/timing.h"
 #include "telar/core/error.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_reader.h"
@@ -38,15 +39,16 @@ struct Options {
 class Epoch {
  public:
   Epoch(const Dataset& data, const Assignment& assignment, uint64_t seed, uint32_t epoch) {
-    Loader loader(data, assignment, {.threads = 0, .prefetch = 0, .seed = seed});
-    loader.start(epoch, 0);
+    const DatasetBatches source(data, assignment, seed);
+    Loader loader(source, {.threads = 0, .prefetch = 0});
+    loader.start(source.begin(epoch));
     while (const Batch* batch = loader.next()) {
-      const auto size = static_cast<size_t>(batch->size);
+      const auto size = static_cast<size_t>(batch->size());
       Kept& kept = batches_.emplace_back();
-      kept.size = batch->size;
-      kept.features = copy(batch->features, size * data.spec().feature_bytes());
-      kept.labels = copy(batch->labels, size * data.spec().label_bytes());
-      kept.samples = copy(reinterpret_cast<const std::byte*>(batch->samples), size * sizeof(int64_t));
+      kept.size = batch->size();
+      kept.features = copy(batch->find("x"), size * data.spec().feature_bytes());
+      kept.labels = copy(batch->find("label"), size * data.spec().label_bytes());
+      kept.samples = copy(reinterpret_cast<const std::byte*>(batch->ids().data()), size * sizeof(int64_t));
     }
   }
 
@@ -126,8 +128,9 @@ void run(const Options& options) {
     of_batch(piped, [&] { fit(epoch); });
     of_batch(ready, [&] { batches.train(*session, rate, epoch); });
     of_batch(loaded, [&] {
-      Loader loader(*data.train, assignment, {.threads = 0, .prefetch = 0, .seed = seed});
-      loader.start(epoch, 0);
+      const DatasetBatches source(*data.train, assignment, seed);
+      Loader loader(source, {.threads = 0, .prefetch = 0});
+      loader.start(source.begin(epoch));
       while (loader.next() != nullptr) {
       }
     });

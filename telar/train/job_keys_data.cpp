@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "telar/core/suggest.h"
 #include "telar/data/source.h"
 #include "telar/train/job_keys.h"
@@ -27,6 +30,13 @@ std::string sources_text() {
   return text + "Short form: `data: csv`.";
 }
 
+/// Keys of the same name, which several sources have with different meanings, next to each other.
+void group_by_path(std::vector<JobKey>& keys) {
+  std::map<std::string, size_t> first;
+  for (const JobKey& key : keys) first.emplace(key.path, first.size());
+  std::ranges::stable_sort(keys, {}, [&](const JobKey& key) { return first.at(key.path); });
+}
+
 std::vector<JobKey> source_keys() {
   std::vector<JobKey> keys = {
       required(fixed(kDeterminesSamples, job_key(
@@ -37,6 +47,7 @@ std::vector<JobKey> source_keys() {
   for (JobKey& key : keys_of_choices(
            "data", kSource, options, [](auto& job) -> auto& { return job.data.options; }))
     keys.push_back(std::move(key));
+  group_by_path(keys);
   return keys;
 }
 

@@ -58,6 +58,7 @@ void begin_epoch_again(ResumePoint& point, const std::string& reason) {
       fmt::format("{}, so epoch {} begins again; its {} steps so far remain in the weights", reason,
                   point.state.epoch + 1, point.state.step_in_epoch));
   point.state.step_in_epoch = 0;
+  point.state.position = {};
   point.state.epoch_samples = 0;
   point.state.epoch_sums.clear();
 }
@@ -76,8 +77,9 @@ void adapt_position(ResumePoint& point, const Job& before, const ResumeRequest& 
   } else if (used % batch != 0) {
     begin_epoch_again(
         point, fmt::format("the epoch has used {} samples, which batches of {} do not divide", used, batch));
-  } else {
+  } else if (batch != before.training.batch) {
     point.state.step_in_epoch = used / batch;
+    point.state.position = {};
   }
 }
 

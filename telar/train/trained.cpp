@@ -7,7 +7,9 @@
 
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
+#include "telar/train/batch_view.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
@@ -103,11 +105,12 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
 std::vector<float> predict(const Trained& trained, const Dataset& data, bool softmax) {
   require_fit(trained, data.spec());
   const WholeBatch assignment(data.size(), trained.job.training.evaluation_batch);
-  Loader loader(data, assignment, {.threads = loader_threads(trained.job, nullptr)});
-  loader.start(0, 0);
+  const DatasetBatches batches(data, assignment);
+  Loader loader(batches, {.threads = loader_threads(trained.job, nullptr)});
+  loader.start(batches.begin(0));
   std::vector<float> outputs;
   while (const Batch* batch = loader.next()) {
-    const auto part = trained.session->predict({batch->size, batch->features, nullptr, batch->samples});
+    const auto part = trained.session->predict(view_of(*batch));
     outputs.insert(outputs.end(), part.begin(), part.end());
   }
   if (softmax) {

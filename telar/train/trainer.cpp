@@ -9,7 +9,9 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/assignment.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
+#include "telar/train/batch_view.h"
 
 namespace telar {
 
@@ -17,7 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-BatchView view_of(const Batch& batch) { return {batch.size, batch.features, batch.labels, batch.samples}; }
+/// A session has these two inputs for each sample.
+void require_known_tensors(const BatchSource& source) {
+  for (const BatchTensor& tensor : source.tensors()) {
+    if (tensor.name != "x" && tensor.name != "label")
+      throw user_error("the batches have a tensor '{}'; a session takes x and label", tensor.name);
+  }
+}
 
 void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   sums.resize(more.size());
@@ -55,11 +63,16 @@ void check(const TrainerOptions& options) {
 /// The state of one pass over the training samples.
 struct Trainer::Epoch {
   EpochStart start;
-  const Assignment& assignment;
+  const BatchSource& source;
   Loader& loader;
   const std::vector<TrainingObserver*>& observers;
   const std::function<bool()>& stop_requested;
-  std::deque<StepInputs> begun = {};  ///< steps whose results are not available yet
+  struct Begun {
+    StepInputs inputs;
+    Position after;
+  };
+  std::deque<Begun> begun = {};  ///< steps whose results are not available yet
+  bool ended = false;            ///< the source has no further batch, now or in later epochs
 };
 
 Trainer::Trainer(Session& session, TrainerOptions options)
@@ -84,39 +97,75 @@ FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
                         const std::function<bool()>& stop_requested) {
   const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle, options_.part,
                               options_.together);
-  Loader loader(train, assignment,
-                {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
+  return fit(DatasetBatches(train, assignment, options_.seed), validation, observers, stop_requested);
+}
+
+FitOutcome Trainer::fit(const BatchSource& train, const Dataset* validation,
+                        const std::vector<TrainingObserver*>& observers,
+                        const std::function<bool()>& stop_requested) {
+  require_known_tensors(train);
+  Loader loader(train, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
   while (state_.epoch < options_.epochs && !state_.stopped_early) {
-    Epoch epoch{
-        {state_.epoch, options_.epochs, assignment.steps(static_cast<uint32_t>(state_.epoch)), train.size()},
-        assignment,
-        loader,
-        observers,
-        stop_requested};
+    Epoch epoch{start_of_epoch(train), train, loader, observers, stop_requested};
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
     const bool whole = remote_ == nullptr ? run_epoch(epoch) : run_remote_epoch(epoch);
     if (!whole) return FitOutcome::stopped;
+    if (epoch.ended && state_.epoch_samples == 0) return FitOutcome::finished;
     const EpochReport report = finish_epoch(validation);
+    if (train.size(static_cast<uint32_t>(report.epoch)))
+      state_.position = {};  // the next pass has a beginning
     for (TrainingObserver* observer : observers) observer->epoch_done(report, state_);
+    if (epoch.ended) return FitOutcome::finished;
     const bool more = state_.epoch < options_.epochs && !state_.stopped_early;
     if (more && stop_requested && stop_requested()) return FitOutcome::stopped;
   }
   return FitOutcome::finished;
 }
 
+EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
+  const std::optional<PassSize> size = train.size(static_cast<uint32_t>(state_.epoch));
+  if (size) return {state_.epoch, options_.epochs, size->batches, size->samples};
+  if (remote_ != nullptr)
+    throw user_error(
+        "parameter servers need training samples with a known number of batches; this source has none");
+  if (options_.epoch_steps < 1) {
+    throw user_error(
+        "the source of the training samples has no known end, so the number of steps of an epoch must be given; it is {}",
+        options_.epoch_steps);
+  }
+  return {state_.epoch, options_.epochs, options_.epoch_steps, options_.epoch_steps * options_.batch};
+}
+
+/// Where the next step begins: the state's position. A state without one is at the beginning of a pass, or at
+/// a step that the source can find.
+Position Trainer::next_position(const BatchSource& train) const {
+  const auto epoch = static_cast<uint32_t>(state_.epoch);
+  const bool stored = !state_.position.bytes.empty();
+  if (!stored && state_.step_in_epoch == 0) return train.begin(epoch);
+  const std::optional<Position> found =
+      train.size(epoch) ? train.find(epoch, state_.step_in_epoch) : std::nullopt;
+  if (!stored && !found)
+    throw user_error(
+        "the source of the training samples cannot find step {} of epoch {}, and the state has no position",
+        state_.step_in_epoch, epoch + 1);
+  if (stored && found && *found != state_.position)
+    throw user_error("the state's position is not that of step {} of epoch {}", state_.step_in_epoch,
+                     epoch + 1);
+  return stored ? state_.position : *found;
+}
+
 /// Returns false if it was stopped before the last step. After the last step it lets the epoch finish first,
-/// so that a step number always identifies one state.
+/// so that a step number always identifies one state. A source that ends before that ends the epoch.
 bool Trainer::run_epoch(Epoch& epoch) {
-  epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
+  epoch.loader.start(next_position(epoch.source), epoch.start.steps - state_.step_in_epoch);
   auto start = Clock::now();
   while (const Batch* batch = epoch.loader.next()) {
     const auto ahead = static_cast<int64_t>(epoch.begun.size());
     const int64_t step = state_.step + ahead + 1;
     const StepInputs inputs{learning_rate_at(epoch, state_.step_in_epoch + ahead), step,
-                            static_cast<uint32_t>(state_.epoch),
-                            epoch.assignment.batch_samples(batch->epoch, batch->step), start};
+                            static_cast<uint32_t>(state_.epoch), batch->all_samples, start};
     session_.begin(view_of(*batch), inputs);
-    epoch.begun.push_back(inputs);
+    epoch.begun.push_back({inputs, batch->after});
     // A checkpoint contains the state after its step, so no later step may have begun.
     const bool pauses = options_.pause_steps > 0 && step % options_.pause_steps == 0;
     const bool last = state_.step_in_epoch + ahead + 1 == epoch.start.steps;
@@ -126,6 +175,8 @@ bool Trainer::run_epoch(Epoch& epoch) {
       return false;
     }
   }
+  collect(epoch, true, start);
+  epoch.ended = state_.step_in_epoch < epoch.start.steps;
   return true;
 }
 
@@ -143,7 +194,8 @@ void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
     const std::optional<StepResult> result = session_.finished(all);
     if (!result) return;
     if (!result->finite) throw not_finite(epoch);
-    const StepInputs inputs = epoch.begun.front();
+    const StepInputs inputs = epoch.begun.front().inputs;
+    state_.position = epoch.begun.front().after;
     epoch.begun.pop_front();
     communication_.push_back(result->communication);
     if (result->phases) phases_.push_back(*result->phases);
@@ -155,10 +207,10 @@ void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
 /// Repeats the first step that was not counted, with its batch, to find the layer where the value first
 /// appears.
 Error Trainer::not_finite(Epoch& epoch) {
-  const StepInputs inputs = epoch.begun.front();
+  const StepInputs inputs = epoch.begun.front().inputs;
   for (size_t later = 1; later < epoch.begun.size(); ++later) session_.finished(true);
   epoch.begun.clear();
-  epoch.loader.start(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch);
+  epoch.loader.start(next_position(epoch.source), 1);
   const std::string place = session_.find_non_finite(view_of(*epoch.loader.next()), inputs);
   return run_error(
       "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {} or clipping (training.clip_norm), or check the data",
@@ -187,6 +239,7 @@ bool Trainer::run_remote_epoch(Epoch& epoch) {
     const bool stopping = make_remote_steps(epoch);
     remote_->fetch(session_);
     state_.step_in_epoch = remote_->steps_done();
+    state_.position = {};  // of several workers: that of the step
     state_.step = before + state_.step_in_epoch;
     const bool whole = state_.step_in_epoch == epoch.start.steps;
     // After the last step the epoch is finished first; its own checkpoint has the same step number.
@@ -262,9 +315,9 @@ void Trainer::judge(EpochReport& report) {
 
 std::vector<double> Trainer::evaluate(const Dataset& data) const {
   const WholeBatch assignment(data.size(), options_.evaluation_batch, options_.part);
-  Loader loader(data, assignment,
-                {.threads = options_.loader_threads, .prefetch = options_.prefetch, .seed = options_.seed});
-  loader.start(0, 0);
+  const DatasetBatches batches(data, assignment, options_.seed);
+  Loader loader(batches, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
+  loader.start(batches.begin(0));
   std::vector<double> sums(session_.metric_names().size());
   while (const Batch* batch = loader.next()) add_to(sums, session_.evaluate(view_of(*batch)));
   return divided(std::move(sums), data.size());

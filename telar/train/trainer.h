@@ -8,6 +8,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
+#include "telar/data/batch_source.h"
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
@@ -42,7 +43,8 @@ class RemoteSteps {
 
 struct TrainerOptions {
   int64_t epochs = 10;
-  int64_t batch = 32;  ///< samples in a step, over all replicas
+  int64_t batch = 32;       ///< samples in a step, over all replicas
+  int64_t epoch_steps = 0;  ///< of a source without a known end
   int64_t evaluation_batch = 256;
   Schedule schedule = {};
   uint64_t seed = 0;  ///< for the order of samples and for augmentation
@@ -81,6 +83,14 @@ class Trainer {
                  const std::vector<TrainingObserver*>& observers = {},
                  const std::function<bool()>& stop_requested = {});
 
+  /// The same with batches from any source. Of one without an end, or whose end is not known, an epoch has
+  /// TrainerOptions::epoch_steps steps and continues where the one before ended; the training ends with the
+  /// source if that comes first. Throws Error (user) also for a state whose position is not one of the
+  /// source.
+  FitOutcome fit(const BatchSource& train, const Dataset* validation,
+                 const std::vector<TrainingObserver*>& observers = {},
+                 const std::function<bool()>& stop_requested = {});
+
   /// The mean of every metric over all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const;
 
@@ -100,6 +110,8 @@ class Trainer {
 
  private:
   struct Epoch;
+  EpochStart start_of_epoch(const BatchSource& train) const;
+  Position next_position(const BatchSource& train) const;
   bool run_epoch(Epoch& epoch);
   void collect(Epoch& epoch, bool all, std::chrono::steady_clock::time_point& start);
   Error not_finite(Epoch& epoch);

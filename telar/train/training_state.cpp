@@ -12,8 +12,27 @@ namespace telar {
 namespace {
 
 constexpr int64_t kMostEpochs = 1'000'000'000;  // the limit of training.epochs
+constexpr size_t kMostPosition = 1 << 16;
 constexpr int64_t kMostVersion = 1'000'000;
 constexpr int64_t kMostSteps = (int64_t{1} << 62U) - 1;  // sums of two do not overflow
+
+std::string hexadecimal(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string bytes_from(const JsonFields& fields, const std::string& name) {
+  const nlohmann::json& field = fields.value(name);
+  const std::string text = field.is_string() ? field.get<std::string>() : "?";
+  if (text.size() % 2 != 0 || text.size() > kMostPosition ||
+      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw fields.wrong(name, fmt::format("at most {} hexadecimal digits, two for each byte", kMostPosition));
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  return bytes;
+}
 
 /// What must hold between the fields, whatever the job.
 void check_agreement(const TrainingState& state, const JsonFields& fields) {
@@ -35,6 +54,7 @@ std::string to_json(const TrainingState& state) {
   json["epoch"] = state.epoch;
   json["step_in_epoch"] = state.step_in_epoch;
   json["order_version"] = state.order_version;
+  json["position"] = hexadecimal(state.position.bytes);
   json["step"] = state.step;
   json["samples"] = state.samples;
   json["seconds"] = state.seconds;
@@ -54,6 +74,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   state.step_in_epoch = fields.integer("step_in_epoch", 0, kMostSamples);
   // A state of before this field existed is of version 1.
   state.order_version = fields.has("order_version") ? fields.integer("order_version", 1, kMostVersion) : 1;
+  if (fields.has("position")) state.position.bytes = bytes_from(fields, "position");
   state.step = fields.integer("step", 0, kMostSteps);
   state.samples = fields.integer("samples", 0, kMostSteps);
   state.seconds = fields.number("seconds", 0);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/data/assignment.h"
+#include "telar/data/batch_source.h"
 
 namespace telar {
 
@@ -16,6 +17,9 @@ struct TrainingState {
   int64_t step_in_epoch = 0;  ///< steps completed in it
   /// Of the order of the epoch's samples, in which the completed steps are the first ones.
   int64_t order_version = kOrderVersion;
+  /// Where the next step begins in the source of the samples. Empty: at the beginning of the epoch, or at a
+  /// step that the source can find.
+  Position position;
   int64_t step = 0;     ///< steps completed in total
   int64_t samples = 0;  ///< samples trained on in total
   double seconds = 0;   ///< time spent in training steps

@@ -10,9 +10,11 @@
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
 #include "telar/nn/schedule.h"
 #include "telar/observe/process.h"
+#include "telar/train/batch_view.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/data_decision.h"
 #include "telar/train/job_loader.h"
@@ -48,10 +50,9 @@ class Worker {
         data_(train_samples(job_, description)),
         parts_(data_->size(), job_.training.batch, static_cast<uint64_t>(job_.training.seed),
                job_.data.shuffle, job_parts(job_), samples_together(job_, job_parts(job_))),
-        loader_(*data_, parts_,
-                {.threads = loader_threads(job_, nullptr),
-                 .prefetch = static_cast<int>(job_.data.prefetch),
-                 .seed = static_cast<uint64_t>(job_.training.seed)}),
+        batches_(*data_, parts_, static_cast<uint64_t>(job_.training.seed)),
+        loader_(batches_,
+                {.threads = loader_threads(job_, nullptr), .prefetch = static_cast<int>(job_.data.prefetch)}),
         steps_per_epoch_((data_->size() + job_.training.batch - 1) / job_.training.batch),
         schedule_(job_schedule(job_, steps_per_epoch_)) {
     for (const std::string& address : membership.servers()) {
@@ -97,7 +98,7 @@ class Worker {
     next_ = 0;
     if (!take_lease()) return;
     const uint32_t epoch = epoch_;
-    loader_.start(epoch, 0);
+    loader_.start(batches_.begin(epoch));
     while (!membership_.lost()) {
       while (entries_.size() - next_ <= static_cast<size_t>(job_.data.prefetch) && !held_ && take_lease())
         loader_.extend();
@@ -145,10 +146,9 @@ class Worker {
     membership_.wait_for_slowest();
     const auto start = Clock::now();
     StepInputs inputs = inputs_of(batch.epoch, entry.step);
-    inputs.samples = std::max<int64_t>(1, batch.size);  // for this worker's own update
-    const StepResult result =
-        session_->train({batch.size, batch.features, batch.labels, batch.samples}, inputs);
-    pending_.push_back({entry.lease, entry.step, batch.size, result.metrics, 0, seconds_since(start)});
+    inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
+    const StepResult result = session_->train(view_of(batch), inputs);
+    pending_.push_back({entry.lease, entry.step, batch.size(), result.metrics, 0, seconds_since(start)});
     if (!result.finite) fail(batch, inputs);
     settle(result);
   }
@@ -172,8 +172,7 @@ class Worker {
   [[noreturn]] void fail(const Batch& batch, const StepInputs& inputs) {
     const std::string sentence = fmt::format(
         "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {}, or check the data",
-        inputs.step, batch.epoch + 1,
-        session_->find_non_finite({batch.size, batch.features, batch.labels, batch.samples}, inputs),
+        inputs.step, batch.epoch + 1, session_->find_non_finite(view_of(batch), inputs),
         inputs.learning_rate);
     membership_.fail_all(sentence);
     throw run_error("{}", sentence);
@@ -184,6 +183,7 @@ class Worker {
   Job job_;
   DatasetPtr data_;
   LeasedParts parts_;
+  DatasetBatches batches_;
   Loader loader_;
   int64_t steps_per_epoch_;
   Schedule schedule_;

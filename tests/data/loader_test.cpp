@@ -11,6 +11,7 @@
 #include "data/support.h"
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/idx.h"
 #include "telar/data/normalised.h"
 #include "telar/data/subset.h"
@@ -35,26 +36,40 @@ class Uneven : public Numbers {
   int64_t broken_;
 };
 
+/// A loader of samples in an assignment's order.
+struct SampleLoader {
+  SampleLoader(const Dataset& data, const Assignment& assignment, LoaderOptions options, uint64_t seed = 0)
+      : batches(data, assignment, seed), loader(batches, options) {}
+  void start(uint32_t epoch, int64_t step) { loader.start(batches.find(epoch, step).value()); }
+  const Batch* next() { return loader.next(); }
+  DatasetBatches batches;
+  Loader loader;
+};
+
+const float* features_of(const Batch& batch) { return reinterpret_cast<const float*>(batch.find("x")); }
+const int32_t* labels_of(const Batch& batch) { return reinterpret_cast<const int32_t*>(batch.find("label")); }
+
 /// All batches of a loader from a step on, as one list of numbers.
-std::vector<float> contents(Loader& loader, uint32_t epoch, int64_t first_step, const SampleSpec& spec) {
+std::vector<float> contents(SampleLoader& loader, uint32_t epoch, int64_t first_step,
+                            const SampleSpec& spec) {
   std::vector<float> all;
   loader.start(epoch, first_step);
   int64_t step = first_step;
   while (const Batch* batch = loader.next()) {
-    EXPECT_EQ(batch->step, step++);
+    EXPECT_EQ(batch->at, loader.batches.find(epoch, step++));
+    EXPECT_EQ(batch->after, loader.batches.find(epoch, step));
     EXPECT_EQ(batch->epoch, epoch);
-    const auto count = static_cast<size_t>(batch->size);
-    const auto* features = reinterpret_cast<const float*>(batch->features);
-    const auto* labels = reinterpret_cast<const int32_t*>(batch->labels);
+    const auto count = static_cast<size_t>(batch->size());
     for (const void* part :
-         {static_cast<const void*>(batch->features), static_cast<const void*>(batch->labels),
-          static_cast<const void*>(batch->samples)}) {
+         {static_cast<const void*>(features_of(*batch)), static_cast<const void*>(labels_of(*batch)),
+          static_cast<const void*>(batch->ids().data())}) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(part) % 64, 0U);
     }
-    all.push_back(static_cast<float>(batch->size));
-    all.insert(all.end(), features, features + count * static_cast<size_t>(spec.features.elements()));
-    all.insert(all.end(), labels, labels + count);
-    all.insert(all.end(), batch->samples, batch->samples + count);
+    all.push_back(static_cast<float>(batch->size()));
+    all.insert(all.end(), features_of(*batch),
+               features_of(*batch) + count * static_cast<size_t>(spec.features.elements()));
+    all.insert(all.end(), labels_of(*batch), labels_of(*batch) + count);
+    all.insert(all.end(), batch->ids().begin(), batch->ids().end());
   }
   EXPECT_EQ(loader.next(), nullptr);
   return all;
@@ -63,11 +78,11 @@ std::vector<float> contents(Loader& loader, uint32_t epoch, int64_t first_step, 
 TEST(Loader, GivesStepsInOrderForAnyNumberOfThreads) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
-  Loader plain(data, slice, {.threads = 0, .prefetch = 0});
+  SampleLoader plain(data, slice, {.threads = 0, .prefetch = 0});
   const auto wanted = contents(plain, 2, 0, data.spec());
   for (const int threads : {1, 2, 4}) {
     for (const int prefetch : {1, 2, 7}) {
-      Loader loader(data, slice, {.threads = threads, .prefetch = prefetch});
+      SampleLoader loader(data, slice, {.threads = threads, .prefetch = prefetch});
       EXPECT_EQ(contents(loader, 2, 0, data.spec()), wanted)
           << threads << " threads, " << prefetch << " ahead";
     }
@@ -77,18 +92,18 @@ TEST(Loader, GivesStepsInOrderForAnyNumberOfThreads) {
 TEST(Loader, BatchHoldsTheSamplesOfTheAssignment) {
   const Numbers data(25);
   const FixedSlice slice(25, 10, 3, true, {1, 2, 2});
-  Loader loader(data, slice, {});
+  SampleLoader loader(data, slice, {});
   loader.start(4, 0);
   for (int64_t step = 0; step < 3; ++step) {
     const Batch* batch = loader.next();
     ASSERT_NE(batch, nullptr);
     const auto wanted = slice.samples(4, step);
-    ASSERT_EQ(batch->size, static_cast<int64_t>(wanted.size()));
+    ASSERT_EQ(batch->size(), static_cast<int64_t>(wanted.size()));
     for (size_t i = 0; i < wanted.size(); ++i) {
-      EXPECT_EQ(batch->samples[i], static_cast<int32_t>(wanted[i]));
-      EXPECT_EQ(reinterpret_cast<const int32_t*>(batch->labels)[i], static_cast<int32_t>(wanted[i] % 10));
+      EXPECT_EQ(batch->ids()[i], wanted[i]);
+      EXPECT_EQ(labels_of(*batch)[i], static_cast<int32_t>(wanted[i] % 10));
       for (size_t j = 0; j < 3; ++j) {
-        EXPECT_EQ(reinterpret_cast<const float*>(batch->features)[3 * i + j], static_cast<float>(wanted[i]));
+        EXPECT_EQ(features_of(*batch)[3 * i + j], static_cast<float>(wanted[i]));
       }
     }
   }
@@ -98,12 +113,12 @@ TEST(Loader, BatchHoldsTheSamplesOfTheAssignment) {
 TEST(Loader, AWorkerWithoutSamplesGetsEmptyBatches) {
   const Numbers data(9);
   const FixedSlice slice(9, 4, 3, true, {0, 1, 8});
-  Loader loader(data, slice, {});
+  SampleLoader loader(data, slice, {});
   loader.start(0, 0);
   for (int step = 0; step < 3; ++step) {
     const Batch* batch = loader.next();
     ASSERT_NE(batch, nullptr);
-    EXPECT_EQ(batch->size, 0);
+    EXPECT_EQ(batch->size(), 0);
   }
   EXPECT_EQ(loader.next(), nullptr);
 }
@@ -111,9 +126,9 @@ TEST(Loader, AWorkerWithoutSamplesGetsEmptyBatches) {
 TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
-  Loader loader(data, slice, {.threads = 2, .prefetch = 3});
+  SampleLoader loader(data, slice, {.threads = 2, .prefetch = 3});
   const auto whole = contents(loader, 1, 0, data.spec());
-  Loader other(data, slice, {.threads = 2, .prefetch = 3});
+  SampleLoader other(data, slice, {.threads = 2, .prefetch = 3});
   const auto rest = contents(other, 1, 5, data.spec());
   ASSERT_LT(rest.size(), whole.size());
   EXPECT_TRUE(std::equal(rest.rbegin(), rest.rend(), whole.rbegin()));
@@ -123,8 +138,8 @@ TEST(Loader, ResumesInTheMiddleOfAnEpoch) {
 TEST(Loader, CanRestartAtAnyMoment) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
-  Loader plain(data, slice, {.threads = 0, .prefetch = 0});
-  Loader loader(data, slice, {.threads = 3, .prefetch = 4});
+  SampleLoader plain(data, slice, {.threads = 0, .prefetch = 0});
+  SampleLoader loader(data, slice, {.threads = 3, .prefetch = 4});
   for (uint32_t epoch = 0; epoch < 6; ++epoch) {
     loader.start(epoch, 0);
     for (uint32_t step = 0; step < epoch; ++step) ASSERT_NE(loader.next(), nullptr);
@@ -136,7 +151,7 @@ TEST(Loader, CanBeDestroyedAtAnyMoment) {
   const Uneven data(205);
   const FixedSlice slice(205, 16, 3, true);
   for (int taken = -1; taken < 6; ++taken) {
-    Loader loader(data, slice, {.threads = 3, .prefetch = 4});
+    SampleLoader loader(data, slice, {.threads = 3, .prefetch = 4});
     if (taken >= 0) loader.start(0, 0);
     for (int i = 0; i < taken; ++i) ASSERT_NE(loader.next(), nullptr);
   }
@@ -145,7 +160,7 @@ TEST(Loader, CanBeDestroyedAtAnyMoment) {
 TEST(Loader, ReadsAheadUpToItsLimit) {
   const Uneven data(200);
   const WholeBatch all(200, 10);
-  Loader loader(data, all, {.threads = 1, .prefetch = 3});
+  SampleLoader loader(data, all, {.threads = 1, .prefetch = 3});
   loader.start(0, 0);
   ASSERT_NE(loader.next(), nullptr);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -171,7 +186,7 @@ class Watched : public Numbers {
 TEST(Loader, TheConsumerMakesCheapBatches) {
   const Watched data(8000);
   const WholeBatch all(8000, 4);
-  Loader loader(data, all, {.threads = 1, .prefetch = 3});
+  SampleLoader loader(data, all, {.threads = 1, .prefetch = 3});
   loader.start(0, 0);
   while (loader.next() != nullptr) {
   }
@@ -197,7 +212,7 @@ TEST(Loader, AnnouncesTheNextSamplesToTheDataset) {
   const auto data = std::make_shared<Announced>(40);
   const DatasetPtr wrapped = normalised(subset(data, {7, 3, 30, 11, 12}), {0}, {1});
   const WholeBatch all(5, 5);
-  Loader loader(*wrapped, all, {.threads = 0, .prefetch = 0});
+  SampleLoader loader(*wrapped, all, {.threads = 0, .prefetch = 0});
   loader.start(0, 0);
   ASSERT_NE(loader.next(), nullptr);
   EXPECT_EQ(data->read_order, (std::vector<int64_t>{7, 3, 30, 11, 12}));
@@ -208,15 +223,15 @@ TEST(Loader, NextThrowsABackgroundErrorAtItsStep) {
   const Uneven data(100, 57);
   const WholeBatch all(100, 10);
   for (const int threads : {0, 1, 3}) {
-    Loader loader(data, all, {.threads = threads, .prefetch = 4});
+    SampleLoader loader(data, all, {.threads = threads, .prefetch = 4});
     loader.start(0, 0);
     for (int step = 0; step < 5; ++step) ASSERT_NE(loader.next(), nullptr);
     for (int again = 0; again < 2; ++again) {
       expect_error([&] { loader.next(); }, {"sample 57 is damaged"});
     }
     loader.start(0, 8);
-    EXPECT_EQ(loader.next()->step, 8);
-    EXPECT_EQ(loader.next()->step, 9);
+    EXPECT_EQ(loader.next()->at, loader.batches.find(0, 8));
+    EXPECT_EQ(loader.next()->at, loader.batches.find(0, 9));
     EXPECT_EQ(loader.next(), nullptr);
   }
 }
@@ -230,12 +245,12 @@ TEST(Loader, AugmentedRealImagesAreTheSameForAnyThreadsAndWorkers) {
     std::vector<std::vector<std::byte>> by_sample(static_cast<size_t>(data->size()));
     for (int64_t w = 0; w < workers; ++w) {
       const FixedSlice slice(data->size(), 100, 9, true, {w, w + 1, workers});
-      Loader loader(*data, slice, {.threads = threads, .prefetch = 2, .seed = 21});
+      SampleLoader loader(*data, slice, {.threads = threads, .prefetch = 2}, 21);
       loader.start(epoch, 80);
       while (const Batch* batch = loader.next()) {
-        for (int64_t i = 0; i < batch->size; ++i) {
-          const std::byte* image = batch->features + static_cast<size_t>(i) * image_bytes;
-          by_sample[static_cast<size_t>(batch->samples[i])].assign(image, image + image_bytes);
+        for (int64_t i = 0; i < batch->size(); ++i) {
+          const std::byte* image = batch->find("x") + static_cast<size_t>(i) * image_bytes;
+          by_sample[static_cast<size_t>(batch->ids()[i])].assign(image, image + image_bytes);
         }
       }
     }
@@ -251,21 +266,26 @@ TEST(Loader, AugmentedRealImagesAreTheSameForAnyThreadsAndWorkers) {
 TEST(Loader, MeasuresTheWaitingTime) {
   const Uneven data(13);
   const WholeBatch all(13, 13);
-  Loader loader(data, all, {.threads = 1, .prefetch = 1});
+  SampleLoader loader(data, all, {.threads = 1, .prefetch = 1});
   loader.start(0, 0);
-  EXPECT_EQ(loader.waited_seconds(), 0);
+  EXPECT_EQ(loader.loader.waited_seconds(), 0);
   ASSERT_NE(loader.next(), nullptr);
-  EXPECT_GT(loader.waited_seconds(), 0);
-  EXPECT_LT(loader.waited_seconds(), 5);
+  EXPECT_GT(loader.loader.waited_seconds(), 0);
+  EXPECT_LT(loader.loader.waited_seconds(), 5);
 }
 
 TEST(Loader, RejectsImpossibleOptions) {
   const Numbers data(10);
   const WholeBatch all(10, 5);
-  expect_error([&] { Loader(data, all, {.threads = -1}); }, {"-1 threads"});
-  expect_error([&] { Loader(data, all, {.threads = 1, .prefetch = 0}); }, {"0 batches ahead"});
-  Loader loader(data, all, {});
-  EXPECT_THROW(loader.start(0, 3), Error);
+  expect_error([&] { SampleLoader(data, all, {.threads = -1}); }, {"-1 threads"});
+  expect_error([&] { SampleLoader(data, all, {.threads = 1, .prefetch = 0}); }, {"0 batches ahead"});
+  SampleLoader loader(data, all, {});
+  EXPECT_EQ(loader.batches.find(0, 3), std::nullopt);
+  const WholeBatch single(10, 1);
+  const DatasetBatches longer(data, single);
+  expect_error([&] { loader.loader.start(longer.find(0, 3).value()); },
+               {"epoch 0 has no position after 3 steps; it has 2 steps"});
+  expect_error([&] { loader.loader.start({"?"}); }, {"a position of 1 bytes"});
 }
 
 }  // namespace

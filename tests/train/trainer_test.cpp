@@ -5,14 +5,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/endless.h"
 #include "support/make_session.h"
+#include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
+#include "telar/data/dataset_batches.h"
 #include "telar/data/synthetic.h"
 #include "telar/nn/zoo.h"
+#include "telar/train/batch_view.h"
 
 namespace telar {
 namespace {
+
+using test::expect_error;
 
 constexpr int64_t kBatch = 16;
 
@@ -129,6 +135,118 @@ TEST(Trainer, NotifiesObserversOfEveryStepAndEpoch) {
   trainer.fit(*data, data.get(), {&recorder});
   EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 4:2! end0@1 begin1 5:16 6:16 7:16 8:2! end1@2 ");
   EXPECT_EQ(recorder.validated, 2);
+}
+
+/// Endless batches of four features and four classes.
+std::unique_ptr<Session> endless_session() {
+  StepOptions step;
+  step.batch = 8;
+  return test::make_session(make_model("mlp", {{"hidden", std::vector<int64_t>{5}}}, {4}, 4), step,
+                            {.session = {.seed = 2}});
+}
+
+TrainerOptions endless_options() {
+  TrainerOptions all = options();
+  all.batch = 8;
+  all.epochs = 3;
+  all.epoch_steps = 5;
+  return all;
+}
+
+TEST(TrainerWithoutEnd, AnEpochHasTheStepsGivenAndContinuesWhereTheLastOneEnded) {
+  for (const bool foresees : {true, false}) {
+    const test::Endless source(8, foresees);
+    const auto trained = endless_session();
+    Trainer trainer(*trained, endless_options());
+    EXPECT_EQ(trainer.fit(source, nullptr), FitOutcome::finished);
+    EXPECT_EQ(trainer.state().step, 15);
+    EXPECT_EQ(trainer.state().samples, 120);
+    EXPECT_EQ(trainer.state().position, test::Endless::position_of(15));
+
+    const auto by_hand = endless_session();
+    Batch batch(source.tensors());
+    for (int64_t step = 1; step <= 15; ++step) {
+      source.read(test::Endless::position_of(step - 1), batch);
+      const auto rate = static_cast<float>(learning_rate(endless_options().schedule, step));
+      by_hand->train(view_of(batch), {rate, step, static_cast<uint32_t>((step - 1) / 5)});
+    }
+    for (const std::string& name : by_hand->state_names())
+      EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name;
+  }
+}
+
+TEST(TrainerWithoutEnd, ARunContinuesAtItsStoredPosition) {
+  const test::Endless source(8);
+  const auto whole = endless_session();
+  Trainer(*whole, endless_options()).fit(source, nullptr);
+
+  const auto first = endless_session();
+  Trainer stopped(*first, endless_options());
+  int left = 7;
+  EXPECT_EQ(stopped.fit(source, nullptr, {}, [&left] { return --left == 0; }), FitOutcome::stopped);
+  const TrainingState state = training_state_from_json(to_json(stopped.state()), "state.json");
+  EXPECT_EQ(state, stopped.state());
+  EXPECT_GT(state.step_in_epoch, 0);
+
+  const auto second = endless_session();
+  for (const std::string& name : first->state_names()) second->write_state(name, first->read_state(name));
+  Trainer resumed(*second, endless_options());
+  resumed.restore(state);
+  EXPECT_EQ(resumed.fit(source, nullptr), FitOutcome::finished);
+  EXPECT_EQ(resumed.state().step, 15);
+  for (const std::string& name : whole->state_names())
+    EXPECT_EQ(second->read_state(name), whole->read_state(name)) << name;
+}
+
+TEST(TrainerWithoutEnd, AnEndThatNobodyKnewEndsTheTraining) {
+  for (const int64_t last : {0, 3, 5, 7}) {
+    const auto trained = endless_session();
+    Trainer trainer(*trained, endless_options());
+    Recorder recorder;
+    EXPECT_EQ(trainer.fit(test::Endless(8, false, last), nullptr, {&recorder}), FitOutcome::finished);
+    EXPECT_EQ(trainer.state().step, last);
+    EXPECT_EQ(trainer.state().epoch, (last + 4) / 5) << "a part of an epoch counts as one";
+  }
+}
+
+TEST(TrainerWithoutEnd, RefusesWhatIsMissingOrOfAnotherSource) {
+  const auto trained = endless_session();
+  TrainerOptions all = endless_options();
+  all.epoch_steps = 0;
+  Trainer nothing(*trained, all);
+  expect_error([&] { nothing.fit(test::Endless(8), nullptr); }, {"no known end", "number of steps"});
+  Trainer elsewhere(*trained, endless_options());
+  TrainingState state;
+  state.position = {"somewhere"};
+  elsewhere.restore(state);
+  expect_error([&] { elsewhere.fit(test::Endless(8), nullptr); }, {"'somewhere' is not a position"});
+  state.position = {};
+  state.step_in_epoch = 2;
+  elsewhere.restore(state);
+  expect_error([&] { elsewhere.fit(test::Endless(8), nullptr); }, {"cannot find step 2 of epoch 1"});
+}
+
+TEST(Trainer, RefusesAPositionThatContradictsTheStep) {
+  const auto trained = session();
+  const DatasetPtr data = samples();
+  Trainer trainer(*trained, options());
+  TrainingState state;
+  state.step_in_epoch = 2;
+  const FixedSlice assignment(50, kBatch, 9, true);
+  state.position = DatasetBatches(*data, assignment).find(0, 1).value();
+  trainer.restore(state);
+  expect_error([&] { trainer.fit(*data, nullptr); }, {"position is not that of step 2 of epoch 1"});
+}
+
+TEST(Trainer, RefusesAnOrderOfAnotherVersionWithinAnEpoch) {
+  const auto trained = session();
+  Trainer trainer(*trained, options());
+  TrainingState state;
+  state.order_version = 1;
+  trainer.restore(state);
+  EXPECT_EQ(trainer.state().order_version, kOrderVersion);
+  state.step_in_epoch = 2;
+  expect_error([&] { trainer.restore(state); }, {"step 2 of an epoch", "order 1"});
 }
 
 TEST(Trainer, RefusesInvalidOptions) {

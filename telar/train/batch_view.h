@@ -1,0 +1,13 @@
+#pragma once
+
+#include "telar/data/batch_source.h"
+#include "telar/runtime/session.h"
+
+namespace telar {
+
+/// A batch as a session takes it: the tensors "x" and "label", and the ids.
+inline BatchView view_of(const Batch& batch) {
+  return {batch.size(), batch.find("x"), batch.find("label"), batch.ids().data()};
+}
+
+}  // namespace telar
