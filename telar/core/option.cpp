@@ -92,8 +92,7 @@ Attributes completed(const std::string& owner, const std::vector<Option>& option
     all.set(option.name, option.fallback);
   }
   for (const auto& [name, value] : given) {
-    const auto option =
-        std::find_if(options.begin(), options.end(), [&](const Option& known) { return known.name == name; });
+    const auto option = std::ranges::find(options, name, &Option::name);
     if (option == options.end()) {
       if (names.empty()) throw user_error("{} has no option '{}'; it has no options", owner, name);
       const std::string near = nearest(name, names);

@@ -51,6 +51,9 @@ class LoweredExecutable : public Executable {
   std::vector<OperationName> names_;  ///< of each step
 
  private:
+  /// A reorder before the first node or after the last one (an input or output of the graph) has no node.
+  OperationName name_of(const Step<Work>& step, size_t backward) const;
+
   std::vector<std::pair<std::string, RegionId>> outputs_;
   std::vector<std::pair<std::string, TensorLayout>> layouts_;
   std::vector<std::string> metrics_;
@@ -74,11 +77,16 @@ void LoweredExecutable<Target>::lower(GraphLowering<Target>& lowering) {
   steps_ = lowering.take_steps();
   activation_bytes_ = plan_memory(regions_, steps_, kept, Target::kAlignment);
   const size_t backward = backward_begin(graph_);
-  for (const Step<Work>& step : steps_) {
-    const Node& node = graph_.nodes()[static_cast<size_t>(step.node)];
-    names_.push_back({node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""),
-                      static_cast<size_t>(step.node) >= backward});
-  }
+  for (const Step<Work>& step : steps_) names_.push_back(name_of(step, backward));
+}
+
+template <typename Target>
+OperationName LoweredExecutable<Target>::name_of(const Step<Work>& step, size_t backward) const {
+  const auto& nodes = graph_.nodes();
+  if (step.node < 0 || step.node >= static_cast<int>(nodes.size())) return {"", "reorder", false};
+  const Node& node = nodes[static_cast<size_t>(step.node)];
+  return {node.scope, std::string(node.op->name()) + (step.reorders ? " (reorder)" : ""),
+          static_cast<size_t>(step.node) >= backward};
 }
 
 template <typename Target>

@@ -358,7 +358,7 @@ TEST_F(Gpu, MistakesHaveErrorMessages) {
   expect_refused("--set training.precision=tf32" + kMirrored + devices("cuda, cpu"), {"tf32", "only GPUs"});
   expect_refused("--set training.convolution=winograd --set device=cuda", {"winograd", "only CPUs", "GPU"});
   expect_refused("--set strategy.name=pipeline --set device=cuda",
-                 {"stages of a pipeline run on CPUs", "mirrored"});
+                 {"stages of strategy pipeline run on CPUs", "mirrored"});
   expect_refused(kMirrored + " --set strategy.gpu_exchange=nccl --set device=cuda",
                  {"strategy.gpu_exchange", "share cuda:0", "host sums them"});
   expect_refused(kMirrored + " --set strategy.gpu_exchange=nccl" + devices("cuda, cpu"),
