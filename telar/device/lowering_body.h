@@ -271,7 +271,7 @@ typename GraphLowering<Target>::Layout GraphLowering<Target>::delivery_layout(Va
     if (agreed != options_.delivered->end())
       return Target::for_batch(Target::imported(agreed->second, tensor), tensor.shape[0]);
   }
-  const Layout chosen = Target::batch_is_outermost(natural) ? natural : Target::plain(tensor);
+  Layout chosen = Target::batch_is_outermost(natural) ? natural : Target::plain(tensor);
   delivered_layouts_[name] = Target::exported(chosen);
   return chosen;
 }

@@ -6,7 +6,7 @@ namespace telar {
 
 namespace {
 
-constexpr double kMostGenerated = 4e9;
+constexpr double kMostGenerated = 1e9;
 
 /// The test samples continue where the training samples end.
 OpenedSource generate(const SourceRequest& request, Split part) {
