@@ -38,11 +38,11 @@ TEST(Source, AnUnknownNameIsAnErrorWithTheNearest) {
 
 TEST(Source, SyntheticNeedsNoFilesAndHasTestSamplesOfItsOwn) {
   const Attributes options =
-      options_of("synthetic", {{"samples", int64_t{2'000'000'000}}, {"shape", std::vector<int64_t>{4}}});
+      options_of("synthetic", {{"samples", int64_t{1'000'000'000}}, {"shape", std::vector<int64_t>{4}}});
   const SourceType& type = source_type("synthetic");
   const DatasetPtr train = type.open({.options = options, .seed = 3}, Split::train).samples;
   const DatasetPtr test = type.open({.options = options, .seed = 3}, Split::test).samples;
-  EXPECT_EQ(train->size(), 2'000'000'000);
+  EXPECT_EQ(train->size(), 1'000'000'000);
   EXPECT_EQ(test->size(), 200);
   EXPECT_NE(read(*train, 0), read(*test, 0));
   EXPECT_EQ(type.spec(options).features, train->spec().features);
