@@ -46,6 +46,16 @@ class Group {
   virtual void all_gather(std::span<float> rows) = 0;
   /// Waits for all members that share this one's parameters.
   virtual void barrier() = 0;
+  /// After finish(): fills the rest of a bucket with the shards that other members have summed. Every member
+  /// calls it for the same buckets, which then hold the whole sum. Waits.
+  virtual void share_shards(std::span<float> bucket) = 0;
+
+  /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member. Both
+  /// have size() items; those of this member are ignored. Members agree about the sizes. Waits until all have
+  /// read what is sent to them.
+  using Outgoing = std::span<const std::span<const std::byte>>;
+  using Incoming = std::span<const std::span<std::byte>>;
+  virtual void exchange(Outgoing outgoing, Incoming incoming) = 0;
 
   /// Throws Error (run) that names the failed member, if one has failed. For threads that wait for other work
   /// of a member.

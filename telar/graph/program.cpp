@@ -40,8 +40,10 @@ std::string Program::str() const {
   std::string text =
       fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
+  for (const WorkerGroups& named : groups) text += fmt::format("groups {}: {}\n", named.name, named.members);
   for (size_t b = 0; b < buckets.size(); ++b) {
-    text += fmt::format("bucket {}: {}\n", b, fmt::join(buckets[b].parameters, ", "));
+    text += fmt::format("bucket {}: {}{}\n", b, fmt::join(buckets[b].parameters, ", "),
+                        buckets[b].group == kAllWorkers ? "" : ", over " + buckets[b].group);
   }
   for (size_t w = 0; w < workers.size(); ++w) {
     std::vector<std::string> names;
@@ -52,9 +54,15 @@ std::string Program::str() const {
         names.back() += fmt::format(" {}", micro_batch[action]++);
     }
     text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(names, ", "));
+    for (const Holding& holding : workers[w].holdings)
+      text += fmt::format("keeps {}, as all of its group {}\n", holding.piece.name(), holding.copies);
     text += workers[w].gradient.str();
     if (!workers[w].weight_gradients.nodes().empty())
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
+    if (!workers[w].holdings.empty()) {
+      text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
+      text += fmt::format("worker {}, evaluation\n", w) + workers[w].evaluation.str();
+    }
   }
   text += "update\n" + update.str();
   if (!servers) return text;

@@ -20,13 +20,31 @@ struct DeviceSpec {
 struct Cluster {
   std::vector<DeviceSpec> devices;  ///< of each process
   int processes = 1;                ///< processes that train together, each with the same number of devices
+  int process = 0;                  ///< the number of this process among them
   int servers = 0;                  ///< number of parameter servers
 };
+
+/// The name of the group of all workers.
+inline constexpr const char* kAllWorkers = "all";
 
 /// Gradients that are exchanged together: consecutive parameters, in the order in which gradients become
 /// ready.
 struct Bucket {
   std::vector<std::string> parameters;
+  std::string group = kAllWorkers;  ///< over which they are summed
+};
+
+/// A name for a division of the workers into groups: "data" for those that train the same pieces on other
+/// samples, "model" for those that share a batch and have a piece each.
+struct WorkerGroups {
+  std::string name;
+  std::vector<std::vector<int>> members;  ///< numbers of workers, ascending; each worker is in one group
+};
+
+/// What a worker keeps of a parameter, of its gradient and of its optimizer state.
+struct Holding {
+  Piece piece;
+  std::string copies = kAllWorkers;  ///< the group whose members keep the same piece
 };
 
 /// Actions of a worker's step.
@@ -59,6 +77,13 @@ struct WorkerProgram {
   Graph gradient;
   std::vector<ScheduledAction> schedule;
   Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
+  /// What the worker keeps, in its order in the arenas. Empty: the workers of a process share all parameters,
+  /// whole, and each updates a part of them.
+  std::vector<Holding> holdings = {};
+  /// With holdings: the worker's own update, evaluation and prediction graphs.
+  Graph update = {};
+  Graph evaluation = {};
+  Graph prediction = {};
 };
 
 /// How the workers of a program work together in time.
@@ -92,6 +117,8 @@ struct ServerSide {
 struct Program {
   std::string strategy;
   std::vector<WorkerProgram> workers = {};
+  int first_worker = 0;                   ///< number of this process's first worker among all
+  std::vector<WorkerGroups> groups = {};  ///< besides the group of all workers
   std::vector<Bucket> buckets = {};
   Graph update;  ///< the update that workers apply themselves
   Graph evaluation;

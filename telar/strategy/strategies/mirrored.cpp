@@ -27,7 +27,12 @@ class Mirrored final : public Strategy {
     if (replicas < 1) throw user_error("strategy 'mirrored' needs at least 1 replica");
     Program program = program_of(step, "mirrored");
     program.buckets = make_buckets(program.parameters, step.gradient, bucket_bytes_);
-    Graph gradient = synchronised_ ? synchronise_batch_norm(step.gradient, replicas) : step.gradient;
+    Graph gradient = step.gradient;
+    if (synchronised_) {
+      gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
+        return std::optional<StatisticsGroup>({kAllWorkers, replicas});
+      });
+    }
     gradient = insert_bucket_reductions(gradient, program.buckets);
     for (int r = 0; r < local; ++r) {
       program.workers.push_back({r,
