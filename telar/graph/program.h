@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/graph/actions.h"
 #include "telar/graph/piece.h"
 #include "telar/graph/training_step.h"
 
@@ -27,31 +28,6 @@ struct Cluster {
 /// ready.
 struct Bucket {
   std::vector<std::string> parameters;
-};
-
-/// Actions of a worker's step.
-enum class Action : uint8_t {
-  compute_gradient,  ///< runs the gradient graph over its part of the batch; this starts the sums of buckets
-  finish_exchange,   ///< waits until its shard of every bucket holds the sum over the group
-  exchange_metrics,  ///< sums the metric buffers over the group
-  exchange_norm,     ///< sums the squared gradient norm over the group (only when the update clips)
-  update_shard,      ///< applies the optimizer to its shard of the parameters
-  wait_for_all,      ///< waits until every member's shard is updated: the parameters are then complete again
-  push_gradient,     ///< sends the gradient sums since the last push to the servers
-  push_difference,   ///< sends samples × (parameters at the last pull − parameters) to the servers
-  pull,              ///< receives the servers' parameters
-  // Actions of a pipeline stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
-  forward,          ///< runs the gradient graph up to its `pause`, once its inputs are delivered
-  backward,         ///< runs the rest of the gradient graph, from its `pause` on
-  weight_gradients  ///< runs the graph of weight gradients over all micro-batches at once
-};
-
-/// An action of the schedule, done in every step whose number is divisible by `every`. Steps are numbered
-/// from 1, the worker's first step.
-struct ScheduledAction {
-  ScheduledAction(Action what, int64_t steps = 1) : action(what), every(steps) {}
-  Action action;
-  int64_t every;
 };
 
 struct WorkerProgram {
@@ -108,8 +84,8 @@ struct Program {
   std::string str() const;
 };
 
-/// Name of an action, as printed by Program::str().
-std::string name_of(Action action);
+/// "push_difference every 10", "forward 3", as printed by Program::str().
+std::string text_of(const ScheduledAction& scheduled);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 
