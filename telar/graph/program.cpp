@@ -3,26 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
-
 namespace telar {
 
-std::string name_of(Action action) {
-  switch (action) {
-    case Action::compute_gradient: return "compute_gradient";
-    case Action::finish_exchange: return "finish_exchange";
-    case Action::exchange_metrics: return "exchange_metrics";
-    case Action::exchange_norm: return "exchange_norm";
-    case Action::update_shard: return "update_shard";
-    case Action::wait_for_all: return "wait_for_all";
-    case Action::forward: return "forward";
-    case Action::backward: return "backward";
-    case Action::weight_gradients: return "weight_gradients";
-    case Action::push_gradient: return "push_gradient";
-    case Action::push_difference: return "push_difference";
-    case Action::pull: return "pull";
-  }
-  return "?";
+std::string text_of(const ScheduledAction& scheduled) {
+  std::string text(scheduled.kind.name());
+  if (scheduled.every != 1) text += fmt::format(" every {}", scheduled.every);
+  if (scheduled.micro_batch) text += fmt::format(" {}", *scheduled.micro_batch);
+  if (scheduled.group != kAllWorkers) text += fmt::format(" over {}", scheduled.group);
+  return text;
 }
 
 std::string text_of(const Cooperation& cooperation) {
@@ -46,14 +34,9 @@ std::string Program::str() const {
                         buckets[b].group == kAllWorkers ? "" : ", over " + buckets[b].group);
   }
   for (size_t w = 0; w < workers.size(); ++w) {
-    std::vector<std::string> names;
-    std::map<Action, int> micro_batch;
-    for (const auto& [action, every] : workers[w].schedule) {
-      names.push_back(every == 1 ? name_of(action) : fmt::format("{} every {}", name_of(action), every));
-      if (action == Action::forward || action == Action::backward)
-        names.back() += fmt::format(" {}", micro_batch[action]++);
-    }
-    text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(names, ", "));
+    std::vector<std::string> actions;
+    for (const ScheduledAction& scheduled : workers[w].schedule) actions.push_back(text_of(scheduled));
+    text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(actions, ", "));
     for (const Holding& holding : workers[w].holdings)
       text += fmt::format("keeps {}, as all of its group {}\n", holding.piece.name(), holding.copies);
     text += workers[w].gradient.str();

@@ -9,18 +9,19 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <set>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/nn/initialise.h"
 #include "telar/runtime/batch_parts.h"
-#include "telar/runtime/pipeline_stage.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_groups.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
+#include "telar/runtime/stage_exchange.h"
 #include "telar/runtime/state_tensors.h"
 #include "telar/runtime/step_speeds.h"
 
@@ -73,6 +74,15 @@ std::function<void(const std::string&)> warn_once(std::function<void(const std::
     const std::lock_guard guard(warned->mutex);
     if (warned->texts.insert(text).second) tell(text);
   };
+}
+
+/// In the order of a step: forward through the workers (the stages of a pipeline), then back.
+std::string first_of(const std::vector<NonFinite>& found) {
+  for (const NonFinite& worker : found)
+    if (!worker.forward.empty()) return worker.forward;
+  for (const NonFinite& worker : std::views::reverse(found))
+    if (!worker.backward.empty()) return worker.backward;
+  return "";
 }
 
 const BatchView& part(const std::vector<BatchView>& parts, int rank) {
@@ -167,7 +177,7 @@ class Session::Impl {
         from_each([&](int rank) { return replica(rank).train(part(parts, rank), inputs, samples); });
     speeds_.record(parts, steps, start, std::chrono::steady_clock::now());
     StepResult result = steps[0].result;
-    for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    for (const WorkerStep& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
     result.phases = end_phases(replicas_, result.communication);
     return result;
@@ -195,15 +205,13 @@ class Session::Impl {
 
   void make_replicas(std::vector<std::unique_ptr<Device>> devices) {
     for (size_t w = 0; w < devices.size(); ++w) {
-      Group* group = groups_.of(static_cast<int>(w));
-      if (staged()) {
-        replicas_.push_back(std::make_unique<PipelineStage>(program_, w, std::move(devices[w]), *group,
-                                                            exchange_, options_.seed));
-      } else {
-        replicas_.push_back(std::make_unique<Replica>(program_, program_.workers[w], std::move(devices[w]),
-                                                      group, options_.store, options_.seed, options_.tf32,
-                                                      options_.warn));
-      }
+      WorkerOptions worker{.group = groups_.of(static_cast<int>(w)),
+                           .store = options_.store,
+                           .stages = staged() ? &exchange_ : nullptr,
+                           .seed = options_.seed,
+                           .tf32 = options_.tf32,
+                           .warn = options_.warn};
+      replicas_.push_back(std::make_unique<Replica>(program_, w, std::move(devices[w]), std::move(worker)));
     }
   }
 
@@ -319,9 +327,7 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
   const auto parts = impl_->training_parts(batch);
   const auto found = impl_->from_each(
       [&](int rank) { return impl_->replica(rank).find_non_finite(part(parts, rank), inputs); });
-  const auto first =
-      std::find_if(found.begin(), found.end(), [](const auto& place) { return !place.empty(); });
-  std::string place = first == found.end() ? "" : *first;
+  std::string place = first_of(found);
   if (impl_->options_.processes != nullptr) place = impl_->options_.processes->first_text(place);
   return place.empty() ? "the sum of the losses" : place;
 }

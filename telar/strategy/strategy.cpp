@@ -71,7 +71,7 @@ Program program_of(const TrainingStep& step, const std::string& strategy) {
 
 Program sequential_program(const TrainingStep& step) {
   Program program = program_of(step, "single");
-  program.workers.push_back({0, step.gradient, {Action::compute_gradient, Action::update_shard}});
+  program.workers.push_back({0, step.gradient, {action::compute_gradient(), action::update_shard()}});
   return program;
 }
 

@@ -78,22 +78,22 @@ Graph update_of_pieces(const Graph& update, const Pieces& pieces) {
   return builder.build();
 }
 
-/// What a worker keeps, in its order in the arenas: bucket after bucket, then what has no bucket.
+/// What a worker keeps, in its order in the arenas: first what all workers have whole, so that it has the same
+/// place everywhere; in both parts bucket after bucket, then what has no bucket.
 std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces) {
-  std::map<std::string, const ParameterInfo*> infos;
-  for (const ParameterInfo& parameter : program.parameters) infos[parameter.name] = &parameter;
-  std::vector<Holding> holdings;
-  const auto keep = [&](const std::string& name) {
-    const auto info = infos.find(name);
-    if (info == infos.end()) return;
-    const auto piece = pieces.find(name);
-    holdings.push_back(piece == pieces.end() ? Holding{Piece::all_of(*info->second), kAllWorkers}
-                                             : Holding{piece->second, kData});
-    infos.erase(info);
-  };
+  std::vector<std::string> order;
   for (const Bucket& bucket : program.buckets)
-    for (const std::string& name : bucket.parameters) keep(name);
-  for (const ParameterInfo& parameter : program.parameters) keep(parameter.name);
+    order.insert(order.end(), bucket.parameters.begin(), bucket.parameters.end());
+  std::map<std::string, const ParameterInfo*> infos;
+  for (const ParameterInfo& parameter : program.parameters) {
+    infos[parameter.name] = &parameter;
+    if (std::ranges::find(order, parameter.name) == order.end()) order.push_back(parameter.name);
+  }
+  std::vector<Holding> holdings;
+  for (const std::string& name : order)
+    if (!pieces.contains(name)) holdings.push_back({Piece::all_of(*infos.at(name)), kAllWorkers});
+  for (const std::string& name : order)
+    if (pieces.contains(name)) holdings.push_back({pieces.at(name), kData});
   return holdings;
 }
 
@@ -139,6 +139,7 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
 
   Program program = program_of(step, strategy);
   program.groups = groups_of(grid);
+  program.batch_group = kModel;
   program.first_worker = cluster.process * local;
   for (int w = 0; w < local; ++w) {
     const SampleGroup group{kModel, (program.first_worker + w) % grid.model, grid.model};
@@ -155,8 +156,9 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
     });
     program.workers.push_back({w,
                                insert_bucket_reductions(gradient, program.buckets),
-                               {Action::compute_gradient, Action::finish_exchange, Action::exchange_metrics,
-                                Action::exchange_norm, Action::update_shard, Action::wait_for_all},
+                               {action::compute_gradient(), action::finish_exchange(),
+                                action::exchange_metrics(), action::exchange_norm(), action::update_shard(),
+                                action::wait_for_all()},
                                Graph(),
                                holdings_of(program, pieces),
                                update_of_pieces(step.update, pieces),

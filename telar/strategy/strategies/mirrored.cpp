@@ -35,10 +35,11 @@ class Mirrored final : public Strategy {
     }
     gradient = insert_bucket_reductions(gradient, program.buckets);
     for (int r = 0; r < local; ++r) {
-      program.workers.push_back({r,
-                                 gradient,
-                                 {Action::compute_gradient, Action::finish_exchange, Action::exchange_metrics,
-                                  Action::exchange_norm, Action::update_shard, Action::wait_for_all}});
+      program.workers.push_back(
+          {r,
+           gradient,
+           {action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
+            action::exchange_norm(), action::update_shard(), action::wait_for_all()}});
     }
     return program;
   }
