@@ -25,7 +25,7 @@ std::vector<std::string> trained_by(const Graph& graph) {
 }
 
 /// The largest number of micro-batches between forward and backward.
-size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
+size_t schedule_depth(const std::vector<ScheduledAction>& schedule, int64_t micro_batches) {
   int64_t depth = 1;
   int64_t forward = 0;
   int64_t backward = 0;
@@ -36,6 +36,10 @@ size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
     if (scheduled.micro_batch != next || backward > forward || scheduled.every != 1)
       throw run_error("'{}' is out of order in the schedule of a stage", text_of(scheduled));
     depth = std::max(depth, forward - backward);
+  }
+  if (forward != micro_batches || backward != micro_batches) {
+    throw run_error("the schedule of a stage takes {} of the {} micro-batches forward and {} back", forward,
+                    micro_batches, backward);
   }
   return static_cast<size_t>(depth);
 }
@@ -62,7 +66,7 @@ PipelineStage::PipelineStage(StepContext& worker, size_t stage, StageExchange& e
       stage_(stage),
       exchange_(exchange),
       weight_gradients_(fuse_activations(worker.worker().weight_gradients)),
-      in_flight_(schedule_depth(worker.worker().schedule)) {}
+      in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {}
 
 std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) const {
   const Graph& gradient = worker_.gradient_graph();

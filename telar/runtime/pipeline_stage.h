@@ -23,7 +23,7 @@ namespace telar {
 class PipelineStage {
  public:
   /// `worker`: the context of this stage; it and `exchange` must outlive the stage. `stage`: index of the
-  /// worker in the program. Throws Error (run) unless the schedule takes the micro-batches in order, each
+  /// worker in the program. Throws Error (run) unless the schedule takes all micro-batches in order, each
   /// forward before it goes back.
   PipelineStage(StepContext& worker, size_t stage, StageExchange& exchange);
 
