@@ -65,6 +65,11 @@ class Group {
   virtual void abandon() {}
 };
 
+/// The sum over all members of one value of each, in rank order. Waits.
+double sum_over_members(Group& group, double value);
+/// The largest of all members' values. Waits.
+uint64_t largest_of_members(Group& group, uint64_t value);
+
 /// The range [begin, end) of part `rank` of `size` of `count` floats. The parts are contiguous, in rank
 /// order, and cut at cache lines.
 std::pair<size_t, size_t> shard_of(size_t count, int rank, int size);

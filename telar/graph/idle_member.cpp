@@ -45,6 +45,11 @@ Graph for_idle_member(const Graph& graph) {
     } else if (node.op->effect() == Effect::accumulates) {
       const ValueId zeros = constant(builder, 0, graph.value(node.inputs[1]).type.shape);
       accumulate(builder, remap(node.inputs[0]), zeros);
+    } else {
+      for (const auto& [name, id] : graph.outputs()) {
+        if (std::ranges::find(node.outputs, id) != node.outputs.end())
+          remap.set(id, constant(builder, 0, graph.value(id).type.shape));
+      }
     }
   });
 }

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "telar/core/error.h"
+
 namespace telar {
 
 std::string text_of(const ScheduledAction& scheduled) {
@@ -22,6 +26,16 @@ std::string text_of(const Cooperation& cooperation) {
                                        : fmt::format("each at most {} batches ahead", cooperation.staleness);
   }
   return "?";
+}
+
+const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker) {
+  const int number = program.first_worker + static_cast<int>(worker);
+  for (const WorkerGroups& named : program.groups) {
+    if (named.name != group) continue;
+    for (const std::vector<int>& members : named.members)
+      if (std::ranges::find(members, number) != members.end()) return members;
+  }
+  throw run_error("worker {} belongs to no group '{}'", number, group);
 }
 
 std::string Program::str() const {

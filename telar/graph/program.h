@@ -123,6 +123,9 @@ struct Program {
 
 /// "push_difference every 10", "forward 3", as printed by Program::str().
 std::string text_of(const ScheduledAction& scheduled);
+/// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
+/// there is no such group.
+const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 

@@ -59,8 +59,9 @@ StepResult Replica::flush(const StepInputs& inputs) {
 std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
-  if (part.size > 0) {
-    Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size);
+  if (part.size > 0 || !part.rows.empty()) {
+    Context& graph =
+        context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
     context_.set_inputs(graph, part, 0);
     graph.run(context_);
   }
@@ -70,11 +71,11 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 }
 
 std::vector<float> Replica::predict(const BatchView& part) {
-  if (part.size == 0) return {};
-  Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size);
+  if (part.size == 0 && part.rows.empty()) return {};
+  Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size, part.rows);
   context_.set_inputs(graph, part, 0);
   graph.run(context_);
-  return graph.output("prediction");
+  return part.size == 0 ? std::vector<float>() : graph.output("prediction");
 }
 
 void Replica::compute_again(const StepRequest& request) {

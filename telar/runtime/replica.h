@@ -22,8 +22,10 @@ class Replica {
   const Device& device() const { return context_.device(); }
 
   /// The layouts that this device's kernels prefer for the worker's parameters at this batch size.
-  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) const {
-    return context_.wanted_layouts(batch);
+  /// `rows`: see BatchView.
+  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch,
+                                                                   const std::vector<int64_t>& rows) const {
+    return context_.wanted_layouts(batch, rows);
   }
   /// Throws Error (run) if the schedule has an action that this worker cannot perform.
   void attach(SharedState& state);

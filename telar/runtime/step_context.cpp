@@ -27,8 +27,8 @@ StepContext::StepContext(const Program& program, size_t worker, std::unique_ptr<
     : program_(program),
       worker_(worker),
       gradient_(fuse_activations(program.workers[worker].gradient)),
-      evaluation_(fuse_activations(program.evaluation)),
-      prediction_(fuse_activations(program.prediction)),
+      evaluation_(fuse_activations(program.evaluation_of(worker))),
+      prediction_(fuse_activations(program.prediction_of(worker))),
       device_(std::move(device)),
       options_(std::move(options)),
       random_{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32), 0, 0} {
@@ -37,19 +37,20 @@ StepContext::StepContext(const Program& program, size_t worker, std::unique_ptr<
 
 StepContext::~StepContext() = default;
 
-std::vector<std::pair<std::string, TensorLayout>> StepContext::wanted_layouts(int64_t batch) const {
+std::vector<std::pair<std::string, TensorLayout>> StepContext::wanted_layouts(
+    int64_t batch, const std::vector<int64_t>& rows) const {
   if (stage_) return stage_->wanted_layouts(batch);
-  const auto executable =
-      device_->compile(gradient_.with_batch(batch), {.metrics = program_.metrics, .tf32 = options_.tf32});
+  const auto executable = device_->compile(gradient_.with_batch(batch, rows), {.metrics = program_.metrics, .tf32 = options_.tf32});
   return executable->parameter_layouts();
 }
 
 void StepContext::attach(SharedState& state) {
   using Purpose = CompiledGraphs::Purpose;
-  home_ = &state.memory_of(*device_);
-  gradients_.emplace(*device_, options_.group, state);
+  home_ = &state.memory_of(worker_);
+  gradients_.emplace(
+      *device_, program_, [this](const std::string& name) { return group(name); }, state, *home_);
   metrics_.emplace(*device_, program_.metrics.size());
-  updater_ = device_->compile_update(program_.update, home_->arena);
+  updater_ = device_->compile_update(program_.update_of(worker_), home_->arena);
   update_bindings_ = {home_->parameters->data(), gradients_->arena(), {}};
   for (const auto& slot : home_->states) update_bindings_.states.push_back(slot->data());
   graphs_.emplace(*device_, *home_, bindings(),
@@ -62,6 +63,8 @@ void StepContext::attach(SharedState& state) {
 
 Group* StepContext::group(const std::string& name) const {
   if (name == kAllWorkers) return options_.group;
+  const auto found = options_.groups.find(name);
+  if (found != options_.groups.end()) return found->second;
   throw run_error("the program has no group '{}'", name);
 }
 
@@ -137,11 +140,27 @@ void StepContext::finish_sums() {
 
 double StepContext::sum_of_squares(Group* group) {
   if (stage_) return stage_->sum_of_squares();
+  if (keeps_apart()) return sum_of_pieces();
   double sum = 0;
   for (const auto& [begin, end] : gradients_->owned_ranges())
     sum += updater_->sum_of_squares(update_bindings_, begin, end);
   did(StepPhase::update, "gradient norm");
   if (group != nullptr) communicating("sum of norms", [&] { sum = group->sum_over_shards(sum); });
+  return sum;
+}
+
+double StepContext::sum_of_pieces() {
+  // Each piece is counted by all workers that keep it, so each counts its part of it.
+  double sum = 0;
+  for (size_t i = 0; i < home_->arena.entries.size(); ++i) {
+    const ArenaLayout::Entry& entry = home_->arena.entries[i];
+    const Group* copies = group((*home_->holdings)[i].copies);
+    const double squares = updater_->sum_of_squares(update_bindings_, entry.offset,
+                                                    entry.offset + align_up(entry.layout.bytes));
+    sum += copies == nullptr ? squares : squares / copies->size();
+  }
+  did(StepPhase::update, "gradient norm");
+  communicating("sum of norms", [&] { sum = sum_over_members(*options_.group, sum); });
   return sum;
 }
 
@@ -151,12 +170,15 @@ void StepContext::communicate(const Node& node, std::span<float> memory) {
     const auto bucket = static_cast<size_t>(node.attributes.integer("bucket"));
     communicating(nullptr, [&] { gradients_->start(bucket); });
   } else {
-    communicating("all-gather", [&] { gather(memory); });
+    communicating("all-gather", [&] { gather(*group(node.attributes.text("group")), memory); });
   }
 }
 
-void StepContext::gather(std::span<float> rows) {
-  Group& group = *options_.group;
+void StepContext::exchange(const Node& node, std::span<const std::byte> from, std::span<std::byte> to) {
+  communicating("samples", [&] { samples_.run(node, from, to, *group(node.attributes.text("group"))); });
+}
+
+void StepContext::gather(Group& group, std::span<float> rows) {
   const auto rank = static_cast<size_t>(group.rank());
   const size_t length = rows.size() / static_cast<size_t>(group.size());
   if (rank > 0) std::copy_n(rows.begin(), length, rows.begin() + static_cast<std::ptrdiff_t>(rank * length));

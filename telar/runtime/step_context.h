@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "telar/runtime/compiled_graphs.h"
 #include "telar/runtime/gradient_exchange.h"
 #include "telar/runtime/pending_push.h"
+#include "telar/runtime/sample_exchange.h"
 #include "telar/runtime/session.h"
 #include "telar/runtime/shared_state.h"
 #include "telar/runtime/step_metrics.h"
@@ -27,6 +29,7 @@ class StageExchange;
 /// How a worker takes part in its session.
 struct WorkerOptions {
   Group* group = nullptr;              ///< of all workers; null for a single one
+  std::map<std::string, Group*> groups = {};  ///< others, by name; null: the worker is the only member
   const StoreAccess* store = nullptr;  ///< for a program with parameter servers
   StageExchange* stages = nullptr;     ///< for a pipeline
   uint64_t seed = 0;
@@ -71,7 +74,9 @@ class StepContext final : public HostOperations {
   StepContext& operator=(const StepContext&) = delete;
 
   /// The layouts that this device's kernels prefer for the worker's parameters at this batch size.
-  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) const;
+  /// `rows`: see BatchView.
+  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch,
+                                                                   const std::vector<int64_t>& rows) const;
   /// Allocates what the worker needs besides the state. Nothing below may be called before.
   void attach(SharedState& state);
 
@@ -135,6 +140,8 @@ class StepContext final : public HostOperations {
   void finish_sums();
   /// Sum of the squares of all gradients of the group's workers.
   double sum_of_squares(Group* group);
+  /// Whether the worker has state of its own (WorkerProgram::holdings).
+  bool keeps_apart() const { return home_->holdings != nullptr; }
   /// Records what the worker has done since the previous record.
   void did(StepPhase phase, const char* what) {
     if (timeline_ != nullptr) timeline_->did(phase, what);
@@ -148,6 +155,7 @@ class StepContext final : public HostOperations {
   std::vector<OperationTime> time_operations(const std::function<void()>& body);
 
   void communicate(const Node& node, std::span<float> memory) override;
+  void exchange(const Node& node, std::span<const std::byte> from, std::span<std::byte> to) override;
   void poll() override;
   bool listens() const override { return timeline_ != nullptr && timeline_->in_step(); }
   void ran(const OperationName& operation) override { timeline_->did(operation); }
@@ -163,7 +171,9 @@ class StepContext final : public HostOperations {
   /// the exchange meanwhile.
   void wait_until_computed();
   /// The device has stored this member's row first; fills all rows.
-  void gather(std::span<float> rows);
+  static void gather(Group& group, std::span<float> rows);
+  /// The same as sum_of_squares() for a worker with holdings.
+  double sum_of_pieces();
   /// Upper limit for the intervals of a step.
   size_t intervals() const;
 
@@ -189,6 +199,7 @@ class StepContext final : public HostOperations {
   WorkerStep step_;
   Notes notes_;
   NonFinite found_;
+  SampleExchange samples_;
   double communication_seconds_ = 0;  ///< in the group, since the start of the step
 };
 

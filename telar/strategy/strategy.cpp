@@ -14,7 +14,8 @@ void register_all(StrategyRegistry& registry);
 
 void StrategyRegistry::sort() {
   std::ranges::sort(types_, {}, [](const StrategyType& type) {
-    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.name);
+    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.of_all_processes,
+                      type.name);
   });
 }
 
@@ -52,6 +53,12 @@ const StrategyType& data_parallel_type() {
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options) {
   const StrategyType& type = strategy_type(name);
   return type.make(completed("strategy '" + name + "'", type.options, options));
+}
+
+int64_t worker_count(const StrategyType& type, const Attributes& options) {
+  int64_t count = type.count.empty() ? 1 : options.integer(type.count);
+  for (const std::string& factor : type.times) count *= options.integer(factor);
+  return count;
 }
 
 Cooperation cooperation_of(const StrategyType& type, const Attributes& options) {

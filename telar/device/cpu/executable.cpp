@@ -107,9 +107,7 @@ class CpuContext final : public Context {
     std::unordered_map<int, dnnl::memory> arguments;
     std::vector<void*> pointers;
     const Node* node = nullptr;
-    std::span<float> host_memory;         // of a node that communicates in place
-    std::span<const std::byte> sent;      // of one that exchanges samples
-    std::span<std::byte> received;
+    std::span<float> host_memory;
   };
 
   void bind_step(size_t s) {
@@ -126,16 +124,9 @@ class CpuContext final : public Context {
     }
     if (step.host) {
       bound.node = &executable_.graph_.nodes()[static_cast<size_t>(step.node)];
-      const auto bytes = [&](size_t i) {
-        return std::span(static_cast<std::byte*>(bound.pointers[i]),
-                         executable_.regions_[static_cast<size_t>(step.regions[i])].bytes);
-      };
-      if (step.reads > 0) {
-        bound.sent = bytes(0);
-        bound.received = bytes(1);
-      } else if (!step.regions.empty()) {
-        const std::span<std::byte> memory = bytes(0);
-        bound.host_memory = {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
+      if (step.reads == 0 && !step.regions.empty()) {
+        const Region& region = executable_.regions_[static_cast<size_t>(step.regions[0])];
+        bound.host_memory = {static_cast<float*>(bound.pointers[0]), region.bytes / sizeof(float)};
       }
     }
   }
@@ -152,12 +143,18 @@ class CpuContext final : public Context {
     const Step& step = executable_.steps_[s];
     Bound& bound = bound_[s];
     if (step.host && step.reads > 0) {
-      host.exchange(*bound.node, bound.sent, bound.received);
+      host.exchange(*bound.node, memory(s, 0), memory(s, 1));
     } else if (step.host) {
       host.communicate(*bound.node, bound.host_memory);
     } else {
       compute(s);
     }
+  }
+
+  /// Of a region of a step. (Inputs are set after binding.)
+  std::span<std::byte> memory(size_t s, size_t i) const {
+    const Region& region = executable_.regions_[static_cast<size_t>(executable_.steps_[s].regions[i])];
+    return {static_cast<std::byte*>(bound_[s].pointers[i]), region.bytes};
   }
 
   void compute(size_t s) {

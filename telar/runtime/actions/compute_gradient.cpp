@@ -33,8 +33,9 @@ class ComputeGradient final : public Action {
 
   void compute_again(StepContext& context) override {
     const StepRequest& request = context.request();
-    if (request.part.size == 0) return contribute_zeros(context);
-    Context& graph = context.graphs().context(CompiledGraphs::Purpose::gradient, request.part.size);
+    if (request.part.size == 0 && request.part.rows.empty()) return contribute_zeros(context);
+    Context& graph =
+        context.graphs().context(CompiledGraphs::Purpose::gradient, request.part.size, request.part.rows);
     context.did(StepPhase::other, "finds or compiles kernels");
     context.set_inputs(graph, request.part, request.inputs.epoch);
     context.did(StepPhase::copy, "takes the batch");
@@ -42,13 +43,14 @@ class ComputeGradient final : public Action {
   }
 
  private:
-  /// A part without samples contributes zeros and joins every exchange.
+  /// A part without samples contributes zeros and joins every exchange, except those of samples: if the worker
+  /// computes batches with others, these have none either.
   static void contribute_zeros(StepContext& context) {
     context.device().zero(context.gradients().arena(), context.home().arena.bytes);
     context.did(StepPhase::backward, "clears gradients");
     const Graph& graph = context.gradient_graph();
     for (const Node& node : graph.nodes()) {
-      if (!node.op->communicates()) continue;
+      if (!node.op->communicates() || node.op->exchanges_samples()) continue;
       std::vector<float> zeros;
       if (!node.outputs.empty())
         zeros.resize(static_cast<size_t>(graph.value(node.outputs[0]).type.shape.elements()));

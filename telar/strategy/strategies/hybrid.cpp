@@ -29,7 +29,6 @@ void register_hybrid(StrategyRegistry& registry) {
   type.count = "data";
   type.times = {"model"};
   type.of_all_processes = true;
-  type.shares_batches = true;
   type.on_gpus = false;
   type.options = {{.name = "data",
                    .fallback = int64_t{2},

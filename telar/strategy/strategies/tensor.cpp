@@ -28,7 +28,6 @@ void register_tensor(StrategyRegistry& registry) {
   type.worker = "worker";
   type.count = "ways";
   type.of_all_processes = true;
-  type.shares_batches = true;
   type.on_gpus = false;
   type.options = {
       {.name = "ways",
