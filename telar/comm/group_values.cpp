@@ -27,6 +27,8 @@ double sum_over_members(Group& group, double value) {
   return sum;
 }
 
-uint64_t largest_of_members(Group& group, uint64_t value) { return std::ranges::max(of_all_members(group, value)); }
+uint64_t largest_of_members(Group& group, uint64_t value) {
+  return std::ranges::max(of_all_members(group, value));
+}
 
 }  // namespace telar

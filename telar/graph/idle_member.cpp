@@ -17,9 +17,8 @@ std::vector<bool> of_own_samples(const Graph& graph) {
   for (size_t i = 0; i < own.size(); ++i)
     own[i] = graph.values()[i].kind == ValueKind::input && graph.values()[i].batched;
   for (const Node& node : graph.nodes()) {
-    bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      return id != kNoValue && own[static_cast<size_t>(id)];
-    });
+    bool depends = std::any_of(node.inputs.begin(), node.inputs.end(),
+                               [&](ValueId id) { return id != kNoValue && own[static_cast<size_t>(id)]; });
     if (node.op->effect() == Effect::exchanges)
       depends = node.op->exchanged_samples() == ExchangedSamples::gives_own;
     for (const ValueId id : node.outputs) own[static_cast<size_t>(id)] = depends;

@@ -17,8 +17,7 @@ void for_each_run(const Piece& piece, const Copy& copy) {
   int64_t inner = 1;
   for (size_t a = piece.axis + 1; a < piece.shape.rank(); ++a) inner *= piece.shape[a];
   const int64_t run = (piece.end - piece.begin) * inner;
-  for (int64_t o = 0; o < outer; ++o)
-    copy((o * piece.shape[piece.axis] + piece.begin) * inner, o * run, run);
+  for (int64_t o = 0; o < outer; ++o) copy((o * piece.shape[piece.axis] + piece.begin) * inner, o * run, run);
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ Context& CompiledGraphs::context(Purpose purpose, int64_t batch, std::span<const
   Compiled& compiled = compiled_[key];
   if (compiled.context) return *compiled.context;
   device_.synchronise();  // the following calls may wait in the device, where no thread checks its peers
-  if (!compiled.executable)
-    compiled.executable = device_.compile(sized(key), options_);
+  if (!compiled.executable) compiled.executable = device_.compile(sized(key), options_);
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {
     for (auto& other : compiled_) other.second.context.reset();  // they were bound to the smaller memory

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <map>
 #include <compare>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 #include <vector>
 
 #include "telar/device/device.h"

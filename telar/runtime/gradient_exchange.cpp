@@ -6,7 +6,11 @@ namespace telar {
 
 GradientExchange::GradientExchange(const Device& device, const Program& program, const FindGroup& group,
                                    SharedState& state, const StateMemory& home)
-    : device_(device), group_(group(kAllWorkers)), state_(state), home_(home), arena_(state.gradients.data()) {
+    : device_(device),
+      group_(group(kAllWorkers)),
+      state_(state),
+      home_(home),
+      arena_(state.gradients.data()) {
   if (group_ != nullptr) groups_.push_back(group_);
   for (const Bucket& bucket : program.buckets) {
     of_bucket_.push_back(group(bucket.group));
@@ -85,7 +89,7 @@ void GradientExchange::finish() {
 }
 
 void GradientExchange::share_parameters() {
-  if (apart()) return;  // each has updated its own
+  if (apart()) return;    // each has updated its own
   device_.synchronise();  // others read what it has updated
   std::byte* staging = state_.staging();
   std::byte* parameters = home_.parameters->data();

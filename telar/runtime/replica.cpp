@@ -60,8 +60,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
   if (part.size > 0 || !part.rows.empty()) {
-    Context& graph =
-        context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
+    Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
     context_.set_inputs(graph, part, 0);
     graph.run(context_);
   }

@@ -212,7 +212,7 @@ class Session::Impl {
   SharedState state_;
   PieceOwners owners_;
   std::vector<std::vector<int64_t>> rows_;  ///< of the current batch, for each worker
-  std::deque<StepResult> done_;  ///< of steps that begin() has completed
+  std::deque<StepResult> done_;             ///< of steps that begin() has completed
 
  private:
   void join_gpus(const std::vector<std::unique_ptr<Device>>& devices) {

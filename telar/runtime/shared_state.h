@@ -57,7 +57,7 @@ struct SharedState {
                   const std::vector<std::pair<std::string, TensorLayout>>& parameters);
 
   std::vector<size_t> memory_of_worker_;  // index into memories
-  Buffer staging_;  // if no CPU replica computes in host memory
+  Buffer staging_;                        // if no CPU replica computes in host memory
 };
 
 /// The location of a tensor, given a name from Session::state_names: its arena and its parameter.

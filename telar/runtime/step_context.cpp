@@ -40,7 +40,8 @@ StepContext::~StepContext() = default;
 std::vector<std::pair<std::string, TensorLayout>> StepContext::wanted_layouts(
     int64_t batch, const std::vector<int64_t>& rows) const {
   if (stage_) return stage_->wanted_layouts(batch);
-  const auto executable = device_->compile(gradient_.with_batch(batch, rows), {.metrics = program_.metrics, .tf32 = options_.tf32});
+  const auto executable = device_->compile(gradient_.with_batch(batch, rows),
+                                           {.metrics = program_.metrics, .tf32 = options_.tf32});
   return executable->parameter_layouts();
 }
 
@@ -155,8 +156,8 @@ double StepContext::sum_of_pieces() {
   for (size_t i = 0; i < home_->arena.entries.size(); ++i) {
     const ArenaLayout::Entry& entry = home_->arena.entries[i];
     const Group* copies = group((*home_->holdings)[i].copies);
-    const double squares = updater_->sum_of_squares(update_bindings_, entry.offset,
-                                                    entry.offset + align_up(entry.layout.bytes));
+    const double squares =
+        updater_->sum_of_squares(update_bindings_, entry.offset, entry.offset + align_up(entry.layout.bytes));
     sum += copies == nullptr ? squares : squares / copies->size();
   }
   did(StepPhase::update, "gradient norm");

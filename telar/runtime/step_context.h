@@ -28,10 +28,10 @@ class StageExchange;
 
 /// How a worker takes part in its session.
 struct WorkerOptions {
-  Group* group = nullptr;              ///< of all workers; null for a single one
+  Group* group = nullptr;                     ///< of all workers; null for a single one
   std::map<std::string, Group*> groups = {};  ///< others, by name; null: the worker is the only member
-  const StoreAccess* store = nullptr;  ///< for a program with parameter servers
-  StageExchange* stages = nullptr;     ///< for a pipeline
+  const StoreAccess* store = nullptr;         ///< for a program with parameter servers
+  StageExchange* stages = nullptr;            ///< for a pipeline
   uint64_t seed = 0;
   bool tf32 = false;                                  ///< see CompileOptions
   std::function<void(const std::string&)> warn = {};  ///< see SessionOptions; called once

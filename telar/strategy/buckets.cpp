@@ -38,6 +38,17 @@ std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step) {
   return ordered;
 }
 
+Option bucket_option() {
+  return {.name = "bucket_mb",
+          .fallback = 4.0,
+          .rule = {.least = 0, .most = 65536, .above_least = true},
+          .help = "Size of the buckets in which gradients are exchanged."};
+}
+
+size_t bucket_bytes(const Attributes& options) {
+  return static_cast<size_t>(options.real("bucket_mb") * (1 << 20));
+}
+
 std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
                                  size_t bytes,
                                  const std::function<std::string(const std::string&)>& group_of) {

@@ -16,14 +16,14 @@ namespace {
 
 /// A layer that can be divided.
 struct Layer {
-  std::string name;      // "classifier.1"
-  std::string weight;    // "classifier.1.weight"
-  int64_t weights = 0;   // number of them
-  int64_t inputs = 0;    // values of one sample
+  std::string name;     // "classifier.1"
+  std::string weight;   // "classifier.1.weight"
+  int64_t weights = 0;  // number of them
+  int64_t inputs = 0;   // values of one sample
   int64_t outputs = 0;
   int64_t features_in = 0;
   int64_t features_out = 0;
-  int previous = -1;     // the layer whose output, computed on feature by feature, is its only input
+  int previous = -1;  // the layer whose output, computed on feature by feature, is its only input
 };
 
 /// Follows a value back through operations that compute each feature alone, as long as nothing else reads it.

@@ -98,14 +98,13 @@ class Divider {
 
   /// Computes a node on parts if one of its inputs is divided and its operation and all inputs allow it.
   bool add_by_features(const Node& node) {
-    const auto divided = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      return id != kNoValue && forms(id).divided;
-    });
+    const auto divided = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                      [&](ValueId id) { return id != kNoValue && forms(id).divided; });
     if (divided == node.inputs.end()) return false;
     const Bounds bounds = forms(*divided).bounds;
     const auto rank = static_cast<size_t>(group_.rank);
-    const auto attributes = node.op->for_features(node.attributes, forward_.value(*divided).type,
-                                                  bounds[rank], bounds[rank + 1]);
+    const auto attributes =
+        node.op->for_features(node.attributes, forward_.value(*divided).type, bounds[rank], bounds[rank + 1]);
     if (!attributes || !std::all_of(node.inputs.begin(), node.inputs.end(),
                                     [&](ValueId id) { return has_features(id, bounds); })) {
       return false;
@@ -170,8 +169,8 @@ class Divider {
       case ValueKind::buffer: return builder_.buffer(value.name, value.type);
       case ValueKind::result: break;
     }
-    const ValueId exchanged = features_to_samples(builder_, in(forms(id).split, DType::f32), group_,
-                                                  forms(id).bounds);
+    const ValueId exchanged =
+        features_to_samples(builder_, in(forms(id).split, DType::f32), group_, forms(id).bounds);
     return in(exchanged, value.type.dtype);
   }
 

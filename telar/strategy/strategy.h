@@ -38,14 +38,14 @@ class Strategy {
 /// `scaling` and --help are made from these descriptions.
 struct StrategyType {
   std::string name;
-  std::string summary;             ///< what it does, as a phrase after its name
-  std::string worker = "replica";  ///< what it calls one of its workers
-  std::string count;               ///< the option that is the number of workers; empty: there is one
+  std::string summary;                  ///< what it does, as a phrase after its name
+  std::string worker = "replica";       ///< what it calls one of its workers
+  std::string count;                    ///< the option that is the number of workers; empty: there is one
   std::vector<std::string> times = {};  ///< options by which the number of workers is multiplied
   /// The number of workers is that of all processes together, not of each.
   bool of_all_processes = false;
-  bool shares_batches = false;     ///< each worker of a process takes a share of every batch
-  bool uses_servers = false;       ///< workers are processes that exchange through parameter servers
+  bool shares_batches = false;  ///< each worker of a process takes a share of every batch
+  bool uses_servers = false;    ///< workers are processes that exchange through parameter servers
   bool on_gpus = true;
   std::vector<Option> options = {};
   std::function<std::unique_ptr<Strategy>(const Attributes& options)> make;  ///< all options are given

@@ -8,6 +8,19 @@
 
 namespace telar {
 
+Option batch_norm_option() {
+  return {
+      .name = "batch_norm",
+      .fallback = "local",
+      .rule = {.choices = {"local", "synchronised"}},
+      .help =
+          "local: statistics of each worker's share of the batch. synchronised: statistics of the whole batch, as on one device."};
+}
+
+bool synchronises_batch_norm(const Attributes& options) {
+  return options.text("batch_norm") == "synchronised";
+}
+
 Graph synchronise_batch_norm(
     const Graph& gradient,
     const std::function<std::optional<StatisticsGroup>(const std::string& gamma)>& group_of) {
@@ -23,7 +36,8 @@ Graph synchronise_batch_norm(
       copy_node(builder, node, remap);
     } else if (forward) {
       const ValueId x = remap(node.inputs[0]);
-      const ValueId gathered = all_gather(builder, batch_norm_statistics(builder, x), group->members, group->name);
+      const ValueId gathered =
+          all_gather(builder, batch_norm_statistics(builder, x), group->members, group->name);
       const BatchStatistics combined = combine_statistics(builder, gathered);
       remap.set(node.outputs[0], batch_norm_apply(builder, x, remap(node.inputs[1]), remap(node.inputs[2]),
                                                   combined.statistics, node.attributes.real("epsilon")));

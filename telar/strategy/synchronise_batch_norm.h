@@ -4,9 +4,14 @@
 #include <optional>
 #include <string>
 
+#include "telar/core/option.h"
 #include "telar/graph/graph.h"
 
 namespace telar {
+
+/// The option `batch_norm`, and whether it is "synchronised".
+Option batch_norm_option();
+bool synchronises_batch_norm(const Attributes& options);
 
 /// The workers whose samples a batch normalisation takes together.
 struct StatisticsGroup {

@@ -101,28 +101,21 @@ std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces) {
 /// samples of its group "model" already.
 std::optional<StatisticsGroup> statistics_group(const Pieces& pieces, const WorkerGrid& grid,
                                                 const std::string& gamma) {
-  const StatisticsGroup group = pieces.contains(gamma)
-                                    ? StatisticsGroup{kData, grid.data}
-                                    : StatisticsGroup{kAllWorkers, grid.data * grid.model};
+  const StatisticsGroup group = pieces.contains(gamma) ? StatisticsGroup{kData, grid.data}
+                                                       : StatisticsGroup{kAllWorkers, grid.data * grid.model};
   return group.members > 1 ? std::optional(group) : std::nullopt;
 }
 
 }  // namespace
 
 std::vector<Option> division_options() {
-  return {{.name = "split",
-           .fallback = std::vector<std::string>{},
-           .help =
-               "Layers that are divided, or not, whatever it costs: `[\"classifier.*=columns\", \"conv1=whole\"]`. columns: each worker computes some of the output features; rows: each worker multiplies some of the input features. Layers that are not named are divided if that saves communication."},
-          {.name = "batch_norm",
-           .fallback = "local",
-           .rule = {.choices = {"local", "synchronised"}},
-           .help =
-               "local: statistics of each worker's share of the batch. synchronised: statistics of the whole batch, as on one device."},
-          {.name = "bucket_mb",
-           .fallback = 4.0,
-           .rule = {.least = 0, .most = 65536, .above_least = true},
-           .help = "Size of the buckets in which gradients are exchanged."}};
+  return {
+      {.name = "split",
+       .fallback = std::vector<std::string>{},
+       .help =
+           "Layers that are divided, or not, whatever it costs: `[\"classifier.*=columns\", \"conv1=whole\"]`. columns: each worker computes some of the output features; rows: each worker multiplies some of the input features. Layers that are not named are divided if that saves communication."},
+      batch_norm_option(),
+      bucket_option()};
 }
 
 void check_division(const Attributes& options) { split_rules(options.texts("split")); }
@@ -133,8 +126,6 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
   const Graph forward = forward_of(step);
   const LayerSplits splits = choose_splits(forward, step.gradient.batch() / grid.data, grid.model,
                                            split_rules(options.texts("split")));
-  const auto bucket_bytes = static_cast<size_t>(options.real("bucket_mb") * (1 << 20));
-  const bool synchronised = options.text("batch_norm") == "synchronised";
   const auto local = static_cast<int>(cluster.devices.size());
 
   Program program = program_of(step, strategy);
@@ -146,24 +137,25 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
     const DividedGraph divided = divide_layers(forward, splits, group);
     const Pieces& pieces = divided.pieces;
     Graph gradient = gradient_of(divided, step);
-    if (synchronised) {
+    if (synchronises_batch_norm(options)) {
       gradient = synchronise_batch_norm(
           gradient, [&](const std::string& gamma) { return statistics_group(pieces, grid, gamma); });
     }
-    program.buckets = make_buckets(program.parameters, gradient, bucket_bytes, [&](const std::string& name) {
-      if (!pieces.contains(name)) return std::string(kAllWorkers);
-      return grid.data > 1 ? std::string(kData) : std::string();
-    });
-    program.workers.push_back({w,
-                               insert_bucket_reductions(gradient, program.buckets),
-                               {action::compute_gradient(), action::finish_exchange(),
-                                action::exchange_metrics(), action::exchange_norm(), action::update_shard(),
-                                action::wait_for_all()},
-                               Graph(),
-                               holdings_of(program, pieces),
-                               update_of_pieces(step.update, pieces),
-                               divide_layers(step.evaluation, splits, group).graph,
-                               divide_layers(step.prediction, splits, group).graph});
+    program.buckets =
+        make_buckets(program.parameters, gradient, bucket_bytes(options), [&](const std::string& name) {
+          if (!pieces.contains(name)) return std::string(kAllWorkers);
+          return grid.data > 1 ? std::string(kData) : std::string();
+        });
+    program.workers.push_back(
+        {w,
+         insert_bucket_reductions(gradient, program.buckets),
+         {action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
+          action::exchange_norm(), action::update_shard(), action::wait_for_all()},
+         Graph(),
+         holdings_of(program, pieces),
+         update_of_pieces(step.update, pieces),
+         divide_layers(step.evaluation, splits, group).graph,
+         divide_layers(step.prediction, splits, group).graph});
   }
   return program;
 }

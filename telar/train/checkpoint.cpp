@@ -221,6 +221,10 @@ void load_all(const fs::path& path, Session& session) {
   load_tensors(path / kOptimizer, session, false);
 }
 
+std::vector<float> read_checkpoint_tensor(const fs::path& path, const std::string& name) {
+  return SafetensorsFile(path / (is_parameter(name) ? kModel : kOptimizer)).read(name).data;
+}
+
 std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_t step) {
   std::vector<fs::path> aside;
   for (const fs::path& path : list_checkpoints(folder)) {

@@ -8,9 +8,7 @@ const StrategyType& type_of(const StrategyJob& strategy) { return strategy_type(
 
 bool uses_servers(const Job& job) { return type_of(job.strategy).uses_servers; }
 
-int64_t workers_of(const StrategyJob& strategy) {
-  return worker_count(type_of(strategy), strategy.options);
-}
+int64_t workers_of(const StrategyJob& strategy) { return worker_count(type_of(strategy), strategy.options); }
 
 Cooperation cooperation_of(const StrategyJob& strategy) {
   return cooperation_of(type_of(strategy), strategy.options);

@@ -157,7 +157,8 @@ class Run {
   RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
     const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
-    if (share(session, trainer, finished)) return nothing_to_do(folder, trainer, *resumed);
+    if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
+      return nothing_to_do(folder, trainer, *resumed);
     if (resumed) rewind(folder, *resumed);
     if (!resumed) begin(folder);
     if (!workers_.empty()) say(workers_);
@@ -247,7 +248,7 @@ class Run {
   /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) const {
     RunSummary summary;
-    summary.nothing_to_do = share(session, trainer, false);
+    summary.nothing_to_do = share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers;
@@ -275,18 +276,35 @@ class Run {
       summary.test = trainer.evaluate(*data_.test);
   }
 
-  /// Sends rank 0's state to all processes, because only rank 0 has read the checkpoint. Returns `finished`
-  /// of rank 0.
-  bool share(Session& session, Trainer& trainer, bool finished) const {
+  /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only a
+  /// part of the checkpoint, so they come from its files; without one, all have initialised their part alike.
+  void share_state(Session& session, const fs::path& checkpoint) const {
+    const bool divided = session.state_is_divided();
+    std::string files = checkpoint.empty() ? "" : "files";
+    if (divided) options_.processes->broadcast(files);
+    if (divided && files.empty()) return;
+    for (const std::string& name : session.state_names()) {
+      std::vector<float> values;
+      if (!divided) {
+        values = session.read_state(name);
+      } else if (leads()) {
+        values = read_checkpoint_tensor(checkpoint, name);
+      } else {
+        values.resize(static_cast<size_t>(session.state_shape(name).elements()));
+      }
+      options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
+      session.write_state(name, values);
+    }
+  }
+
+  /// Sends rank 0's state to all processes, because only rank 0 has read `checkpoint` (empty: there is none).
+  /// Returns `finished` of rank 0.
+  bool share(Session& session, Trainer& trainer, bool finished, const fs::path& checkpoint) const {
     if (options_.processes == nullptr) return finished;
     std::string end = finished ? "finished" : "";
     options_.processes->broadcast(end);
     if (!end.empty()) return true;
-    for (const std::string& name : session.state_names()) {
-      std::vector<float> values = session.read_state(name);
-      options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
-      session.write_state(name, values);
-    }
+    share_state(session, checkpoint);
     std::string state = to_json(trainer.state());
     options_.processes->broadcast(state);
     trainer.restore(training_state_from_json(state, "the training state of rank 0"));

@@ -75,6 +75,31 @@ TEST_F(OverMpi, ARunResumesWithAnotherNumberOfProcesses) {
               1e-5);
 }
 
+// Each process has a part of the layers; only rank 0 writes and reads checkpoints.
+TEST_F(OverMpi, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
+  const std::string divided =
+      R"( --set optimizer=adam --set strategy.name=tensor --set strategy.ways=2 --set 'strategy.split=["fc1=columns", "fc2=rows"]')";
+  const auto model = [&](const std::string& run, const std::string& step) {
+    return read_text(folder_ / run / "checkpoints" / step / "model.safetensors");
+  };
+  ASSERT_EQ(telar(2, "train small.yaml --output whole" + divided).code, 0);
+  ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2" + divided).code, 0);
+  const CommandResult resumed = telar(2, "train run --resume --set training.epochs=4");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(model("run", "step-00000036"), model("whole", "step-00000036"));
+  const CommandResult alone =
+      telar(0, "train small.yaml --output alone --set optimizer=adam --set strategy=single");
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  for (const char* key : {"train_loss", "test_loss"})
+    EXPECT_NEAR(summary("run").at(key).get<double>(), summary("alone").at(key).get<double>(), 1e-5) << key;
+  EXPECT_LT(summary("whole").at("parameter_bytes").get<double>(),
+            summary("alone").at("parameter_bytes").get<double>());
+  EXPECT_EQ(telar(0, "evaluate run").code, 0) << "with two workers in one process";
+  const CommandResult moved =
+      telar(0, "train run --resume --set training.epochs=5 --set strategy.name=single");
+  EXPECT_EQ(moved.code, 0) << moved.err;
+}
+
 TEST_F(OverMpi, BatchAndRateGrowWithTheNumberOfWorkers) {
   const std::string scaled =
       " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 --set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";

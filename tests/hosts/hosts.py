@@ -20,10 +20,15 @@ class CannotBeHere(Exception):
     """Hosts cannot be created on this machine; the text gives the reason."""
 
 
-def do(*words):
+def output_of(*words):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotBeHere(f"`{' '.join(words)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def do(*words):
+    output_of(*words)
 
 
 class Process:

@@ -15,7 +15,8 @@ std::vector<Grid> grids_over(int processes) {
 
 class MpiGrid : public StartedByMpi {
  protected:
-  static std::unique_ptr<Session> together(const GridCase& tested, const Grid& grid, const StepOptions& step) {
+  static std::unique_ptr<Session> together(const GridCase& tested, const Grid& grid,
+                                           const StepOptions& step) {
     Attributes options = grid.options;
     options.set("split", tested.split);
     options.set("batch_norm", "synchronised");
@@ -48,15 +49,20 @@ class MpiGrid : public StartedByMpi {
 TEST_F(MpiGrid, GradientsAndEvaluationAreThoseOfOneDevice) {
   for (const GridCase& tested : grid_cases()) {
     for (const Grid& grid : grids_over(processes().size())) {
+      // The largest network only once: the processes exchange all of its state for the comparison.
+      if (tested.text == "alexnet" && (processes().size() != 2 || grid.strategy != "tensor")) continue;
       const StepOptions step{.batch = 13, .optimizer = SgdOptions{}};
       const auto one = make_session(tested.model, step, {});
       const auto all = together(tested, grid, step);
-      const Samples samples(13, tested.sample, tested.classes);
+      fill_clear_of_zero(*one);
+      fill_clear_of_zero(*all);
+      const Samples samples(13, tested.sample, tested.classes, 6);
       const StepInputs inputs{.learning_rate = 0, .step = 1, .epoch = 2, .samples = 13};
       const auto expected = one->train(samples.view(), inputs);
       const auto result = all->train(mine(samples, 13), inputs);
       EXPECT_NEAR(result.metrics[0], expected.metrics[0], 1e-5 * std::abs(expected.metrics[0]));
-      EXPECT_LT(relative_l2(all_gradients(*all), all_gradients(*one)), 1e-6) << tested.text << grid.text;
+      EXPECT_LT(relative_l2(all_gradients(*all), all_gradients(*one)), tested.tolerance)
+          << tested.text << " " << grid.text;
       const double evaluated = one->evaluate(samples.view())[0];
       EXPECT_NEAR(all->evaluate(mine(samples, 13))[0], evaluated, 1e-5 * std::abs(evaluated));
     }

@@ -94,8 +94,9 @@ TEST(Grid, BatchesWithFewerSamplesThanWorkersAreExact) {
       one->train(samples.view(0, size), inputs);
       several->train(samples.view(0, size), inputs);
       EXPECT_LT(test::relative_l2(all_state(*several), all_state(*one)), 1e-6) << grid.text << " " << size;
-      EXPECT_LT(test::relative_l2(several->predict(samples.view(0, size)), one->predict(samples.view(0, size))),
-                1e-5);
+      EXPECT_LT(
+          test::relative_l2(several->predict(samples.view(0, size)), one->predict(samples.view(0, size))),
+          1e-5);
     }
   }
 }
@@ -169,8 +170,7 @@ TEST(Grid, KeepsAPartOfTheState) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{512, 512}}}, {512}, 10);
   const StepOptions options{.batch = 16, .optimizer = AdamOptions{}};
   const auto one = test::make_session(model, options, {});
-  const auto several =
-      test::make_session(model, options, {.replicas = 2, .name = "tensor", .strategy = {}});
+  const auto several = test::make_session(model, options, {.replicas = 2, .name = "tensor", .strategy = {}});
   const auto whole = static_cast<double>(one->memory().parameter_bytes);
   EXPECT_LT(static_cast<double>(several->memory().parameter_bytes) / 2, 0.55 * whole);
 }
@@ -185,7 +185,8 @@ TEST(Grid, AllWorkersStopAtALossThatIsNotFinite) {
   const StepInputs inputs{.learning_rate = 0.1F, .step = 1};
   EXPECT_FALSE(session->train(samples.view(), inputs).finite);
   EXPECT_EQ(session->read_state("fc1.weight"), before);
-  EXPECT_EQ(session->find_non_finite(samples.view(), inputs), "parameter 'fc3.bias' (from an earlier update)");
+  EXPECT_EQ(session->find_non_finite(samples.view(), inputs),
+            "parameter 'fc3.bias' (from an earlier update)");
 }
 
 TEST(Grid, AllWorkersSeeAGradientThatIsNotFiniteWhereverItIs) {
@@ -207,7 +208,8 @@ TEST(Grid, RefusesWhatCannotBeDivided) {
                            const std::vector<std::string_view>& parts) {
     test::expect_error(
         [&] {
-          test::make_session(tested.model, options, {.replicas = workers, .name = name, .strategy = strategy});
+          test::make_session(tested.model, options,
+                             {.replicas = workers, .name = name, .strategy = strategy});
         },
         parts);
   };

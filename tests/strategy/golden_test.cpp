@@ -27,8 +27,8 @@ Program golden_program(const StrategyType& type) {
   cluster.servers = type.uses_servers ? 2 : 0;
   // So small a model is divided only on demand.
   const bool divides = std::ranges::any_of(type.options, [](const Option& o) { return o.name == "split"; });
-  const Attributes given = divides ? Attributes{{"split", std::vector<std::string>{"*1=columns", "*2=rows"}}}
-                                   : Attributes{};
+  const Attributes given =
+      divides ? Attributes{{"split", std::vector<std::string>{"*1=columns", "*2=rows"}}} : Attributes{};
   return make_strategy(type.name, given)->rewrite(make_training_step(model, options), cluster);
 }
 

@@ -21,7 +21,8 @@ inline Grid tensor_grid(int64_t ways) {
   return {"tensor_" + std::to_string(ways), static_cast<int>(ways), "tensor", {{"ways", ways}}};
 }
 inline Grid hybrid_grid(int64_t data, int64_t model) {
-  return {"hybrid_" + std::to_string(data) + "x" + std::to_string(model), static_cast<int>(data * model),
+  return {"hybrid_" + std::to_string(data) + "x" + std::to_string(model),
+          static_cast<int>(data * model),
           "hybrid",
           {{"data", data}, {"model", model}}};
 }

@@ -17,8 +17,7 @@ namespace {
 class Mirrored final : public Strategy {
  public:
   explicit Mirrored(const Attributes& options)
-      : bucket_bytes_(static_cast<size_t>(options.real("bucket_mb") * (1 << 20))),
-        synchronised_(options.text("batch_norm") == "synchronised") {}
+      : bucket_bytes_(bucket_bytes(options)), synchronised_(synchronises_batch_norm(options)) {}
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
@@ -57,20 +56,12 @@ void register_mirrored(StrategyRegistry& registry) {
        .summary = "replicas, each of which processes a share of every batch; they exchange gradients",
        .count = "replicas",
        .shares_batches = true,
-       .options =
-           {{.name = "replicas",
-             .fallback = int64_t{2},
-             .rule = {.least = 1, .most = 1024},
-             .help = "Number of replicas in each process."},
-            {.name = "batch_norm",
-             .fallback = "local",
-             .rule = {.choices = {"local", "synchronised"}},
-             .help =
-                 "local: statistics of each replica's share of the batch. synchronised: statistics of the whole batch, as on one device."},
-            {.name = "bucket_mb",
-             .fallback = 4.0,
-             .rule = {.least = 0, .most = 65536, .above_least = true},
-             .help = "Size of the buckets in which gradients are exchanged."}},
+       .options = {{.name = "replicas",
+                    .fallback = int64_t{2},
+                    .rule = {.least = 1, .most = 1024},
+                    .help = "Number of replicas in each process."},
+                   batch_norm_option(),
+                   bucket_option()},
        .make = [](const Attributes& options) { return std::make_unique<Mirrored>(options); }});
 }
 

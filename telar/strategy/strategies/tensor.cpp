@@ -29,11 +29,10 @@ void register_tensor(StrategyRegistry& registry) {
   type.count = "ways";
   type.of_all_processes = true;
   type.on_gpus = false;
-  type.options = {
-      {.name = "ways",
-       .fallback = int64_t{2},
-       .rule = {.least = 2, .most = 1024},
-       .help = "Number of workers, in all processes together, among which a layer is divided."}};
+  type.options = {{.name = "ways",
+                   .fallback = int64_t{2},
+                   .rule = {.least = 2, .most = 1024},
+                   .help = "Number of workers, in all processes together, among which a layer is divided."}};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
   type.make = [](const Attributes& options) { return std::make_unique<Tensor>(options); };
   type.check = [](const Attributes& options, int) { check_division(options); };

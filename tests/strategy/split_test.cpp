@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/sentences.h"
+#include "telar/graph/forward_part.h"
+#include "telar/nn/training_step.h"
+#include "telar/nn/zoo.h"
+#include "telar/strategy/split_choice.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar {
+namespace {
+
+Graph forward_graph(const std::string& model, const Shape& sample, int64_t batch) {
+  return forward_of(make_training_step(make_model(model, {}, sample, 1000), {.batch = batch}));
+}
+
+TEST(Splits, AlexNetDividesItsDenseLayersInPairs) {
+  const LayerSplits chosen = choose_splits(forward_graph("alexnet", {3, 224, 224}, 32), 32, 2, {});
+  const LayerSplits expected{{"classifier.1.weight", LayerSplit::columns},
+                             {"classifier.4.weight", LayerSplit::rows},
+                             {"classifier.6.weight", LayerSplit::columns}};
+  EXPECT_EQ(chosen, expected);
+}
+
+TEST(Splits, ALargeBatchIsWorthLessThanWeights) {
+  const Graph forward = forward_graph("alexnet", {3, 224, 224}, 32);
+  test::expect_error([&] { choose_splits(forward, 1 << 20, 2, {}); },
+                     {"no layer is worth dividing", "1048576"});
+}
+
+TEST(Splits, TheFirstRuleThatMatchesDecides) {
+  const auto rules = split_rules({"classifier.4=whole", "classifier.*=rows"});
+  const LayerSplits chosen = choose_splits(forward_graph("alexnet", {3, 224, 224}, 32), 32, 2, rules);
+  EXPECT_FALSE(chosen.contains("classifier.4.weight"));
+  EXPECT_EQ(chosen.at("classifier.1.weight"), LayerSplit::rows);
+  EXPECT_EQ(chosen.at("classifier.6.weight"), LayerSplit::rows);
+}
+
+TEST(Splits, DividedDropoutKeepsItsPositionsInTheSample) {
+  const DividedGraph second =
+      divide_layers(forward_graph("alexnet", {3, 224, 224}, 4),
+                    {{"classifier.1.weight", LayerSplit::columns}, {"classifier.4.weight", LayerSplit::rows}},
+                    {"model", 1, 2});
+  std::vector<int64_t> begins;
+  for (const Node& node : second.graph.nodes())
+    if (node.op->name() == "dropout" && node.attributes.has("first"))
+      begins.push_back(node.attributes.integer("first"));
+  EXPECT_EQ(begins, (std::vector<int64_t>{2048}));
+}
+
+TEST(Pieces, AreCutAlongAnyAxis) {
+  std::vector<float> whole(2 * 3 * 4);
+  std::iota(whole.begin(), whole.end(), 0.0F);
+  const Piece columns{"w", {2, 3, 4}, 1, 3, 1};
+  EXPECT_EQ(columns.name(), "w[:, 1:3]");
+  EXPECT_EQ(columns.piece_shape(), (Shape{2, 2, 4}));
+  std::vector<float> part(16);
+  columns.take_from(whole, part);
+  EXPECT_EQ(part, (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23}));
+  std::vector<float> back(24, -1);
+  columns.put_into(back, part);
+  for (size_t i = 0; i < back.size(); ++i) EXPECT_EQ(back[i], i % 12 < 4 ? -1 : whole[i]);
+}
+
+}  // namespace
+}  // namespace telar
