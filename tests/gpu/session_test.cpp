@@ -154,7 +154,8 @@ TEST(GpuSession, StepsThatRunAheadFollowTheSchedule) {
   };
   const auto right = losses_of("single", {"cpu"});
   const auto expect_right = [&](const std::vector<float>& found) {
-    for (size_t s = 0; s < right.size(); ++s) EXPECT_NEAR(found[s], right[s], 1e-3 * right[s]) << "step " << s;
+    for (size_t s = 0; s < right.size(); ++s)
+      EXPECT_NEAR(found[s], right[s], 1e-3 * right[s]) << "step " << s;
   };
   expect_right(losses_of("single", {"cuda:0"}));
   if (has_two_gpus()) expect_right(losses_of("mirrored", {"cuda:0", "cuda:1"}));

@@ -49,8 +49,9 @@ TEST(Actions, AreDoneInTheStepsOfTheirPeriod) {
 
 TEST(Actions, OfAGroupOfOneChangeNothing) {
   auto plain = session_with({action::compute_gradient(), action::update_shard()});
-  auto alone = session_with({action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
-                             action::exchange_norm(), action::update_shard(), action::wait_for_all()});
+  auto alone =
+      session_with({action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
+                    action::exchange_norm(), action::update_shard(), action::wait_for_all()});
   for (int64_t step = 1; step <= 3; ++step)
     EXPECT_EQ(train(*alone, step).metrics, train(*plain, step).metrics) << "step " << step;
   EXPECT_EQ(alone->read_state("fc1.weight"), plain->read_state("fc1.weight"));
