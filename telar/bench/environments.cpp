@@ -44,7 +44,7 @@ std::string named(const StrategyType& type) { return "strategy.name=" + type.nam
 std::vector<const StrategyType*> in_one_process() {
   std::vector<const StrategyType*> types;
   for (const StrategyType& type : strategy_types())
-    if (!type.uses_servers && !type.count.empty()) types.push_back(&type);
+    if (!type.uses_servers && !type.count.empty() && type.times.empty()) types.push_back(&type);
   return types;
 }
 
@@ -74,7 +74,7 @@ std::vector<std::string> mpirun_words(int processes) {
 
 namespace {
 
-/// The environments "gpu", "gpu:N" (N GPUs) and "hybrid" (the first GPU, and the cores that do not feed it).
+/// The environments "gpu", "gpu:N" (N GPUs) and "gpu+cpu" (the first GPU, and the cores that do not feed it).
 TrainingEnvironment with_gpus(const std::string& name, int gpus) {
   TrainingEnvironment environment{.name = name, .threads = 0, .on_gpus = true};
   const CudaGpus found = find_cuda_gpus();
@@ -85,7 +85,7 @@ TrainingEnvironment with_gpus(const std::string& name, int gpus) {
                                                found.gpus.size(), found.gpus.size() == 1 ? "" : "s");
     return environment;
   }
-  if (name == "hybrid") {
+  if (name == "gpu+cpu") {
     environment.threads = std::max(1, available_threads() - 1);
     environment.settings = {named(data_parallel_type()), R"(strategy.devices=["cuda:0", "cpu"])",
                             text_of("threads", environment.threads)};
@@ -102,7 +102,7 @@ TrainingEnvironment with_gpus(const std::string& name, int gpus) {
 }  // namespace
 
 TrainingEnvironment environment_of(const std::string& name) {
-  if (name == "gpu" || name == "hybrid") return with_gpus(name, 1);
+  if (name == "gpu" || name == "gpu+cpu") return with_gpus(name, 1);
   const int all = available_threads();
   const size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
@@ -116,7 +116,7 @@ TrainingEnvironment environment_of(const std::string& name) {
   const StrategyType* type = processes ? &data_parallel_type() : found == types.end() ? nullptr : *found;
   if (count == 0 || (kind != "cpu" && type == nullptr)) {
     throw user_error(
-        "there is no environment '{}'; give cpu:N (N threads), cpu:all, {}mpi:N (N processes), gpu, gpu:N (N GPUs) or hybrid",
+        "there is no environment '{}'; give cpu:N (N threads), cpu:all, {}mpi:N (N processes), gpu, gpu:N (N GPUs) or gpu+cpu",
         name, kinds_text());
   }
   TrainingEnvironment environment{.name = name, .threads = count};

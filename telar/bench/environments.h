@@ -18,7 +18,7 @@ struct TrainingEnvironment {
 };
 
 /// cpu:N and cpu:all (one device with N or all threads), replicas:N (in one process, the threads divided),
-/// mpi:N (N processes), pipeline:N (N stages), gpu and gpu:N (N GPUs), hybrid (a GPU and the CPU together).
+/// mpi:N (N processes), pipeline:N (N stages), gpu and gpu:N (N GPUs), gpu+cpu (a GPU and the CPU together).
 /// Throws Error (user) for any other name.
 TrainingEnvironment environment_of(const std::string& name);
 

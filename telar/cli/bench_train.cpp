@@ -57,7 +57,7 @@ void add_bench_train(Verb& bench) {
       .one_of({"f32", "tf32", "bf16"});
   verb.option(
           "--environments", options.environments,
-          "Environments to measure, one row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), pipeline:N (stages), gpu, gpu:N, hybrid (cpu:1,cpu:all,replicas:2,mpi:2)")
+          "Environments to measure, one row each: cpu:N (N threads), cpu:all, replicas:N (in one process), mpi:N (processes), pipeline:N (stages), gpu, gpu:N, gpu+cpu (cpu:1,cpu:all,replicas:2,mpi:2)")
       .comma_separated();
   add_overrides(verb, options.settings);
   verb.option("--keep", arguments->folder, "Keep the runs, with their traces, in this folder");

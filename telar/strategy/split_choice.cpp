@@ -92,34 +92,54 @@ class Choice {
   }
 
   void decide_the_others() {
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      if (decided_[i]) continue;
-      const auto next = next_of(i);
-      if (next && pays_together(layers_[i], layers_[*next])) {
-        decide(i, LayerSplit::columns);
-        decide(*next, LayerSplit::rows);
-      } else {
-        decide(i, pays_alone(layers_[i]) ? std::optional(LayerSplit::columns) : std::nullopt);
-      }
-    }
+    for (size_t i = 0; i < layers_.size(); ++i)
+      if (!decided_[i]) decide_chain(chain_from(i));
   }
 
   LayerSplits take() { return std::move(chosen_); }
 
  private:
-  /// The layer that alone reads this one's output, if it is not decided yet.
-  std::optional<size_t> next_of(size_t layer) const {
-    for (size_t i = layer + 1; i < layers_.size(); ++i)
-      if (layers_[i].previous == static_cast<int>(layer) && !decided_[i]) return i;
-    return std::nullopt;
+  /// Layers without a rule, each of which alone reads the output of the one before.
+  std::vector<size_t> chain_from(size_t first) const {
+    std::vector<size_t> chain{first};
+    for (size_t i = first + 1; i < layers_.size(); ++i)
+      if (layers_[i].previous == static_cast<int>(chain.back()) && !decided_[i]) chain.push_back(i);
+    return chain;
   }
-  bool pays_together(const Layer& first, const Layer& second) const {
-    return first.features_out >= members_ &&
-           samples_ * (first.inputs + second.outputs) < first.weights + second.weights;
+
+  /// The cheapest choice for a chain: whole layers, divided ones, and pairs. best[i] is that of the first i.
+  void decide_chain(const std::vector<size_t>& chain) {
+    struct Best {
+      int64_t cost = 0;
+      bool pair = false;
+      bool divided = false;
+    };
+    std::vector<Best> best(chain.size() + 1);
+    for (size_t i = 1; i <= chain.size(); ++i) {
+      const Layer& layer = layers_[chain[i - 1]];
+      const bool divided = alone(layer) < layer.weights;
+      best[i] = {best[i - 1].cost + std::min(alone(layer), layer.weights), false, divided};
+      if (i == 1) continue;
+      const int64_t together = best[i - 2].cost + pair(layers_[chain[i - 2]], layer);
+      if (together < best[i].cost) best[i] = {together, true, true};
+    }
+    for (size_t i = chain.size(); i > 0; i -= best[i].pair ? 2 : 1) {
+      const size_t last = chain[i - 1];
+      if (best[i].pair) {
+        decide(chain[i - 2], LayerSplit::columns);
+        decide(last, LayerSplit::rows);
+      } else {
+        decide(last, best[i].divided ? std::optional(LayerSplit::columns) : std::nullopt);
+      }
+    }
   }
-  bool pays_alone(const Layer& layer) const {
-    return layer.features_out >= members_ &&
-           samples_ * (layer.inputs + layer.outputs / members_) < layer.weights;
+
+  bool divisible(const Layer& layer) const { return layer.features_out >= members_; }
+  int64_t alone(const Layer& layer) const {
+    return divisible(layer) ? samples_ * (layer.inputs + layer.outputs / members_) : layer.weights;
+  }
+  int64_t pair(const Layer& first, const Layer& second) const {
+    return divisible(first) ? samples_ * (first.inputs + second.outputs) : first.weights + second.weights;
   }
 
   const std::vector<Layer>& layers_;

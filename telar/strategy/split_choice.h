@@ -20,7 +20,8 @@ std::vector<SplitRule> split_rules(const std::vector<std::string>& texts);
 /// Which layers to divide among `members` workers that compute a batch of `samples` together. The first rule
 /// that matches a layer decides. Every other layer is divided if that saves communication: exchanging its
 /// features takes fewer bytes than summing the gradients of its weights. Where a layer feeds only one other,
-/// the two share the exchanges: the first is divided by columns, the second by rows. Throws Error (user) when
+/// the two may share the exchanges, the first divided by columns, the second by rows; of all such pairs those
+/// are taken with which the fewest bytes are exchanged. Throws Error (user) when
 /// a rule matches no layer, and when nothing is divided.
 LayerSplits choose_splits(const Graph& forward, int64_t samples, int64_t members,
                           const std::vector<SplitRule>& rules);

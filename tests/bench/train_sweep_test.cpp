@@ -39,7 +39,7 @@ TEST(Environments, AreSettingsOfAJob) {
 
 TEST(Environments, ReportWhyTheyAreImpossible) {
   EXPECT_TRUE(says(environment_of("gpu").impossible, "CPU devices only"));
-  EXPECT_TRUE(says(environment_of("hybrid").impossible, "CPU devices only"));
+  EXPECT_TRUE(says(environment_of("gpu+cpu").impossible, "CPU devices only"));
   for (const char* name : {"cpu:4096", "replicas:4096", "mpi:4096", "pipeline:4096"})
     EXPECT_TRUE(says(environment_of(name).impossible, "this process may use")) << name;
 }
@@ -163,7 +163,7 @@ TEST_F(TrainSweep, PhasesOfARowAddUpToItsSteps) {
 }
 
 TEST_F(TrainSweep, AnImpossibleEnvironmentDoesNotStopTheOthers) {
-  const Result result = measure_training(options({"gpu", "cpu:1", "replicas:4096", "hybrid"}));
+  const Result result = measure_training(options({"gpu", "cpu:1", "replicas:4096", "gpu+cpu"}));
   ASSERT_EQ(result.rows.size(), 4U);
   EXPECT_TRUE(says(result.rows[0].impossible, "CPU devices only"));
   EXPECT_TRUE(result.rows[1].measured);

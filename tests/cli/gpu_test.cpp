@@ -374,18 +374,18 @@ TEST_F(Gpu, MistakesHaveErrorMessages) {
 TEST_F(Gpu, BenchTrainMeasuresOrReportsTheReason) {
   const std::string bench =
       "bench train --model mlp --data synthetic --steps 5 --batch 8 --set 'model.options.hidden=[8]' --set 'data.shape=[1, 4, 4]' --set data.classes=3 --set data.test_samples=20 --json b.json ";
-  const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,hybrid");
+  const CommandResult here = telar(bench + "--precision f32,bf16 --environments gpu,gpu:2,gpu:3,gpu+cpu");
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(rows().size(), 8U);
   for (const auto& row : rows()) {
     const bool missing = row.at("environment") == "gpu:3";
-    const bool on_cpu = row.at("environment") == "hybrid" && row.at("precision") == "bf16";
+    const bool on_cpu = row.at("environment") == "gpu+cpu" && row.at("precision") == "bf16";
     const bool impossible = missing || (on_cpu && !cpu::bf16_missing().empty());
     EXPECT_EQ(row.contains("median_ms") && !row.at("median_ms").is_null(), !impossible) << row.dump();
     EXPECT_EQ(says(row.dump(), "there are 2 GPUs"), missing);
     EXPECT_EQ(row.contains("limit_ms"), row.at("environment") == "gpu") << row.dump();
   }
-  const CommandResult without = telar_without_gpus(bench + "--environments gpu,gpu:2,hybrid");
+  const CommandResult without = telar_without_gpus(bench + "--environments gpu,gpu:2,gpu+cpu");
   ASSERT_EQ(without.code, 0) << without.err;
   ASSERT_EQ(rows().size(), 3U);
   for (const auto& row : rows()) EXPECT_TRUE(says_why(row.dump()));

@@ -49,8 +49,7 @@ class MpiGrid : public StartedByMpi {
 TEST_F(MpiGrid, GradientsAndEvaluationAreThoseOfOneDevice) {
   for (const GridCase& tested : grid_cases()) {
     for (const Grid& grid : grids_over(processes().size())) {
-      // The largest network only once: the processes exchange all of its state for the comparison.
-      if (tested.text == "alexnet" && (processes().size() != 2 || grid.strategy != "tensor")) continue;
+      if (tested.text == "alexnet") continue;  // too much state to exchange for a comparison
       const StepOptions step{.batch = 13, .optimizer = SgdOptions{}};
       const auto one = make_session(tested.model, step, {});
       const auto all = together(tested, grid, step);
