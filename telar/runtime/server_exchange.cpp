@@ -8,7 +8,7 @@
 
 namespace telar {
 
-ServerExchange::ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
+ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Store*>& servers,
                                const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                                const Device& device)
     : servers_(servers), device_(device) {
@@ -96,7 +96,7 @@ StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, c
                                      std::byte* parameters) {
   send(arena, fill, terms);
   StoreReport all;
-  for (StoreClient* server : servers_) {
+  for (Store* server : servers_) {
     const StoreReport report = server->finish();
     all.finite = all.finite && report.finite;
     all.late = all.late || report.late;
