@@ -55,12 +55,18 @@ Contender parse(const std::string& text, int workers) {
   return contender;
 }
 
+/// The value of the option that is the number of workers. Other options may multiply it.
+int64_t count_of(const Contender& contender) {
+  const StrategyType& type = contender.type();
+  if (contender.over_mpi()) return 1;
+  const Attributes defaults = completed(type.name, type.options, {{type.count, int64_t{1}}});
+  return std::max<int64_t>(1, contender.workers / worker_count(type, defaults));
+}
+
 std::vector<std::string> strategy_settings(const Contender& contender) {
   const StrategyType& type = contender.type();
   std::vector<std::string> settings = {"strategy.name=" + type.name, "strategy.threads=0"};
-  if (!type.count.empty())
-    settings.push_back(
-        fmt::format("strategy.{}={}", type.count, contender.over_mpi() ? 1 : contender.workers));
+  if (!type.count.empty()) settings.push_back(fmt::format("strategy.{}={}", type.count, count_of(contender)));
   return settings;
 }
 

@@ -60,11 +60,8 @@ struct Setting {
 /// worker that makes the step.
 double exchanges_of(const Program& program, int64_t workers) {
   double each = 0;
-  for (const auto& [action, every] : program.workers.front().schedule) {
-    const bool exchanges =
-        action == Action::push_gradient || action == Action::push_difference || action == Action::pull;
-    if (exchanges) each += 1 / static_cast<double>(every);
-  }
+  for (const ScheduledAction& scheduled : program.workers.front().schedule)
+    if (!scheduled.store.empty()) each += 1 / static_cast<double>(scheduled.every);
   const bool rounds = program.cooperation.kind == Cooperation::Kind::rounds;
   return rounds ? static_cast<double>(workers) * each : each;
 }

@@ -46,6 +46,16 @@ class Group {
   virtual void all_gather(std::span<float> rows) = 0;
   /// Waits for all members that share this one's parameters.
   virtual void barrier() = 0;
+  /// After finish(): fills the rest of a bucket with the shards that other members have summed. Every member
+  /// calls it for the same buckets, which then hold the whole sum. Waits.
+  virtual void share_shards(std::span<float> bucket) = 0;
+
+  /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member. Both
+  /// have size() items; those of this member are ignored. Members agree about the sizes. Waits until all have
+  /// read what is sent to them.
+  using Outgoing = std::span<const std::span<const std::byte>>;
+  using Incoming = std::span<const std::span<std::byte>>;
+  virtual void exchange(Outgoing outgoing, Incoming incoming) = 0;
 
   /// Throws Error (run) that names the failed member, if one has failed. For threads that wait for other work
   /// of a member.
@@ -54,6 +64,11 @@ class Group {
   /// that the group does not sum on devices any more.
   virtual void abandon() {}
 };
+
+/// The sum over all members of one value of each, in rank order. Waits.
+double sum_over_members(Group& group, double value);
+/// The largest of all members' values. Waits.
+uint64_t largest_of_members(Group& group, uint64_t value);
 
 /// The range [begin, end) of part `rank` of `size` of `count` floats. The parts are contiguous, in rank
 /// order, and cut at cache lines.

@@ -73,7 +73,10 @@ struct MemberState {
 
 struct ThreadTeam::Shared {
   explicit Shared(int count)
-      : size(count), members(static_cast<size_t>(count)), published(static_cast<size_t>(count)) {}
+      : size(count),
+        members(static_cast<size_t>(count)),
+        published(static_cast<size_t>(count)),
+        sent(static_cast<size_t>(count)) {}
 
   /// Waits until the condition holds, or throws when a member has failed before that. So what all members
   /// have reached completes for all of them, whoever fails afterwards. Spins first. Then looks whether the
@@ -144,6 +147,7 @@ struct ThreadTeam::Shared {
   std::mutex mutex;  // guards growth of `exchanges`; the deque does not move its elements
   std::deque<Exchange> exchanges;
   std::vector<std::span<float>> published;  // for small collectives: between two barriers
+  std::vector<Group::Outgoing> sent;        // for exchange(): between two barriers
 };
 
 namespace {
@@ -226,6 +230,34 @@ class ThreadMember final : public Group {
 
   void barrier() override { shared_.barrier(rank_); }
   void check() const override { shared_.check(); }
+
+  void share_shards(std::span<float> bucket) override {
+    if (shared_.size == 1) return;
+    const std::vector<std::span<float>>& all = publish(bucket);
+    for (int r = 0; r < shared_.size; ++r) {
+      if (r == rank_) continue;
+      const auto [begin, end] = shard_of(bucket.size(), r, shared_.size);
+      const auto from = all[static_cast<size_t>(r)].subspan(begin, end - begin);
+      std::copy(from.begin(), from.end(), bucket.begin() + static_cast<std::ptrdiff_t>(begin));
+    }
+    shared_.barrier(rank_);
+  }
+
+  void exchange(Outgoing outgoing, Incoming incoming) override {
+    if (shared_.size == 1) return;
+    shared_.sent[static_cast<size_t>(rank_)] = outgoing;
+    shared_.barrier(rank_);
+    for (size_t r = 0; r < incoming.size(); ++r) {
+      if (static_cast<int>(r) == rank_) continue;
+      const std::span<const std::byte> from = shared_.sent[r][static_cast<size_t>(rank_)];
+      if (from.size() != incoming[r].size()) {
+        throw run_error("member {} sends {} bytes to member {}, which expects {}", r, from.size(), rank_,
+                        incoming[r].size());
+      }
+      std::copy(from.begin(), from.end(), incoming[r].begin());
+    }
+    shared_.barrier(rank_);
+  }
 
   void reset() {
     started_.clear();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/core/error.h"
 #include "telar/device/layout.h"
 #include "telar/graph/graph.h"
 
@@ -31,6 +32,11 @@ class HostOperations {
   virtual ~HostOperations() = default;
   /// Executes a communication node. `memory` is the value, updated in place (empty for bucket operations).
   virtual void communicate(const Node& node, std::span<float> memory) = 0;
+  /// Executes a node that exchanges samples (Op::exchanges_samples): reads `from`, its input, and fills `to`,
+  /// its output; both row-major. The default throws Error (run).
+  virtual void exchange(const Node& node, std::span<const std::byte> /*from*/, std::span<std::byte> /*to*/) {
+    throw run_error("{}: nothing here exchanges samples with other workers", node.op->name());
+  }
   /// Called between operations, so that communication progresses while the device computes.
   virtual void poll() {}
   /// Whether ran() is called after each operation; queried when a run begins.

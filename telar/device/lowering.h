@@ -126,8 +126,10 @@ class GraphLowering {
   bool written_directly(ValueId value) const { return direct_.contains(value); }
   Accumulation accumulation() const { return options_.accumulation; }
 
-  /// Adds a host call for this node, on `region` in place (−1: none).
+  /// Adds a call of HostOperations::communicate for this node, on `region` in place (−1: none).
   void host(RegionId region);
+  /// Adds a call of HostOperations::exchange for this node.
+  void host(RegionId from, RegionId to);
   /// Writes the value to the memory with this name, for another graph.
   void deliver(ValueId value, const std::string& name);
   void pause() { paused_ = true; }

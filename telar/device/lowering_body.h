@@ -320,4 +320,9 @@ void GraphLowering<Target>::host(RegionId region) {
   add_step({}, memory, {}).host = true;
 }
 
+template <typename Target>
+void GraphLowering<Target>::host(RegionId from, RegionId to) {
+  add_step({from}, {to}, {}).host = true;
+}
+
 }  // namespace telar

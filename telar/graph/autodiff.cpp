@@ -14,6 +14,9 @@ void Op::gradient(GradientContext& /*context*/) const {
 
 namespace {
 
+/// Whether gradients end at the operation: its effect is all that it is for.
+bool ends_gradients(const Op& op) { return op.has_effect() && !op.exchanges_samples(); }
+
 /// Values that depend on a wanted value: only these carry gradients.
 std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& wanted) {
   std::vector<bool> reached(graph.values().size(), false);
@@ -21,7 +24,7 @@ std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& w
   for (const Node& node : graph.nodes()) {
     bool any = false;
     for (const ValueId id : node.inputs) any = any || (id != kNoValue && reached[static_cast<size_t>(id)]);
-    if (!any || node.op->has_effect()) continue;
+    if (!any || ends_gradients(*node.op)) continue;
     for (const ValueId id : node.outputs) reached[static_cast<size_t>(id)] = true;
   }
   return reached;
@@ -68,7 +71,7 @@ Graph differentiate(const Graph& forward, ValueId loss, const std::vector<ValueI
       needs.push_back(id != kNoValue && reached[static_cast<size_t>(id)]);
       wanted_here = wanted_here || needs.back();
     }
-    if (any && wanted_here && !node.op->has_effect()) {
+    if (any && wanted_here && !ends_gradients(*node.op)) {
       builder.set_scope(node.scope);
       GradientContext context(builder, node, output_gradients, needs);
       node.op->gradient(context);

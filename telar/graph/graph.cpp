@@ -69,13 +69,17 @@ std::vector<std::vector<int>> Graph::uses() const {
   return uses;
 }
 
-Graph Graph::with_batch(int64_t batch) const {
+Graph Graph::with_batch(int64_t batch, const std::vector<int64_t>& rows) const {
   Graph changed = *this;
   for (Value& value : changed.values_) {
     if (value.kind == ValueKind::input && value.batched)
       value.type.shape = value.type.shape.with_batch(batch);
   }
-  for (const Node& node : changed.nodes_) {
+  for (Node& node : changed.nodes_) {
+    if (node.op->exchanges_samples()) {
+      const size_t members = node.attributes.integers("rows").size();
+      node.attributes.set("rows", rows.empty() ? std::vector<int64_t>(members, batch) : rows);
+    }
     const auto types = node.op->infer(changed.input_types(node), node.attributes);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       changed.values_[static_cast<size_t>(node.outputs[i])].type = types[i];

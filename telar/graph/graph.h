@@ -57,8 +57,9 @@ class Graph {
   std::vector<std::vector<int>> uses() const;
 
   /// The same graph for another batch size: replaces axis 0 of every batched input and infers all types
-  /// again.
-  Graph with_batch(int64_t batch) const;
+  /// again. `rows`: for a graph that exchanges samples, the batch size of each member of the group; empty:
+  /// that of this graph for all.
+  Graph with_batch(int64_t batch, const std::vector<int64_t>& rows = {}) const;
   /// Extent of axis 0 of the batched inputs. Throws Error (run) when there are none.
   int64_t batch() const;
 

@@ -33,9 +33,16 @@ enum class Effect : uint8_t {
   accumulates,     ///< adds input 1 to the buffer that is input 0
   updates,         ///< changes the parameter that is input 0, by an optimizer's rule
   sums_gradients,  ///< starts the sum of a bucket of gradients over the group; the host does it
-  exchanges,       ///< exchanges its value with the group; the host does it
+  exchanges,       ///< exchanges values with a group; the host does it
   delivers,        ///< passes input 0 to other graphs, under the name that its attribute "name" gives
   pauses           ///< a run of the graph halts here and later continues
+};
+
+/// Whose samples axis 0 of the result of an exchange counts.
+enum class ExchangedSamples : uint8_t {
+  none,       ///< it exchanges no samples
+  gives_all,  ///< those of all members
+  gives_own   ///< those of the member
 };
 
 /// The part of an operation in the fusion of ReLUs (telar/graph/fuse_activations.h).
@@ -73,6 +80,21 @@ class Op {
   bool has_effect() const { return effect() != Effect::none; }
   /// True when the runtime, not the device, executes the operation (HostOperations::communicate).
   bool communicates() const { return effect() == Effect::sums_gradients || effect() == Effect::exchanges; }
+  /// Whether the members of a group exchange samples or their features (HostOperations::exchange). Such an
+  /// operation has the attribute "rows", the samples of each member, and a gradient.
+  virtual ExchangedSamples exchanged_samples() const { return ExchangedSamples::none; }
+  bool exchanges_samples() const { return exchanged_samples() != ExchangedSamples::none; }
+
+  /// The attributes with which the operation computes features [begin, end), if it computes them from these
+  /// features of its inputs alone; none when a feature depends on others. Features are the items of axis 1,
+  /// or those of a vector. `x`: the type of the first input with all features.
+  virtual std::optional<Attributes> for_features(const Attributes& /*attributes*/, const TensorType& /*x*/,
+                                                 int64_t /*begin*/, int64_t /*end*/) const {
+    return std::nullopt;
+  }
+  /// True when each feature of the result is a sum over the features of input 0, weighted by input 1,
+  /// [out, in, …], plus a bias, input 2 [out], if there is one.
+  virtual bool is_weighted_sum(const Attributes& /*attributes*/) const { return false; }
 
   /// True when the operation may compute in bf16 (inputs and outputs bf16; statistics and parameters f32
   /// where its documentation says so). False keeps it in f32 under `precision: bf16`.

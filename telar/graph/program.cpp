@@ -3,26 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
+#include <algorithm>
+
+#include "telar/core/error.h"
 
 namespace telar {
 
-std::string name_of(Action action) {
-  switch (action) {
-    case Action::compute_gradient: return "compute_gradient";
-    case Action::finish_exchange: return "finish_exchange";
-    case Action::exchange_metrics: return "exchange_metrics";
-    case Action::exchange_norm: return "exchange_norm";
-    case Action::update_shard: return "update_shard";
-    case Action::wait_for_all: return "wait_for_all";
-    case Action::forward: return "forward";
-    case Action::backward: return "backward";
-    case Action::weight_gradients: return "weight_gradients";
-    case Action::push_gradient: return "push_gradient";
-    case Action::push_difference: return "push_difference";
-    case Action::pull: return "pull";
-  }
-  return "?";
+std::string text_of(const ScheduledAction& scheduled) {
+  std::string text(scheduled.kind.name());
+  if (scheduled.every != 1) text += fmt::format(" every {}", scheduled.every);
+  if (scheduled.micro_batch) text += fmt::format(" {}", *scheduled.micro_batch);
+  if (scheduled.group != kAllWorkers) text += fmt::format(" over {}", scheduled.group);
+  return text;
 }
 
 std::string text_of(const Cooperation& cooperation) {
@@ -36,25 +28,38 @@ std::string text_of(const Cooperation& cooperation) {
   return "?";
 }
 
+const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker) {
+  const int number = program.first_worker + static_cast<int>(worker);
+  for (const WorkerGroups& named : program.groups) {
+    if (named.name != group) continue;
+    for (const std::vector<int>& members : named.members)
+      if (std::ranges::find(members, number) != members.end()) return members;
+  }
+  throw run_error("worker {} belongs to no group '{}'", number, group);
+}
+
 std::string Program::str() const {
   std::string text =
       fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
+  for (const WorkerGroups& named : groups) text += fmt::format("groups {}: {}\n", named.name, named.members);
   for (size_t b = 0; b < buckets.size(); ++b) {
-    text += fmt::format("bucket {}: {}\n", b, fmt::join(buckets[b].parameters, ", "));
+    text += fmt::format("bucket {}: {}{}\n", b, fmt::join(buckets[b].parameters, ", "),
+                        buckets[b].group == kAllWorkers ? "" : ", over " + buckets[b].group);
   }
   for (size_t w = 0; w < workers.size(); ++w) {
-    std::vector<std::string> names;
-    std::map<Action, int> micro_batch;
-    for (const auto& [action, every] : workers[w].schedule) {
-      names.push_back(every == 1 ? name_of(action) : fmt::format("{} every {}", name_of(action), every));
-      if (action == Action::forward || action == Action::backward)
-        names.back() += fmt::format(" {}", micro_batch[action]++);
-    }
-    text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(names, ", "));
+    std::vector<std::string> actions;
+    for (const ScheduledAction& scheduled : workers[w].schedule) actions.push_back(text_of(scheduled));
+    text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(actions, ", "));
+    for (const Holding& holding : workers[w].holdings)
+      text += fmt::format("keeps {}, as all of its group {}\n", holding.piece.name(), holding.copies);
     text += workers[w].gradient.str();
     if (!workers[w].weight_gradients.nodes().empty())
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
+    if (!workers[w].holdings.empty()) {
+      text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
+      text += fmt::format("worker {}, evaluation\n", w) + workers[w].evaluation.str();
+    }
   }
   text += "update\n" + update.str();
   if (!servers) return text;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/graph/actions.h"
 #include "telar/graph/piece.h"
 #include "telar/graph/training_step.h"
 
@@ -20,6 +21,7 @@ struct DeviceSpec {
 struct Cluster {
   std::vector<DeviceSpec> devices;  ///< of each process
   int processes = 1;                ///< processes that train together, each with the same number of devices
+  int process = 0;                  ///< the number of this process among them
   int servers = 0;                  ///< number of parameter servers
 };
 
@@ -27,31 +29,20 @@ struct Cluster {
 /// ready.
 struct Bucket {
   std::vector<std::string> parameters;
+  std::string group = kAllWorkers;  ///< over which they are summed
 };
 
-/// Actions of a worker's step.
-enum class Action : uint8_t {
-  compute_gradient,  ///< runs the gradient graph over its part of the batch; this starts the sums of buckets
-  finish_exchange,   ///< waits until its shard of every bucket holds the sum over the group
-  exchange_metrics,  ///< sums the metric buffers over the group
-  exchange_norm,     ///< sums the squared gradient norm over the group (only when the update clips)
-  update_shard,      ///< applies the optimizer to its shard of the parameters
-  wait_for_all,      ///< waits until every member's shard is updated: the parameters are then complete again
-  push_gradient,     ///< sends the gradient sums since the last push to the servers
-  push_difference,   ///< sends samples × (parameters at the last pull − parameters) to the servers
-  pull,              ///< receives the servers' parameters
-  // Actions of a pipeline stage; the n-th `forward` or `backward` of a schedule is for micro-batch n.
-  forward,          ///< runs the gradient graph up to its `pause`, once its inputs are delivered
-  backward,         ///< runs the rest of the gradient graph, from its `pause` on
-  weight_gradients  ///< runs the graph of weight gradients over all micro-batches at once
+/// A name for a division of the workers into groups: "data" for those that train the same pieces on other
+/// samples, "model" for those that share a batch and have a piece each.
+struct WorkerGroups {
+  std::string name;
+  std::vector<std::vector<int>> members;  ///< numbers of workers, ascending; each worker is in one group
 };
 
-/// An action of the schedule, done in every step whose number is divisible by `every`. Steps are numbered
-/// from 1, the worker's first step.
-struct ScheduledAction {
-  ScheduledAction(Action what, int64_t steps = 1) : action(what), every(steps) {}
-  Action action;
-  int64_t every;
+/// What a worker keeps of a parameter, of its gradient and of its optimizer state.
+struct Holding {
+  Piece piece;
+  std::string copies = kAllWorkers;  ///< the group whose members keep the same piece
 };
 
 struct WorkerProgram {
@@ -59,6 +50,13 @@ struct WorkerProgram {
   Graph gradient;
   std::vector<ScheduledAction> schedule;
   Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
+  /// What the worker keeps, in its order in the arenas. Empty: the workers of a process share all parameters,
+  /// whole, and each updates a part of them.
+  std::vector<Holding> holdings = {};
+  /// With holdings: the worker's own update, evaluation and prediction graphs.
+  Graph update = {};
+  Graph evaluation = {};
+  Graph prediction = {};
 };
 
 /// How the workers of a program work together in time.
@@ -92,6 +90,11 @@ struct ServerSide {
 struct Program {
   std::string strategy;
   std::vector<WorkerProgram> workers = {};
+  int first_worker = 0;                   ///< number of this process's first worker among all
+  std::vector<WorkerGroups> groups = {};  ///< besides the group of all workers
+  /// The group whose members compute a batch together, so that they exchange samples; empty: each worker
+  /// computes its samples alone.
+  std::string batch_group = {};
   std::vector<Bucket> buckets = {};
   Graph update;  ///< the update that workers apply themselves
   Graph evaluation;
@@ -104,12 +107,25 @@ struct Program {
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }
+  /// Whether each worker has state of its own (WorkerProgram::holdings).
+  bool keeps_apart() const { return !workers.empty() && !workers.front().holdings.empty(); }
+  /// The graphs of a worker.
+  const Graph& update_of(size_t worker) const { return keeps_apart() ? workers[worker].update : update; }
+  const Graph& evaluation_of(size_t worker) const {
+    return keeps_apart() ? workers[worker].evaluation : evaluation;
+  }
+  const Graph& prediction_of(size_t worker) const {
+    return keeps_apart() ? workers[worker].prediction : prediction;
+  }
   /// Readable text of buckets, schedules and graphs; equal programs have equal text.
   std::string str() const;
 };
 
-/// Name of an action, as printed by Program::str().
-std::string name_of(Action action);
+/// "push_difference every 10", "forward 3", as printed by Program::str().
+std::string text_of(const ScheduledAction& scheduled);
+/// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
+/// there is no such group.
+const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 

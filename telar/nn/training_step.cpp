@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/forward_part.h"
 #include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
@@ -52,15 +53,6 @@ void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOpt
     const ScopeGuard scope(graph, metric_name(k));
     add_metric(graph, "metric/" + metric_name(k), top_k_correct(graph, prediction, label, k));
   }
-}
-
-/// The value that a node adds to the buffer "metric/loss".
-ValueId loss_of(const Graph& forward) {
-  const ValueId buffer = forward.find(ValueKind::buffer, kLossBuffer);
-  const auto adds = std::find_if(forward.nodes().begin(), forward.nodes().end(), [&](const Node& node) {
-    return node.op->has_effect() && node.inputs[0] == buffer;
-  });
-  return adds->inputs[1];
 }
 
 struct Forward {

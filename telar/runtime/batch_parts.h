@@ -20,4 +20,8 @@ SampleBytes sample_bytes(const Graph& graph);
 std::vector<BatchView> split_batch(const BatchView& batch, const SampleBytes& bytes,
                                    const std::vector<double>& shares);
 
+/// The samples of every worker of all processes in a batch of `samples`, when each process has an equal part
+/// (as a Part of data/assignment.h), which its `local` workers share equally.
+std::vector<int64_t> samples_of_workers(int64_t samples, int processes, int local);
+
 }  // namespace telar

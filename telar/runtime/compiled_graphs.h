@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <compare>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
+#include <vector>
 #include <vector>
 
 #include "telar/device/device.h"
@@ -22,9 +24,9 @@ class CompiledGraphs {
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
                  std::map<Purpose, const Graph*> graphs);
 
-  /// Throws Error (run) if the device has not enough memory; the message names the batch that would fit.
-  /// Smaller batches can still be requested.
-  Context& context(Purpose purpose, int64_t batch);
+  /// `rows`: see BatchView. Throws Error (run) if the device has not enough memory; the message names the batch
+  /// that would fit. Smaller batches can still be requested.
+  Context& context(Purpose purpose, int64_t batch, std::span<const int64_t> rows = {});
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
  private:
@@ -41,7 +43,17 @@ class CompiledGraphs {
   CompileOptions options_;
   std::map<Purpose, const Graph*> graphs_;
   std::unique_ptr<Memory> activations_;
-  std::map<std::pair<Purpose, int64_t>, Compiled> compiled_;
+  struct Key {
+    Purpose purpose;
+    int64_t batch;
+    std::vector<int64_t> rows;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  /// The graph for this batch.
+  Graph sized(const Key& key) const;
+
+  std::map<Key, Compiled> compiled_;
 };
 
 }  // namespace telar

@@ -1,17 +1,24 @@
 #include "telar/runtime/gradient_exchange.h"
 
+#include <algorithm>
+
 namespace telar {
 
-GradientExchange::GradientExchange(const Device& device, Group* group, SharedState& state)
-    : device_(device),
-      group_(group),
-      state_(state),
-      home_(state.memory_of(device)),
-      arena_(state.gradients.data()),
-      owned_(find_owned_ranges()) {
+GradientExchange::GradientExchange(const Device& device, const Program& program, const FindGroup& group,
+                                   SharedState& state, const StateMemory& home)
+    : device_(device), group_(group(kAllWorkers)), state_(state), home_(home), arena_(state.gradients.data()) {
+  if (group_ != nullptr) groups_.push_back(group_);
+  for (const Bucket& bucket : program.buckets) {
+    of_bucket_.push_back(group(bucket.group));
+    if (std::ranges::find(groups_, of_bucket_.back()) == groups_.end()) groups_.push_back(of_bucket_.back());
+  }
+  owned_ = find_owned_ranges();
   if (state.gradients.size() > 0) return;
-  const size_t bytes = home_.arena.bytes;
-  if (group_ != nullptr) summed_ = group_->allocate(bytes);
+  size_t bytes = home_.arena.bytes;
+  if (group_ != nullptr) {
+    if (apart()) bytes = largest_of_members(*group_, bytes);  // all members request the same size
+    summed_ = group_->allocate(bytes);
+  }
   if (group_ != nullptr && (device_.in_host_memory() || group_->sums_on_device())) {
     arena_ = summed_.data();
     return;
@@ -22,8 +29,9 @@ GradientExchange::GradientExchange(const Device& device, Group* group, SharedSta
 }
 
 GradientExchange::Ranges GradientExchange::find_owned_ranges() const {
+  if (apart()) return {{0, home_.arena.bytes}};
   Ranges ranges;
-  for (const auto& [begin, end] : state_.buckets) {
+  for (const auto& [begin, end] : home_.buckets) {
     const size_t count = (end - begin) / sizeof(float);
     const auto [from, to] = group_ == nullptr ? std::pair<size_t, size_t>{0, count} : group_->shard(count);
     if (from < to) ranges.emplace_back(begin + from * sizeof(float), begin + to * sizeof(float));
@@ -31,28 +39,34 @@ GradientExchange::Ranges GradientExchange::find_owned_ranges() const {
   return ranges;
 }
 
+std::span<float> GradientExchange::summed_floats(size_t bucket) const {
+  const auto [begin, end] = home_.buckets[bucket];
+  return {reinterpret_cast<float*>(summed_.data() + begin), (end - begin) / sizeof(float)};
+}
+
 void GradientExchange::start(size_t bucket) {
-  const auto [begin, end] = state_.buckets[bucket];
-  if (own_ == nullptr) return start_sum(begin, end);
+  if (own_ == nullptr) return start_sum(bucket);
+  const auto [begin, end] = home_.buckets[bucket];
   handed_over_.push_back(
-      {begin, end, device_.start_copy_out(arena_ + begin, summed_.subspan(begin, end - begin), true)});
+      {bucket, device_.start_copy_out(arena_ + begin, summed_.subspan(begin, end - begin), true)});
   start_sums_that_arrived();
 }
 
-void GradientExchange::start_sum(size_t begin, size_t end) {
-  group_->start_reduce_scatter(
-      {reinterpret_cast<float*>(summed_.data() + begin), (end - begin) / sizeof(float)});
+void GradientExchange::start_sum(size_t bucket) {
+  of_bucket_[bucket]->start_reduce_scatter(summed_floats(bucket));
   ++started_;
 }
 
 void GradientExchange::start_sums_that_arrived() {
   for (; !handed_over_.empty() && handed_over_.front().copy->done(); handed_over_.pop_front())
-    start_sum(handed_over_.front().begin, handed_over_.front().end);
+    start_sum(handed_over_.front().bucket);
 }
 
 void GradientExchange::poll() {
   start_sums_that_arrived();
-  if (complete_ < started_) complete_ = group_->poll();
+  if (complete_ == started_) return;
+  complete_ = 0;
+  for (Group* group : groups_) complete_ += group->poll();
 }
 
 void GradientExchange::finish() {
@@ -61,14 +75,17 @@ void GradientExchange::finish() {
     start_sums_that_arrived();
     group_->poll();
   }
-  group_->finish();
+  for (Group* group : groups_) group->finish();
   complete_ = started_;
+  if (apart())
+    for (size_t b = 0; b < of_bucket_.size(); ++b) of_bucket_[b]->share_shards(summed_floats(b));
   if (own_ == nullptr) return;
   for (const auto& [begin, end] : owned_)
     device_.copy_in(summed_.subspan(begin, end - begin), arena_ + begin);
 }
 
 void GradientExchange::share_parameters() {
+  if (apart()) return;  // each has updated its own
   device_.synchronise();  // others read what it has updated
   std::byte* staging = state_.staging();
   std::byte* parameters = home_.parameters->data();

@@ -1,30 +1,39 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "telar/comm/group.h"
 #include "telar/device/device.h"
+#include "telar/graph/program.h"
 #include "telar/runtime/shared_state.h"
 
 namespace telar {
 
-/// Where a replica's gradients are stored, and how the group sums them.
+/// Where a replica's gradients are stored, and how groups of workers sum them.
 ///
 /// A group sums in its own memory, which its members can read. Gradients of a CPU are computed directly in
 /// that memory, and so are those of a GPU when the group sums on devices. Otherwise gradients pass through
 /// the host: the GPU copies each bucket into the group's memory as soon as it is computed, and copies back
 /// the sums with which this replica updates. A single worker and the stages of a pipeline have nothing to
 /// sum.
+///
+/// Workers with holdings keep all gradients in the memory of the group of all workers. Each updates all that
+/// it holds, so after a sum it has the whole of it, not a shard.
 class GradientExchange {
  public:
   using Ranges = std::vector<std::pair<size_t, size_t>>;
+  /// The worker's member of a group, by name; null for a single worker.
+  using FindGroup = std::function<Group*(const std::string&)>;
 
-  /// `group`: null for a single worker. All references must outlive this object.
-  GradientExchange(const Device& device, Group* group, SharedState& state);
+  /// All references must outlive this object.
+  GradientExchange(const Device& device, const Program& program, const FindGroup& group, SharedState& state,
+                   const StateMemory& home);
 
   /// The gradients, in the device's memory.
   std::byte* arena() const { return arena_; }
@@ -52,17 +61,20 @@ class GradientExchange {
  private:
   /// A bucket being copied to the group's memory.
   struct HandedOver {
-    size_t begin;
-    size_t end;
+    size_t bucket;
     std::unique_ptr<PendingCopy> copy;
   };
 
   Ranges find_owned_ranges() const;
-  void start_sum(size_t begin, size_t end);
+  bool apart() const { return home_.holdings != nullptr; }
+  std::span<float> summed_floats(size_t bucket) const;
+  void start_sum(size_t bucket);
   void start_sums_that_arrived();
 
   const Device& device_;
-  Group* group_;
+  Group* group_;  ///< of all workers
+  std::vector<Group*> of_bucket_;
+  std::vector<Group*> groups_;  ///< each once
   SharedState& state_;
   const StateMemory& home_;
   std::unique_ptr<Memory> own_;  ///< for a single worker, or if gradients pass through the host

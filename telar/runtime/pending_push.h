@@ -13,21 +13,29 @@ namespace telar {
 /// What a worker with parameter servers has computed since its last push.
 class PendingPush {
  public:
-  /// `schedule`: the worker's. All references must outlive this object.
-  PendingPush(const Program& program, const std::vector<ScheduledAction>& schedule, const StoreAccess& store,
-              const Device& device, const StateMemory& home);
+  /// All references must outlive this object.
+  PendingPush(const Program& program, const StoreAccess& store, const Device& device,
+              const StateMemory& home);
 
+  /// Call before the first step if gradients are pushed in some steps only: those of the others are kept.
+  void accrue_gradients();
   /// Adds the gradients of a step over `samples` samples, an arena in the device's memory.
   void add(const std::byte* gradients, int64_t samples);
   bool empty() const { return batches_ == 0; }
 
-  /// Pushes what was added, as `action` requires, and records the outcome in `result`. With `then_pull`, also
-  /// pulls the servers' parameters. `gradients`: of the last step.
-  void push(Action action, bool then_pull, const std::byte* gradients, const StepInputs& inputs,
-            StepResult& result);
+  /// Pushes the gradients that were added since the last push, and records the outcome in `result`. With
+  /// `then_pull`, also pulls the servers' parameters. `gradients`: of the last step.
+  void push_gradients(bool then_pull, const std::byte* gradients, const StepInputs& inputs,
+                      StepResult& result);
+  /// As push_gradients, but pushes samples × (parameters as last pulled − parameters).
+  void push_differences(bool then_pull, const StepInputs& inputs, StepResult& result);
   void pull() { servers_.pull(home_.parameters->data()); }
 
  private:
+  /// Settings of a push whose samples count as `samples`.
+  ServerExchange::Terms terms(float samples, bool then_pull, const StepInputs& inputs) const;
+  void pushed(const ServerExchange::Terms& terms, const StoreReport& report, StepResult& result);
+
   const ServerSide& program_;
   bool rounds_;
   const StoreAccess& store_;

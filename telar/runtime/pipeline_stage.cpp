@@ -24,18 +24,29 @@ std::vector<std::string> trained_by(const Graph& graph) {
   return names;
 }
 
-size_t schedule_depth(const std::vector<ScheduledAction>& schedule) {
-  int64_t depth = 0;
-  int64_t now = 0;
+/// The largest number of micro-batches between forward and backward.
+size_t schedule_depth(const std::vector<ScheduledAction>& schedule, int64_t micro_batches) {
+  int64_t depth = 1;
+  int64_t forward = 0;
+  int64_t backward = 0;
   for (const ScheduledAction& scheduled : schedule) {
-    if (scheduled.action == Action::forward) depth = std::max(depth, ++now);
-    if (scheduled.action == Action::backward) --now;
+    const bool is_forward = scheduled.kind == action::kForward;
+    if (!is_forward && scheduled.kind != action::kBackward) continue;
+    const int64_t next = is_forward ? forward++ : backward++;
+    if (scheduled.micro_batch != next || backward > forward || scheduled.every != 1)
+      throw run_error("'{}' is out of order in the schedule of a stage", text_of(scheduled));
+    depth = std::max(depth, forward - backward);
   }
-  return static_cast<size_t>(std::max<int64_t>(1, depth));
+  if (forward != micro_batches || backward != micro_batches) {
+    throw run_error("the schedule of a stage takes {} of the {} micro-batches forward and {} back", forward,
+                    micro_batches, backward);
+  }
+  return static_cast<size_t>(depth);
 }
 
-/// Sums the times of equal operations over several micro-batches.
-std::vector<OperationTime> summed(const std::vector<OperationTime>& times) {
+}  // namespace
+
+std::vector<OperationTime> summed_over_micro_batches(const std::vector<OperationTime>& times) {
   std::vector<OperationTime> sums;
   for (const OperationTime& time : times) {
     const auto known = std::find_if(sums.begin(), sums.end(), [&](const OperationTime& other) {
@@ -50,42 +61,42 @@ std::vector<OperationTime> summed(const std::vector<OperationTime>& times) {
   return sums;
 }
 
-}  // namespace
-
-PipelineStage::PipelineStage(const Program& program, size_t stage, std::unique_ptr<Device> device,
-                             Group& group, StageExchange& exchange, uint64_t seed)
-    : Replica(program, program.workers[stage], std::move(device), &group, nullptr, seed),
+PipelineStage::PipelineStage(StepContext& worker, size_t stage, StageExchange& exchange)
+    : worker_(worker),
       stage_(stage),
       exchange_(exchange),
-      weight_gradients_(fuse_activations(program.workers[stage].weight_gradients)),
-      in_flight_(schedule_depth(program.workers[stage].schedule)) {}
+      weight_gradients_(fuse_activations(worker.worker().weight_gradients)),
+      in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {}
 
-std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) {
-  const int64_t samples = (batch + program_.micro_batches - 1) / program_.micro_batches;
+std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) const {
+  const Graph& gradient = worker_.gradient_graph();
+  const int64_t parts = worker_.program().micro_batches;
+  const int64_t samples = (batch + parts - 1) / parts;
   std::map<std::string, TensorLayout> wanted;
   // The forward kernels decide; the graph of the weight gradients has no kernels that read its parameters.
-  for (const Graph* graph : {&gradient_, &weight_gradients_}) {
+  for (const Graph* graph : {&gradient, &weight_gradients_}) {
     if (graph->nodes().empty()) continue;
-    const Graph sized = graph->with_batch(graph == &gradient_ ? samples : batch);
-    const auto executable = device_->compile(sized, {.metrics = program_.metrics});
+    const Graph sized = graph->with_batch(graph == &gradient ? samples : batch);
+    const auto executable = worker_.device().compile(sized, {.metrics = worker_.program().metrics});
     for (const auto& [name, layout] : executable->parameter_layouts()) wanted.emplace(name, layout);
   }
   return {wanted.begin(), wanted.end()};
 }
 
-double PipelineStage::exchange_norm() {
-  const auto& entries = home_->arena.entries;
+double PipelineStage::sum_of_squares() {
+  const auto& entries = worker_.home().arena.entries;
+  const auto& owned = worker_.gradients().owned_ranges();
   for (size_t i = 0; i < entries.size(); ++i) {
-    const bool mine = std::any_of(owned_ranges().begin(), owned_ranges().end(), [&](const auto& range) {
+    const bool mine = std::any_of(owned.begin(), owned.end(), [&](const auto& range) {
       return range.first <= entries[i].offset && entries[i].offset < range.second;
     });
     if (!mine) continue;
-    exchange_.squares[i] = updater_->sum_of_squares(update_bindings(), entries[i].offset,
-                                                    entries[i].offset + align_up(entries[i].layout.bytes));
+    exchange_.squares[i] = worker_.updater().sum_of_squares(
+        worker_.update_bindings(), entries[i].offset, entries[i].offset + align_up(entries[i].layout.bytes));
   }
-  did(StepPhase::update, "gradient norm");
-  group_->barrier();
-  did(StepPhase::exchange, "sum of norms");
+  worker_.did(StepPhase::update, "gradient norm");
+  worker_.group()->barrier();
+  worker_.did(StepPhase::exchange, "sum of norms");
   double sum = 0;
   for (const double square : exchange_.squares) sum += square;
   return sum;
@@ -94,18 +105,19 @@ double PipelineStage::exchange_norm() {
 void PipelineStage::in_order(const std::function<void()>& work) {
   for (size_t s = 0; s < stages(); ++s) {
     if (s == stage_) work();
-    group_->barrier();
+    worker_.group()->barrier();
   }
 }
 
 PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
   MicroBatchGraph& graph = graphs_[size];
   if (graph.executable) return graph;
-  graph.executable = device_->compile(gradient_.with_batch(size), {.accumulation = Accumulation::add,
-                                                                   .parameters = &home_->arena,
-                                                                   .metrics = program_.metrics,
-                                                                   .prepare_parameters = true,
-                                                                   .delivered = &exchange_.layouts});
+  graph.executable = worker_.device().compile(worker_.gradient_graph().with_batch(size),
+                                              {.accumulation = Accumulation::add,
+                                               .parameters = &worker_.home().arena,
+                                               .metrics = worker_.program().metrics,
+                                               .prepare_parameters = true,
+                                               .delivered = &exchange_.layouts});
   graph.prepared = Buffer(graph.executable->prepared_bytes());
   for (const auto& [name, layout] : graph.executable->delivered_layouts())
     exchange_.layouts.emplace(name, layout);
@@ -113,16 +125,17 @@ PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
 }
 
 void PipelineStage::make_plan(Plan& plan, int64_t batch) {
-  const auto count = static_cast<size_t>(program_.micro_batches);
+  const auto count = static_cast<size_t>(worker_.program().micro_batches);
   int64_t first = 0;
   for (const int64_t size : split_by_shares(batch, std::vector<double>(count, 1.0))) {
     if (size > 0) plan.micro_batches.push_back({first, size, &micro_batch_graph(size), nullptr});
     first += size;
   }
   if (weight_gradients_.nodes().empty()) return;
-  plan.weight_gradients = device_->compile(
-      weight_gradients_.with_batch(batch),
-      {.parameters = &home_->arena, .metrics = program_.metrics, .delivered = &exchange_.layouts});
+  plan.weight_gradients =
+      worker_.device().compile(weight_gradients_.with_batch(batch), {.parameters = &worker_.home().arena,
+                                                                     .metrics = worker_.program().metrics,
+                                                                     .delivered = &exchange_.layouts});
 }
 
 void PipelineStage::bind(Plan& plan) {
@@ -143,18 +156,18 @@ void PipelineStage::bind(Plan& plan) {
     const auto addresses = exchange_.addresses(micro_batch.first);
     const std::span<std::byte> activations{memory_.data() + i % in_flight_ * micro_batch_bytes_,
                                            micro_batch_bytes_};
-    Bindings of_micro_batch = bindings();
+    Bindings of_micro_batch = worker_.bindings();
     of_micro_batch.activations = activations;
     of_micro_batch.prepared = micro_batch.graph->prepared.data();
     of_micro_batch.delivered = &addresses;
-    micro_batch.context = micro_batch.graph->executable->bind(home_->arena, of_micro_batch);
+    micro_batch.context = micro_batch.graph->executable->bind(worker_.home().arena, of_micro_batch);
   }
   if (plan.weight_gradients) {
     const auto addresses = exchange_.addresses(0);
-    Bindings of_batch = bindings();
+    Bindings of_batch = worker_.bindings();
     of_batch.activations = {memory_.data(), memory_.size()};
     of_batch.delivered = &addresses;
-    plan.weight_gradients_context = plan.weight_gradients->bind(home_->arena, of_batch);
+    plan.weight_gradients_context = plan.weight_gradients->bind(worker_.home().arena, of_batch);
   }
   plan.generation = exchange_.generation();
 }
@@ -166,7 +179,7 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
   if (!known) {
     in_order([&] { make_plan(plan, batch); });
     if (stage_ == 0) exchange_.reserve(batch);
-    group_->barrier();
+    worker_.group()->barrier();
   }
   if (plan.generation != exchange_.generation()) bind(plan);
   return plan;
@@ -174,122 +187,87 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 
 void PipelineStage::clear_sums() {
   // Gradients computed per micro-batch are added up; those computed at the end are overwritten.
-  for (const std::string& name : trained_by(gradient_)) {
-    const ArenaLayout::Entry& entry = home_->arena.find(name);
-    std::memset(gradients_->arena() + entry.offset, 0, align_up(entry.layout.bytes));
+  for (const std::string& name : trained_by(worker_.gradient_graph())) {
+    const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
+    std::memset(worker_.gradients().arena() + entry.offset, 0, align_up(entry.layout.bytes));
   }
 }
 
 void PipelineStage::set_micro_batch_inputs() {
-  random_[2] = inputs_.epoch;
+  const BatchView& batch = worker_.request().part;
+  const uint32_t epoch = worker_.request().inputs.epoch;
   const auto offset = [&](const void* base, size_t item, int64_t first) -> const void* {
     return base == nullptr ? nullptr
                            : static_cast<const std::byte*>(base) + item * static_cast<size_t>(first);
   };
   for (const MicroBatch& micro_batch : plan_->micro_batches) {
-    micro_batch.context->set_input("x", offset(part_.x, exchange_.x_bytes, micro_batch.first));
-    micro_batch.context->set_input("label", offset(part_.label, exchange_.label_bytes, micro_batch.first));
-    micro_batch.context->set_input("sample", part_.sample + micro_batch.first);
-    micro_batch.context->set_input("random", random_.data());
+    const int64_t first = micro_batch.first;
+    worker_.set_inputs(*micro_batch.context,
+                       {.size = micro_batch.size,
+                        .x = offset(batch.x, exchange_.x_bytes, first),
+                        .label = offset(batch.label, exchange_.label_bytes, first),
+                        .sample = batch.sample + first},
+                       epoch);
   }
-  if (plan_->weight_gradients_context) {
-    plan_->weight_gradients_context->set_input("x", part_.x);
-    plan_->weight_gradients_context->set_input("label", part_.label);
-    plan_->weight_gradients_context->set_input("sample", part_.sample);
-  }
+  if (plan_->weight_gradients_context) worker_.set_inputs(*plan_->weight_gradients_context, batch, epoch);
 }
 
-void PipelineStage::begin_step(const BatchView& batch, const StepInputs& inputs) {
-  Replica::begin_step(batch, inputs);
-  plan_ = &plan_for(batch.size);
-  did(StepPhase::other, "finds or compiles kernels");
+void PipelineStage::begin_step() {
+  plan_ = &plan_for(worker_.request().part.size);
+  worker_.did(StepPhase::other, "finds or compiles kernels");
   set_micro_batch_inputs();
-  did(StepPhase::copy, "takes the batch");
+  worker_.did(StepPhase::copy, "takes the batch");
   clear_sums();
-  did(StepPhase::backward, "clears gradients");
+  worker_.did(StepPhase::backward, "clears gradients");
   ++steps_;
   begin_ = exchange_.forward[stage_].count();
-  next_forward_ = 0;
-  next_backward_ = 0;
 }
 
-void PipelineStage::wait_for(const Progress& progress, int64_t count) {
+void PipelineStage::wait_for(const Progress& progress, size_t micro_batch) {
+  const int64_t count = begin_ + static_cast<int64_t>(micro_batch) + 1;
   if (progress.count() >= count) return;
   const auto start = std::chrono::steady_clock::now();
   if (!progress.wait_for(count)) throw run_error("another stage failed; stage {} stopped with it", stage_);
   const auto end = std::chrono::steady_clock::now();
-  waited_ += std::chrono::duration<double>(end - start).count();
-  if (timeline_ != nullptr) timeline_->did(StepPhase::wait, "waits for its neighbour", end);
+  worker_.step().compute_seconds -= std::chrono::duration<double>(end - start).count();
+  if (Timeline* timeline = worker_.timeline()) timeline->did(StepPhase::wait, "waits for its neighbour", end);
 }
 
-void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, const Run& run) {
+void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction) {
   int64_t& prepared = phase == Phase::before_pause ? micro_batch.graph->prepared_forward
                                                    : micro_batch.graph->prepared_backward;
   if (prepared != steps_) micro_batch.context->prepare(phase);
   prepared = steps_;
-  did(phase == Phase::before_pause ? StepPhase::forward : StepPhase::backward, "brings weights into layout");
-  run(*micro_batch.context, phase);
+  worker_.did(direction, "brings weights into layout");
+  worker_.run(*micro_batch.context, phase, direction);
 }
 
-void PipelineStage::act(Action action, const Run& run) {
-  std::vector<MicroBatch>& micro_batches = plan_->micro_batches;
-  if (action == Action::forward) {
-    const size_t i = next_forward_++;
-    if (i >= micro_batches.size()) return;  // no samples
-    if (stage_ > 0) wait_for(exchange_.forward[stage_ - 1], begin_ + static_cast<int64_t>(i) + 1);
-    run_micro_batch(micro_batches[i], Phase::before_pause, run);
-    exchange_.forward[stage_].advance();
-  } else if (action == Action::backward) {
-    const size_t i = next_backward_++;
-    if (i >= micro_batches.size()) return;
-    if (stage_ + 1 < stages()) wait_for(exchange_.backward[stage_ + 1], begin_ + static_cast<int64_t>(i) + 1);
-    run_micro_batch(micro_batches[i], Phase::after_pause, run);
-    exchange_.backward[stage_].advance();
-  } else if (action == Action::weight_gradients && plan_->weight_gradients_context) {
-    run(*plan_->weight_gradients_context, Phase::whole);
-  }
+void PipelineStage::forward(size_t micro_batch) {
+  if (micro_batch >= plan_->micro_batches.size()) return;  // no samples
+  if (stage_ > 0) wait_for(exchange_.forward[stage_ - 1], micro_batch);
+  run_micro_batch(plan_->micro_batches[micro_batch], Phase::before_pause, StepPhase::forward);
+  exchange_.forward[stage_].advance();
 }
 
-void PipelineStage::compute(Action action) {
-  act(action, [this](Context& context, Phase phase) { context.run(*this, phase); });
+void PipelineStage::backward(size_t micro_batch) {
+  if (micro_batch >= plan_->micro_batches.size()) return;
+  if (stage_ + 1 < stages()) wait_for(exchange_.backward[stage_ + 1], micro_batch);
+  run_micro_batch(plan_->micro_batches[micro_batch], Phase::after_pause, StepPhase::backward);
+  exchange_.backward[stage_].advance();
 }
 
-void PipelineStage::run_all(const BatchView& batch, const StepInputs& inputs, const Run& run) {
-  begin_step(batch, inputs);
-  for (const ScheduledAction& scheduled : program_.workers[stage_].schedule) act(scheduled.action, run);
-  waited_ = 0;
-  metrics_->clear();
-  group_->barrier();
+void PipelineStage::weight_gradients() {
+  if (plan_->weight_gradients_context)
+    worker_.run(*plan_->weight_gradients_context, Phase::whole, StepPhase::backward);
 }
 
-std::string PipelineStage::find_non_finite(const BatchView& batch, const StepInputs& inputs) {
-  auto& mine = exchange_.non_finite[stage_];
-  mine = {};
-  run_all(batch, inputs, [&](Context& context, Phase phase) {
-    const auto place = context.find_non_finite(*this, phase);
-    std::string& found = phase == Phase::before_pause ? mine.forward : mine.backward;
-    if (place && found.empty()) found = *place;
-  });
-  // In the order of the step: forward through the stages, then back.
-  std::string first;
-  for (const auto& stage : exchange_.non_finite) first = first.empty() ? stage.forward : first;
-  for (size_t s = stages(); s-- > 0;) first = first.empty() ? exchange_.non_finite[s].backward : first;
-  group_->barrier();
-  return first;
-}
-
-std::vector<OperationTime> PipelineStage::profile(const BatchView& batch, const StepInputs& inputs) {
-  return summed(time_operations(
-      [&] { run_all(batch, inputs, [&](Context& context, Phase phase) { context.run(*this, phase); }); }));
-}
-
-size_t PipelineStage::intervals() const {
-  const size_t of_micro_batch = Replica::intervals() + 4;
-  return static_cast<size_t>(program_.micro_batches) * of_micro_batch + 2 * weight_gradients_.nodes().size();
+size_t PipelineStage::intervals(size_t of_graph) const {
+  const auto micro_batches = static_cast<size_t>(worker_.program().micro_batches);
+  return micro_batches * (of_graph + 4) + 2 * weight_gradients_.nodes().size();
 }
 
 size_t PipelineStage::activation_bytes() const {
-  size_t bytes = memory_.size() + Replica::activation_bytes() + (stage_ == 0 ? exchange_.bytes() : 0);
+  size_t bytes = memory_.size() + (stage_ == 0 ? exchange_.bytes() : 0);
   for (const auto& [size, graph] : graphs_) bytes += graph.prepared.size();
   return bytes;
 }

@@ -1,37 +1,51 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "telar/runtime/replica.h"
+#include "telar/core/buffer.h"
 #include "telar/runtime/stage_exchange.h"
+#include "telar/runtime/step_context.h"
 
 namespace telar {
 
-/// A pipeline stage on its device. It trains its layers with the whole batch, one micro-batch after another.
-/// For evaluation and prediction it works like a replica: the whole model on its part of the batch.
+/// What a pipeline stage computes with in a step, besides what each worker has. The stage trains its layers
+/// with the whole batch, one micro-batch after another. (For evaluation and prediction a stage works like a
+/// replica: the whole model on its part of the batch.)
 ///
 /// Every micro-batch has its own context. The schedule limits how many micro-batches are in flight, that is,
 /// between forward and backward. There is activation memory for this number of contexts.
-class PipelineStage final : public Replica {
+class PipelineStage {
  public:
-  /// `stage`: index of the worker in the program.
-  PipelineStage(const Program& program, size_t stage, std::unique_ptr<Device> device, Group& group,
-                StageExchange& exchange, uint64_t seed);
+  /// `worker`: the context of this stage; it and `exchange` must outlive the stage. `stage`: index of the
+  /// worker in the program. Throws Error (run) unless the schedule takes all micro-batches in order, each
+  /// forward before it goes back.
+  PipelineStage(StepContext& worker, size_t stage, StageExchange& exchange);
 
   /// For the parameters that this stage trains.
-  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) override;
-  std::string find_non_finite(const BatchView& batch, const StepInputs& inputs) override;
-  std::vector<OperationTime> profile(const BatchView& batch, const StepInputs& inputs) override;
-  size_t activation_bytes() const override;
+  std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) const;
 
- protected:
-  void begin_step(const BatchView& batch, const StepInputs& inputs) override;
-  void compute(Action action) override;
-  /// Sums parameter by parameter in arena order, so the result does not depend on the cuts.
-  double exchange_norm() override;
-  size_t intervals() const override;
+  /// Prepares the worker's step. The first step with a batch size compiles the graphs, one stage after the
+  /// other.
+  void begin_step();
+  /// The actions of a stage, in the worker's step. They wait for the neighbours that deliver their inputs,
+  /// and do nothing for a micro-batch without samples.
+  void forward(size_t micro_batch);
+  void backward(size_t micro_batch);
+  void weight_gradients();
+  /// Sum of the squares of all gradients of all stages. Adds up parameter by parameter in arena order, so the
+  /// result does not depend on the cuts.
+  double sum_of_squares();
+
+  /// Upper limit for the intervals of a step, if running the gradient graph once takes `of_graph`.
+  size_t intervals(size_t of_graph) const;
+  /// Of the micro-batches; the first stage also counts what passes between the stages.
+  size_t activation_bytes() const;
 
  private:
   /// The compiled graph for micro-batches of one size.
@@ -54,7 +68,6 @@ class PipelineStage final : public Replica {
     std::unique_ptr<Context> weight_gradients_context;
     uint64_t generation = 0;  ///< of the memory to which the contexts are bound
   };
-  using Run = std::function<void(Context&, Phase)>;
 
   size_t stages() const { return exchange_.forward.size(); }
   /// Calls work() on one stage after the other, in order; the other stages wait.
@@ -65,12 +78,10 @@ class PipelineStage final : public Replica {
   MicroBatchGraph& micro_batch_graph(int64_t size);
   void set_micro_batch_inputs();
   void clear_sums();
-  void act(Action action, const Run& run);
-  void run_micro_batch(MicroBatch& micro_batch, Phase phase, const Run& run);
-  void wait_for(const Progress& progress, int64_t count);
-  /// Runs all computations of one step, without the update.
-  void run_all(const BatchView& batch, const StepInputs& inputs, const Run& run);
+  void run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction);
+  void wait_for(const Progress& progress, size_t micro_batch);
 
+  StepContext& worker_;
   size_t stage_;
   StageExchange& exchange_;
   Graph weight_gradients_;
@@ -79,13 +90,14 @@ class PipelineStage final : public Replica {
   Buffer memory_;                 ///< of activations
   size_t micro_batch_bytes_ = 0;  ///< of one micro-batch in flight
   size_t in_flight_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0;  ///< including those that only compute
   uint64_t resets_ = 0;
   // State of the current step.
   Plan* plan_ = nullptr;
   int64_t begin_ = 0;  ///< micro-batches done in earlier steps
-  size_t next_forward_ = 0;
-  size_t next_backward_ = 0;
 };
+
+/// Sums the times of equal operations over the micro-batches of a step.
+std::vector<OperationTime> summed_over_micro_batches(const std::vector<OperationTime>& times);
 
 }  // namespace telar

@@ -47,9 +47,11 @@ std::string why_no_nccl(bool makes_group, std::string& name) {
 
 }  // namespace
 
-ReplicaGroups::ReplicaGroups(int replicas, bool alone, Processes* processes)
-    : processes_(processes), team_(replicas) {
-  for (int rank = 0; rank < replicas; ++rank) {
+ReplicaGroups::ReplicaGroups(const Program& program, Processes* processes)
+    : processes_(processes), team_(static_cast<int>(program.workers.size())), named_(program.workers.size()) {
+  const bool alone = program.workers.size() == 1 && program.buckets.empty() && program.groups.empty() &&
+                     program.micro_batches == 0;
+  for (int rank = 0; rank < static_cast<int>(program.workers.size()); ++rank) {
     Group* group = alone ? nullptr : &team_.member(rank);
     if (processes_ != nullptr && group != nullptr) {
       joined_.push_back(processes_->join(*group));
@@ -57,6 +59,38 @@ ReplicaGroups::ReplicaGroups(int replicas, bool alone, Processes* processes)
     }
     in_host_memory_.push_back(group);
   }
+  int channel = 0;
+  for (const WorkerGroups& groups : program.groups)
+    for (const std::vector<int>& members : groups.members)
+      make_named(groups.name, members, program.first_worker, ++channel);
+}
+
+void ReplicaGroups::make_named(const std::string& name, const std::vector<int>& members, int first,
+                               int channel) {
+  const auto local = static_cast<int>(named_.size());
+  std::vector<int> mine;   // ranks in this process
+  std::vector<int> ranks;  // of processes
+  for (const int member : members) {
+    if (member >= first && member < first + local) mine.push_back(member - first);
+    if (ranks.empty() || ranks.back() != member / local) ranks.push_back(member / local);
+  }
+  if (mine.empty()) return;
+  if (members.size() > 1) teams_.push_back(std::make_unique<ThreadTeam>(static_cast<int>(mine.size())));
+  for (size_t i = 0; i < mine.size(); ++i) {
+    Group* group = members.size() > 1 ? &teams_.back()->member(static_cast<int>(i)) : nullptr;
+    if (ranks.size() > 1) {
+      if (processes_ == nullptr)
+        throw run_error("the program's group '{}' has workers of other processes", name);
+      joined_.push_back(processes_->join_some(*group, ranks, channel));
+      group = joined_.back().get();
+    }
+    named_[static_cast<size_t>(mine[i])].emplace(name, group);
+  }
+}
+
+void ReplicaGroups::fail(int rank) {
+  team_.fail(rank);
+  for (const auto& team : teams_) team->fail(rank);
 }
 
 template <typename Work>
@@ -74,6 +108,7 @@ void ReplicaGroups::reset() {
     if (member != nullptr) member->abandon();  // null: joining failed
   });
   team_.reset();
+  for (const auto& team : teams_) team->reset();
 }
 
 std::string ReplicaGroups::join_gpus(const std::vector<std::unique_ptr<Device>>& devices, GpuExchange wanted,

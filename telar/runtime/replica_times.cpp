@@ -6,10 +6,10 @@
 
 namespace telar {
 
-CommunicationTime communication_of(std::span<const Replica::Step> steps) {
+CommunicationTime communication_of(std::span<const WorkerStep> steps) {
   CommunicationTime time;
   time.exposed = steps[0].after_gradient_seconds;
-  for (const Replica::Step& step : steps) {
+  for (const WorkerStep& step : steps) {
     time.exposed = std::min(time.exposed, step.after_gradient_seconds);
     time.waiting += step.after_gradient_seconds;
     time.within_gradient += step.within_gradient_seconds;

@@ -14,7 +14,7 @@ namespace telar {
 /// Combines the times that the replicas of one process spent on a step. The replicas must be idle.
 using Replicas = std::span<const std::unique_ptr<Replica>>;
 
-CommunicationTime communication_of(std::span<const Replica::Step> steps);
+CommunicationTime communication_of(std::span<const WorkerStep> steps);
 
 /// For replicas that record a timeline: begins a step. The replicas waited for its batch until `start`.
 void begin_phases(Replicas replicas, std::chrono::steady_clock::time_point waited_since,

@@ -9,18 +9,20 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <set>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/nn/initialise.h"
 #include "telar/runtime/batch_parts.h"
-#include "telar/runtime/pipeline_stage.h"
+#include "telar/runtime/piece_owners.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_groups.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
+#include "telar/runtime/stage_exchange.h"
 #include "telar/runtime/state_tensors.h"
 #include "telar/runtime/step_speeds.h"
 
@@ -75,6 +77,15 @@ std::function<void(const std::string&)> warn_once(std::function<void(const std::
   };
 }
 
+/// In the order of a step: forward through the workers (the stages of a pipeline), then back.
+std::string first_of(const std::vector<NonFinite>& found) {
+  for (const NonFinite& worker : found)
+    if (!worker.forward.empty()) return worker.forward;
+  for (const NonFinite& worker : std::views::reverse(found))
+    if (!worker.backward.empty()) return worker.backward;
+  return "";
+}
+
 const BatchView& part(const std::vector<BatchView>& parts, int rank) {
   return parts[static_cast<size_t>(rank)];
 }
@@ -89,8 +100,7 @@ class Session::Impl {
         options_(std::move(options)),
         speeds_(starting_shares(options_, cluster, options_.measured_shares || staged()),
                 options_.measured_shares, on_gpus(program_, cluster), program_.micro_batches),
-        groups_(static_cast<int>(program_.workers.size()),
-                program_.workers.size() == 1 && program_.buckets.empty() && !staged(), options_.processes),
+        groups_(program_, options_.processes),
         threads_(static_cast<int>(program_.workers.size())),
         sample_bytes_(sample_bytes(program_.evaluation)),
         exchange_(program_.workers.size(), program_.parameters.size(), sample_bytes_.x, sample_bytes_.label) {
@@ -107,11 +117,12 @@ class Session::Impl {
     make_replicas(std::move(devices));
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
+    owners_ = piece_owners(program_, options_.processes);
   }
 
   bool staged() const { return program_.micro_batches > 0; }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
-  StateTensors tensors() const { return {program_, state_, replicas_}; }
+  StateTensors tensors() const { return {program_, state_, replicas_, owners_, options_.processes}; }
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
 
   /// If `body` throws, resets the groups and the exchange between stages.
@@ -150,13 +161,30 @@ class Session::Impl {
   }
 
   /// The samples of a training batch for each worker: a replica's part, or the whole batch for a stage.
-  std::vector<BatchView> training_parts(const BatchView& batch) const {
+  std::vector<BatchView> training_parts(const BatchView& batch) {
     if (staged()) return std::vector<BatchView>(replicas_.size(), batch);
     return split(batch);
   }
 
-  std::vector<BatchView> split(const BatchView& batch) const {
-    return split_batch(batch, sample_bytes_, speeds_.shares());
+  std::vector<BatchView> split(const BatchView& batch) {
+    auto parts = split_batch(batch, sample_bytes_, speeds_.shares());
+    if (program_.batch_group.empty()) return parts;
+    rows_ = rows_of(batch.all > 0 ? batch.all : batch.size);
+    for (size_t w = 0; w < parts.size(); ++w) parts[w].rows = rows_[w];
+    return parts;
+  }
+
+  /// For each worker, the samples of the members of the group with which it computes a batch of `samples`.
+  std::vector<std::vector<int64_t>> rows_of(int64_t samples) const {
+    const auto local = static_cast<int>(program_.workers.size());
+    const std::vector<int64_t> of_workers = samples_of_workers(samples, processes(), local);
+    std::vector<std::vector<int64_t>> rows(program_.workers.size());
+    for (size_t w = 0; w < rows.size(); ++w)
+      for (const int member : members_of(program_, program_.batch_group, w))
+        rows[w].push_back(of_workers[static_cast<size_t>(member)]);
+    for (std::vector<int64_t>& of_group : rows)  // a group without samples computes nothing
+      if (std::ranges::all_of(of_group, [](int64_t part) { return part == 0; })) of_group.clear();
+    return rows;
   }
 
   StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
@@ -167,7 +195,7 @@ class Session::Impl {
         from_each([&](int rank) { return replica(rank).train(part(parts, rank), inputs, samples); });
     speeds_.record(parts, steps, start, std::chrono::steady_clock::now());
     StepResult result = steps[0].result;
-    for (const Replica::Step& step : steps) result.finite = result.finite && step.result.finite;
+    for (const WorkerStep& step : steps) result.finite = result.finite && step.result.finite;
     result.communication = communication_of(steps);
     result.phases = end_phases(replicas_, result.communication);
     return result;
@@ -182,6 +210,8 @@ class Session::Impl {
   StageExchange exchange_;  ///< of a pipeline's stages
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
+  PieceOwners owners_;
+  std::vector<std::vector<int64_t>> rows_;  ///< of the current batch, for each worker
   std::deque<StepResult> done_;  ///< of steps that begin() has completed
 
  private:
@@ -195,37 +225,40 @@ class Session::Impl {
 
   void make_replicas(std::vector<std::unique_ptr<Device>> devices) {
     for (size_t w = 0; w < devices.size(); ++w) {
-      Group* group = groups_.of(static_cast<int>(w));
-      if (staged()) {
-        replicas_.push_back(std::make_unique<PipelineStage>(program_, w, std::move(devices[w]), *group,
-                                                            exchange_, options_.seed));
-      } else {
-        replicas_.push_back(std::make_unique<Replica>(program_, program_.workers[w], std::move(devices[w]),
-                                                      group, options_.store, options_.seed, options_.tf32,
-                                                      options_.warn));
-      }
+      WorkerOptions worker{.group = groups_.of(static_cast<int>(w)),
+                           .groups = groups_.named(static_cast<int>(w)),
+                           .store = options_.store,
+                           .stages = staged() ? &exchange_ : nullptr,
+                           .seed = options_.seed,
+                           .tf32 = options_.tf32,
+                           .warn = options_.warn};
+      replicas_.push_back(std::make_unique<Replica>(program_, w, std::move(devices[w]), std::move(worker)));
     }
   }
 
-  /// The layouts of the parameters by name. The first replica's device chooses them for all replicas; each
-  /// stage chooses its own.
-  std::map<std::string, TensorLayout> wanted_layouts() {
+  /// The layouts of the parameters, for each worker. The first replica's device chooses them for replicas that
+  /// share their parameters; each stage chooses those of its own, and so does each worker with holdings, for
+  /// equal numbers of samples, so that what all have whole lies in memory alike.
+  std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
     const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / processes();
     const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, speeds_.shares());
-    std::vector<std::vector<std::pair<std::string, TensorLayout>>> wanted(replicas_.size());
+    const int64_t part = std::max<int64_t>(1, parts[0]);
+    const bool apart = program_.keeps_apart();
+    std::vector<SharedState::Layouts> wanted(replicas_.size());
     on_each([&](int rank) {
-      if (staged()) {
-        wanted[static_cast<size_t>(rank)] = replica(rank).wanted_layouts(batch);
-      } else if (rank == 0) {
-        wanted[0] = replica(0).wanted_layouts(std::max<int64_t>(1, parts[0]));
-      }
+      if (!staged() && !apart && rank > 0) return;
+      const auto w = static_cast<size_t>(rank);
+      const std::vector<int64_t> rows(
+          program_.batch_group.empty() ? 0 : members_of(program_, program_.batch_group, w).size(), part);
+      const auto layouts = replica(rank).wanted_layouts(staged() ? batch : part, rows);
+      wanted[w].insert(layouts.begin(), layouts.end());
     });
-    std::map<std::string, TensorLayout> layouts;
-    for (const auto& mine : wanted) layouts.insert(mine.begin(), mine.end());
-    return layouts;
+    if (staged())
+      for (size_t w = 1; w < wanted.size(); ++w) wanted[0].insert(wanted[w].begin(), wanted[w].end());
+    return wanted;
   }
 
   void allocate() {
@@ -319,9 +352,7 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
   const auto parts = impl_->training_parts(batch);
   const auto found = impl_->from_each(
       [&](int rank) { return impl_->replica(rank).find_non_finite(part(parts, rank), inputs); });
-  const auto first =
-      std::find_if(found.begin(), found.end(), [](const auto& place) { return !place.empty(); });
-  std::string place = first == found.end() ? "" : *first;
+  std::string place = first_of(found);
   if (impl_->options_.processes != nullptr) place = impl_->options_.processes->first_text(place);
   return place.empty() ? "the sum of the losses" : place;
 }
@@ -354,9 +385,13 @@ void Session::write_state(const std::string& name, std::span<const float> values
 
 SessionMemory Session::memory() const {
   SessionMemory memory;
-  const size_t gradients = impl_->staged() ? 1 : impl_->replicas_.size();
-  const size_t copies = impl_->state_.memories.size() * (1 + impl_->state_.slots.size());
-  memory.parameter_bytes = impl_->state_.arena().bytes * (copies + gradients);
+  for (const auto& one : impl_->state_.memories)
+    memory.parameter_bytes += one->arena.bytes * (1 + impl_->state_.slots.size());
+  if (impl_->staged()) {
+    memory.parameter_bytes += impl_->state_.arena().bytes;
+  } else {
+    for (const auto& replica : impl_->replicas_) memory.parameter_bytes += replica->home().arena.bytes;
+  }
   for (const auto& replica : impl_->replicas_) memory.activation_bytes += replica->activation_bytes();
   return memory;
 }
@@ -371,6 +406,9 @@ const Program& Session::program() const { return impl_->program_; }
 std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
 std::vector<std::string> Session::state_names() const { return telar::state_names(program()); }
+bool Session::state_is_divided() const {
+  return impl_->options_.processes != nullptr && !impl_->owners_.empty();
+}
 Shape Session::state_shape(const std::string& name) const { return telar::state_shape(program(), name); }
 std::vector<float> Session::read_state(const std::string& name) const { return impl_->tensors().read(name); }
 std::vector<float> Session::read_gradient(const std::string& parameter) const {

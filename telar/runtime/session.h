@@ -33,6 +33,10 @@ struct BatchView {
   /// These are the samples of the previous step, which a device with its own memory still has. For
   /// measurements without the copy to the device.
   bool again = false;
+  int64_t all = 0;  ///< samples of this batch in all processes; 0: only these
+  /// For a worker that computes a batch together with others (Program::batch_group): the samples of each
+  /// member of its group. The session fills it in.
+  std::span<const int64_t> rows = {};
 };
 
 /// Values that change from step to step.
@@ -121,6 +125,9 @@ class Session {
 
   /// Names of all state tensors: parameters ("conv1.weight") and optimizer state ("momentum/conv1.weight").
   std::vector<std::string> state_names() const;
+  /// Whether tensors of the state are divided among processes. Then all of them call read_state and
+  /// read_gradient, in the same order.
+  bool state_is_divided() const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
   Shape state_shape(const std::string& name) const;
   std::vector<float> read_state(const std::string& name) const;

@@ -13,10 +13,15 @@
 
 namespace telar {
 
-/// The state in one memory, the host's or a GPU's, for all replicas that compute there.
+/// The state in one memory, the host's or a GPU's, for all replicas that compute there; or that of one worker
+/// with holdings of its own.
 struct StateMemory {
   const Device* device = nullptr;  ///< a device that computes in it
-  ArenaLayout arena;               ///< offsets and sizes are the same in all memories
+  /// Offsets and sizes are the same in all memories. Of workers with holdings, those of what all have whole.
+  ArenaLayout arena;
+  /// Byte ranges of the program's buckets in the arenas; without buckets, one range for everything.
+  std::vector<std::pair<size_t, size_t>> buckets;
+  const std::vector<Holding>* holdings = nullptr;  ///< in the order of the arena; null: all parameters, whole
   std::unique_ptr<Memory> parameters;
   std::vector<std::unique_ptr<Memory>> states;  ///< one arena for each slot of optimizer state
 
@@ -25,28 +30,33 @@ struct StateMemory {
 
 /// What all replicas of a process share. Each updates its shard of the state in its own memory. With several
 /// memories, parameters are equal in all of them after each step, but optimizer state is valid only where it
-/// is updated.
+/// is updated. Workers with holdings share nothing: each has one of the memories.
 struct SharedState {
   std::vector<std::string> slots;  ///< of optimizer state
   std::vector<std::unique_ptr<StateMemory>> memories;
   Buffer gradients;  ///< for a pipeline: each stage fills its own part; replicas have their own
-  /// Byte ranges of the program's buckets in the arenas; without buckets, one range for everything.
-  std::vector<std::pair<size_t, size_t>> buckets;
+  using Layouts = std::map<std::string, TensorLayout>;  ///< of parameters, by name
 
-  /// Allocates everything in the memory of each of these devices, with these layouts of the parameters. With
-  /// several memories, all layouts are plain.
+  /// Allocates everything in the memory of each of these devices, one for each worker. `layouts`: of the
+  /// parameters, for each worker; if the workers share them, those of the first count, and with several
+  /// memories all layouts are plain.
   void allocate(const Program& program, const std::vector<const Device*>& devices,
-                const std::map<std::string, TensorLayout>& layouts);
-  StateMemory& memory_of(const Device& device) const;
+                const std::vector<Layouts>& layouts);
+  StateMemory& memory_of(size_t worker) const { return *memories[memory_of_worker_[worker]]; }
   /// The same in every memory, except device-specific information about layouts.
   const ArenaLayout& arena() const { return memories.front()->arena; }
   /// The staging buffer, an arena in host memory through which parameters pass from one memory to the others.
   /// Null if there is only one memory.
   std::byte* staging();
-  /// Describes the memory layout. Processes can sum together only if their texts are equal.
+  /// Describes the memory layout of what all workers have whole. Processes can sum together only if their
+  /// texts are equal.
   std::string layout_text() const;
 
  private:
+  void add_memory(const Program& program, const Device& device,
+                  const std::vector<std::pair<std::string, TensorLayout>>& parameters);
+
+  std::vector<size_t> memory_of_worker_;  // index into memories
   Buffer staging_;  // if no CPU replica computes in host memory
 };
 

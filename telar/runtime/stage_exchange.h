@@ -35,25 +35,13 @@ class StageExchange {
  public:
   /// `x`, `label`: bytes of one sample.
   StageExchange(size_t stages, size_t parameters, size_t x, size_t label)
-      : x_bytes(x),
-        label_bytes(label),
-        squares(parameters),
-        non_finite(stages),
-        forward(stages),
-        backward(stages) {}
+      : x_bytes(x), label_bytes(label), squares(parameters), forward(stages), backward(stages) {}
 
   const size_t x_bytes;
   const size_t label_bytes;
   /// Sum of the squares of each parameter's gradient, written by the stage that updates the parameter's
   /// beginning.
   std::vector<double> squares;
-
-  /// Where a stage first found a NaN or infinity in its forward and in its backward part.
-  struct NonFinite {
-    std::string forward;
-    std::string backward;
-  };
-  std::vector<NonFinite> non_finite;
 
   /// By name, in the layout chosen by the first stage that uses the value. Written while the other stages
   /// wait.

@@ -11,7 +11,7 @@ StepSpeeds::StepSpeeds(std::vector<double> shares, bool measured, const std::vec
   if (micro_batches > 0) bubble_.emplace(static_cast<int64_t>(on_gpu.size()), micro_batches);
 }
 
-void StepSpeeds::record(std::span<const BatchView> parts, std::span<const Replica::Step> steps,
+void StepSpeeds::record(std::span<const BatchView> parts, std::span<const WorkerStep> steps,
                         std::chrono::steady_clock::time_point start,
                         std::chrono::steady_clock::time_point end) {
   std::vector<int64_t> samples;

@@ -22,7 +22,7 @@ class StepSpeeds {
              int64_t micro_batches);
 
   /// Records a step from `start` to `end`: the replicas' parts of the batch and their times.
-  void record(std::span<const BatchView> parts, std::span<const Replica::Step> steps,
+  void record(std::span<const BatchView> parts, std::span<const WorkerStep> steps,
               std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
 
   const std::vector<double>& shares() const { return shares_.shares(); }

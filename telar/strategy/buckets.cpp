@@ -39,17 +39,26 @@ std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step) {
 }
 
 std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
-                                 size_t bytes) {
+                                 size_t bytes,
+                                 const std::function<std::string(const std::string&)>& group_of) {
+  struct Open {
+    size_t bucket;
+    size_t filled;
+  };
+  std::map<std::string, Open> open;  // by group
   std::vector<Bucket> buckets;
-  size_t filled = bytes;
   for (const ParameterInfo& parameter : parameters) {
     if (!gradient.has(ValueKind::buffer, "gradient/" + parameter.name)) continue;
-    if (filled >= bytes) {
-      buckets.emplace_back();
-      filled = 0;
+    const std::string group = group_of ? group_of(parameter.name) : kAllWorkers;
+    if (group.empty()) continue;
+    const auto [place, fresh] = open.try_emplace(group, Open{0, bytes});
+    Open& current = place->second;
+    if (current.filled >= bytes) {
+      current = {buckets.size(), 0};
+      buckets.push_back({{}, group});
     }
-    buckets.back().parameters.push_back(parameter.name);
-    filled += static_cast<size_t>(parameter.shape.elements()) * sizeof(float);
+    buckets[current.bucket].parameters.push_back(parameter.name);
+    current.filled += static_cast<size_t>(parameter.shape.elements()) * sizeof(float);
   }
   return buckets;
 }
@@ -61,14 +70,23 @@ Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>&
     missing.push_back(buckets[b].parameters.size());
     for (const auto& name : buckets[b].parameters) bucket_of[name] = b;
   }
-  size_t next = 0;  // every member starts the buckets in the same order
+  std::vector<bool> started(buckets.size(), false);
+  // Every member of a group starts the buckets of the group in the same order.
+  const auto is_next = [&](size_t bucket) {
+    for (size_t b = 0; b < bucket; ++b)
+      if (!started[b] && buckets[b].group == buckets[bucket].group) return false;
+    return !started[bucket] && missing[bucket] == 0;
+  };
   return rewrite_nodes(gradient, [&](GraphBuilder& builder, const Node& node, Remap& remap) {
     copy_node(builder, node, remap);
-    const std::string name = completes(gradient, node);
-    if (name.empty()) return;
-    --missing[bucket_of.at(name)];
-    for (; next < buckets.size() && missing[next] == 0; ++next)
-      reduce_bucket(builder, static_cast<int64_t>(next));
+    const auto found = bucket_of.find(completes(gradient, node));
+    if (found == bucket_of.end()) return;
+    --missing[found->second];
+    for (size_t b = found->second; b < buckets.size(); ++b) {
+      if (!is_next(b)) continue;
+      reduce_bucket(builder, static_cast<int64_t>(b));
+      started[b] = true;
+    }
   });
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "telar/graph/program.h"
 
 namespace telar {
@@ -8,12 +11,15 @@ namespace telar {
 /// statistics follow, and then parameters without a gradient because they are not trained.
 std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step);
 
-/// Buckets of consecutive parameters that have a gradient in the graph. A bucket ends once it has at least
-/// `bytes`.
+/// Buckets of parameters that have a gradient in the graph, in their order. A bucket ends once it has at least
+/// `bytes`. `group_of`: the group over which a parameter's gradient is summed, or "" if it is not summed;
+/// absent: all workers.
 std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
-                                 size_t bytes);
+                                 size_t bytes,
+                                 const std::function<std::string(const std::string&)>& group_of = {});
 
-/// The gradient graph with a `reduce_bucket` after the node that completes each bucket.
+/// The gradient graph with a `reduce_bucket` after the node that completes each bucket. Buckets of one group
+/// are started in their order.
 Graph insert_bucket_reductions(const Graph& gradient, const std::vector<Bucket>& buckets);
 
 }  // namespace telar

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "telar/core/option.h"
+#include "telar/core/pattern.h"
 #include "telar/core/suggest.h"
 
 namespace telar {
@@ -39,30 +40,6 @@ std::vector<size_t> largest_first(const std::vector<ParameterInfo>& parameters) 
 
 size_t emptiest(const std::vector<int64_t>& bytes) {
   return static_cast<size_t>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
-}
-
-/// '*' matches any text.
-bool fits(const std::string& pattern, const std::string& name) {
-  size_t p = 0;
-  size_t n = 0;
-  size_t star = std::string::npos;
-  size_t retry = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      retry = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++retry;
-    } else {
-      return false;
-    }
-  }
-  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(p), pattern.end(),
-                     [](char c) { return c == '*'; });
 }
 
 }  // namespace
@@ -141,7 +118,7 @@ Placer place_by_name(std::vector<PlacementRule> rules, Placer others) {
     std::vector<ParameterInfo> rest;
     for (const ParameterInfo& parameter : parameters) {
       const auto rule = std::find_if(rules.begin(), rules.end(), [&](const PlacementRule& candidate) {
-        return fits(candidate.pattern, parameter.name);
+        return matches_pattern(candidate.pattern, parameter.name);
       });
       if (rule == rules.end()) {
         rest.push_back(parameter);

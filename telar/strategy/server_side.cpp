@@ -156,10 +156,8 @@ Program averaging_program(const std::string& strategy, const TrainingStep& step,
                                         cluster, placer_for(options, cluster.servers));
   servers.learning_rate = options.real("outer_learning_rate");
   return server_program(strategy, step, cluster,
-                        {Action::compute_gradient,
-                         Action::update_shard,
-                         {Action::push_difference, every},
-                         {Action::pull, every}},
+                        {action::compute_gradient(), action::update_shard(), action::push_difference(every),
+                         action::pull(every)},
                         step.update, std::move(servers));
 }
 

@@ -158,21 +158,21 @@ std::vector<double> node_seconds(const Graph& gradient, const std::vector<Operat
   return result;
 }
 
-std::vector<Action> one_forward_one_backward(int stage, int stages, int64_t micro_batches) {
-  std::vector<Action> actions;
+std::vector<ScheduledAction> one_forward_one_backward(int stage, int stages, int64_t micro_batches) {
+  std::vector<ScheduledAction> actions;
   const int64_t ahead = std::min<int64_t>(micro_batches, 2 * (stages - 1 - stage));
-  for (int64_t i = 0; i < ahead; ++i) actions.push_back(Action::forward);
+  for (int64_t i = 0; i < ahead; ++i) actions.push_back(action::forward(i));
   for (int64_t i = ahead; i < micro_batches; ++i) {
-    actions.push_back(Action::forward);
-    actions.push_back(Action::backward);
+    actions.push_back(action::forward(i));
+    actions.push_back(action::backward(i - ahead));
   }
-  for (int64_t i = 0; i < ahead; ++i) actions.push_back(Action::backward);
+  for (int64_t i = micro_batches - ahead; i < micro_batches; ++i) actions.push_back(action::backward(i));
   return actions;
 }
 
 double simulate_step(const std::vector<StageSeconds>& stages, int64_t micro_batches) {
   const auto count = static_cast<int>(stages.size());
-  std::vector<std::vector<Action>> schedules;
+  std::vector<std::vector<ScheduledAction>> schedules;
   for (int s = 0; s < count; ++s) schedules.push_back(one_forward_one_backward(s, count, micro_batches));
   std::vector<std::vector<double>> forward(stages.size());
   std::vector<std::vector<double>> backward(stages.size());
@@ -182,7 +182,7 @@ double simulate_step(const std::vector<StageSeconds>& stages, int64_t micro_batc
     moved = false;
     for (size_t s = 0; s < stages.size(); ++s) {
       while (next[s] < schedules[s].size()) {
-        const bool goes_forward = schedules[s][next[s]] == Action::forward;
+        const bool goes_forward = schedules[s][next[s]].kind == action::kForward;
         auto& mine = goes_forward ? forward[s] : backward[s];
         const bool alone = goes_forward ? s == 0 : s + 1 == stages.size();
         const auto* before = alone ? nullptr : goes_forward ? &forward[s - 1] : &backward[s + 1];

@@ -69,7 +69,7 @@ struct StageSeconds {
 /// micro-batches ahead instead of p − 1 − s (the warm-up of ZB-H2: Qi et al., "Zero bubble pipeline
 /// parallelism", 2023). A stage whose micro-batches take slightly longer then does not hold up the others.
 /// The cost is memory for as many additional micro-batches in flight.
-std::vector<Action> one_forward_one_backward(int stage, int stages, int64_t micro_batches);
+std::vector<ScheduledAction> one_forward_one_backward(int stage, int stages, int64_t micro_batches);
 
 /// Duration of one step in seconds, if every stage runs its schedule and waits for its inputs.
 double simulate_step(const std::vector<StageSeconds>& stages, int64_t micro_batches);

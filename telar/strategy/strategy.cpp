@@ -14,7 +14,8 @@ void register_all(StrategyRegistry& registry);
 
 void StrategyRegistry::sort() {
   std::ranges::sort(types_, {}, [](const StrategyType& type) {
-    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.name);
+    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.of_all_processes,
+                      type.name);
   });
 }
 
@@ -54,6 +55,12 @@ std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attribute
   return type.make(completed("strategy '" + name + "'", type.options, options));
 }
 
+int64_t worker_count(const StrategyType& type, const Attributes& options) {
+  int64_t count = type.count.empty() ? 1 : options.integer(type.count);
+  for (const std::string& factor : type.times) count *= options.integer(factor);
+  return count;
+}
+
 Cooperation cooperation_of(const StrategyType& type, const Attributes& options) {
   return type.cooperation ? type.cooperation(options) : Cooperation{};
 }
@@ -71,7 +78,7 @@ Program program_of(const TrainingStep& step, const std::string& strategy) {
 
 Program sequential_program(const TrainingStep& step) {
   Program program = program_of(step, "single");
-  program.workers.push_back({0, step.gradient, {Action::compute_gradient, Action::update_shard}});
+  program.workers.push_back({0, step.gradient, {action::compute_gradient(), action::update_shard()}});
   return program;
 }
 

@@ -41,6 +41,9 @@ struct StrategyType {
   std::string summary;             ///< what it does, as a phrase after its name
   std::string worker = "replica";  ///< what it calls one of its workers
   std::string count;               ///< the option that is the number of workers; empty: there is one
+  std::vector<std::string> times = {};  ///< options by which the number of workers is multiplied
+  /// The number of workers is that of all processes together, not of each.
+  bool of_all_processes = false;
   bool shares_batches = false;     ///< each worker of a process takes a share of every batch
   bool uses_servers = false;       ///< workers are processes that exchange through parameter servers
   bool on_gpus = true;
@@ -80,6 +83,8 @@ const StrategyType& data_parallel_type();
 /// The strategy with this name and these options. Throws Error (user) for an unknown name, and for options
 /// that it does not have or that have wrong values; options that are not given have their defaults.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options = {});
+/// The number of workers of a strategy with these options: of each process, or StrategyType::of_all_processes.
+int64_t worker_count(const StrategyType& type, const Attributes& options);
 /// How the workers of a strategy with these options work together.
 Cooperation cooperation_of(const StrategyType& type, const Attributes& options);
 

@@ -7,7 +7,11 @@ namespace telar {
 
 /// A batch as a session takes it: the tensors "x" and "label", and the ids.
 inline BatchView view_of(const Batch& batch) {
-  return {batch.size(), batch.find("x"), batch.find("label"), batch.ids().data()};
+  return {.size = batch.size(),
+          .x = batch.find("x"),
+          .label = batch.find("label"),
+          .sample = batch.ids().data(),
+          .all = batch.all_samples};
 }
 
 }  // namespace telar

@@ -28,13 +28,18 @@ const std::string kPrefix = "step-";
 
 bool is_parameter(const std::string& state) { return state.find('/') == std::string::npos; }
 
-void write_tensors(const AtomicFolder& folder, const std::string& name, const Session& session,
-                   bool parameters) {
+std::vector<NamedTensor> tensors_of(const Session& session, bool parameters) {
   std::vector<NamedTensor> tensors;
   for (const std::string& state : session.state_names()) {
     if (is_parameter(state) != parameters) continue;
     tensors.push_back({state, session.state_shape(state), session.read_state(state)});
   }
+  return tensors;
+}
+
+void write_tensors(const AtomicFolder& folder, const std::string& name, const Session& session,
+                   bool parameters) {
+  const std::vector<NamedTensor> tensors = tensors_of(session, parameters);
   OutputFile file = folder.create(name);
   write_safetensors(file, tensors, {{"format", "pt"}});
 }
@@ -114,6 +119,10 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 }
 
 }  // namespace
+
+void read_for_checkpoint(const Session& session) {
+  for (const bool parameters : {true, false}) tensors_of(session, parameters);
+}
 
 std::string read_checkpoint_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -28,6 +28,10 @@ bool is_checkpoint_name(const std::filesystem::path& path);
 void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
                       const ExtraFiles& extra = {});
 
+/// Reads the tensors that write_checkpoint() reads, in the same order: what a process with a part of the state
+/// does while another writes a checkpoint (Session::state_is_divided).
+void read_for_checkpoint(const Session& session);
+
 /// The complete checkpoints in a folder, newest first. Their contents are not verified.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 

@@ -82,10 +82,11 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   memory.state = state_bytes(step, largest);
   memory.results = peak_result_bytes(step.gradient);
   memory.batches = product_of({batch, job.data.threads != 0 ? job.data.prefetch + 1 : 1});
+  const StrategyType& strategy = type_of(job.strategy);
   memory.least = memory.state;
+  if (strategy.of_all_processes) memory.least /= processes;  // at best, all of it is divided among them
   // The replicas of one process divide a batch; with other strategies and more processes, a process computes
   // less at a time.
-  const StrategyType& strategy = type_of(job.strategy);
   const bool whole_batch = processes == 1 && (strategy.count.empty() || strategy.shares_batches);
   const int64_t result = largest_result(step.gradient, step.forward_nodes, largest);
   if (whole_batch) memory.least += batch + result;

@@ -71,6 +71,19 @@ int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* pro
   return static_cast<int>(std::max<int64_t>(1, left / std::max<int64_t>(1, sharing)));
 }
 
+/// The workers of one process.
+int64_t replicas_here(const Job& job, int processes) {
+  if (uses_servers(job)) return 1;  // a worker with parameter servers is a separate process with one device
+  const int64_t workers = workers_of(job.strategy);
+  if (!type_of(job.strategy).of_all_processes) return workers;
+  if (workers % processes != 0) {
+    throw user_error(
+        "strategy {} has {} {} in all processes together, which cannot be divided among {} processes; start a number of processes that divides {}",
+        job.strategy.name, workers, worker_word(job.strategy, workers), processes, workers);
+  }
+  return workers / processes;
+}
+
 }  // namespace
 
 Model job_model(const Job& job, const SampleSpec& spec) {
@@ -119,16 +132,20 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
 int64_t job_parts(const Job& job) { return parts_of(cooperation_of(job.strategy), workers_of(job.strategy)); }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  // A worker with parameter servers is a separate process with one device.
-  const int64_t replicas = uses_servers(job) ? 1 : workers_of(job.strategy);
   Cluster cluster;
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
-  if (processes != nullptr) cluster.processes = processes->size();
+  if (processes != nullptr) {
+    cluster.processes = processes->size();
+    cluster.process = processes->rank();
+  }
+  const int64_t replicas = replicas_here(job, cluster.processes);
+  // Workers of all processes are numbered, and each may have a device and threads of its own.
+  const int64_t first = type_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
   const bool shares_gpus = processes != nullptr && has_gpu(job.strategy);
   const auto gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
   const int index = processes == nullptr ? 0 : processes->index_on_this_host();
   for (int64_t r = 0; r < replicas; ++r) {
-    const auto replica = static_cast<size_t>(r);
+    const auto replica = static_cast<size_t>(first + r);
     DeviceSpec device = device_named(device_of(job.strategy, replica), index, gpus);
     if (device.threads == 0) device.threads = threads_given(job.strategy, replica);
     cluster.devices.push_back(std::move(device));

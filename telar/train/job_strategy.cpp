@@ -9,8 +9,7 @@ const StrategyType& type_of(const StrategyJob& strategy) { return strategy_type(
 bool uses_servers(const Job& job) { return type_of(job.strategy).uses_servers; }
 
 int64_t workers_of(const StrategyJob& strategy) {
-  const StrategyType& type = type_of(strategy);
-  return type.count.empty() ? 1 : strategy.options.integer(type.count);
+  return worker_count(type_of(strategy), strategy.options);
 }
 
 Cooperation cooperation_of(const StrategyJob& strategy) {

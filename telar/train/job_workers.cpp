@@ -11,6 +11,7 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
+  if (type_of(job.strategy).of_all_processes) return workers_of(job.strategy);
   // Workers of a process that do not share batches, such as stages, count as one. With parameter servers the
   // number is that of the parts of a batch: 1 if each worker's batch is a separate update.
   const int64_t replicas = type_of(job.strategy).shares_batches ? workers_of(job.strategy) : job_parts(job);

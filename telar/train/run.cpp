@@ -168,15 +168,15 @@ class Run {
     LogObserver log = make_log(folder, session, trainer.state(), resumed.has_value());
     if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
     CheckpointObserver checkpoints(
-        folder.checkpoints(), session,
-        {job_.output.checkpoint_epochs, job_.output.checkpoint_steps, job_.output.keep, cluster != nullptr},
+        folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
          {"samples.json", to_json(data_.train->spec())},
          {"data.json", to_json(record_)}},
         [&] {
           if (cluster) cluster->fetch(session);
           log.sync();
-        });
+        },
+        session.state_is_divided() ? options_.processes : nullptr);
     LastEpoch last;
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&energy, &last, &log, &checkpoints};
@@ -249,11 +249,20 @@ class Run {
     RunSummary summary;
     summary.nothing_to_do = share(session, trainer, false);
     if (summary.nothing_to_do) return summary;
-    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), {}, stop_requested());
+    CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
+    std::vector<TrainingObserver*> observers;
+    if (session.state_is_divided()) observers.push_back(&checkpoints);
+    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+    if (session.state_is_divided()) checkpoints.follow();
     test(summary, trainer);
     fill_in(summary, session, trainer);
     if (profile_) profile_->trace();
     return summary;
+  }
+
+  CheckpointPolicy checkpoint_policy() const {
+    const OutputJob& output = job_.output;
+    return {output.checkpoint_epochs, output.checkpoint_steps, output.keep, uses_servers(job_)};
   }
 
   std::string trace_file(const RunFolder& folder) const {

@@ -90,34 +90,41 @@ void LogObserver::sync() {
   if (tensorboard_ != nullptr) try_to([&] { tensorboard_->sync(); });
 }
 
-CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, CheckpointPolicy policy,
-                                       ExtraFiles files, std::function<void()> before)
-    : folder_(std::move(folder)),
-      session_(session),
-      policy_(policy),
-      files_(std::move(files)),
-      before_(std::move(before)) {}
-
-void CheckpointObserver::step_done(const StepReport& report, const TrainingState& state) {
-  const bool due = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
-  if (due && !report.last_of_epoch && !policy_.at_pauses) save(state);
+void CheckpointTimes::step_done(const StepReport& report, const TrainingState& state) {
+  const bool step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
+  if (step && !report.last_of_epoch && !policy_.at_pauses) due(state);
 }
 
-void CheckpointObserver::paused(const TrainingState& state) { save(state); }
-
-void CheckpointObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
+void CheckpointTimes::epoch_done(const EpochReport& report, const TrainingState& state) {
   const bool by_epoch = policy_.every_epochs > 0 && (report.epoch + 1) % policy_.every_epochs == 0;
   const bool by_step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
-  if (by_epoch || by_step || (report.best && policy_.every_epochs > 0)) save(state);
+  if (by_epoch || by_step || (report.best && policy_.every_epochs > 0)) due(state);
 }
+
+CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, CheckpointPolicy policy,
+                                       ExtraFiles files, std::function<void()> before, Processes* followers)
+    : CheckpointTimes(policy),
+      folder_(std::move(folder)),
+      session_(session),
+      files_(std::move(files)),
+      before_(std::move(before)),
+      followers_(followers) {}
 
 fs::path CheckpointObserver::save(const TrainingState& state) {
   fs::path path = checkpoint_path(folder_, state.step);
-  if (fs::exists(path)) return path;
+  std::string written = fs::exists(path) ? "" : "written";
+  if (followers_ != nullptr) followers_->broadcast(written);
+  if (written.empty()) return path;
   before_();
   write_checkpoint(path, session_, state, files_);
-  remove_old_checkpoints(folder_, policy_.keep, state.best_step);
+  remove_old_checkpoints(folder_, policy().keep, state.best_step);
   return path;
+}
+
+void CheckpointFollower::follow() {
+  std::string written;
+  processes_.broadcast(written);
+  if (!written.empty()) read_for_checkpoint(session_);
 }
 
 void EnergyObserver::epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "telar/comm/processes.h"
 #include "telar/observe/energy.h"
 #include "telar/observe/metrics_log.h"
 #include "telar/observe/progress.h"
@@ -55,26 +56,58 @@ struct CheckpointPolicy {
   bool at_pauses = false;  ///< within an epoch at pauses (TrainingObserver::paused) instead of every_steps
 };
 
+/// Says when a checkpoint is due. All processes of a run come to the same result.
+class CheckpointTimes : public TrainingObserver {
+ public:
+  explicit CheckpointTimes(CheckpointPolicy policy) : policy_(policy) {}
+  void step_done(const StepReport& report, const TrainingState& state) final;
+  void epoch_done(const EpochReport& report, const TrainingState& state) final;
+  void paused(const TrainingState& state) final { due(state); }
+
+ protected:
+  virtual void due(const TrainingState& state) = 0;
+  const CheckpointPolicy& policy() const { return policy_; }
+
+ private:
+  CheckpointPolicy policy_;
+};
+
 /// Writes checkpoints into a folder during training.
-class CheckpointObserver final : public TrainingObserver {
+class CheckpointObserver final : public CheckpointTimes {
  public:
   /// `files` are added to every checkpoint. `before` is called before each one, so that the logs are on disk
-  /// first.
+  /// first. `followers`: of a session whose state is divided among processes, these, each with a
+  /// CheckpointFollower; otherwise null.
   CheckpointObserver(std::filesystem::path folder, const Session& session, CheckpointPolicy policy,
-                     ExtraFiles files, std::function<void()> before);
+                     ExtraFiles files, std::function<void()> before, Processes* followers = nullptr);
 
-  void step_done(const StepReport& report, const TrainingState& state) override;
-  void epoch_done(const EpochReport& report, const TrainingState& state) override;
-  void paused(const TrainingState& state) override;
   /// Writes a checkpoint for this state unless there is one already.
   std::filesystem::path save(const TrainingState& state);
 
  private:
+  void due(const TrainingState& state) override { save(state); }
+
   std::filesystem::path folder_;
   const Session& session_;
-  CheckpointPolicy policy_;
   ExtraFiles files_;
   std::function<void()> before_;
+  Processes* followers_;
+};
+
+/// What a process whose session has a part of the state does while rank 0 writes checkpoints.
+class CheckpointFollower final : public CheckpointTimes {
+ public:
+  CheckpointFollower(const Session& session, CheckpointPolicy policy, Processes& processes)
+      : CheckpointTimes(policy), session_(session), processes_(processes) {}
+
+  /// Call when rank 0 calls CheckpointObserver::save().
+  void follow();
+
+ private:
+  void due(const TrainingState& /*state*/) override { follow(); }
+
+  const Session& session_;
+  Processes& processes_;
 };
 
 /// The energy that the whole machine uses in training steps, excluding validation and checkpoints between

@@ -139,6 +139,27 @@ TEST(GpuSession, GpusWhoseGradientsNcclSumsFollowSingle) {
                      {"NCCL", "several replicas share cuda:0"});
 }
 
+TEST(GpuSession, StepsThatRunAheadFollowTheSchedule) {
+  const Network network = mlp();
+  const auto losses_of = [&](const std::string& strategy, const std::vector<std::string>& devices) {
+    Cluster cluster;
+    for (const std::string& device : devices) cluster.devices.push_back({device});
+    Program program =
+        make_strategy(strategy)->rewrite(make_training_step(network.model, network.options), cluster);
+    for (WorkerProgram& worker : program.workers)
+      for (ScheduledAction& scheduled : worker.schedule)
+        if (scheduled.kind == action::kUpdateShard) scheduled.every = 2;
+    Session session(std::move(program), cluster, {.seed = 11});
+    return losses(session, network, 8);
+  };
+  const auto right = losses_of("single", {"cpu"});
+  const auto expect_right = [&](const std::vector<float>& found) {
+    for (size_t s = 0; s < right.size(); ++s) EXPECT_NEAR(found[s], right[s], 1e-3 * right[s]) << "step " << s;
+  };
+  expect_right(losses_of("single", {"cuda:0"}));
+  if (has_two_gpus()) expect_right(losses_of("mirrored", {"cuda:0", "cuda:1"}));
+}
+
 TEST(GpuSession, NothingIsPreparedWhileNcclHoldsTheGpuUp) {
   if (!on_stand_ins()) GTEST_SKIP() << "runs on fake GPUs only";
   SessionSetup setup = mirrored({"cuda:0", "cuda:1"});

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,10 +22,14 @@ Program golden_program(const StrategyType& type) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
   const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}};
   Cluster cluster;
-  const bool several = !type.count.empty() && !type.uses_servers;
-  cluster.devices.resize(several ? 2 : 1);
+  const Attributes defaults = completed(type.name, type.options, {});
+  cluster.devices.resize(type.uses_servers ? 1 : static_cast<size_t>(worker_count(type, defaults)));
   cluster.servers = type.uses_servers ? 2 : 0;
-  return make_strategy(type.name)->rewrite(make_training_step(model, options), cluster);
+  // So small a model is divided only on demand.
+  const bool divides = std::ranges::any_of(type.options, [](const Option& o) { return o.name == "split"; });
+  const Attributes given = divides ? Attributes{{"split", std::vector<std::string>{"*1=columns", "*2=rows"}}}
+                                   : Attributes{};
+  return make_strategy(type.name, given)->rewrite(make_training_step(model, options), cluster);
 }
 
 TEST_P(GoldenProgram, IsAsRecorded) {

@@ -111,13 +111,16 @@ accumulate(%14, %11)  # fc2
 }
 
 TEST(PipelineStrategy, StagesAlternateForwardAndBackward) {
-  using enum Action;
-  EXPECT_EQ(one_forward_one_backward(0, 3, 4), (std::vector<Action>{forward, forward, forward, forward,
-                                                                    backward, backward, backward, backward}));
-  EXPECT_EQ(one_forward_one_backward(1, 3, 4), (std::vector<Action>{forward, forward, forward, backward,
-                                                                    forward, backward, backward, backward}));
-  EXPECT_EQ(one_forward_one_backward(2, 3, 2), (std::vector<Action>{forward, backward, forward, backward}));
-  EXPECT_EQ(one_forward_one_backward(0, 4, 1), (std::vector<Action>{forward, backward}));
+  using action::backward;
+  using action::forward;
+  using Schedule = std::vector<ScheduledAction>;
+  EXPECT_EQ(one_forward_one_backward(0, 3, 4),
+            (Schedule{forward(0), forward(1), forward(2), forward(3), backward(0), backward(1), backward(2),
+                      backward(3)}));
+  EXPECT_EQ(one_forward_one_backward(1, 3, 4), (Schedule{forward(0), forward(1), forward(2), backward(0),
+                                                         forward(3), backward(1), backward(2), backward(3)}));
+  EXPECT_EQ(one_forward_one_backward(2, 3, 2), (Schedule{forward(0), backward(0), forward(1), backward(1)}));
+  EXPECT_EQ(one_forward_one_backward(0, 4, 1), (Schedule{forward(0), backward(0)}));
 }
 
 TEST(PipelineStrategy, EqualStagesHaveTheBubbleOfTheFormula) {

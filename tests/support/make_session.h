@@ -49,6 +49,7 @@ struct SessionSetup {
   int threads = 1;
   bool mirrored = false;
   bool pipeline = false;  ///< with `replicas` stages
+  std::string name = {};  ///< of another strategy, with `replicas` workers in this process
   /// One for each replica: "cpu", "cuda:0". If empty: tested_kind(), or "cpu" for a pipeline.
   std::vector<std::string> devices = {};
   Attributes strategy = {};  ///< its options
@@ -60,10 +61,14 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
                                              const SessionSetup& setup) {
   const std::string usual = setup.pipeline ? "cpu" : tested_kind();
   Cluster cluster;
-  if (setup.session.processes != nullptr) cluster.processes = setup.session.processes->size();
+  if (setup.session.processes != nullptr) {
+    cluster.processes = setup.session.processes->size();
+    cluster.process = setup.session.processes->rank();
+  }
   for (size_t r = 0; r < static_cast<size_t>(setup.replicas); ++r)
     cluster.devices.push_back({setup.devices.empty() ? usual : setup.devices[r], setup.threads, {}});
-  const std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
+  std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
+  if (!setup.name.empty()) name = setup.name;
   const auto strategy = make_strategy(name, setup.strategy);
   return std::make_unique<Session>(
       strategy->rewrite(make_training_step(model, options), cluster, setup.costs), cluster, setup.session);

@@ -29,6 +29,8 @@ class Borrowed final : public Group {
   double sum_over_shards(double value) override { return group_.sum_over_shards(value); }
   void all_gather(std::span<float> rows) override { group_.all_gather(rows); }
   void barrier() override { group_.barrier(); }
+  void share_shards(std::span<float> bucket) override { group_.share_shards(bucket); }
+  void exchange(Outgoing outgoing, Incoming incoming) override { group_.exchange(outgoing, incoming); }
   void check() const override { group_.check(); }
 
  private:
@@ -62,6 +64,7 @@ class ThreadProcess final : public Processes {
   void sleep_until_all_come() override { processes_.barrier(); }
   void library_all_reduce(std::span<float> values) override { processes_.all_reduce(values); }
   std::unique_ptr<Group> join(Group& /*local*/) override { return std::make_unique<Borrowed>(replicas_); }
+  std::unique_ptr<Group> join_some(Group&, const std::vector<int>&, int) override { std::abort(); }
   void share_memory(bool /*share*/) override {}
   void when_lost(std::function<void(const Error&)> /*last_resort*/) override {}
   void abort(int /*code*/) override { std::abort(); }

@@ -2,8 +2,10 @@
 
 namespace telar::mpi {
 
-Member::Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory)
+Member::Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory, int channel)
     : local_(local),
+      comm_(comm),
+      channel_(channel),
       buckets_(copy_of(comm)),
       small_(copy_of(comm)),
       watch_(watch),
@@ -62,6 +64,24 @@ void Member::all_gather(std::span<float> rows) {
   MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_,
                  &request);
   watch_.wait(request);
+}
+
+void Member::exchange(Outgoing outgoing, Incoming incoming) {
+  const int local = local_.size();
+  const auto first = static_cast<size_t>(process_ * local);
+  std::vector<MPI_Request> requests;
+  for (int r = 0; r < size(); ++r) {
+    const int process = r / local;
+    const auto at = static_cast<size_t>(r);
+    if (process == process_) continue;
+    MPI_Irecv(incoming[at].data(), count_of(incoming[at].size()), MPI_BYTE, process,
+              tag(r % local, local_.rank()), comm_, &requests.emplace_back());
+    MPI_Isend(outgoing[at].data(), count_of(outgoing[at].size()), MPI_BYTE, process,
+              tag(local_.rank(), r % local), comm_, &requests.emplace_back());
+  }
+  local_.exchange(outgoing.subspan(first, static_cast<size_t>(local)),
+                  incoming.subspan(first, static_cast<size_t>(local)));
+  for (MPI_Request& request : requests) watch_.wait(request);
 }
 
 }  // namespace telar::mpi

@@ -19,9 +19,10 @@ namespace telar::mpi {
 /// poll() is called, between the operations of the backward pass.
 class Member final : public Group {
  public:
-  /// `comm` spans all processes. With `share_memory`, all are on one host and sum in each other's memory, in
-  /// which allocate() places the buckets; otherwise MPI sums.
-  Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory);
+  /// `comm` spans the processes of the group. With `share_memory`, all are on one host and sum in each other's
+  /// memory, in which allocate() places the buckets; otherwise MPI sums. `channel`: a number that groups with
+  /// the same processes do not share.
+  Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory, int channel);
   ~Member() override;
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -37,6 +38,8 @@ class Member final : public Group {
   double sum_over_shards(double value) override { return local_.sum_over_shards(value); }
   void all_gather(std::span<float> rows) override;
   void barrier() override { local_.barrier(); }
+  void share_shards(std::span<float> bucket) override { local_.share_shards(bucket); }
+  void exchange(Outgoing outgoing, Incoming incoming) override;
   void check() const override {
     local_.check();
     watch_.check();
@@ -46,7 +49,11 @@ class Member final : public Group {
   /// Hands the first `summed` shards to the sums over processes. Returns how many of these are complete.
   size_t advance(size_t summed);
 
+  int tag(int from, int to) const { return (channel_ * local_.size() + from) * local_.size() + to; }
+
   Group& local_;
+  MPI_Comm comm_;  ///< for messages between any two members; not the member's own
+  int channel_;
   // Two communicators of this replica's own. When a bucket is ready depends on the other replicas of the
   // process, so a sum may start before a small collective in one process and after it in another. MPI allows
   // this only in different communicators.

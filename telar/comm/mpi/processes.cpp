@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -70,6 +71,7 @@ class MpiProcesses final : public Processes {
   }
   ~MpiProcesses() override {
     watch_.reset();
+    for (auto& [ranks, comm] : among_) MPI_Comm_free(&comm);
     MPI_Comm_free(&watched_);
     MPI_Comm_free(&comm_);
     MPI_Finalize();
@@ -123,7 +125,12 @@ class MpiProcesses final : public Processes {
 
   std::unique_ptr<Group> join(Group& local) override {
     require_same(std::to_string(local.size()), "the number of its replicas");
-    return std::make_unique<mpi::Member>(local, comm_, *watch_, share_memory_ && on_this_host_ == size_);
+    return std::make_unique<mpi::Member>(local, comm_, *watch_, share_memory_ && on_this_host_ == size_, 0);
+  }
+
+  std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) override {
+    // Buckets are in the memory that all processes share, if any (ReplicaGroups); this group sums by MPI.
+    return std::make_unique<mpi::Member>(local, among(ranks), *watch_, false, channel);
   }
 
   void share_memory(bool share) override { share_memory_ = share; }
@@ -135,7 +142,22 @@ class MpiProcesses final : public Processes {
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:
+  /// A communicator of these processes, which call it together the first time.
+  MPI_Comm among(const std::vector<int>& ranks) {
+    const auto [known, fresh] = among_.try_emplace(ranks, MPI_COMM_NULL);
+    if (!fresh) return known->second;
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm_group(comm_, &all);
+    MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+    MPI_Comm_create_group(comm_, some, 0, &known->second);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    return known->second;
+  }
+
   MPI_Comm comm_;
+  std::map<std::vector<int>, MPI_Comm> among_;  ///< by their ranks
   MPI_Comm watched_;
   std::unique_ptr<mpi::Watch> watch_;
   int rank_ = 0;

@@ -124,7 +124,7 @@ class CpuContext final : public Context {
     }
     if (step.host) {
       bound.node = &executable_.graph_.nodes()[static_cast<size_t>(step.node)];
-      if (!step.regions.empty()) {
+      if (step.reads == 0 && !step.regions.empty()) {
         const Region& region = executable_.regions_[static_cast<size_t>(step.regions[0])];
         bound.host_memory = {static_cast<float*>(bound.pointers[0]), region.bytes / sizeof(float)};
       }
@@ -142,11 +142,19 @@ class CpuContext final : public Context {
   void run_step(size_t s, HostOperations& host) {
     const Step& step = executable_.steps_[s];
     Bound& bound = bound_[s];
-    if (step.host) {
+    if (step.host && step.reads > 0) {
+      host.exchange(*bound.node, memory(s, 0), memory(s, 1));
+    } else if (step.host) {
       host.communicate(*bound.node, bound.host_memory);
     } else {
       compute(s);
     }
+  }
+
+  /// Of a region of a step. (Inputs are set after binding.)
+  std::span<std::byte> memory(size_t s, size_t i) const {
+    const Region& region = executable_.regions_[static_cast<size_t>(executable_.steps_[s].regions[i])];
+    return {static_cast<std::byte*>(bound_[s].pointers[i]), region.bytes};
   }
 
   void compute(size_t s) {

@@ -39,6 +39,10 @@ class ActivationOp final : public Op {
   bool bf16() const override { return true; }
   bool is_activation() const override { return true; }
   ReluFusion relu_fusion() const override { return is_relu() ? ReluFusion::relu : ReluFusion::none; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }

@@ -37,6 +37,10 @@ class AddOp final : public Op {
  public:
   std::string_view name() const override { return "add"; }
   bool bf16() const override { return true; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   bool bf16_vectors() const override { return true; }
   ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
@@ -69,6 +73,10 @@ class MulOp final : public Op {
 class ScaleOp final : public Op {
  public:
   std::string_view name() const override { return "scale"; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   bool bf16() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};

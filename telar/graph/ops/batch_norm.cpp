@@ -42,6 +42,10 @@ class BatchNormOp final : public Op {
   std::string_view name() const override { return "batch_norm"; }
   bool bf16() const override { return true; }
   ReluFusion relu_fusion() const override { return ReluFusion::takes_relu_forwards; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   // outputs: y, mean, unbiased variance, saved (opaque)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check(name(), inputs);
@@ -60,6 +64,10 @@ class BatchNormInferenceOp final : public Op {
  public:
   std::string_view name() const override { return "batch_norm_inference"; }
   bool bf16() const override { return true; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check(name(), inputs);

@@ -1,6 +1,10 @@
 #include "telar/graph/ops/communication.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
 
 namespace telar {
 
@@ -28,8 +32,108 @@ class AllGatherOp final : public Op {
   }
 };
 
+/// The operations between members that share a batch. Each has another one as its gradient.
+class SampleExchangeOp : public Op {
+ public:
+  explicit SampleExchangeOp(const SampleExchangeOp* gradient) : gradient_(*gradient) {}
+  Effect effect() const override { return Effect::exchanges; }
+  void gradient(GradientContext& context) const override {
+    context.set(0, context.builder().add1(gradient_, {context.output_gradient(0)}, context.attributes()));
+  }
+
+ protected:
+  /// At least 1: values of a member without samples keep one, which nobody reads (graph/idle_member.h).
+  static int64_t own_samples(const Attributes& attributes) {
+    const int64_t rows = attributes.integers("rows").at(static_cast<size_t>(attributes.integer("rank")));
+    return std::max<int64_t>(1, rows);
+  }
+  static int64_t all_samples(const Attributes& attributes) {
+    const std::vector<int64_t>& rows = attributes.integers("rows");
+    return std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  }
+  static int64_t own_features(const Attributes& attributes) {
+    const std::vector<int64_t>& bounds = attributes.integers("bounds");
+    const auto rank = static_cast<size_t>(attributes.integer("rank"));
+    return bounds.at(rank + 1) - bounds.at(rank);
+  }
+  /// The type of the result: x with `samples` on axis 0, and `features` on axis 1 unless they are 0.
+  TensorType result(const TensorType& x, int64_t samples, int64_t features) const {
+    if (x.dtype == DType::bf16 || x.shape.rank() < (features > 0 ? 2U : 1U))
+      throw run_error("{}: the value is {}, which cannot be exchanged", name(), x.str());
+    TensorType type = x;
+    type.shape[0] = samples;
+    if (features > 0) type.shape[1] = features;
+    return type;
+  }
+
+ private:
+  const SampleExchangeOp& gradient_;
+};
+
+class AllGatherSamplesOp final : public SampleExchangeOp {
+ public:
+  using SampleExchangeOp::SampleExchangeOp;
+  std::string_view name() const override { return "all_gather_samples"; }
+  ExchangedSamples exchanged_samples() const override { return ExchangedSamples::gives_all; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    return {result(inputs[0], all_samples(attributes), 0)};
+  }
+};
+
+class ReduceScatterSamplesOp final : public SampleExchangeOp {
+ public:
+  using SampleExchangeOp::SampleExchangeOp;
+  std::string_view name() const override { return "reduce_scatter_samples"; }
+  ExchangedSamples exchanged_samples() const override { return ExchangedSamples::gives_own; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    return {result(inputs[0], own_samples(attributes), 0)};
+  }
+};
+
+class SamplesToFeaturesOp final : public SampleExchangeOp {
+ public:
+  using SampleExchangeOp::SampleExchangeOp;
+  std::string_view name() const override { return "samples_to_features"; }
+  ExchangedSamples exchanged_samples() const override { return ExchangedSamples::gives_all; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    return {result(inputs[0], all_samples(attributes), own_features(attributes))};
+  }
+};
+
+class FeaturesToSamplesOp final : public SampleExchangeOp {
+ public:
+  using SampleExchangeOp::SampleExchangeOp;
+  std::string_view name() const override { return "features_to_samples"; }
+  ExchangedSamples exchanged_samples() const override { return ExchangedSamples::gives_own; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    return {result(inputs[0], own_samples(attributes), attributes.integers("bounds").back())};
+  }
+};
+
+extern const ReduceScatterSamplesOp kReduceScatterSamples;
+extern const FeaturesToSamplesOp kFeaturesToSamples;
 const ReduceBucketOp kReduceBucket;
 const AllGatherOp kAllGather;
+const AllGatherSamplesOp kAllGatherSamples(&kReduceScatterSamples);
+const ReduceScatterSamplesOp kReduceScatterSamples(&kAllGatherSamples);
+const SamplesToFeaturesOp kSamplesToFeatures(&kFeaturesToSamples);
+const FeaturesToSamplesOp kFeaturesToSamples(&kSamplesToFeatures);
+
+Attributes attributes_of(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
+  const std::vector<int64_t> rows(static_cast<size_t>(group.members), builder.type(x).shape[0]);
+  return {{"group", group.name}, {"rank", group.rank}, {"rows", rows}};
+}
+
+/// For a value of all samples: every member has as many as the others until with_batch says otherwise.
+Attributes attributes_of_all(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
+  const std::vector<int64_t> rows(static_cast<size_t>(group.members),
+                                  builder.type(x).shape[0] / group.members);
+  return {{"group", group.name}, {"rank", group.rank}, {"rows", rows}};
+}
 
 }  // namespace
 
@@ -37,8 +141,26 @@ void reduce_bucket(GraphBuilder& builder, int64_t bucket) {
   builder.add(kReduceBucket, {}, {{"bucket", bucket}});
 }
 
-ValueId all_gather(GraphBuilder& builder, ValueId x, int64_t members) {
-  return builder.add1(kAllGather, {x}, {{"members", members}});
+ValueId all_gather(GraphBuilder& builder, ValueId x, int64_t members, const std::string& group) {
+  return builder.add1(kAllGather, {x}, {{"group", group}, {"members", members}});
+}
+
+ValueId all_gather_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
+  return builder.add1(kAllGatherSamples, {x}, attributes_of(builder, x, group));
+}
+
+ValueId reduce_scatter_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
+  return builder.add1(kReduceScatterSamples, {x}, attributes_of_all(builder, x, group));
+}
+
+ValueId samples_to_features(GraphBuilder& builder, ValueId x, const SampleGroup& group,
+                            const std::vector<int64_t>& bounds) {
+  return builder.add1(kSamplesToFeatures, {x}, attributes_of(builder, x, group).with("bounds", bounds));
+}
+
+ValueId features_to_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group,
+                            const std::vector<int64_t>& bounds) {
+  return builder.add1(kFeaturesToSamples, {x}, attributes_of_all(builder, x, group).with("bounds", bounds));
 }
 
 }  // namespace telar

@@ -57,6 +57,9 @@ class Conv2dOp final : public Op {
   bool bf16() const override { return true; }
   ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
   bool has_winograd() const override { return true; }
+  bool is_weighted_sum(const Attributes& attributes) const override {
+    return attributes.integer("groups") == 1;
+  }
 
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {

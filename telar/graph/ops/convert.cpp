@@ -10,6 +10,10 @@ namespace {
 class ConvertOp final : public Op {
  public:
   std::string_view name() const override { return "convert"; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     return {{attributes.text("to") == "bf16" ? DType::bf16 : DType::f32, inputs[0].shape}};

@@ -15,6 +15,10 @@ class DropoutOp final : public Op {
  public:
   std::string_view name() const override { return "dropout"; }
   bool bf16() const override { return true; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& x, int64_t begin,
+                                         int64_t /*end*/) const override {
+    return attributes.with("first", begin * (x.shape.elements_per_item() / x.shape[1]));
+  }
   // inputs: x, sample, random
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const TensorType& x = inputs[0];

@@ -13,8 +13,14 @@ namespace telar {
 ///
 /// Which elements are dropped depends only on seed, epoch, sample id, the layer (attribute "stream": a hash
 /// of the builder's scope) and the position within the sample. It is therefore the same under any split of
-/// the batch. With rate 0 the result is x itself. Throws Error (user) unless 0 ≤ rate < 1.
+/// the batch. Attribute "first" (0 if absent): the position within the sample of the first element of x, when x is
+/// a part of the features. With rate 0 the result is x itself. Throws Error (user) unless 0 ≤ rate < 1.
 ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random);
+
+/// The position within a sample of the first element.
+inline int64_t dropout_begin(const Attributes& attributes) {
+  return attributes.has("first") ? attributes.integer("first") : 0;
+}
 
 /// The constants of a node with these attributes.
 inline DropoutConstants dropout_constants(const Attributes& attributes) {

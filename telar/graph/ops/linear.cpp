@@ -47,6 +47,7 @@ class LinearOp final : public Op {
   std::string_view name() const override { return "linear"; }
   bool bf16() const override { return true; }
   ReluFusion relu_fusion() const override { return ReluFusion::takes_relu; }
+  bool is_weighted_sum(const Attributes& /*attributes*/) const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const TensorType& x = inputs[0];
     const TensorType& w = inputs[1];

@@ -31,6 +31,10 @@ class PoolOp final : public Op {
   explicit PoolOp(bool max) : max_(max) {}
   std::string_view name() const override { return max_ ? "max_pool" : "average_pool"; }
   bool bf16() const override { return true; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
 
   // outputs: y, and for max_pool a workspace that records which element was the largest
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,

@@ -21,11 +21,22 @@ class ReshapeLikeOp final : public Op {
 
 const ReshapeLikeOp kReshapeLike;
 
+/// Whether [N, C, …] becomes [N, product of the rest]: features of C are then features of the result.
+bool flattens(const std::vector<int64_t>& dims, const Shape& x) {
+  return x.rank() > 1 && dims.size() == 2 && dims[0] == 0 && dims[1] == x.elements_per_item();
+}
+
 class ReshapeOp final : public Op {
  public:
   std::string_view name() const override { return "reshape"; }
   bool bf16() const override { return true; }
   bool is_view() const override { return true; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& x, int64_t begin,
+                                         int64_t end) const override {
+    if (!flattens(attributes.integers("dims"), x.shape)) return std::nullopt;
+    const int64_t each = x.shape.elements_per_item() / x.shape[1];
+    return attributes.with("dims", std::vector<int64_t>{0, (end - begin) * each});
+  }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;

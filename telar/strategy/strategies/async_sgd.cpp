@@ -15,8 +15,8 @@ class AsyncSgd final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     Program program = server_program(
-        "async_sgd", step, cluster, {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
-        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+        "async_sgd", step, cluster, {action::compute_gradient(), action::push_gradient(), action::pull()},
+        Graph(), make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = free_within_staleness(options_);
     return program;
   }

@@ -15,11 +15,11 @@ class Downpour final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     const int64_t fetch_every = options_.integer("fetch_every");
-    std::vector<ScheduledAction> schedule = {Action::compute_gradient};
+    std::vector<ScheduledAction> schedule = {action::compute_gradient()};
     // Between two fetches a worker continues on its own; an update just before a fetch would be overwritten.
-    if (fetch_every > 1) schedule.emplace_back(Action::update_shard);
-    schedule.emplace_back(Action::push_gradient, options_.integer("push_every"));
-    schedule.emplace_back(Action::pull, fetch_every);
+    if (fetch_every > 1) schedule.push_back(action::update_shard());
+    schedule.push_back(action::push_gradient(options_.integer("push_every")));
+    schedule.push_back(action::pull(fetch_every));
     Program program = server_program(
         "downpour", step, cluster, std::move(schedule), fetch_every > 1 ? plain_update(step) : Graph(),
         make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));

@@ -27,13 +27,19 @@ class Mirrored final : public Strategy {
     if (replicas < 1) throw user_error("strategy 'mirrored' needs at least 1 replica");
     Program program = program_of(step, "mirrored");
     program.buckets = make_buckets(program.parameters, step.gradient, bucket_bytes_);
-    Graph gradient = synchronised_ ? synchronise_batch_norm(step.gradient, replicas) : step.gradient;
+    Graph gradient = step.gradient;
+    if (synchronised_) {
+      gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
+        return std::optional<StatisticsGroup>({kAllWorkers, replicas});
+      });
+    }
     gradient = insert_bucket_reductions(gradient, program.buckets);
     for (int r = 0; r < local; ++r) {
-      program.workers.push_back({r,
-                                 gradient,
-                                 {Action::compute_gradient, Action::finish_exchange, Action::exchange_metrics,
-                                  Action::exchange_norm, Action::update_shard, Action::wait_for_all}});
+      program.workers.push_back(
+          {r,
+           gradient,
+           {action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
+            action::exchange_norm(), action::update_shard(), action::wait_for_all()}});
     }
     return program;
   }

@@ -128,13 +128,13 @@ class Pipeline final : public Strategy {
     program.micro_batches = parts;
     for (int s = 0; s < stages; ++s) {
       const StageGraphs& mine = graphs[static_cast<size_t>(s)];
-      const std::vector<Action> actions = one_forward_one_backward(s, stages, parts);
-      WorkerProgram worker{s, mine.micro_batch, {actions.begin(), actions.end()}, mine.weight_gradients};
-      for (const Action action : {Action::weight_gradients, Action::exchange_metrics, Action::exchange_norm,
-                                  Action::update_shard, Action::wait_for_all}) {
-        worker.schedule.push_back(action);
+      std::vector<ScheduledAction> schedule = one_forward_one_backward(s, stages, parts);
+      for (const ScheduledAction& last :
+           {action::weight_gradients(), action::exchange_metrics(), action::exchange_norm(),
+            action::update_shard(), action::wait_for_all()}) {
+        schedule.push_back(last);
       }
-      program.workers.push_back(std::move(worker));
+      program.workers.push_back({s, mine.micro_batch, std::move(schedule), mine.weight_gradients});
     }
     return program;
   }

@@ -18,8 +18,8 @@ class SyncPs final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     Program program = server_program(
-        "sync_ps", step, cluster, {Action::compute_gradient, Action::push_gradient, Action::pull}, Graph(),
-        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+        "sync_ps", step, cluster, {action::compute_gradient(), action::push_gradient(), action::pull()},
+        Graph(), make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = rounds_with_backups(options_);
     return program;
   }

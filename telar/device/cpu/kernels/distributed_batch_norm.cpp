@@ -250,27 +250,14 @@ void lower_batch_norm_backward_apply(Lowering& lowering, const Node& node) {
   });
 }
 
-void lower_reduce_bucket(Lowering& lowering, const Node& /*node*/) { lowering.host(-1); }
-
-void lower_all_gather(Lowering& lowering, const Node& node) {
-  const int64_t length = lowering.shape(node.inputs[0])[0];
-  const RegionId rows = lowering.define_plain(node.outputs[0]);
-  // The device does not know its rank: its row is copied to the front, and the host moves it to its position.
-  lowering.function({lowering.plain_region(node.inputs[0])}, {rows},
-                    [=](const Pointers& p) { std::copy_n(p.get<const float>(0), length, p.get<float>(1)); });
-  lowering.host(rows);
-}
-
 }  // namespace
 
 void register_distributed_batch_norm(Kernels& kernels) {
-  kernels.add("all_gather", lower_all_gather);
   kernels.add("batch_norm_apply", lower_batch_norm_apply);
   kernels.add("batch_norm_backward_apply", lower_batch_norm_backward_apply);
   kernels.add("batch_norm_backward_sums", lower_batch_norm_backward_sums);
   kernels.add("batch_norm_statistics", lower_batch_norm_statistics);
   kernels.add("combine_statistics", lower_combine_statistics);
-  kernels.add("reduce_bucket", lower_reduce_bucket);
 }
 
 }  // namespace telar::cpu

@@ -1,5 +1,6 @@
 #include "telar/graph/ops/dropout.h"
 
+#include "telar/core/error.h"
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/kernels.h"
 #include "telar/device/cuda/loops/dropout.h"
@@ -12,6 +13,8 @@ void lower_dropout(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId y = node.outputs[0];
   const Shape& shape = lowering.shape(x);
+  if (dropout_begin(node.attributes) != 0)
+    throw run_error("layer '{}': dropout of a part of the features runs on CPUs only", node.scope);
   const std::vector<RegionId> reads{lowering.plain_region(x), lowering.plain_region(node.inputs[1]),
                                     lowering.plain_region(node.inputs[2])};
   const RegionId to =

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace telar {
+
+/// The kind of an action, by name. Strategies use the functions below, so a misspelt name does not compile.
+class ActionKind {
+ public:
+  /// `name`: of the action's file in telar/runtime/actions; a literal.
+  explicit constexpr ActionKind(std::string_view name) : name_(name) {}
+  constexpr std::string_view name() const { return name_; }
+  bool operator==(const ActionKind&) const = default;
+
+ private:
+  std::string_view name_;
+};
+
+/// Name of the group that all workers of a program form.
+inline constexpr const char* kAllWorkers = "all";
+/// Name of the store that a program's parameter servers form.
+inline constexpr const char* kServers = "servers";
+
+/// An action of a worker's step, done in every step whose number is divisible by `every`. Steps are numbered
+/// from 1, the worker's first step.
+struct ScheduledAction {
+  ActionKind kind;
+  int64_t every = 1;
+  std::optional<int64_t> micro_batch = {};  ///< of a pipeline's batch
+  std::string group = kAllWorkers;          ///< the workers with which it exchanges, if it does
+  std::string store = {};                   ///< with which it exchanges; empty: with none
+
+  bool operator==(const ScheduledAction&) const = default;
+};
+
+/// The actions that a strategy can schedule. Each is a class in telar/runtime/actions.
+namespace action {
+
+inline constexpr ActionKind kComputeGradient("compute_gradient");
+inline constexpr ActionKind kFinishExchange("finish_exchange");
+inline constexpr ActionKind kExchangeMetrics("exchange_metrics");
+inline constexpr ActionKind kExchangeNorm("exchange_norm");
+inline constexpr ActionKind kUpdateShard("update_shard");
+inline constexpr ActionKind kWaitForAll("wait_for_all");
+inline constexpr ActionKind kPushGradient("push_gradient");
+inline constexpr ActionKind kPushDifference("push_difference");
+inline constexpr ActionKind kPull("pull");
+inline constexpr ActionKind kForward("forward");
+inline constexpr ActionKind kBackward("backward");
+inline constexpr ActionKind kWeightGradients("weight_gradients");
+
+/// Runs the gradient graph over the worker's part of the batch; this starts the sums of buckets.
+inline ScheduledAction compute_gradient() { return {.kind = kComputeGradient}; }
+/// Waits until the worker's shard of every bucket holds the sum over the group.
+inline ScheduledAction finish_exchange() { return {.kind = kFinishExchange}; }
+/// Sums the metric buffers over the group.
+inline ScheduledAction exchange_metrics() { return {.kind = kExchangeMetrics}; }
+/// Sums the squared gradient norm over the group (only when the update clips).
+inline ScheduledAction exchange_norm() { return {.kind = kExchangeNorm}; }
+/// Applies the optimizer to the worker's shard of the parameters.
+inline ScheduledAction update_shard() { return {.kind = kUpdateShard}; }
+/// Waits until every member's shard is updated: the parameters are then complete again.
+inline ScheduledAction wait_for_all() { return {.kind = kWaitForAll}; }
+
+/// Sends the gradient sums since the last push to the servers.
+inline ScheduledAction push_gradient(int64_t every = 1) {
+  return {.kind = kPushGradient, .every = every, .store = kServers};
+}
+/// Sends samples × (parameters at the last pull − parameters) to the servers.
+inline ScheduledAction push_difference(int64_t every) {
+  return {.kind = kPushDifference, .every = every, .store = kServers};
+}
+/// Receives the servers' parameters.
+inline ScheduledAction pull(int64_t every = 1) { return {.kind = kPull, .every = every, .store = kServers}; }
+
+/// Of a pipeline stage: runs the gradient graph up to its `pause`, once its inputs are delivered. The
+/// micro-batches of a step pass in order.
+inline ScheduledAction forward(int64_t micro_batch) { return {.kind = kForward, .micro_batch = micro_batch}; }
+/// Of a pipeline stage: runs the rest of the gradient graph, from its `pause` on.
+inline ScheduledAction backward(int64_t micro_batch) {
+  return {.kind = kBackward, .micro_batch = micro_batch};
+}
+/// Of a pipeline stage: runs the graph of weight gradients over all micro-batches at once.
+inline ScheduledAction weight_gradients() { return {.kind = kWeightGradients}; }
+
+}  // namespace action
+
+}  // namespace telar

@@ -1,0 +1,32 @@
+#include "telar/runtime/action.h"
+
+namespace telar {
+
+namespace {
+
+class PushDifference final : public Action {
+ public:
+  PushDifference(const ScheduledAction& scheduled, StepContext& context)
+      : pending_(required_push(scheduled, context)) {}
+
+  void run(StepContext& context) override {
+    if (!context.step().result.finite) return;
+    const bool then_pull = context.is_due(action::kPull);
+    pending_.push_differences(then_pull, context.request().inputs, context.step().result);
+    context.notes().pulled = then_pull;
+  }
+  void flush(StepContext& /*context*/, const StepInputs& inputs, StepResult& result) override {
+    if (!pending_.empty()) pending_.push_differences(true, inputs, result);
+  }
+
+ private:
+  PendingPush& pending_;
+};
+
+}  // namespace
+
+void register_push_difference(ActionRegistry& registry) {
+  registry.add<PushDifference>(action::kPushDifference);
+}
+
+}  // namespace telar

@@ -1,0 +1,36 @@
+#include "telar/runtime/action.h"
+
+namespace telar {
+
+namespace {
+
+class PushGradient final : public Action {
+ public:
+  PushGradient(const ScheduledAction& scheduled, StepContext& context)
+      : pending_(required_push(scheduled, context)) {
+    if (scheduled.every > 1) pending_.accrue_gradients();
+  }
+
+  void run(StepContext& context) override {
+    if (!context.step().result.finite) return;
+    const bool then_pull = context.is_due(action::kPull);
+    push(context, then_pull, context.request().inputs, context.step().result);
+    context.notes().pulled = then_pull;
+  }
+  void flush(StepContext& context, const StepInputs& inputs, StepResult& result) override {
+    if (!pending_.empty()) push(context, true, inputs, result);
+  }
+
+ private:
+  void push(StepContext& context, bool then_pull, const StepInputs& inputs, StepResult& result) {
+    pending_.push_gradients(then_pull, context.gradients().arena(), inputs, result);
+  }
+
+  PendingPush& pending_;
+};
+
+}  // namespace
+
+void register_push_gradient(ActionRegistry& registry) { registry.add<PushGradient>(action::kPushGradient); }
+
+}  // namespace telar

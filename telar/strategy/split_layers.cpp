@@ -1,0 +1,252 @@
+#include "telar/strategy/split_layers.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "telar/core/error.h"
+#include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/convert.h"
+#include "telar/graph/ops/reshape.h"
+#include "telar/graph/rewrite.h"
+
+namespace telar {
+
+namespace {
+
+using Bounds = std::vector<int64_t>;
+
+/// Contiguous parts of nearly equal size.
+Bounds equal_parts(int64_t extent, int64_t members) {
+  Bounds bounds;
+  for (int64_t m = 0; m <= members; ++m) bounds.push_back(extent * m / members);
+  return bounds;
+}
+
+/// The forms that a value of the whole graph has in the graph of a member; each is made when it is needed.
+struct Forms {
+  ValueId own = kNoValue;    ///< own samples, all features
+  ValueId whole = kNoValue;  ///< samples of all members, all features
+  ValueId split = kNoValue;  ///< samples of all members, own features; or own items of a vector
+  Bounds bounds;             ///< of the features of `split`
+  bool divided = false;      ///< computed in the form `split`
+};
+
+class Divider {
+ public:
+  Divider(const Graph& forward, const LayerSplits& layers, const SampleGroup& group)
+      : forward_(forward), layers_(layers), group_(group), forms_(forward.values().size()) {}
+
+  DividedGraph run() {
+    for (const Node& node : forward_.nodes()) {
+      builder_.set_scope(node.scope);
+      add(node);
+    }
+    builder_.set_scope("");
+    for (const auto& [name, value] : forward_.outputs()) builder_.output(name, own(value));
+    return {builder_.build(), std::move(pieces_)};
+  }
+
+ private:
+  void add(const Node& node) {
+    if (const auto split = split_of(node)) {
+      *split == LayerSplit::columns ? add_columns(node) : add_rows(node);
+    } else if (!add_by_features(node)) {
+      std::vector<ValueId> inputs;
+      for (const ValueId id : node.inputs) inputs.push_back(own(id));
+      const auto outputs = builder_.add(*node.op, std::move(inputs), node.attributes);
+      for (size_t i = 0; i < outputs.size(); ++i) forms(node.outputs[i]).own = outputs[i];
+    }
+  }
+
+  std::optional<LayerSplit> split_of(const Node& node) const {
+    if (!node.op->is_weighted_sum(node.attributes)) return std::nullopt;
+    const ValueId weights = weights_of(forward_, node);
+    if (weights == kNoValue) return std::nullopt;
+    const auto found = layers_.find(forward_.value(weights).name);
+    return found == layers_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void add_columns(const Node& node) {
+    const Bounds bounds = parts_of(shape(node.inputs[1])[0], "output");
+    const ValueId weights = part_of_parameter(node.inputs[1], 0, bounds);
+    const ValueId bias = node.inputs[2] == kNoValue ? kNoValue : part_of_parameter(node.inputs[2], 0, bounds);
+    const ValueId y = builder_.add1(*node.op, {whole(node.inputs[0]), weights, bias}, node.attributes);
+    set_divided(node.outputs[0], y, bounds);
+  }
+
+  void add_rows(const Node& node) {
+    const Forms& x = forms(node.inputs[0]);
+    const Bounds bounds = x.divided ? x.bounds : parts_of(shape(node.inputs[1])[1], "input");
+    const ValueId weights = part_of_parameter(node.inputs[1], 1, bounds);
+    const ValueId partial =
+        builder_.add1(*node.op, {split(node.inputs[0], bounds), weights, kNoValue}, node.attributes);
+    const DType dtype = builder_.type(partial).dtype;
+    ValueId y = reduce_scatter_samples(builder_, in(partial, DType::f32), group_);
+    if (node.inputs[2] != kNoValue) y = add_bias(y, own(node.inputs[2]));
+    forms(node.outputs[0]).own = in(y, dtype);
+  }
+
+  ValueId add_bias(ValueId y, ValueId bias) {
+    const TensorType type = builder_.type(y);
+    if (type.shape.rank() > 2) {
+      std::vector<int64_t> dims(type.shape.rank() - 1, 1);
+      dims[0] = type.shape[1];
+      bias = reshape(builder_, bias, dims);
+    }
+    return telar::add(builder_, y, bias);
+  }
+
+  /// Computes a node on parts if one of its inputs is divided and its operation and all inputs allow it.
+  bool add_by_features(const Node& node) {
+    const auto divided = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      return id != kNoValue && forms(id).divided;
+    });
+    if (divided == node.inputs.end()) return false;
+    const Bounds bounds = forms(*divided).bounds;
+    const auto rank = static_cast<size_t>(group_.rank);
+    const auto attributes = node.op->for_features(node.attributes, forward_.value(*divided).type,
+                                                  bounds[rank], bounds[rank + 1]);
+    if (!attributes || !std::all_of(node.inputs.begin(), node.inputs.end(),
+                                    [&](ValueId id) { return has_features(id, bounds); })) {
+      return false;
+    }
+    std::vector<ValueId> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(features_of(id, bounds));
+    const auto outputs = builder_.add(*node.op, std::move(inputs), *attributes);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const int64_t each = features(node.outputs[i]) / bounds.back();
+      Bounds scaled = bounds;
+      for (int64_t& bound : scaled) bound *= each;
+      set_divided(node.outputs[i], outputs[i], scaled);
+    }
+    return true;
+  }
+
+  /// Whether an input of a node that is computed on parts has a part, or needs none.
+  bool has_features(ValueId id, const Bounds& bounds) {
+    if (id == kNoValue) return true;
+    const Value& value = forward_.value(id);
+    if (value.kind == ValueKind::input) return value.type.dtype == DType::i32;  // sample ids, random state
+    if (forms(id).divided) return forms(id).bounds == bounds;
+    if (value.kind != ValueKind::result) return value.type.shape == Shape{bounds.back()};
+    return value.type.shape.rank() > 1 && value.type.shape[1] == bounds.back();
+  }
+
+  ValueId features_of(ValueId id, const Bounds& bounds) {
+    if (id == kNoValue) return id;
+    const Value& value = forward_.value(id);
+    if (value.kind == ValueKind::input) return value.batched ? whole(id) : own(id);
+    return value.kind == ValueKind::result ? split(id, bounds) : part_of_parameter(id, 0, bounds);
+  }
+
+  /// A part of a parameter, of a buffer of its gradient, or of a parameter converted to another type.
+  ValueId part_of_parameter(ValueId id, size_t axis, const Bounds& bounds) {
+    const Value& value = forward_.value(id);
+    if (value.kind == ValueKind::result) {
+      const Node& node = forward_.nodes()[static_cast<size_t>(value.node)];
+      return in(part_of_parameter(node.inputs[0], axis, bounds), value.type.dtype);
+    }
+    const auto rank = static_cast<size_t>(group_.rank);
+    const bool parameter = value.kind == ValueKind::parameter;
+    const std::string name = parameter ? value.name : value.name.substr(kGradientPrefix.size());
+    const Piece piece{name, value.type.shape, bounds[rank], bounds[rank + 1], axis};
+    pieces_.emplace(name, piece);
+    const TensorType type{value.type.dtype, piece.piece_shape()};
+    return parameter ? builder_.parameter(value.name, type) : builder_.buffer(value.name, type);
+  }
+
+  ValueId own(ValueId id) {
+    if (id == kNoValue) return id;
+    Forms& value = forms(id);
+    if (value.own == kNoValue) value.own = make_own(id);
+    return value.own;
+  }
+
+  ValueId make_own(ValueId id) {
+    const Value& value = forward_.value(id);
+    switch (value.kind) {
+      case ValueKind::input: return builder_.input(value.name, value.type, value.batched);
+      case ValueKind::parameter: return builder_.parameter(value.name, value.type);
+      case ValueKind::buffer: return builder_.buffer(value.name, value.type);
+      case ValueKind::result: break;
+    }
+    const ValueId exchanged = features_to_samples(builder_, in(forms(id).split, DType::f32), group_,
+                                                  forms(id).bounds);
+    return in(exchanged, value.type.dtype);
+  }
+
+  ValueId whole(ValueId id) {
+    Forms& value = forms(id);
+    if (value.whole == kNoValue) {
+      const TensorType& type = forward_.value(id).type;
+      const ValueId samples = type.dtype == DType::i32 ? own(id) : in(own(id), DType::f32);
+      value.whole = in(all_gather_samples(builder_, samples, group_), type.dtype);
+    }
+    return value.whole;
+  }
+
+  ValueId split(ValueId id, const Bounds& bounds) {
+    Forms& value = forms(id);
+    if (value.split == kNoValue) {
+      value.bounds = bounds;
+      value.split = in(samples_to_features(builder_, in(own(id), DType::f32), group_, bounds),
+                       forward_.value(id).type.dtype);
+    }
+    if (value.bounds != bounds)
+      throw run_error("layer '{}': a value is divided in two ways", builder_.scope());
+    return value.split;
+  }
+
+  /// The value in another type; members exchange f32.
+  ValueId in(ValueId value, DType dtype) {
+    return builder_.type(value).dtype == dtype ? value : convert(builder_, value, dtype);
+  }
+
+  void set_divided(ValueId id, ValueId split, const Bounds& bounds) {
+    Forms& value = forms(id);
+    value.split = split;
+    value.bounds = bounds;
+    value.divided = true;
+  }
+
+  Bounds parts_of(int64_t extent, const char* which) const {
+    if (extent < group_.members) {
+      throw user_error(
+          "layer '{}' has {} {} features, which cannot be divided among {} workers; leave it out of strategy.split, or use fewer",
+          builder_.scope(), extent, which, group_.members);
+    }
+    return equal_parts(extent, group_.members);
+  }
+
+  int64_t features(ValueId id) const {
+    const Shape& extents = shape(id);
+    return extents.rank() > 1 ? extents[1] : extents[0];
+  }
+  const Shape& shape(ValueId id) const { return forward_.value(id).type.shape; }
+  Forms& forms(ValueId id) { return forms_[static_cast<size_t>(id)]; }
+
+  const Graph& forward_;
+  const LayerSplits& layers_;
+  const SampleGroup& group_;
+  std::vector<Forms> forms_;
+  std::map<std::string, Piece> pieces_;
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+ValueId weights_of(const Graph& graph, const Node& node) {
+  ValueId weights = node.inputs[1];
+  if (graph.value(weights).kind == ValueKind::result) {
+    const Node& made = graph.nodes()[static_cast<size_t>(graph.value(weights).node)];
+    if (made.op->name() != "convert") return kNoValue;
+    weights = made.inputs[0];
+  }
+  return graph.value(weights).kind == ValueKind::parameter ? weights : kNoValue;
+}
+
+DividedGraph divide_layers(const Graph& forward, const LayerSplits& layers, const SampleGroup& group) {
+  return Divider(forward, layers, group).run();
+}
+
+}  // namespace telar

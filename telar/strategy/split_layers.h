@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "telar/graph/ops/communication.h"
+#include "telar/graph/piece.h"
+
+namespace telar {
+
+/// How a layer with weights [out, in, …] is divided among the members of a group.
+///
+/// columns: each member computes some of the output features, for the samples of all members.
+/// rows: each member multiplies some of the input features, again for all samples, and the products are added.
+///
+/// Alternating, one exchange serves two layers: the output of a layer with columns is the input of one with
+/// rows, and what lies between (activations, pooling, dropout) is computed on parts, too (Shoeybi et al.,
+/// "Megatron-LM", 2019). All other layers are data parallel: each member has its own samples (Krizhevsky, "One
+/// weird trick for parallelizing convolutional neural networks", 2014).
+enum class LayerSplit : uint8_t { columns, rows };
+
+/// By the name of the layer's weight. Layers that are not named stay whole.
+using LayerSplits = std::map<std::string, LayerSplit>;
+
+/// A graph with some layers divided, as one member of the group runs it.
+struct DividedGraph {
+  Graph graph;
+  std::map<std::string, Piece> pieces;  ///< of the parameters that the member does not have whole, by name
+};
+
+/// Divides layers of a forward graph and inserts the exchanges between members. Throws Error (user), naming
+/// the layer, for one with fewer features than the group has members.
+DividedGraph divide_layers(const Graph& forward, const LayerSplits& layers, const SampleGroup& group);
+
+/// The parameter that holds the weights of a node for which Op::is_weighted_sum() holds; kNoValue when its
+/// weights are computed.
+ValueId weights_of(const Graph& graph, const Node& node);
+
+}  // namespace telar
