@@ -9,7 +9,7 @@
 
 namespace telar {
 
-/// A graph as JSON: a list of the calls that build it, in their order, so that values have the same ids again.
+/// A graph as JSON: the list of calls that build it, in their order, so that values have the same ids again.
 ///
 ///     [{"kind": "input", "name": "step", "type": "f32", "shape": [1]},
 ///      {"kind": "parameter", "name": "fc.bias", "type": "f32", "shape": [10]},

@@ -22,6 +22,7 @@ constexpr int64_t kLargestAxis = int64_t{1} << 47;
 nlohmann::json piece_json(const Piece& piece) {
   return {{"variable", piece.variable},
           {"shape", piece.shape.dims()},
+          {"axis", piece.axis},
           {"begin", piece.begin},
           {"end", piece.end}};
 }
@@ -30,8 +31,9 @@ Piece read_piece(const JsonFields& fields) {
   Piece piece{fields.text("variable"), Shape(fields.integers("shape", 1, kLargestAxis)), 0, 0};
   if (piece.shape.rank() == 0) throw fields.wrong("shape", "a list of at least one extent");
   TensorType{DType::f32, piece.shape}.bytes();  // the check of the whole variable
-  piece.begin = fields.integer("begin", 0, piece.shape[0] - 1);
-  piece.end = fields.integer("end", piece.begin + 1, piece.shape[0]);
+  piece.axis = static_cast<size_t>(fields.integer("axis", 0, static_cast<int64_t>(piece.shape.rank()) - 1));
+  piece.begin = fields.integer("begin", 0, piece.shape[piece.axis] - 1);
+  piece.end = fields.integer("end", piece.begin + 1, piece.shape[piece.axis]);
   return piece;
 }
 

@@ -28,6 +28,8 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
       throw run_error("parameter server {} holds other variables than the job", s);
     servers[s]->attach();
     for (size_t p = 0; p < pieces.size(); ++p) {
+      if (pieces[p].axis != 0)
+        throw run_error("'{}' is not one of rows, which are all that servers store", pieces[p].name());
       const auto variable = std::find_if(
           variables_.begin(), variables_.end(),
           [&](const Variable& candidate) { return candidate.entry->name == pieces[p].variable; });

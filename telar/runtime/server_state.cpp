@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 
 #include "telar/io/server_program.h"
@@ -17,8 +18,8 @@ std::string state_name(const std::string& slot, const std::string& variable) {
   return slot.empty() ? variable : slot + "/" + variable;
 }
 
-size_t first_float(const Piece& piece) {
-  return static_cast<size_t>(piece.begin * piece.shape.elements_per_item());
+std::span<float> piece_in(std::span<float> arena, const StoreLayout& layout, size_t piece) {
+  return arena.subspan(layout.offsets[piece], layout.pieces[piece].floats);
 }
 
 /// The arenas of a server: those of its slots, and that of the parameters.
@@ -47,9 +48,7 @@ void write_servers(const ServerSide& program, const std::vector<Store*>& stores,
       for (size_t p = 0; p < pieces.size(); ++p) {
         const std::string name = state_name(slot, pieces[p].variable);
         if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-        const std::vector<float> values = session.read_state(name);
-        std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])),
-                    layout.pieces[p].floats, arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]));
+        pieces[p].take_from(session.read_state(name), piece_in(arena, layout, p));
       }
       stores[s]->write(slot, arena);
     }
@@ -69,8 +68,7 @@ void read_servers(const ServerSide& program, const std::vector<Store*>& stores, 
       for (size_t p = 0; p < pieces.size(); ++p) {
         const auto found = values.find(state_name(slot, pieces[p].variable));
         if (found == values.end()) continue;
-        std::copy_n(arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]), layout.pieces[p].floats,
-                    found->second.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])));
+        pieces[p].put_into(found->second, piece_in(arena, layout, p));
       }
     }
   }

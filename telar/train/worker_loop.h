@@ -19,8 +19,8 @@ namespace telar {
 class WorkerLoop {
  public:
   /// All references must outlive this object. `session`: of a worker's program, with its StoreAccess.
-  /// `options`: those of the run's Trainer; a worker needs batch, schedule, seed, order and loader. `parts`: of
-  /// each global batch. `say` receives messages; may be empty.
+  /// `options`: those of the run's Trainer; a worker needs batch, schedule, seed, order and loader. `parts`:
+  /// of each global batch. `say` receives messages; may be empty.
   WorkerLoop(WorkSource& source, Session& session, const Dataset& data, const TrainerOptions& options,
              int64_t parts, std::function<void(const std::string&)> say = {});
 

@@ -91,8 +91,7 @@ TEST(ServerProgramText, IsTheSameProgramAfterATransfer) {
       EXPECT_EQ(difference(server, again), "");
       ASSERT_EQ(again.pieces.size(), server.pieces.size());
       for (size_t p = 0; p < server.pieces.size(); ++p) {
-        EXPECT_EQ(again.pieces[p].name(), server.pieces[p].name());
-        EXPECT_EQ(again.pieces[p].shape, server.pieces[p].shape);
+        EXPECT_EQ(again.pieces[p], server.pieces[p]);
       }
     }
   }

@@ -16,8 +16,8 @@
 namespace telar {
 namespace {
 
-/// A thread of this process does not vanish unnoticed: its store is destroyed, and nobody waits for it then. So
-/// a member that is silent for long is at work.
+/// A thread of this process does not vanish unnoticed: its store is destroyed, and nobody waits for it then.
+/// So a member that is silent for long is at work.
 constexpr double kRoundSeconds = 3600;
 constexpr std::chrono::milliseconds kWaitTick{50};
 

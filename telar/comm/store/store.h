@@ -42,8 +42,8 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// For the coordinator: creates the server's arenas, all zero. If the server already has them, with the same
-  /// update, returns false and changes nothing. `description` is the input of the server's
+  /// For the coordinator: creates the server's arenas, all zero. If the server already has them, with
+  /// the same update, returns false and changes nothing. `description` is the input of the server's
   /// StoreUpdateFactory.
   virtual bool create(const StoreLayout& layout, const std::string& description) = 0;
   /// Waits until the server's arenas exist.

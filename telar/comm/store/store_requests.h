@@ -35,8 +35,8 @@ struct StoreArenas {
 std::vector<StoreRequest> requests_of(const StoreExchange& exchange, const StoreArenas& arenas,
                                       const std::string& who);
 
-/// The requests that copy a whole arena of a server with this layout and these slots. Throws Error (run) if it
-/// has no arena `name`, or another number of floats.
+/// The requests that copy a whole arena of a server with this layout and these slots. Throws Error (run) if
+/// it has no arena `name`, or another number of floats.
 std::vector<StoreRequest> read_requests(const StoreLayout& layout, const std::vector<std::string>& slots,
                                         const std::string& name, std::span<float> into,
                                         const std::string& who);
