@@ -1,7 +1,6 @@
 #pragma once
 
 #include "run_files_input.h"
-#include "telar/comm/store/store_layout.h"
 #include "telar/train/cluster_description.h"
 
 // The part of fuzz/description.cpp that does not need libFuzzer, so that a test can run it on the corpus.

@@ -11,7 +11,7 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/service_log.h"
-#include "telar/train/cluster_description.h"
+#include "telar/runtime/server_update.h"
 
 namespace telar::cli {
 
@@ -49,7 +49,7 @@ int serve(const ServeArguments& arguments) {
   options.snapshots = arguments.snapshots;
   options.snapshot_seconds = arguments.snapshot_seconds;
   options.shared_memory = !arguments.no_shared_memory;
-  options.make_update = job_store_updates();
+  options.make_update = program_updates();
   options.say = [&log](const std::string& text) { log.line(text); };
   if (!options.snapshots.empty()) std::filesystem::create_directories(options.snapshots);
   {

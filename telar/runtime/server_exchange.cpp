@@ -8,7 +8,7 @@
 
 namespace telar {
 
-ServerExchange::ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
+ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Store*>& servers,
                                const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                                const Device& device)
     : servers_(servers), device_(device) {
@@ -28,6 +28,8 @@ ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Stor
       throw run_error("parameter server {} holds other variables than the job", s);
     servers[s]->attach();
     for (size_t p = 0; p < pieces.size(); ++p) {
+      if (pieces[p].axis != 0)
+        throw run_error("'{}' is not one of rows, which are all that servers store", pieces[p].name());
       const auto variable = std::find_if(
           variables_.begin(), variables_.end(),
           [&](const Variable& candidate) { return candidate.entry->name == pieces[p].variable; });
@@ -96,7 +98,7 @@ StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, c
                                      std::byte* parameters) {
   send(arena, fill, terms);
   StoreReport all;
-  for (StoreClient* server : servers_) {
+  for (Store* server : servers_) {
     const StoreReport report = server->finish();
     all.finite = all.finite && report.finite;
     all.late = all.late || report.late;

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "telar/comm/store/store_client.h"
+#include "telar/comm/store/store.h"
+#include "telar/comm/store/store_round.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
 
@@ -14,7 +15,7 @@ namespace telar {
 
 /// A worker's access to its parameter servers.
 struct StoreAccess {
-  std::vector<StoreClient*> servers;  ///< in the order of the program's servers
+  std::vector<Store*> servers;  ///< in the order of the program's servers
   /// Called before each push of a program with rounds. None: this worker's contribution is not wanted.
   std::function<std::optional<StoreRound>()> next_round;
 };
@@ -25,7 +26,7 @@ class ServerExchange {
  public:
   /// All references must outlive this object. Throws Error (run) if a server holds other pieces than the
   /// program expects.
-  ServerExchange(const ServerSide& program, const std::vector<StoreClient*>& servers,
+  ServerExchange(const ServerSide& program, const std::vector<Store*>& servers,
                  const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                  const Device& device);
 
@@ -67,7 +68,7 @@ class ServerExchange {
   void send(const std::byte* arena, const Fill& fill, const Terms& terms);
   void take(std::byte* parameters);
 
-  const std::vector<StoreClient*>& servers_;
+  const std::vector<Store*>& servers_;
   const Device& device_;
   std::vector<Variable> variables_;  ///< in the order of the arena
   std::vector<float> canonical_;     ///< of the largest variable

@@ -223,4 +223,11 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
   return program;
 }
 
+Program coordinator_program(Program program) {
+  program.update = std::move(program.servers->update);
+  program.servers.reset();
+  for (WorkerProgram& worker : program.workers) worker.schedule.clear();
+  return program;
+}
+
 }  // namespace telar

@@ -50,4 +50,8 @@ Graph sgd_of_everything(const TrainingStep& step, const SgdOptions& options);
 Program server_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                        std::vector<ScheduledAction> schedule, Graph worker_update, ServerSide servers);
 
+/// The part of a program with parameter servers that the coordinator runs. It does not train. Its update is
+/// the servers' update, so its session has their state.
+Program coordinator_program(Program program);
+
 }  // namespace telar

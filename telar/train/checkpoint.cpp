@@ -10,9 +10,9 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/disk.h"
+#include "telar/io/json_fields.h"
 #include "telar/io/safetensors.h"
 #include "telar/train/file_digest.h"
-#include "telar/train/json_fields.h"
 
 namespace telar {
 

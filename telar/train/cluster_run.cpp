@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <random>
 #include <set>
 #include <utility>
@@ -15,13 +14,14 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
-#include "telar/runtime/stored_pieces.h"
+#include "telar/runtime/server_state.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/cluster_description.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/work_division.h"
 
 namespace telar {
 
@@ -97,16 +97,6 @@ int64_t milliseconds_since_1970() {
       .count();
 }
 
-/// The name of a variable's state: "momentum/conv1.weight". For the parameter itself the slot is empty:
-/// "conv1.weight".
-std::string state_name(const std::string& slot, const std::string& variable) {
-  return slot.empty() ? variable : slot + "/" + variable;
-}
-
-size_t first_float(const Piece& piece) {
-  return static_cast<size_t>(piece.begin * piece.shape.elements_per_item());
-}
-
 }  // namespace
 
 ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data,
@@ -174,39 +164,17 @@ void ClusterRun::start(const Session& session) {
     addresses_ = given_addresses(job_.strategy);
   }
   connect();
-  for (size_t s = 0; s < clients_.size(); ++s) {
-    const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = stored_layout(pieces);
-    std::vector<std::string> slots = state_slots(servers_.servers[s].update);
-    slots.emplace_back();
-    const std::vector<std::string> names = session.state_names();
-    for (const std::string& slot : slots) {
-      std::vector<float> arena(layout.floats);
-      for (size_t p = 0; p < pieces.size(); ++p) {
-        const std::string name = state_name(slot, pieces[p].variable);
-        if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-        const std::vector<float> values = session.read_state(name);
-        std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])),
-                    layout.pieces[p].floats, arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]));
-      }
-      clients_[s]->write(slot, arena);
-    }
-  }
-  const Cooperation cooperation = cooperation_of(job_.strategy);
-  coordinator_ = std::make_unique<Coordinator>(CoordinatorOptions{
-      .listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate,
-      .security = options_.security,
-      .job = id_,
-      .description = description(),
-      .servers = addresses_,
-      .workers = workers_of(job_.strategy),
-      .backups = cooperation.backups,
-      .rhythm = cooperation.kind == Cooperation::Kind::rounds ? Rhythm::rounds : Rhythm::free,
-      .parts = job_parts(job_),
-      .lease_steps = lease_steps(),
-      .staleness_bound = cooperation.staleness,
-      .rounds_before = milliseconds_since_1970(),
-      .say = note()});
+  write_servers(servers_, stores(), session);
+  CoordinatorOptions options =
+      division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
+  options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
+  options.security = options_.security;
+  options.job = id_;
+  options.description = description();
+  options.servers = addresses_;
+  options.rounds_before = milliseconds_since_1970();
+  options.say = note();
+  coordinator_ = std::make_unique<Coordinator>(std::move(options));
   if (processes_) {
     start_workers();
   } else if (options_.say) {
@@ -225,15 +193,6 @@ std::string ClusterRun::description() const {
         data_.found.class_names.size());
   }
   return text;
-}
-
-/// The number of batches in a lease. If workers process whole batches, assigned on request, the number is
-/// small enough for each worker to get four leases even in a short epoch.
-int64_t ClusterRun::lease_steps() const {
-  constexpr int64_t kMost = 8;
-  if (cooperation_of(job_.strategy).backups > 0) return 1;
-  if (job_parts(job_) > 1) return kMost;
-  return std::clamp<int64_t>(options_.epoch_steps / (4 * workers_of(job_.strategy)), 1, kMost);
 }
 
 void ClusterRun::start_servers() {
@@ -276,10 +235,8 @@ void ClusterRun::connect() {
                                                                         .shared_memory = false,
                                                                         .say = note(),
                                                                         .stop = give_up_.get_token()}));
-    clients_[s]->create(stored_layout(servers_.servers[s].pieces),
-                        server_description(job_, spec_, static_cast<int>(s)));
-    clients_[s]->attach();
   }
+  create_servers(servers_, stores());
   connected_ = true;
 }
 
@@ -354,7 +311,7 @@ int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 void ClusterRun::fetch(Session& session) {
   try {
-    read_servers(session);
+    read_servers(servers_, stores(), session);
   } catch (const Error& error) {
     if (!give_up_.stop_requested()) throw;
     const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
@@ -366,28 +323,10 @@ void ClusterRun::fetch(Session& session) {
   }
 }
 
-void ClusterRun::read_servers(Session& session) {
-  const std::vector<std::string> names = session.state_names();
-  std::map<std::string, std::vector<float>> values;
-  for (const std::string& name : names)
-    values[name].resize(static_cast<size_t>(session.state_shape(name).elements()));
-  for (size_t s = 0; s < clients_.size(); ++s) {
-    const std::vector<Piece>& pieces = servers_.servers[s].pieces;
-    const StoreLayout layout = stored_layout(pieces);
-    std::vector<std::string> slots = state_slots(servers_.servers[s].update);
-    slots.emplace_back();
-    std::vector<float> arena(layout.floats);
-    for (const std::string& slot : slots) {
-      clients_[s]->read(slot, arena);
-      for (size_t p = 0; p < pieces.size(); ++p) {
-        const auto found = values.find(state_name(slot, pieces[p].variable));
-        if (found == values.end()) continue;
-        std::copy_n(arena.begin() + static_cast<std::ptrdiff_t>(layout.offsets[p]), layout.pieces[p].floats,
-                    found->second.begin() + static_cast<std::ptrdiff_t>(first_float(pieces[p])));
-      }
-    }
-  }
-  for (const auto& [name, state] : values) session.write_state(name, state);
+std::vector<Store*> ClusterRun::stores() const {
+  std::vector<Store*> stores;
+  for (const auto& client : clients_) stores.push_back(client.get());
+  return stores;
 }
 
 RunLosses ClusterRun::losses() const {

@@ -55,14 +55,13 @@ class ClusterRun final : public RemoteSteps {
  private:
   std::function<void(const std::string&)> note();
   void tell();
-  int64_t lease_steps() const;
   std::string description() const;
   void start_servers();
   void start_workers();
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
-  void read_servers(Session& session);
+  std::vector<Store*> stores() const;
 
   std::mutex notes_mutex_;          ///< guards notes_
   std::vector<std::string> notes_;  ///< messages from any thread, until the training thread forwards them

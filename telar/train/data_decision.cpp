@@ -8,9 +8,9 @@
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 #include "telar/data/source.h"
+#include "telar/io/json_fields.h"
 #include "telar/observe/process.h"
 #include "telar/train/file_digest.h"
-#include "telar/train/json_fields.h"
 
 namespace telar {
 

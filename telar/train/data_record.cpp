@@ -14,8 +14,8 @@
 #include "telar/data/image_folder.h"
 #include "telar/data/permutation.h"
 #include "telar/data/source.h"
+#include "telar/io/json_fields.h"
 #include "telar/train/file_digest.h"
-#include "telar/train/json_fields.h"
 
 namespace telar {
 

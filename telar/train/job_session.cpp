@@ -6,9 +6,11 @@
 #include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
+#include "telar/strategy/server_side.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_model.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/work_division.h"
 
 namespace telar {
 
@@ -127,10 +129,7 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   return schedule;
 }
 
-int64_t job_parts(const Job& job) {
-  const bool rounds = cooperation_of(job.strategy).kind == Cooperation::Kind::rounds;
-  return rounds ? workers_of(job.strategy) : 1;
-}
+int64_t job_parts(const Job& job) { return parts_of(cooperation_of(job.strategy), workers_of(job.strategy)); }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
   Cluster cluster;
@@ -183,13 +182,6 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   Program program = job_program(job, spec, processes);
   if (program.servers) program = coordinator_program(std::move(program));
   return std::make_unique<Session>(std::move(program), job_cluster(job, processes), options);
-}
-
-Program coordinator_program(Program program) {
-  program.update = std::move(program.servers->update);
-  program.servers.reset();
-  for (WorkerProgram& worker : program.workers) worker.schedule.clear();
-  return program;
 }
 
 std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,

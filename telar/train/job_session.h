@@ -40,10 +40,6 @@ struct SessionTalk {
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes = nullptr,
                                      const SessionTalk& talk = {});
 
-/// The part of a program with parameter servers that the coordinator runs. It does not train. Its update is
-/// the servers' update, so its session has their state.
-Program coordinator_program(Program program);
-
 /// A worker's session in a run with parameter servers. `store` must outlive it.
 std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,
                                             const SessionTalk& talk = {});

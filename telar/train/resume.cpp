@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "telar/core/error.h"
+#include "telar/io/json_fields.h"
 #include "telar/train/job_changes.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_workers.h"
-#include "telar/train/json_fields.h"
 
 namespace telar {
 

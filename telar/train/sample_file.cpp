@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
-#include "telar/train/json_fields.h"
+#include "telar/io/json_fields.h"
 
 namespace telar {
 

@@ -5,7 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/data/permutation.h"
-#include "telar/train/json_fields.h"
+#include "telar/io/json_fields.h"
 
 namespace telar {
 

@@ -148,7 +148,7 @@ TEST_F(SignalsWithServer, CtrlCEndsARunWhoseServerHasGone) {
 TEST_F(SignalsWithServer, UpdatesThatAKilledServerHasLostAreReported) {
   const std::string kill_server =
       "for p in $(cat /proc/$job/task/*/children); do "
-      "grep -q serve /proc/$p/cmdline && kill -KILL $p; done";
+      "grep -qzx serve /proc/$p/cmdline && kill -KILL $p; done";
   const int code = run(
       train_ +
           " --set strategy.name=downpour --set strategy.workers=1 --set training.epochs=400 --set output.checkpoint_epochs=0" +

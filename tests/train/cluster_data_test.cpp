@@ -8,7 +8,7 @@
 #include "support/sentences.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
-#include "telar/train/cluster_description.h"
+#include "telar/runtime/server_update.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
 #include "telar/train/worker.h"
@@ -37,7 +37,7 @@ class WorkerWithOtherData : public testing::Test {
 
   /// Ends when the training is over or the worker has ended.
   RunSummary run() {
-    const StoreServer server({.security = security(), .make_update = job_store_updates()});
+    const StoreServer server({.security = security(), .make_update = program_updates()});
     const Job job =
         job_with(fmt::format("{{name: downpour, workers: 1, threads: 1, server_addresses: [\"{}\"]}}",
                              server.address()),

@@ -10,8 +10,8 @@
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
 #include "telar/io/safetensors.h"
+#include "telar/runtime/server_update.h"
 #include "telar/train/checkpoint.h"
-#include "telar/train/cluster_description.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
 #include "telar/train/worker.h"
@@ -36,7 +36,7 @@ class TestedCluster {
       : workers_(workers), of_workers_(std::move(of_workers)) {
     for (int s = 0; s < servers; ++s) {
       servers_.push_back(std::make_unique<StoreServer>(
-          StoreServerOptions{.security = security(), .make_update = job_store_updates()}));
+          StoreServerOptions{.security = security(), .make_update = program_updates()}));
     }
   }
 
@@ -206,6 +206,11 @@ TEST(Cluster, ServersThatStillRunAcceptAResumedRunWithOtherEpochsAndCheckpoints)
        {"output.checkpoint_steps=7", "output.keep=9", "data.prefetch=2", "strategy.snapshot_seconds=3"})
     overrides.emplace_back(more);
   EXPECT_EQ(cluster.run(overrides, folder / "run", resume).steps, 100);
+  overrides[2] = "training.epochs=3";
+  overrides.emplace_back("optimizer.weight_decay=0.1");
+  test::expect_error([&] { cluster.run(overrides, folder / "run", resume); },
+                     {"holds other parameters for this job, or has another update: the update of '",
+                      "weight_decay=0} on the server, but sgd_update", "weight_decay=0.1} in the run"});
 }
 
 TEST(Cluster, KilledProcessesAreCounted) {

@@ -5,6 +5,7 @@
 
 #include "../../fuzz/description_input.h"
 #include "../../fuzz/run_files_input.h"
+#include "../../fuzz/server_program_input.h"
 #include "support/corpus.h"
 
 // Runs the fuzzers' corpora without the fuzzer, because scripts/fuzz needs clang and takes minutes.
@@ -35,6 +36,7 @@ TEST(RunFilesInput, State) { run_corpus("state", fuzz::read_state); }
 TEST(RunFilesInput, Samples) { run_corpus("samples", fuzz::read_samples); }
 TEST(RunFilesInput, DataRecord) { run_corpus("data_record", fuzz::read_data_record); }
 TEST(RunFilesInput, Description) { run_corpus("description", fuzz::read_description); }
+TEST(RunFilesInput, ServerProgram) { run_corpus("server_program", fuzz::read_server_program); }
 TEST(RunFilesInput, Job) { run_corpus("run_job", fuzz::read_run_job); }
 
 }  // namespace

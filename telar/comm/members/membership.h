@@ -8,10 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "telar/comm/members/part_done.h"
+#include "telar/comm/members/work_source.h"
 #include "telar/comm/network.h"
-#include "telar/comm/store/store_round.h"
-#include "telar/data/lease_book.h"
 
 namespace telar {
 
@@ -37,41 +35,25 @@ struct MembershipOptions {
 /// Throws Error (user) when the coordinator refuses (token, protocol version, job), and Error (run) when the
 /// coordinator is unreachable for longer than the patience, has sent something impossible, or the stop token
 /// ends a wait.
-class Membership {
+class Membership final : public WorkSource {
  public:
   explicit Membership(MembershipOptions options);
-  /// Leaves: unfinished work is given back at once.
-  ~Membership();
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  ~Membership() override;
 
-  uint32_t id() const;  ///< 1 or more
+  uint32_t id() const override;
   const std::string& job() const;
   const std::string& description() const;
   const std::vector<std::string>& servers() const;
 
-  /// Waits until there is work for this member; a spare may wait long. Returns false when the training is
-  /// over or the member is lost(). A member of rounds reads the parameters after this call, and whenever
-  /// next_round() returns none.
-  bool wait_for_work();
-  bool lost() const;
-
-  /// Returns a lease; none when the whole epoch has been given out. wait_for_work() then waits for the next
-  /// epoch or for work that is given back.
-  std::optional<Lease> lease();
-  /// Reports a part as done. The report is sent in the background, before later messages of this member.
-  void done(const PartDone& part);
-  /// Reports that this member will not use the part, so another member gets it.
-  void give_back(uint64_t lease, int64_t step);
-
-  /// Rhythm::rounds: announces a contribution and waits for the round that takes it. None if the round was
-  /// full (backups), or lost().
-  std::optional<StoreRound> next_round();
-  /// Rhythm::free with a staleness bound: waits until this member may begin the next batch.
-  void wait_for_slowest();
-
-  /// Ends the run for all members: for a failure that every member would meet (the loss is not finite).
-  void fail_all(const std::string& sentence);
+  bool wait_for_work() override;
+  bool lost() const override;
+  std::optional<Lease> lease() override;
+  /// The report is sent in the background, before later messages of this member.
+  void done(const PartDone& part) override;
+  void give_back(uint64_t lease, int64_t step) override;
+  std::optional<StoreRound> next_round() override;
+  void wait_for_slowest() override;
+  void fail_all(const std::string& sentence) override;
 
  private:
   class Impl;

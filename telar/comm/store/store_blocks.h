@@ -14,6 +14,7 @@
 #include "telar/comm/store/store_frame.h"
 #include "telar/comm/store/store_ledger.h"
 #include "telar/comm/store/store_members.h"
+#include "telar/comm/store/store_round.h"
 #include "telar/comm/store/store_update.h"
 #include "telar/core/buffer.h"
 
@@ -75,6 +76,7 @@ class StoreBlocks {
   void count_in(StoreLedger& ledger) { ledger_ = &ledger; }
 
   const StoreLayout& layout() const { return layout_; }
+  const StoreUpdate& update() const { return *update_; }
   const std::vector<std::string>& slots() const { return update_->slots(); }
 
   struct Applied {

@@ -4,7 +4,6 @@
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_link.h"
-#include "telar/core/buffer.h"
 #include "telar/core/error.h"
 
 namespace telar {
@@ -44,7 +43,7 @@ class StoreClient::Impl {
 
   const StoreLayout& attach() {
     describe();
-    if (!keeper_) make_arenas();
+    if (!arenas_.keeper) make_arenas();
     return *layout_;
   }
 
@@ -54,55 +53,21 @@ class StoreClient::Impl {
   }
 
   void read(const std::string& arena, std::span<float> values) {
-    transfer(FrameKind::read, arena, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
-      request.into = values.subspan(begin, count);
-    });
+    describe();
+    transfer(read_requests(*layout_, slots_, arena, values, who_));
   }
 
   void write(const std::string& arena, std::span<const float> values) {
-    transfer(FrameKind::write, arena, values.size(), [&](StoreRequest& request, size_t begin, size_t count) {
-      request.from = values.subspan(begin, count);
-    });
+    describe();
+    transfer(write_requests(*layout_, slots_, arena, values, who_));
   }
 
-  std::span<float> outgoing() { return outgoing_; }
-  std::span<const float> incoming() const { return incoming_; }
+  std::span<float> outgoing() { return arenas_.outgoing; }
+  std::span<const float> incoming() const { return arenas_.incoming; }
 
   void start(const StoreExchange& exchange) {
-    if (!keeper_) throw run_error("{} was given work before attach()", who_);
-    if (exchange.begin >= exchange.end || exchange.end > layout_->floats ||
-        exchange.begin % kRangeFloats != 0 || exchange.end % kRangeFloats != 0)
-      throw run_error(
-          "{} holds {} floats; {} to {} is not a range of them that begins and ends at multiples of {}", who_,
-          layout_->floats, exchange.begin, exchange.end, kRangeFloats);
-    if (!exchange.push && !exchange.pull) return;
-    if (exchange.round &&
-        (exchange.round->members.empty() || exchange.round->members.size() > kMostRoundMembers))
-      throw run_error("A round has 1 to {} members, not {}", kMostRoundMembers,
-                      exchange.round->members.size());
-    std::vector<StoreRequest> requests;
-    for_each_block(exchange.begin, exchange.end, [&](size_t begin, size_t end) {
-      StoreRequest& request = requests.emplace_back();
-      FrameHeader& header = request.header;
-      header.begin = begin;
-      header.end = end;
-      if (exchange.pull) {
-        header.flags |= kPull;
-        request.into = incoming_.subspan(begin, end - begin);
-      }
-      if (!exchange.push) return;
-      header.flags |= kPush;
-      header.learning_rate = exchange.learning_rate;
-      header.samples = exchange.samples;
-      request.from = outgoing_.subspan(begin, end - begin);
-      request.keeper = keeper_;
-      if (!exchange.round) return;
-      header.flags |= kRound;
-      header.round = exchange.round->number;
-      header.members = static_cast<uint32_t>(exchange.round->members.size());
-      request.members = exchange.round->members;
-    });
-    link().start(std::move(requests));
+    std::vector<StoreRequest> requests = requests_of(exchange, arenas_, who_);
+    if (!requests.empty()) link().start(std::move(requests));
   }
 
   StoreReport finish() { return link_ ? link_->finish() : StoreReport{}; }
@@ -119,16 +84,8 @@ class StoreClient::Impl {
   void make_arenas() {
     const size_t floats = layout_->floats;
     if (options_.shared_memory) memory_ = StoreMemory::make(floats);
-    if (memory_) {
-      outgoing_ = memory_->outgoing();
-      incoming_ = memory_->incoming();
-      keeper_ = memory_;
-    } else {
-      const auto arenas = std::make_shared<Buffer>(2 * floats * sizeof(float));
-      outgoing_ = arenas->as<float>().first(floats);
-      incoming_ = arenas->as<float>().subspan(floats);
-      keeper_ = arenas;
-    }
+    arenas_ =
+        memory_ ? StoreArenas{memory_->outgoing(), memory_->incoming(), memory_} : StoreArenas::of(floats);
     link_.reset();  // a link from before attach() does not know the memory
     link();
   }
@@ -168,27 +125,7 @@ class StoreClient::Impl {
     }
   }
 
-  /// Transfers a whole arena.
-  template <typename Memory>
-  void transfer(FrameKind kind, const std::string& name, size_t count, const Memory& memory) {
-    describe();
-    if (count != layout_->floats)
-      throw run_error("{} has arenas of {} floats, not {}", who_, layout_->floats, count);
-    uint16_t arena = 0;
-    if (!name.empty()) {
-      const auto found = std::ranges::find(slots_, name);
-      if (found == slots_.end()) throw run_error("{} has no arena '{}'", who_, name);
-      arena = static_cast<uint16_t>(found - slots_.begin() + 1);
-    }
-    std::vector<StoreRequest> requests;
-    for_each_block(0, count, [&](size_t begin, size_t end) {
-      StoreRequest& request = requests.emplace_back();
-      request.header.kind = kind;
-      request.header.arena = arena;
-      request.header.begin = begin;
-      request.header.end = end;
-      memory(request, begin, end - begin);
-    });
+  void transfer(std::vector<StoreRequest> requests) {
     if (requests.empty()) return;
     link().start(std::move(requests));
     link().finish();
@@ -201,9 +138,7 @@ class StoreClient::Impl {
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
   std::shared_ptr<StoreMemory> memory_;  ///< null: the arenas are not shared
-  std::shared_ptr<const void> keeper_;   ///< owner of the arenas
-  std::span<float> outgoing_;
-  std::span<float> incoming_;
+  StoreArenas arenas_;
   std::unique_ptr<StoreLink> link_;
 };
 

@@ -10,32 +10,10 @@
 #include <vector>
 
 #include "telar/comm/network.h"
-#include "telar/comm/store/store_layout.h"
+#include "telar/comm/store/store.h"
 #include "telar/comm/store/store_ledger.h"
-#include "telar/comm/store/store_round.h"
 
 namespace telar {
-
-/// One transfer to and from a server.
-struct StoreExchange {
-  size_t begin = 0;  ///< the range of the arena: pushed from outgoing(), pulled into incoming()
-  size_t end = 0;
-  bool push = true;
-  bool pull = true;
-  float learning_rate = 0;
-  float samples = 0;  ///< number of samples in the pushed sums
-  /// Without a round, the push is applied at once, and the pull sees its effect. With a round, the push is
-  /// summed with those of the other members, the sum is applied once, and the pull returns the result.
-  std::optional<StoreRound> round;
-};
-
-/// Result of the exchanges since the last finish().
-struct StoreReport {
-  bool finite = true;        ///< false: a NaN or infinity was pushed, and parameters are non-finite
-  bool late = false;         ///< the round was closed without this member's contribution
-  double staleness = 0;      ///< mean over the pushed floats of the updates by others between pull and push
-  int64_t lost_updates = 0;  ///< updates that a restarted server had lost
-};
 
 struct StoreClientOptions {
   std::string address;
@@ -52,42 +30,24 @@ struct StoreClientOptions {
   std::stop_token stop;  ///< ends all waits with an Error (run)
 };
 
-/// A member's connection to one parameter server, used by one thread. When the connection breaks, unanswered
-/// requests are sent again over the next one. All functions throw Error (run) that names the server if it is
-/// unreachable for longer than the patience, and Error (user) if it refuses (wrong token, job or protocol
-/// version).
-class StoreClient {
+/// A parameter server over a network. When the connection breaks, unanswered requests are sent again over the
+/// next one. All functions throw Error (run) that names the server if it is unreachable for longer than the
+/// patience, and Error (user) if it refuses (wrong token, job or protocol version).
+class StoreClient final : public Store {
  public:
   explicit StoreClient(StoreClientOptions options);
-  ~StoreClient();
-  StoreClient(const StoreClient&) = delete;
-  StoreClient& operator=(const StoreClient&) = delete;
+  ~StoreClient() override;
 
-  /// For the coordinator: creates the server's arenas for the job, all zero. If the server already has them
-  /// (from a snapshot), returns false and changes nothing. `description` is the input of the server's
-  /// StoreUpdateFactory.
-  bool create(const StoreLayout& layout, const std::string& description);
-  /// Waits until the server's arenas exist.
-  const StoreLayout& layout();
-  /// The same, and allocates outgoing() and incoming(). Compare layout() with the one that is expected first:
-  /// a server may describe more than this machine can hold.
-  const StoreLayout& attach();
-
-  /// Copies an arena. `arena` is "" for the parameters, or one of StoreUpdate::slots(). Each update is either
-  /// entirely in the copy or not at all.
-  void read(const std::string& arena, std::span<float> values);
-  void write(const std::string& arena, std::span<const float> values);
-  std::vector<std::string> slots();
-
-  /// One arena each, 64-byte aligned: the values to push, and the values pulled last.
-  std::span<float> outgoing();
-  std::span<const float> incoming() const;
-
-  /// Starts a transfer and returns at once. This range of outgoing() must not change until finish(). The
-  /// members of a round start their ranges in the same order.
-  void start(const StoreExchange& exchange);
-  /// Waits for all started transfers.
-  StoreReport finish();
+  bool create(const StoreLayout& layout, const std::string& description) override;
+  const StoreLayout& layout() override;
+  const StoreLayout& attach() override;
+  std::vector<std::string> slots() override;
+  void read(const std::string& arena, std::span<float> values) override;
+  void write(const std::string& arena, std::span<const float> values) override;
+  std::span<float> outgoing() override;
+  std::span<const float> incoming() const override;
+  void start(const StoreExchange& exchange) override;
+  StoreReport finish() override;
 
   /// Bytes sent and received over this connection so far, and whether they go through shared memory.
   struct Traffic {

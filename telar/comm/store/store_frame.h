@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "telar/comm/store/store_client.h"
-
 namespace telar {
 
 /// Floats of a block: the largest payload of a frame (1 MB), and the unit that a server locks.

@@ -18,4 +18,17 @@ StoreLayout StoreLayout::of(std::vector<StoredPiece> pieces) {
   return layout;
 }
 
+std::string difference(const StoreLayout& held, const StoreLayout& other) {
+  if (held.pieces.size() != other.pieces.size())
+    return fmt::format("{} pieces on the server, but {} in the run", held.pieces.size(), other.pieces.size());
+  for (size_t p = 0; p < held.pieces.size(); ++p) {
+    const StoredPiece& there = held.pieces[p];
+    const StoredPiece& here = other.pieces[p];
+    if (there != here)
+      return fmt::format("piece {} is '{}' of {} floats on the server, but '{}' of {} in the run", p,
+                         there.name, there.floats, here.name, here.floats);
+  }
+  return {};
+}
+
 }  // namespace telar

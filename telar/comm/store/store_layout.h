@@ -29,4 +29,8 @@ struct StoreLayout {
   bool operator==(const StoreLayout&) const = default;
 };
 
+/// How the layout `other` of a run differs from the one that a server holds, as the end of a sentence; empty
+/// if they are equal.
+std::string difference(const StoreLayout& held, const StoreLayout& other);
+
 }  // namespace telar

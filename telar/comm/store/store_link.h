@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "telar/comm/store/store_client.h"
 #include "telar/comm/store/store_stream.h"
 #include "telar/comm/store/store_window.h"
 #include "telar/core/error.h"

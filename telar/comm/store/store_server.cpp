@@ -7,11 +7,11 @@
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/printable.h"
+#include "telar/comm/store/held_store.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_memory.h"
-#include "telar/comm/store/store_snapshot.h"
 #include "telar/comm/store/store_stream.h"
 #include "telar/core/error.h"
 
@@ -19,10 +19,6 @@ namespace telar {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::chrono::nanoseconds seconds(double count) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(count));
-}
 
 /// A refusal may quote what the client has sent.
 constexpr size_t kLongestRefusal = 1000;
@@ -56,30 +52,24 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
  public:
   explicit Impl(StoreServerOptions options)
       : options_(std::move(options)),
-        ledger_(options_.snapshots, options_.say),
-        members_(seconds(options_.round_seconds)),
+        held_({.snapshots = options_.snapshots,
+               .snapshot_seconds = options_.snapshot_seconds,
+               .round_seconds = options_.round_seconds,
+               .make_update = options_.make_update,
+               .say = options_.say}),
         transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
           return exchange(context, stream);
         }),
         builder_(options_.listen, options_.security, kMostBytes, options_.keepalive_seconds) {
     builder_.grpc().RegisterService(this);
     builder_.grpc().RegisterService(&transfers_);
-    take_up_snapshot();
     server_ = builder_.start(options_.say);
-    if (!options_.snapshots.empty()) saver_ = std::thread([this] { save_at_times(); });
   }
 
   ~Impl() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-      if (blocks_) blocks_->stop();
-    }
-    changed_.notify_all();
+    held_.end();
     server_->shutdown();
     server_->wait();
-    if (saver_.joinable()) saver_.join();
-    save();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -87,10 +77,10 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   std::string address() const { return builder_.address(); }
 
   Memory memory() {
-    const std::lock_guard lock(mutex_);
-    if (!blocks_) return {};
-    return {.arenas = blocks_->arenas() * identity_.layout.floats * sizeof(float),
-            .most_beside = blocks_->account().most()};
+    if (!held_.created()) return {};
+    StoreBlocks& blocks = held_.blocks();
+    return {.arenas = blocks.arenas() * blocks.layout().floats * sizeof(float),
+            .most_beside = blocks.account().most()};
   }
 
  private:
@@ -113,10 +103,11 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return status.ok() ? status : refuse(context, status.error_code(), status.error_message());
   }
   grpc::Status check_job(const grpc::ServerContext& context, const std::string& job) {
-    const std::lock_guard lock(mutex_);
-    if (blocks_ && job != identity_.job)
-      return refuse(context, grpc::StatusCode::PERMISSION_DENIED,
-                    fmt::format("this server holds the parameters of another job than '{}'", job));
+    try {
+      held_.require_job(job);
+    } catch (const Error& error) {
+      return refuse(context, grpc::StatusCode::PERMISSION_DENIED, error.what());
+    }
     return grpc::Status::OK;
   }
 
@@ -125,50 +116,33 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (grpc::Status status = check(*context); !status.ok()) return status;
     if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     try {
-      StoreIdentity identity = identity_of(*request);
-      const std::lock_guard lock(mutex_);
-      if (blocks_) {
-        if (!(identity == identity_))
-          return refuse(
-              *context, grpc::StatusCode::ALREADY_EXISTS,
-              "this server holds other parameters for this job, or parameters for another optimizer");
-        reply->set_had(true);
-        return grpc::Status::OK;
-      }
-      make(std::move(identity));
-      ledger_.begin(identity_.job);
+      reply->set_had(!held_.create(identity_of(*request)));
     } catch (const Error& error) {
       return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
-    changed_.notify_all();
+    if (reply->had()) return grpc::Status::OK;
+    const StoreLayout& layout = held_.identity().layout;
     say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(),
-                    printable(request->job()), static_cast<double>(identity_.layout.floats) * 4e-6,
-                    identity_.layout.pieces.size()));
+                    printable(request->job()), static_cast<double>(layout.floats) * 4e-6,
+                    layout.pieces.size()));
     return grpc::Status::OK;
   }
 
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
                         store::DescribeReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, 300ms, [&] { return blocks_ || ending_; });
-      if (!blocks_) return grpc::Status::OK;
-    }
+    if (!held_.created(300ms)) return grpc::Status::OK;
     if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     reply->set_created(true);
-    add_pieces(identity_.layout, *reply->mutable_pieces());
-    for (const std::string& slot : blocks_->slots()) reply->add_slots(slot);
+    add_pieces(held_.identity().layout, *reply->mutable_pieces());
+    for (const std::string& slot : held_.blocks().slots()) reply->add_slots(slot);
     return grpc::Status::OK;
   }
 
   grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
     if (grpc::Status status = check(context); !status.ok()) return status;
     if (grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok()) return status;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!blocks_) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
-    }
+    if (!held_.created()) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
     const std::string peer = context.peer();  // unknown after the stream is cancelled
     try {
       serve(context, stream);
@@ -196,18 +170,18 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(peer->mutex);
       peer->stream = &context;
     }
-    if (member != 0) save_first();
-    members_.arrived(member, opening.first_round);
+    if (member != 0) held_.save_first();
+    held_.members().arrived(member, opening.first_round);
     say(fmt::format("Member {} is connected from {}", member, context.peer()));
     const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
       peer->stream = nullptr;
-      members_.left(member);
+      held_.members().left(member);
       say(fmt::format("The connection of member {} has ended", member));
     }};
     std::shared_ptr<StoreMemory> memory;
     if (options_.shared_memory && !opening.memory.empty())
-      memory = StoreMemory::open(opening.memory, identity_.layout.floats);
+      memory = StoreMemory::open(opening.memory, held_.identity().layout.floats);
     if (memory) memory->prepare();
     if (!stream.Write(welcome(memory ? memory->proof() : 0))) return;
 
@@ -218,7 +192,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (memory)
       by_memory = std::thread([&] {
         try {
-          StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
+          StoreSession session(held_.blocks(), held_.members(), peer->memory, member, cancelled);
           serve_memory(*memory, session, cancelled);
         } catch (const Error& error) {
           failed = error;
@@ -229,7 +203,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       ended = true;
       if (by_memory.joinable()) by_memory.join();
     }};
-    StoreSession session(*blocks_, members_, peer->memory, member, cancelled);
+    StoreSession session(held_.blocks(), held_.members(), peer->memory, member, cancelled);
     serve_stream(stream, context, session, opening.payload_checksums);
     end_memory.leave();
     if (failed) throw Error(*failed);
@@ -249,11 +223,11 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     store::Welcome message;
     message.set_start(start_);
     message.set_proof(proof);
-    const StoreLosses losses = ledger_.losses();
+    const StoreLosses losses = held_.losses();
     message.set_restarts(losses.restarts);
     message.set_lost_updates(losses.updates);
     message.set_unknown_losses(losses.unknown);
-    for (const StoreSegment& segment : at_start_) {
+    for (const StoreSegment& segment : held_.at_start()) {
       message.add_begins(segment.begin);
       message.add_versions(segment.version);
     }
@@ -263,88 +237,13 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return frame.message();
   }
 
-  /// Call with mutex_ locked, or before other threads know this object.
-  void make(StoreIdentity identity) {
-    auto update = options_.make_update(identity.description, identity.layout);
-    blocks_ = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
-    blocks_->count_in(ledger_);
-    identity_ = std::move(identity);
-  }
-
-  void take_up_snapshot() {
-    if (options_.snapshots.empty()) return;
-    const auto made = [this](const StoreIdentity& identity) -> StoreBlocks& {
-      blocks_.reset();
-      make(identity);
-      return *blocks_;
-    };
-    if (!load_snapshot(options_.snapshots, made, [this](const std::string& sentence) { say(sentence); }))
-      return;
-    for (size_t block = 0; block < blocks_->blocks(); ++block)
-      for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
-    int64_t newest = 0;
-    for (const StoreSegment& segment : at_start_) newest = std::max(newest, segment.version);
-    const StoreLedger::Lost lost = ledger_.continue_from(identity_.job, newest);
-    saved_ = blocks_->updates();
-    begun_ = true;
-    const std::string cost =
-        lost.updates ? fmt::format("{} updates after the snapshot are lost", *lost.updates)
-                     : fmt::format("how many updates after the snapshot are lost is unknown: {}", lost.why);
-    say(fmt::format("Holds the parameters of job {}; {}", printable(identity_.job), cost));
-  }
-
-  /// When a worker connects, the coordinator has written the whole initial state. From now on, a server that
-  /// dies has a snapshot to continue from; an earlier snapshot could contain half of the initial state.
-  void save_first() {
-    const std::lock_guard lock(saving_);
-    if (!std::exchange(begun_, true)) save_now();
-  }
-
-  void save() {
-    const std::lock_guard lock(saving_);
-    if (begun_ && blocks_->updates() != saved_) save_now();
-  }
-
-  void save_now() {
-    if (options_.snapshots.empty()) return;
-    try {
-      const uint64_t updates = blocks_->updates();
-      save_snapshot(options_.snapshots, identity_, *blocks_);
-      saved_ = updates;
-    } catch (const std::exception& error) {
-      say(fmt::format("The snapshot could not be saved ({}); the training continues", error.what()));
-    }
-  }
-
-  void save_at_times() {
-    std::unique_lock lock(mutex_);
-    while (!ending_) {
-      changed_.wait_for(lock, seconds(options_.snapshot_seconds), [&] { return ending_; });
-      if (ending_) return;
-      lock.unlock();
-      save();
-      lock.lock();
-    }
-  }
-
   StoreServerOptions options_;
-  StoreLedger ledger_;
-  StoreMembers members_;
+  HeldStore held_;
   StoreTransfers transfers_;
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
+  std::mutex mutex_;  ///< guards peers_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
-  StoreIdentity identity_;
-  std::unique_ptr<StoreBlocks> blocks_;  ///< never changes once it is set
-  std::vector<StoreSegment> at_start_;
-  std::mutex saving_;  ///< guards the members below
-  bool begun_ = false;
-  uint64_t saved_ = 0;
-  std::thread saver_;
   std::unique_ptr<SecureServer> server_;
 };
 

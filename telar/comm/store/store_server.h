@@ -28,13 +28,12 @@ struct StoreServerOptions {
 /// its own threads. The first StoreClient::create determines the job; other jobs are refused. A server that
 /// is restarted on the same snapshot folder continues from the last snapshot.
 ///
-/// Its memory consists of the parameters, the optimizer state, at most kOpenBytes for incomplete sums, and
+/// Its memory consists of the parameters, the optimizer state, at most HeldStore::kOpenBytes for incomplete
+/// sums, and
 /// three buffers of 1 MB for each member: a received push, an answer, and scratch memory to gather floats. In
 /// addition, gRPC receives up to 4 MB for each member.
 class StoreServer {
  public:
-  static constexpr size_t kOpenBytes = size_t{8} << 20;
-
   /// Starts to listen. Throws Error (user) if the address is invalid, listening there is not safe
   /// (check_listening), or a snapshot is damaged.
   explicit StoreServer(StoreServerOptions options);

@@ -36,6 +36,11 @@ class StoreUpdate {
   /// parameters are then non-finite.
   virtual bool apply(const Memory& memory, size_t begin, size_t end, const float* gradient,
                      const StoreScalars& scalars) const = 0;
+  /// How the update that `description` asks for differs from this one, as the end of a sentence; empty if it
+  /// does not, although the text is another one. Throws Error (user) if the description is not understood.
+  virtual std::string difference(const std::string& /*description*/) const {
+    return "it is described otherwise";
+  }
 };
 
 /// Makes a server's update for the pieces that it holds, from the description given by the job's creator

@@ -8,22 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "telar/comm/store/store_client.h"
-#include "telar/comm/store/store_frame.h"
+#include "telar/comm/store/store_ledger.h"
+#include "telar/comm/store/store_requests.h"
 
 namespace telar {
 
-/// A request in transit: one frame, and where its answer goes.
-struct StoreRequest {
-  FrameHeader header;
-  std::vector<uint32_t> members;
-  std::span<const float> from;         ///< payload to send; may be empty
-  std::shared_ptr<const void> keeper;  ///< owner of `from` while gRPC may read it; null: copy the payload
-  std::span<float> into;               ///< where the floats of the answer go
-};
-
-/// The requests of a StoreClient since its last finish(), and what the server has answered: a StoreLink
-/// without network and threads. Whatever the server sends is checked before it is used. Not thread-safe.
+/// The requests of a Store since its last finish(), and what the server has answered, without network and
+/// threads. Whatever the server sends is checked before it is used. Not thread-safe.
 class StoreWindow {
  public:
   // Requests are sent in the order in which they were added; after a new connection, again from the first one

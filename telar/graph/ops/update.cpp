@@ -6,49 +6,119 @@ namespace telar {
 
 namespace {
 
+/// Throws Error (user) if an attribute is missing or of another type.
+template <typename Type>
+void require(std::string_view op, const Attributes& attributes, const std::string& name, const char* type) {
+  if (!attributes.has(name) || !std::holds_alternative<Type>(attributes.at(name)))
+    throw user_error("{} needs the attribute {}, which is {}", op, name, type);
+}
+
+/// A number of the step: f32 [1]. An absent input has rank 0.
+bool is_scalar_or_absent(const TensorType& type) {
+  return type.dtype == DType::f32 && (type.shape.rank() == 0 || type.shape == Shape{1});
+}
+
 /// Inputs: parameter, gradient, optimizer slots …, learning_rate, samples, step, clip_factor (each of the
 /// last four may be absent).
 class UpdateOp final : public Op {
  public:
-  explicit UpdateOp(std::string_view name) : name_(name) {}
+  struct Rule {
+    std::vector<std::string> slots = {};  ///< state that it always has
+    std::string momentum_slot = {};       ///< state that it has with momentum
+    std::vector<std::string> reals = {};  ///< attributes
+    std::vector<std::string> flags = {};
+  };
+  UpdateOp(std::string_view name, Rule rule) : name_(name), rule_(std::move(rule)) {}
   std::string_view name() const override { return name_; }
   Effect effect() const override { return Effect::updates; }
-  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
+
+  std::vector<std::string> slots(const Attributes& attributes) const {
+    std::vector<std::string> slots = rule_.slots;
+    if (!rule_.momentum_slot.empty() && attributes.real("momentum") != 0)
+      slots.push_back(rule_.momentum_slot);
+    return slots;
+  }
+
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    for (const std::string& real : rule_.reals) require<double>(name_, attributes, real, "a number");
+    for (const std::string& flag : rule_.flags) require<bool>(name_, attributes, flag, "true or false");
+    const size_t tensors = 2 + slots(attributes).size();
+    if (inputs.size() != tensors + kUpdateScalars)
+      throw user_error("{} has {} inputs, not {}", name_, tensors + kUpdateScalars, inputs.size());
+    for (size_t i = 0; i < tensors; ++i) {
+      if (inputs[i].dtype != DType::f32 || inputs[i].shape.rank() == 0 || inputs[i] != inputs[0])
+        throw user_error("{} has f32 tensors of one shape, not {} and {}", name_, inputs[0].str(),
+                         inputs[i].str());
+    }
+    for (size_t i = tensors; i < inputs.size(); ++i) {
+      if (!is_scalar_or_absent(inputs[i]))
+        throw user_error("{} takes numbers of the type f32 [1], not {}", name_, inputs[i].str());
+    }
     return {};
   }
 
  private:
   std::string_view name_;
+  Rule rule_;
 };
 
-class ScalarOp final : public Op {
+/// Σ g² of its inputs.
+class SumOfSquaresOp final : public Op {
  public:
-  explicit ScalarOp(std::string_view name) : name_(name) {}
-  std::string_view name() const override { return name_; }
-  std::vector<TensorType> infer(const std::vector<TensorType>&, const Attributes&) const override {
+  std::string_view name() const override { return "sum_of_squares"; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
+    for (const TensorType& input : inputs) {
+      if (input.dtype != DType::f32 || input.shape.rank() == 0)
+        throw user_error("sum_of_squares takes f32 tensors, not {}", input.str());
+    }
     return {{DType::f32, {1}}};
   }
-
- private:
-  std::string_view name_;
 };
 
-const UpdateOp kSgd("sgd_update");
-const UpdateOp kAdam("adam_update");
-const UpdateOp kRmsprop("rmsprop_update");
-const UpdateOp kAdagrad("adagrad_update");
-const UpdateOp kRunningAverage("running_average_update");
-const ScalarOp kSumOfSquares("sum_of_squares");
-const ScalarOp kClipFactor("clip_factor");
+class ClipFactorOp final : public Op {
+ public:
+  std::string_view name() const override { return "clip_factor"; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    require<double>(name(), attributes, "max_norm", "a number");
+    const TensorType number{DType::f32, {1}};
+    if (inputs.size() != 2 || inputs[0] != number || inputs[1] != number)
+      throw user_error("clip_factor takes two numbers of the type f32 [1]");
+    return {number};
+  }
+};
+
+const UpdateOp kSgd("sgd_update", {.momentum_slot = "momentum",
+                                   .reals = {"momentum", "weight_decay"},
+                                   .flags = {"nesterov"}});
+const UpdateOp kAdam("adam_update", {.slots = {"adam_m", "adam_v"},
+                                     .reals = {"beta1", "beta2", "epsilon", "weight_decay"},
+                                     .flags = {"decoupled"}});
+const UpdateOp kRmsprop("rmsprop_update", {.slots = {"rmsprop_s"},
+                                           .momentum_slot = "rmsprop_b",
+                                           .reals = {"alpha", "epsilon", "momentum", "weight_decay"}});
+const UpdateOp kAdagrad("adagrad_update",
+                        {.slots = {"adagrad_s"}, .reals = {"lr_decay", "epsilon", "weight_decay"}});
+const UpdateOp kRunningAverage("running_average_update", {.reals = {"momentum"}});
+const SumOfSquaresOp kSumOfSquares;
+const ClipFactorOp kClipFactor;
+
+const UpdateOp* find_update(std::string_view name) {
+  for (const UpdateOp* op : {&kSgd, &kAdam, &kRmsprop, &kAdagrad, &kRunningAverage})
+    if (op->name() == name) return op;
+  return nullptr;
+}
 
 /// Adds the update of one parameter. The parameter must already be declared in the builder; its gradient and
 /// slots have its type.
-void add_update(GraphBuilder& builder, const Op& op, const std::string& parameter,
-                const std::vector<std::string>& slots, const UpdateInputs& scalars, Attributes attributes) {
+void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& parameter,
+                const UpdateInputs& scalars, Attributes attributes) {
   const ValueId p = builder.graph().find(ValueKind::parameter, parameter);
   const TensorType type = builder.type(p);
   std::vector<ValueId> inputs{p, builder.buffer("gradient/" + parameter, type)};
-  for (const auto& slot : slots) inputs.push_back(builder.buffer(slot + "/" + parameter, type));
+  for (const auto& slot : op.slots(attributes))
+    inputs.push_back(builder.buffer(slot + "/" + parameter, type));
   for (const ValueId scalar : {scalars.learning_rate, scalars.samples, scalars.step, scalars.clip_factor}) {
     inputs.push_back(scalar);
   }
@@ -59,9 +129,7 @@ void add_update(GraphBuilder& builder, const Op& op, const std::string& paramete
 
 void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                 const SgdOptions& options) {
-  std::vector<std::string> slots;
-  if (options.momentum != 0) slots.emplace_back("momentum");
-  add_update(builder, kSgd, parameter, slots, inputs,
+  add_update(builder, kSgd, parameter, inputs,
              {{"momentum", options.momentum},
               {"nesterov", options.nesterov},
               {"weight_decay", options.weight_decay}});
@@ -69,7 +137,7 @@ void sgd_update(GraphBuilder& builder, const std::string& parameter, const Updat
 
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options) {
-  add_update(builder, kAdam, parameter, {"adam_m", "adam_v"}, inputs,
+  add_update(builder, kAdam, parameter, inputs,
              {{"beta1", options.beta1},
               {"beta2", options.beta2},
               {"epsilon", options.epsilon},
@@ -79,9 +147,7 @@ void adam_update(GraphBuilder& builder, const std::string& parameter, const Upda
 
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options) {
-  std::vector<std::string> slots{"rmsprop_s"};
-  if (options.momentum != 0) slots.emplace_back("rmsprop_b");
-  add_update(builder, kRmsprop, parameter, slots, inputs,
+  add_update(builder, kRmsprop, parameter, inputs,
              {{"alpha", options.alpha},
               {"epsilon", options.epsilon},
               {"momentum", options.momentum},
@@ -91,13 +157,13 @@ void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const U
 void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const AdagradOptions& options) {
   add_update(
-      builder, kAdagrad, parameter, {"adagrad_s"}, inputs,
+      builder, kAdagrad, parameter, inputs,
       {{"lr_decay", options.lr_decay}, {"epsilon", options.epsilon}, {"weight_decay", options.weight_decay}});
 }
 
 void running_average_update(GraphBuilder& builder, const std::string& parameter, ValueId samples,
                             double momentum) {
-  add_update(builder, kRunningAverage, parameter, {}, {kNoValue, samples, kNoValue, kNoValue},
+  add_update(builder, kRunningAverage, parameter, {kNoValue, samples, kNoValue, kNoValue},
              {{"momentum", momentum}});
 }
 
@@ -112,6 +178,16 @@ ValueId sum_of_squares(GraphBuilder& builder, const std::vector<std::string>& pa
 
 ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId samples, double max_norm) {
   return builder.add1(kClipFactor, {sum_of_squares, samples}, {{"max_norm", max_norm}});
+}
+
+const Op* find_update_operation(std::string_view name) {
+  if (name == kSumOfSquares.name()) return &kSumOfSquares;
+  if (name == kClipFactor.name()) return &kClipFactor;
+  return find_update(name);
+}
+
+std::vector<std::string> slots_of_update(const Node& node) {
+  return find_update(node.op->name())->slots(node.attributes);
 }
 
 }  // namespace telar

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "telar/graph/graph.h"
 
 namespace telar {
@@ -68,5 +72,13 @@ void running_average_update(GraphBuilder& builder, const std::string& parameter,
 ValueId sum_of_squares(GraphBuilder& builder, const std::vector<std::string>& parameters);
 /// min(1, max_norm / (√sum_of_squares / samples + 1e-6)): PyTorch's clip_grad_norm_ of the mean gradient.
 ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId samples, double max_norm);
+
+/// The operation of this file with this name ("adam_update"), or null. All of them check their inputs and
+/// attributes (Op::infer), so they may be in a graph from outside.
+const Op* find_update_operation(std::string_view name);
+/// The optimizer state of a node whose operation updates, in the order of its inputs: "adam_m", "adam_v".
+std::vector<std::string> slots_of_update(const Node& node);
+/// The number of a node's inputs that follow its parameter, gradient and slots: those of UpdateInputs.
+inline constexpr size_t kUpdateScalars = 4;
 
 }  // namespace telar

@@ -9,8 +9,8 @@
 
 namespace telar {
 
-/// The fields of a JSON object that a file of a run contains, each checked when it is read: hostile files are
-/// refused with a sentence that names file, field, value and what would be right.
+/// The fields of a JSON object from a file or a message, each checked when it is read: hostile input is
+/// refused with a sentence that names source, field, value and what would be right.
 ///
 ///     const JsonFields fields(text, "run/state.json");
 ///     state.epoch = fields.integer("epoch", 0, 1'000'000'000);
@@ -20,6 +20,8 @@ class JsonFields {
  public:
   /// `source` is the file, for messages. The text must be an object, nested at most 16 deep.
   JsonFields(const std::string& text, std::string source);
+  /// The same for an object within another one.
+  static JsonFields of(nlohmann::json object, std::string source);
 
   bool has(const std::string& name) const { return json_.contains(name); }
   /// The field itself, not null.
@@ -29,11 +31,14 @@ class JsonFields {
   /// Finite, at least `least`.
   double number(const std::string& name, double least) const;
   bool flag(const std::string& name) const;
+  std::string text(const std::string& name) const;
   /// One of these texts.
   std::string choice(const std::string& name, const std::vector<std::string>& choices) const;
   std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;
   std::vector<double> numbers(const std::string& name) const;
   std::vector<std::string> texts(const std::string& name) const;
+  /// A list of anything. `right` is what it must be, for messages: "a list of pieces".
+  const nlohmann::json& list(const std::string& name, const std::string& right) const;
 
   /// The error of a field that is wrong: "FILE: NAME is VALUE; it must be RIGHT".
   Error wrong(const std::string& name, const std::string& right) const;
@@ -41,8 +46,8 @@ class JsonFields {
   const std::string& source() const { return source_; }
 
  private:
+  JsonFields() = default;
   const nlohmann::json& field(const std::string& name) const;
-  const nlohmann::json& list(const std::string& name, const std::string& right) const;
 
   nlohmann::json json_;
   std::string source_;

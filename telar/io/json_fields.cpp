@@ -1,4 +1,4 @@
-#include "telar/train/json_fields.h"
+#include "telar/io/json_fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,6 @@ nlohmann::json parsed(const std::string& text, const std::string& source) {
   if (deep)
     throw user_error("{} is nested more than {} deep; telar writes no such file", source, kDeepestJson);
   if (value.is_discarded()) throw user_error("{} is not JSON; it is damaged, or another file", source);
-  if (!value.is_object()) throw user_error("{} is {}; it must be a JSON object", source, shown(value));
   return value;
 }
 
@@ -51,7 +50,15 @@ bool is_integer_within(const nlohmann::json& value, int64_t least, int64_t most)
 }  // namespace
 
 JsonFields::JsonFields(const std::string& text, std::string source)
-    : json_(parsed(text, source)), source_(std::move(source)) {}
+    : JsonFields(of(parsed(text, source), source)) {}
+
+JsonFields JsonFields::of(nlohmann::json object, std::string source) {
+  if (!object.is_object()) throw user_error("{} is {}; it must be a JSON object", source, shown(object));
+  JsonFields fields;
+  fields.json_ = std::move(object);
+  fields.source_ = std::move(source);
+  return fields;
+}
 
 const nlohmann::json& JsonFields::field(const std::string& name) const {
   const auto found = json_.find(name);
@@ -92,6 +99,12 @@ bool JsonFields::flag(const std::string& name) const {
   const nlohmann::json& found = field(name);
   if (!found.is_boolean()) throw wrong(name, "true or false");
   return found.get<bool>();
+}
+
+std::string JsonFields::text(const std::string& name) const {
+  const nlohmann::json& found = field(name);
+  if (!found.is_string()) throw wrong(name, "a text");
+  return found.get<std::string>();
 }
 
 std::string JsonFields::choice(const std::string& name, const std::vector<std::string>& choices) const {

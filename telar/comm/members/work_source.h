@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "telar/comm/members/part_done.h"
+#include "telar/comm/store/store_round.h"
+#include "telar/data/lease_book.h"
+
+namespace telar {
+
+/// Where a worker gets its work from: a coordinator behind a network (Membership) or in the same process
+/// (LocalCoordinator). Used by one thread. All functions may throw Error (run), if a wait is ended.
+class WorkSource {
+ public:
+  WorkSource() = default;
+  /// Leaves: unfinished work is given back at once.
+  virtual ~WorkSource() = default;
+  WorkSource(const WorkSource&) = delete;
+  WorkSource& operator=(const WorkSource&) = delete;
+
+  virtual uint32_t id() const = 0;  ///< of this worker, 1 or more
+
+  /// Waits until there is work for this member; a spare may wait long. Returns false when the training is
+  /// over or the member is lost(). A member of rounds reads the parameters after this call, and whenever
+  /// next_round() returns none.
+  virtual bool wait_for_work() = 0;
+  /// The coordinator counts this member as lost; its calls return as if there were no work.
+  virtual bool lost() const = 0;
+
+  /// Returns a lease; none when the whole epoch has been given out. wait_for_work() then waits for the next
+  /// epoch or for work that is given back.
+  virtual std::optional<Lease> lease() = 0;
+  /// Reports a part as done.
+  virtual void done(const PartDone& part) = 0;
+  /// Reports that this member will not use the part, so another member gets it.
+  virtual void give_back(uint64_t lease, int64_t step) = 0;
+
+  /// Rhythm::rounds: announces a contribution and waits for the round that takes it. None if the round was
+  /// full (backups), or lost().
+  virtual std::optional<StoreRound> next_round() = 0;
+  /// Rhythm::free with a staleness bound: waits until this member may begin the next batch.
+  virtual void wait_for_slowest() = 0;
+
+  /// Ends the run for all members: for a failure that every member would meet (the loss is not finite).
+  virtual void fail_all(const std::string& sentence) = 0;
+};
+
+}  // namespace telar

@@ -1,0 +1,142 @@
+#include "telar/comm/store/held_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "telar/comm/printable.h"
+#include "telar/core/error.h"
+
+namespace telar {
+namespace {
+
+std::chrono::nanoseconds nanoseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+HeldStore::HeldStore(HeldStoreOptions options)
+    : options_(std::move(options)),
+      ledger_(options_.snapshots, options_.say),
+      members_(nanoseconds(options_.round_seconds)) {
+  if (options_.snapshots.empty()) return;
+  take_up_snapshot();
+  saver_ = std::thread([this] { save_at_times(); });
+}
+
+HeldStore::~HeldStore() {
+  end();
+  if (saver_.joinable()) saver_.join();
+  save();
+}
+
+void HeldStore::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    if (blocks_) blocks_->stop();
+  }
+  changed_.notify_all();
+}
+
+void HeldStore::say(const std::string& sentence) const {
+  if (options_.say) options_.say(sentence);
+}
+
+bool HeldStore::create(StoreIdentity identity) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (blocks_) {
+      if (const std::string other = difference(identity); !other.empty())
+        throw user_error("this server holds other parameters for this job, or has another update: {}", other);
+      return false;
+    }
+    make(std::move(identity));
+    ledger_.begin(identity_.job);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+/// Another text may describe the same update.
+std::string HeldStore::difference(const StoreIdentity& other) const {
+  if (other == identity_) return {};
+  const std::string update = blocks_->update().difference(other.description);
+  return update.empty() ? telar::difference(identity_.layout, other.layout) : update;
+}
+
+bool HeldStore::created(std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, longest, [&] { return blocks_ || ending_; });
+  return blocks_ != nullptr;
+}
+
+void HeldStore::require_job(const std::string& job) {
+  const std::lock_guard lock(mutex_);
+  if (blocks_ && job != identity_.job)
+    throw user_error("this server holds the parameters of another job than '{}'", job);
+}
+
+/// Call with mutex_ locked, or before other threads know this object.
+void HeldStore::make(StoreIdentity identity) {
+  auto update = options_.make_update(identity.description, identity.layout);
+  auto blocks = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
+  blocks->count_in(ledger_);
+  identity_ = std::move(identity);
+  blocks_ = std::move(blocks);
+}
+
+void HeldStore::take_up_snapshot() {
+  const auto made = [this](const StoreIdentity& identity) -> StoreBlocks& {
+    blocks_.reset();
+    make(identity);
+    return *blocks_;
+  };
+  if (!load_snapshot(options_.snapshots, made, [this](const std::string& sentence) { say(sentence); }))
+    return;
+  for (size_t block = 0; block < blocks_->blocks(); ++block)
+    for (const StoreSegment& segment : blocks_->segments(block)) at_start_.push_back(segment);
+  int64_t newest = 0;
+  for (const StoreSegment& segment : at_start_) newest = std::max(newest, segment.version);
+  const StoreLedger::Lost lost = ledger_.continue_from(identity_.job, newest);
+  saved_ = blocks_->updates();
+  begun_ = true;
+  const std::string cost =
+      lost.updates ? fmt::format("{} updates after the snapshot are lost", *lost.updates)
+                   : fmt::format("how many updates after the snapshot are lost is unknown: {}", lost.why);
+  say(fmt::format("Holds the parameters of job {}; {}", printable(identity_.job), cost));
+}
+
+void HeldStore::save_first() {
+  const std::lock_guard lock(saving_);
+  if (!std::exchange(begun_, true)) save_now();
+}
+
+void HeldStore::save() {
+  const std::lock_guard lock(saving_);
+  if (begun_ && blocks_->updates() != saved_) save_now();
+}
+
+void HeldStore::save_now() {
+  if (options_.snapshots.empty()) return;
+  try {
+    const uint64_t updates = blocks_->updates();
+    save_snapshot(options_.snapshots, identity_, *blocks_);
+    saved_ = updates;
+  } catch (const std::exception& error) {
+    say(fmt::format("The snapshot could not be saved ({}); the training continues", error.what()));
+  }
+}
+
+void HeldStore::save_at_times() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    changed_.wait_for(lock, nanoseconds(options_.snapshot_seconds), [&] { return ending_; });
+    if (ending_) return;
+    lock.unlock();
+    save();
+    lock.lock();
+  }
+}
+
+}  // namespace telar

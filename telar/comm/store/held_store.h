@@ -1,0 +1,86 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "telar/comm/store/store_blocks.h"
+#include "telar/comm/store/store_snapshot.h"
+
+namespace telar {
+
+struct HeldStoreOptions {
+  std::string snapshots;         ///< folder for snapshots, also read at the start; empty: none
+  double snapshot_seconds = 10;  ///< between two snapshots
+  double round_seconds = 5;      ///< see StoreServerOptions
+  StoreUpdateFactory make_update;
+  std::function<void(const std::string&)> say;  ///< gets log messages, from any thread; may be empty
+};
+
+/// What a parameter server holds, whatever connects its members to it: the pieces of one job, their state and
+/// update, in memory and in snapshots. Thread-safe.
+class HeldStore {
+ public:
+  /// Most bytes of incomplete sums.
+  static constexpr size_t kOpenBytes = size_t{8} << 20;
+
+  /// Continues from the last snapshot of the folder. Throws Error (user) if it is damaged.
+  explicit HeldStore(HeldStoreOptions options);
+  /// Saves a last snapshot. No member may be served any more.
+  ~HeldStore();
+  HeldStore(const HeldStore&) = delete;
+  HeldStore& operator=(const HeldStore&) = delete;
+
+  /// Creates the arenas, all zero. Returns false, and changes nothing, if they exist with this identity.
+  /// Throws Error (user), with the difference, if they exist with another one, or if the update cannot be
+  /// made.
+  bool create(StoreIdentity identity);
+  /// Whether the arenas exist; waits up to `longest` for them.
+  bool created(std::chrono::milliseconds longest = {});
+  /// Throws Error (user) if the arenas are those of another job.
+  void require_job(const std::string& job);
+
+  // After created().
+  const StoreIdentity& identity() const { return identity_; }
+  StoreBlocks& blocks() { return *blocks_; }
+  StoreMembers& members() { return members_; }
+  StoreLosses losses() const { return ledger_.losses(); }
+  /// The segments of the snapshot from which it continues.
+  const std::vector<StoreSegment>& at_start() const { return at_start_; }
+
+  /// Call when a worker connects: the coordinator has then written the whole initial state. From now on, a
+  /// server that dies has a snapshot to continue from; an earlier snapshot could contain half of that state.
+  void save_first();
+  /// Ends all present and future waits.
+  void end();
+
+ private:
+  void make(StoreIdentity identity);
+  std::string difference(const StoreIdentity& other) const;
+  void take_up_snapshot();
+  void save();
+  void save_now();
+  void save_at_times();
+  void say(const std::string& sentence) const;
+
+  HeldStoreOptions options_;
+  StoreLedger ledger_;
+  StoreMembers members_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  StoreIdentity identity_;
+  std::unique_ptr<StoreBlocks> blocks_;  ///< like identity_, never changes once it is set
+  std::vector<StoreSegment> at_start_;
+  std::mutex saving_;  ///< guards the members below
+  bool begun_ = false;
+  uint64_t saved_ = 0;
+  std::thread saver_;
+};
+
+}  // namespace telar

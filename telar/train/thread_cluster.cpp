@@ -1,0 +1,97 @@
+#include "telar/train/thread_cluster.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/runtime/server_state.h"
+#include "telar/runtime/server_update.h"
+#include "telar/train/work_division.h"
+#include "telar/train/worker_loop.h"
+
+namespace telar {
+
+ThreadCluster::ThreadCluster(const Program& program, const Cluster& cluster, const Dataset& train,
+                             const TrainerOptions& options, ThreadClusterOptions threads)
+    : program_(program), cluster_(cluster), train_(train), options_(options), threads_(std::move(threads)) {
+  if (!program.servers)
+    throw user_error("the strategy {} has no parameter servers; train with a session alone",
+                     program.strategy);
+  if (threads_.workers < 1) throw user_error("{} workers; there must be at least 1", threads_.workers);
+  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
+    if (!threads_.connect) servers_.push_back(std::make_unique<LocalStoreServer>(program_updates()));
+    own_.push_back(connect(s, 0));
+  }
+}
+
+ThreadCluster::~ThreadCluster() {
+  coordinator_.reset();
+  stop_.request_stop();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+std::unique_ptr<Store> ThreadCluster::connect(size_t server, uint32_t member) {
+  return threads_.connect ? threads_.connect(server, member)
+                          : servers_[server]->connect(member, stop_.get_token());
+}
+
+std::vector<Store*> ThreadCluster::stores() const {
+  std::vector<Store*> stores;
+  for (const auto& store : own_) stores.push_back(store.get());
+  return stores;
+}
+
+void ThreadCluster::start(const Session& session) {
+  create_servers(*program_.servers, stores());
+  write_servers(*program_.servers, stores(), session);
+  const int64_t steps = (train_.size() + options_.batch - 1) / options_.batch;
+  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps));
+  for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
+    std::shared_ptr<WorkSource> source = coordinator_->join(fmt::format("worker {}", w));
+    workers_.emplace_back([this, source = std::move(source)] {
+      try {
+        work(*source);
+      } catch (const std::exception& error) {
+        source->fail_all(error.what());
+      }
+    });
+  }
+}
+
+/// What the thread of a worker does.
+void ThreadCluster::work(WorkSource& source) {
+  std::vector<std::unique_ptr<Store>> stores;
+  StoreAccess access;
+  for (size_t s = 0; s < own_.size(); ++s) {
+    stores.push_back(connect(s, source.id()));
+    access.servers.push_back(stores.back().get());
+  }
+  if (program_.cooperation.kind == Cooperation::Kind::rounds)
+    access.next_round = [&source] { return source.next_round(); };
+  const int64_t parts = parts_of(program_.cooperation, threads_.workers);
+  Session session(program_, cluster_,
+                  {.seed = threads_.seed,
+                   .store = &access,
+                   .typical_batch = std::max<int64_t>(1, options_.batch / parts),
+                   .say = threads_.say,
+                   .warn = threads_.say});
+  WorkerLoop loop(source, session, train_, options_, parts, threads_.say);
+  loop.run();
+}
+
+void ThreadCluster::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+  coordinator_->begin_epoch(epoch, first, steps);
+}
+
+std::vector<StepDone> ThreadCluster::wait() { return coordinator_->wait(0.1); }
+
+bool ThreadCluster::epoch_finished() { return coordinator_->epoch_finished(); }
+
+void ThreadCluster::drain(bool /*stopping*/) { coordinator_->drain(); }
+
+int64_t ThreadCluster::steps_done() { return coordinator_->steps_done(); }
+
+void ThreadCluster::fetch(Session& session) { read_servers(*program_.servers, stores(), session); }
+
+}  // namespace telar

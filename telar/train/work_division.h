@@ -1,0 +1,16 @@
+#pragma once
+
+#include "telar/comm/members/coordinator.h"
+#include "telar/graph/program.h"
+
+namespace telar {
+
+/// The number of equal parts, one per worker, into which a global batch is divided for one update; 1 if each
+/// worker processes whole batches.
+int64_t parts_of(const Cooperation& cooperation, int64_t workers);
+
+/// How a coordinator divides epochs of `epoch_steps` batches among workers: the rhythm, parts and leases of
+/// its options.
+CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps);
+
+}  // namespace telar

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/comm/members/work_source.h"
+#include "telar/data/assignment.h"
+#include "telar/data/dataset_batches.h"
+#include "telar/data/loader.h"
+#include "telar/runtime/session.h"
+#include "telar/train/trainer.h"
+
+namespace telar {
+
+/// Trains the parts of batches that a worker with parameter servers is given.
+class WorkerLoop {
+ public:
+  /// All references must outlive this object. `session`: of a worker's program, with its StoreAccess.
+  /// `options`: those of the run's Trainer; a worker needs batch, schedule, seed, order and loader. `parts`:
+  /// of each global batch. `say` receives messages; may be empty.
+  WorkerLoop(WorkSource& source, Session& session, const Dataset& data, const TrainerOptions& options,
+             int64_t parts, std::function<void(const std::string&)> say = {});
+
+  /// Works until the training is over or the worker is lost. Throws Error.
+  void run();
+
+  /// The seconds from joining until the constructor, which run() reports with those until its first batch.
+  void prepared(double seconds) { preparing_ = seconds; }
+
+ private:
+  struct Entry {
+    uint64_t lease;
+    int64_t step;
+  };
+
+  void work_on_epoch();
+  bool take_lease();
+  void tell_prepared(double seconds);
+  StepInputs inputs_of(uint32_t epoch, int64_t step) const;
+  void train(const Batch& batch, const Entry& entry);
+  void settle(const StepResult& result);
+  [[noreturn]] void fail(const Batch& batch, const StepInputs& inputs);
+
+  WorkSource& source_;
+  Session& session_;
+  const TrainerOptions options_;
+  const int64_t parts_in_batch_;
+  const std::function<void(const std::string&)> say_;
+  LeasedParts parts_;
+  DatasetBatches batches_;
+  Loader loader_;
+  int64_t steps_per_epoch_;
+
+  uint32_t epoch_ = 0;
+  std::vector<Entry> entries_;  ///< in the order of parts_
+  size_t next_ = 0;             ///< the entry that the loader returns next
+  std::optional<Lease> held_;   ///< a lease of the next epoch
+  std::vector<PartDone> pending_;
+  std::optional<double> preparing_;  ///< seconds; empty once it is reported
+};
+
+}  // namespace telar

@@ -1,0 +1,180 @@
+#include "telar/train/thread_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "support/make_session.h"
+#include "support/sentences.h"
+#include "telar/comm/store/store_client.h"
+#include "telar/comm/store/store_server.h"
+#include "telar/data/synthetic.h"
+#include "telar/nn/layers.h"
+#include "telar/runtime/server_update.h"
+#include "telar/strategy/server_side.h"
+
+namespace telar {
+namespace {
+
+using test::expect_error;
+
+constexpr uint64_t kModelSeed = 5;
+const Cluster kOneDevice{.devices = {DeviceSpec{}}, .servers = 2};
+
+/// A network that no job can describe.
+Model own_model() {
+  return {"own", {1, 6, 6}, DType::f32, [](ModelBuilder& m, ValueId x) {
+            x = tanh(m, linear(m, "first", flatten(m, x), 12));
+            return linear(m, "second", dropout(m, "drop", x, 0.2), 3);
+          }};
+}
+
+TrainingStep own_step(double momentum) {
+  StepOptions options;
+  options.optimizer = SgdOptions{.momentum = momentum};
+  return make_training_step(own_model(), options);
+}
+
+DatasetPtr own_samples() {
+  return synthetic({.samples = 330, .features = {1, 6, 6}, .classes = 3, .seed = 7});
+}
+
+TrainerOptions own_options() {
+  TrainerOptions options;
+  options.epochs = 3;
+  options.schedule.base = 0.02;
+  options.seed = 4;
+  return options;
+}
+
+/// Counts steps, and the mean loss of each epoch.
+class Losses final : public TrainingObserver {
+ public:
+  void step_done(const StepReport&, const TrainingState&) override { ++steps; }
+  void epoch_done(const EpochReport& report, const TrainingState&) override {
+    epochs.push_back(report.train[0]);
+  }
+  int64_t steps = 0;
+  std::vector<double> epochs;
+};
+
+struct Trained {
+  Losses losses;
+  std::map<std::string, std::vector<float>> state;
+};
+
+Trained state_of(const Session& session, Losses losses) {
+  Trained trained{std::move(losses), {}};
+  for (const std::string& name : session.state_names()) trained.state[name] = session.read_state(name);
+  return trained;
+}
+
+Trained train_alone(double momentum) {
+  Session session(make_strategy("single")->rewrite(own_step(momentum), kOneDevice), kOneDevice,
+                  {.seed = kModelSeed});
+  Trainer trainer(session, own_options());
+  Losses losses;
+  trainer.fit(*own_samples(), nullptr, {&losses});
+  return state_of(session, losses);
+}
+
+Trained train_on_servers(const std::string& strategy, const Attributes& options, double momentum,
+                         ThreadClusterOptions threads) {
+  const Program program = make_strategy(strategy, options)->rewrite(own_step(momentum), kOneDevice);
+  const DatasetPtr data = own_samples();
+  Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
+  threads.seed = kModelSeed;
+  ThreadCluster cluster(program, kOneDevice, *data, own_options(), std::move(threads));
+  cluster.start(session);
+  Trainer trainer(session, own_options());
+  trainer.make_steps_with(cluster);
+  Losses losses;
+  trainer.fit(*data, nullptr, {&losses});
+  return state_of(session, losses);
+}
+
+void expect_equal(const Trained& trained, const Trained& expected) {
+  EXPECT_EQ(trained.losses.steps, expected.losses.steps);
+  ASSERT_EQ(trained.losses.epochs.size(), expected.losses.epochs.size());
+  for (size_t e = 0; e < expected.losses.epochs.size(); ++e)
+    EXPECT_NEAR(trained.losses.epochs[e], expected.losses.epochs[e], 1e-5 * expected.losses.epochs[e]);
+  ASSERT_EQ(trained.state.size(), expected.state.size());
+  for (const auto& [name, values] : expected.state)
+    EXPECT_LT(test::relative_l2(trained.state.at(name), values), 1e-5) << name;
+}
+
+TEST(ThreadCluster, SynchronousTrainingEqualsASingleProcess) {
+  expect_equal(train_on_servers("sync_ps", {}, 0.9, {.workers = 2}), train_alone(0.9));
+}
+
+TEST(ThreadCluster, TheServersMayBeElsewhere) {
+  const Security security{.token = "a-token-of-this-test"};
+  std::vector<std::unique_ptr<StoreServer>> servers;
+  for (int s = 0; s < 2; ++s)
+    servers.push_back(std::make_unique<StoreServer>(
+        StoreServerOptions{.security = security, .make_update = program_updates()}));
+  ThreadClusterOptions options{.workers = 3};
+  options.connect = [&](size_t server, uint32_t member) {
+    return std::make_unique<StoreClient>(StoreClientOptions{
+        .address = servers[server]->address(), .security = security, .job = "own", .member = member});
+  };
+  expect_equal(train_on_servers("sync_ps", {{"placement", "partitioned"}}, 0, options), train_alone(0));
+}
+
+TEST(ThreadCluster, AsynchronousTrainingLearns) {
+  for (const auto& [strategy, options] : std::vector<std::pair<std::string, Attributes>>{
+           {"async_sgd", {}},
+           {"downpour", {{"push_every", int64_t{2}}, {"fetch_every", int64_t{3}}, {"staleness", int64_t{4}}}},
+           {"parameter_averaging", {{"average_every", int64_t{2}}}}}) {
+    const Trained trained = train_on_servers(strategy, options, 0, {.workers = 2});
+    EXPECT_EQ(trained.losses.steps, 33) << strategy;
+    EXPECT_LT(trained.losses.epochs.back(), 0.8 * trained.losses.epochs.front()) << strategy;
+  }
+}
+
+TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
+  const Program program = make_strategy("sync_ps")->rewrite(own_step(0), kOneDevice);
+  const DatasetPtr data = own_samples();
+  Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
+  TrainingState state;
+  {
+    ThreadCluster cluster(program, kOneDevice, *data, own_options(), {.seed = kModelSeed});
+    cluster.start(session);
+    Trainer trainer(session, own_options());
+    trainer.make_steps_with(cluster);
+    int polls = 0;
+    EXPECT_EQ(trainer.fit(*data, nullptr, {}, [&] { return ++polls > 2; }), FitOutcome::stopped);
+    state = trainer.state();
+  }
+  ThreadCluster cluster(program, kOneDevice, *data, own_options(), {.seed = kModelSeed});
+  cluster.start(session);
+  Trainer trainer(session, own_options());
+  trainer.restore(state);
+  trainer.make_steps_with(cluster);
+  EXPECT_EQ(trainer.fit(*data, nullptr), FitOutcome::finished);
+  EXPECT_EQ(trainer.state().step, 33);
+  const Trained expected = train_alone(0);
+  for (const auto& [name, values] : expected.state)
+    EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name;
+}
+
+TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
+  const Program program = make_strategy("async_sgd")->rewrite(own_step(0), kOneDevice);
+  const DatasetPtr data = own_samples();
+  TrainerOptions options = own_options();
+  options.schedule.base = 1e38;
+  Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
+  ThreadCluster cluster(program, kOneDevice, *data, options);
+  cluster.start(session);
+  Trainer trainer(session, options);
+  trainer.make_steps_with(cluster);
+  expect_error([&] { trainer.fit(*data, nullptr); }, {"worker ", "is not finite at step"}, Error::Kind::run);
+}
+
+TEST(ThreadCluster, RefusesAProgramWithoutServers) {
+  const Program program = make_strategy("single")->rewrite(own_step(0), kOneDevice);
+  const DatasetPtr data = own_samples();
+  expect_error([&] { ThreadCluster(program, kOneDevice, *data, own_options()); },
+               {"the strategy single has no parameter servers"});
+}
+
+}  // namespace
+}  // namespace telar

@@ -1,0 +1,81 @@
+#include "telar/train/worker_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "support/make_session.h"
+#include "telar/comm/store/local_store.h"
+#include "telar/data/synthetic.h"
+#include "telar/nn/zoo.h"
+#include "telar/runtime/server_state.h"
+#include "telar/runtime/server_update.h"
+#include "telar/strategy/server_side.h"
+
+namespace telar {
+namespace {
+
+/// A coordinator that gives out these leases, one after the other.
+class Script final : public WorkSource {
+ public:
+  explicit Script(std::deque<Lease> leases) : leases_(std::move(leases)) {}
+  uint32_t id() const override { return 1; }
+  bool lost() const override { return false; }
+  bool wait_for_work() override { return !leases_.empty(); }
+  std::optional<Lease> lease() override {
+    if (leases_.empty()) return std::nullopt;
+    const Lease next = leases_.front();
+    leases_.pop_front();
+    return next;
+  }
+  void done(const PartDone& part) override { steps.emplace_back(part.lease, part.step); }
+  void give_back(uint64_t, int64_t) override { ADD_FAILURE(); }
+  std::optional<StoreRound> next_round() override { return std::nullopt; }
+  void wait_for_slowest() override {}
+  void fail_all(const std::string& sentence) override { ADD_FAILURE() << sentence; }
+
+  std::vector<std::pair<uint64_t, int64_t>> steps;
+
+ private:
+  std::deque<Lease> leases_;
+};
+
+/// The next epoch may begin between a worker's last report and its next question.
+TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
+  const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};
+  StepOptions options;
+  options.batch = 8;
+  const TrainingStep step =
+      make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {6}, 3), options);
+  const DatasetPtr data = synthetic({.samples = 30, .features = {6}, .classes = 3, .seed = 3});
+  TrainerOptions training;
+  training.epochs = 2;
+  training.batch = 8;
+  training.schedule.base = 0.05;
+
+  Session expected(make_strategy("single")->rewrite(step, cluster), cluster, {.seed = 2});
+  const Program program = make_strategy("async_sgd")->rewrite(step, cluster);
+  LocalStoreServer server(program_updates());
+  const auto own = server.connect(0);
+  create_servers(*program.servers, {own.get()});
+  write_servers(*program.servers, {own.get()}, expected);
+  Trainer(expected, training).fit(*data, nullptr);
+
+  Script script({{.id = 1, .epoch = 0, .begin = 0, .end = 3},
+                 {.id = 2, .epoch = 0, .begin = 3, .end = 4},
+                 {.id = 3, .epoch = 1, .begin = 0, .end = 4}});
+  const auto store = server.connect(1);
+  const StoreAccess access{{store.get()}, {}};
+  Session session(program, cluster, {.seed = 2, .store = &access});
+  WorkerLoop(script, session, *data, training, 1).run();
+
+  EXPECT_EQ(script.steps, (std::vector<std::pair<uint64_t, int64_t>>{
+                              {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
+  Session trained(coordinator_program(program), cluster, {.seed = 2});
+  read_servers(*program.servers, {own.get()}, trained);
+  for (const std::string& name : expected.state_names())
+    EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name;
+}
+
+}  // namespace
+}  // namespace telar
