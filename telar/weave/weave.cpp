@@ -5,14 +5,14 @@
 
 #include "telar/core/error.h"
 #include "telar/weave/describe.h"
-#include "telar/weave/diff.h"
-#include "telar/weave/keras_writer.h"
+#include "telar/weave/keras/writer.h"
 #include "telar/weave/memory.h"
-#include "telar/weave/placement.h"
 #include "telar/weave/program.h"
 #include "telar/weave/project.h"
-#include "telar/weave/python.h"
-#include "telar/weave/torch_writer.h"
+#include "telar/weave/python/parser.h"
+#include "telar/weave/python/placement.h"
+#include "telar/weave/torch/writer.h"
+#include "telar/weave/write/diff.h"
 
 namespace telar::weave {
 

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "telar/weave/torch/program.h"
+#include "telar/weave/write/dialect.h"
+
+namespace telar::weave {
+
+/// The state that the writers of a PyTorch program share.
+struct TorchWeaving {
+  const Names& names;
+  const TorchProgram& program;
+  Edits& edits;
+  Dialect& dialect;
+  /// The name of the tensorflow module in the file of a node, if the loops are TensorFlow's; empty for
+  /// PyTorch.
+  std::function<std::string(const Node*)> tensorflow = {};
+  bool gpu = false;  ///< uses_gpu(names)
+
+  std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
+  [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
+    throw Refusal{node->line, text(*node), decision};
+  }
+  /// Whether a call applies a model that an optimizer updates. A call of a function of the program does not
+  /// count.
+  bool calls_model(const Node* node) const;
+};
+
+/// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
+void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
+
+void write_devices(TorchWeaving& weaving);  // one GPU for each process
+void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
+void write_horovod(TorchWeaving& weaving);
+void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
+void write_epochs(TorchWeaving& weaving);              // set_epoch
+void write_seeds(TorchWeaving& weaving);               // random numbers
+void write_rates(TorchWeaving& weaving);               // learning rates and schedules
+void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
+void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
+void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
+void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
+void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
+
+/// Whether each process takes only every n-th batch of this evaluation loop.
+bool is_shared_evaluation(const TorchWeaving& weaving, const TorchLoop& loop);
+/// Whether gradients are computed at a node: it is in a training loop or in a function that one calls, and
+/// not under no_grad.
+bool computes_gradients(const TorchWeaving& weaving, const Node* node);
+/// Refuses a method of a wrapped model that applies layers without the wrapper's forward(): its gradients
+/// would not be averaged.
+void check_method(const TorchWeaving& weaving, const Node* attribute);
+
+/// Whether the script may use a GPU.
+bool uses_gpu(const Names& names);
+
+/// The training loop, then the call of the function that contains it, then the call of the function that
+/// contains that call, and so on.
+std::vector<const Node*> way_out(const Names& names, const Node* loop);
+/// The nearest loop around a node within its function; null when there is none.
+const Node* loop_around(const Node* node);
+/// The counter of a loop, as in `for epoch in range(9)` or `while …: epoch += 1`; empty if there is none.
+std::string_view counter_of(const Names& names, const Node* loop);
+/// The loops over epochs around a training loop: for each chain of calls that leads to it, the nearest loop
+/// with a counter.
+std::vector<const Node*> epoch_loops(const Names& names, const TorchLoop& loop);
+/// Whether a schedule is stepped with every batch.
+bool steps_each_batch(const TorchWeaving& weaving, const Node* scheduler);
+/// The subscripts by which the script itself sets the learning rate of an optimizer: `group["lr"] = …`.
+std::vector<const Node*> rates_by_hand(const Names& names);
+
+}  // namespace telar::weave
