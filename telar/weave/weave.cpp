@@ -228,6 +228,11 @@ Reply weave(const Request& request) {
             "{} trains, but is passed on here instead of being called, so its arguments cannot be seen together; call it with all of them",
             tree.text(*handed)));
   }
+  if (!torch && has_backward(names)) {
+    return refused(
+        tree.main().first_line, "no optimizer",
+        "it has a backward pass, but no optimizer of torch.optim, by which weave knows what is trained and at which rate; let an optimizer update the parameters");
+  }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =
         import == nullptr

@@ -175,6 +175,7 @@ class Names {
   Answer answered_once(const Question& question, const Compute& compute) const;
   Answer kept(const std::vector<const Node*>& nodes) const;
   Answer entry_origins(const Node* subscript) const;
+  void add_entries(const Node& display, const Node& key, std::vector<const Node*>& found) const;
   Answer place_origins(int place, int part) const;
   Answer return_origins(const Node* function, int part) const;
   mutable Answers origin_memo_{&memory_};

@@ -347,6 +347,16 @@ std::vector<int> Names::entries_of(int table) const {
   return found;
 }
 
+/// The origins of a display's entry for a constant key, or of all entries.
+void Names::add_entries(const Node& display, const Node& key, std::vector<const Node*>& found) const {
+  const auto& keys = display.list("keys");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const bool other =
+        key.is_string() && keys[i] != nullptr && keys[i]->is_string() && keys[i]->text != key.text;
+    if (!other) add(found, origins(display.list("values")[i]));
+  }
+}
+
 /// The origins of any entry of a table, as in loaders[phase]. A table can contain its own entries: `x =
 /// [x[i], x[j]]`.
 Names::Answer Names::entry_origins(const Node* subscript) const {
@@ -356,6 +366,8 @@ Names::Answer Names::entry_origins(const Node* subscript) const {
     for (const int entry : entries_of(table)) add(found, place_origins(entry, -1));
     for (const Node* made : place_origins(table, -1)) {
       if (made->is(Kind::dict_comp)) add(found, origins(made->child("value")));
+      if (made->is(Kind::list_comp)) add(found, origins(made->child("elt")));
+      if (made->is(Kind::dict)) add_entries(*made, *subscript->child("slice"), found);
       if (!made->is(Kind::list) && !made->is(Kind::tuple)) continue;
       for (const Node* one : made->list("elts")) add(found, origins(one));
     }
@@ -379,7 +391,11 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
       const Answer answer = where >= 0 ? place_origins(where, part)
                             : of_table ? entry_origins(expression)
                                        : Answer();
-      return {answer.begin(), answer.end()};
+      // An entry of a table that a function returns.
+      const bool unknown = answer.empty() && where >= 0 && expression->is(Kind::subscript);
+      const Answer entry =
+          unknown && place(expression->child("value")) >= 0 ? entry_origins(expression) : answer;
+      return {entry.begin(), entry.end()};
     }
     case Kind::if_exp:
       add(found, origins(expression->child("body"), part));
@@ -396,6 +412,10 @@ std::vector<const Node*> Names::origins(const Node* expression, int part) const 
         return origins(parts[static_cast<size_t>(part)]);
       return {expression};
     }
+    case Kind::list_comp:
+    case Kind::generator:
+      if (part >= 0) return origins(expression->child("elt"));
+      return {expression};
     case Kind::call: call_origins(expression, part, found); return found;
     default: return {expression};
   }

@@ -13,15 +13,21 @@ class Epochs {
 
   void write() {
     for (const TorchLoop& loop : w_.program.loops) {
-      if (!loop.trains) continue;
-      bool shuffled = false;
-      for (const size_t loader : loop.loaders)
-        shuffled = shuffled || (w_.program.loaders[loader].trains && is_shuffled(loader));
-      if (shuffled && !w_.dialect.choices().divide_epochs) write_order(loop);
+      if (!loop.trains || w_.dialect.choices().divide_epochs) continue;
+      if (are_shuffled(loop.loaders)) write_order(loop, {loop.loader, loop.loaders});
+      for (const OtherLoader& other : loop.others) {
+        if (are_shuffled(other.loaders)) write_order(loop, other);
+      }
     }
   }
 
  private:
+  bool are_shuffled(const std::vector<size_t>& loaders) const {
+    return std::any_of(loaders.begin(), loaders.end(), [&](size_t loader) {
+      return w_.program.loaders[loader].trains && is_shuffled(loader);
+    });
+  }
+
   bool is_shuffled(size_t loader) const {
     const Node* call = w_.program.loaders[loader].call;
     const Node* sampler = w_.names.argument(call, "sampler", 3);
@@ -40,12 +46,12 @@ class Epochs {
     return spread || (shuffle != nullptr && shuffle->text != "False");
   }
 
-  void write_order(const TorchLoop& loop) {
-    const std::string loader = w_.text(*loop.loader);
-    const bool mixed = std::any_of(loop.loaders.begin(), loop.loaders.end(),
+  void write_order(const TorchLoop& loop, const OtherLoader& drawn) {
+    const std::string loader = w_.text(*drawn.expression);
+    const bool mixed = std::any_of(drawn.loaders.begin(), drawn.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
-    if (loop.loader->is(Kind::call))
-      w_.refuse(loop.loader, "keep the DataLoader in a variable, created once before the epochs");
+    if (drawn.expression->is(Kind::call))
+      w_.refuse(drawn.expression, "keep the DataLoader in a variable, created once before the epochs");
     const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
@@ -67,7 +73,7 @@ class Epochs {
           return;
         }
         // The function does not know the epoch; its caller does, if it also knows the loader.
-        const std::string outer = handed_up(nodes, step, loop.loader);
+        const std::string outer = handed_up(nodes, step, drawn.expression);
         if (outer.empty()) break;
         insert(statement_of(nodes[step]), lines_for(outer, epoch, nodes[step]));
         return;

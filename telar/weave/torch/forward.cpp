@@ -1,4 +1,4 @@
-// DDP averages the gradients of layers that its forward() applies: a training step must not bypass it.
+// DDP averages the gradients of layers that its forward() applies: what bypasses it is redirected.
 #include <unordered_set>
 
 #include "telar/weave/torch/writer.h"
@@ -66,11 +66,12 @@ bool computes_gradients(const TorchWeaving& w, const Node* node) {
   return false;
 }
 
-void check_method(const TorchWeaving& w, const Node* attribute) {
+bool bypasses_forward(const TorchWeaving& w, const Node* attribute) {
   const Node* call = attribute;
   while (call->parent->is(Kind::attribute) && call->role == "value") call = call->parent;
-  if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text)) return;
-  if (!computes_gradients(w, attribute)) return;
+  if (!call->parent->is(Kind::call) || call->role != "func" || module_methods().contains(call->text))
+    return false;
+  if (!computes_gradients(w, attribute)) return false;
   const Node* method = w.names.definition(call);
   bool applies_layers = method == nullptr;
   if (method != nullptr) {
@@ -85,11 +86,7 @@ void check_method(const TorchWeaving& w, const Node* attribute) {
       return true;
     });
   }
-  if (applies_layers) {
-    w.refuse(
-        call->parent,
-        "gradients are averaged only for what goes through the model's forward(); call the model itself");
-  }
+  return applies_layers;
 }
 
 }  // namespace telar::weave

@@ -98,7 +98,12 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node*
     const bool in_loop =
         std::any_of(w.program.loops.begin(), w.program.loops.end(),
                     [&](const TorchLoop& loop) { return loop.trains && is_inside(branch, loop.loop); });
-    if (!in_loop) continue;
+    // if phase == "train": loss.backward(); optimizer.step()
+    const auto& body = branch->list("body");
+    const bool whole = std::any_of(body.begin(), body.end(), [&](const Node* statement) {
+      return reaches(w.names, statement, is_backward);
+    });
+    if (!in_loop || whole) continue;
     const Node* count = nullptr;
     walk(*branch->child("test"), [&](const Node& node) {
       if (node.is(Kind::bin_op) && node.child("op")->is(Kind::mod)) count = node.child("right");
@@ -139,7 +144,10 @@ const Node* kept_in(const TorchWeaving& w, const TorchOptimizer& optimizer) {
 std::string visible_model(const TorchWeaving& w, const TorchModel& model, const TorchOptimizer& optimizer,
                           const Node* statement) {
   const Node* value = statement->child("value");
-  if (value == optimizer.call) return model.text;
+  const bool by_method = model.optimizer != optimizer.call && model.optimizer->is(Kind::call) &&
+                         w.names.called_function(model.optimizer) == function_of(optimizer.call);
+  if (value == optimizer.call) return by_method ? "self" : model.text;
+  if (value == model.optimizer) return model.text;
   for (const Value& given : w.names.values(model.place)) {
     if (is_inside(given.node, value) && w.names.scope(model.place) == function_of(optimizer.call))
       return w.text(*given.node);

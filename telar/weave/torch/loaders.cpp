@@ -1,4 +1,6 @@
 // Divides the training samples: each process draws its share through a DistributedSampler.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -33,8 +35,6 @@ class Loaders {
   explicit Loaders(TorchWeaving& weaving) : w_(weaving) {}
 
   void write() {
-    // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
-    write_downloads();
     for (const TorchLoader& loader : w_.program.loaders) {
       if (loader.trains && !w_.dialect.choices().divide_epochs) write(loader.call);
     }
@@ -125,7 +125,22 @@ class Loaders {
     const std::string group =
         horovod ? ", num_replicas=" + w_.dialect.size(call) + ", rank=" + w_.dialect.rank(call)
                 : std::string();
-    return "DistributedSampler(" + of + group + options + ")";
+    return "DistributedSampler(" + of + group + options + (options.empty() ? own_seed(call) : "") + ")";
+  }
+
+  /// Samplers with the same seed would pair the samples of two loaders in the same way in every epoch.
+  std::string own_seed(const Node* call) const {
+    for (const TorchLoop& loop : w_.program.loops) {
+      for (size_t i = 0; i < loop.others.size(); ++i) {
+        for (const size_t loader : loop.others[i].loaders) {
+          const Node* given = w_.names.argument(w_.program.loaders[loader].call, "sampler", 3);
+          const auto origins = given == nullptr ? std::vector<const Node*>() : w_.names.origins(given);
+          const bool of_sampler = std::find(origins.begin(), origins.end(), call) != origins.end();
+          if (w_.program.loaders[loader].call == call || of_sampler) return fmt::format(", seed={}", i + 1);
+        }
+      }
+    }
+    return {};
   }
 
   void write(const Node* call) {
@@ -216,52 +231,7 @@ class Loaders {
                      "together they take the script's batch");
   }
 
-  /// The argument by which a call may download a data set; null if there is none.
-  const Node* download_of(const Node* call) const {
-    static const std::unordered_set<std::string_view> fifth = {
-        "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "USPS"};
-    const std::string& callee = w_.names.callee(call);
-    const Node* keyword = w_.names.keyword(call, "download");
-    const Node* given = keyword == nullptr ? nullptr : keyword->child("value");
-    if (keyword != nullptr && !is_inside(keyword, call)) return nullptr;
-    const std::string_view library = "torchvision.datasets.";
-    if (given == nullptr && callee.starts_with(library) && call->list("args").size() > 4 &&
-        fifth.contains(std::string_view(callee).substr(library.size())))
-      given = call->list("args")[4];
-    if (given == nullptr || is_true(given)) return given;
-    // A function of the program hands it on; the call that it makes is found by itself.
-    const Node* own = w_.names.definition(call->child("func"));
-    const bool handed_on = own != nullptr && own->is_function();
-    return given->is(Kind::constant) || handed_on ? nullptr : given;
-  }
-
-  /// One process per host downloads; the others wait for it.
-  void write_downloads() {
-    for (const Node* call : w_.names.calls()) {
-      if (download_of(call) == nullptr) continue;
-      const Node* statement = statement_of(call);
-      if (!statement->is(Kind::assign) && !statement->is(Kind::expr) && !statement->is(Kind::return_)) {
-        w_.refuse(
-            call,
-            "assign the downloaded dataset to a variable first, so that one process can download while the others wait");
-      }
-      if (!downloads_.insert(statement).second) continue;
-      const std::string local = w_.dialect.local_rank(call);
-      w_.edits.before(*statement, {"if " + local + " != 0:", "    " + w_.dialect.barrier(call)});
-      std::vector<std::string> after = {"if " + local + " == 0:", "    " + w_.dialect.barrier(call)};
-      if (statement->is(Kind::return_)) {
-        const std::string name = w_.names.fresh("downloaded");
-        w_.edits.replace(statement->begin, statement->child("value")->begin, name + " = ");
-        after.push_back("return " + name);
-      }
-      w_.edits.after(*statement, after);
-      w_.edits.explain(call->line, "the first process of a host downloads",
-                       "the others wait and find the files");
-    }
-  }
-
   TorchWeaving& w_;
-  std::unordered_set<const Node*> downloads_;  // statements that download
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "telar/weave/torch/writer.h"
+#include "telar/weave/torch/values.h"
 
 namespace telar::weave {
 
@@ -32,11 +32,7 @@ class Metrics {
 
   void write() {
     for (const TorchLoop& loop : w_.program.loops) {
-      bool shared = false;
-      bool whole = false;
-      for (const size_t loader : loop.loaders) (w_.program.loaders[loader].trains ? shared : whole) = true;
-      // If every process sees all samples, only results that depend on their order differ.
-      if (shared && (loop.trains || !divides_epochs())) write(loop, whole && !divides_epochs());
+      if (sees_share(w_, loop)) write(loop);
     }
     for (const Node* call : w_.names.calls()) write_closure(call);
   }
@@ -44,50 +40,11 @@ class Metrics {
  private:
   bool divides_epochs() const { return w_.dialect.choices().divide_epochs; }
 
-  /// The names in a loop whose values depend on its batch.
-  std::set<std::string_view> from_batch(const Node* loop) const {
-    std::set<std::string_view> names;
-    const auto bind = [&](const Node* target) {
-      walk(*target, [&](const Node& node) {
-        if (node.is(Kind::name)) names.insert(node.text);
-        return true;
-      });
-    };
-    bind(loop->child("target"));
-    const auto mentions = [&](const Node* expression) {
-      bool found = false;
-      walk(*expression, [&](const Node& node) {
-        found = found || (node.is(Kind::name) && names.contains(node.text));
-        return !found;
-      });
-      return found;
-    };
-    for (int round = 0; round < 3; ++round) {
-      walk(*loop, [&](const Node& node) {
-        if (node.is(Kind::assign) && mentions(node.child("value"))) {
-          for (const Node* target : node.list("targets")) bind(target);
-        }
-        return true;
-      });
-    }
-    return names;
-  }
-
-  static bool uses(const Node* expression, const std::set<std::string_view>& names) {
-    bool found = false;
-    walk(*expression, [&](const Node& node) {
-      found = found || (node.is(Kind::name) && names.contains(node.text));
-      return !found;
-    });
-    return found;
-  }
-
   std::vector<Sum> sums(const TorchLoop& loop) const {
-    std::set<std::string_view> batch = from_batch(loop.loop);
-    if (loop.index != nullptr && loop.index->is(Kind::name)) batch.erase(loop.index->text);
+    const BatchValues batch(w_.names, loop, true);
     std::vector<Sum> found;
     const auto add = [&](const Node* target, const Node* value, bool is_list) {
-      if (!uses(value, batch)) return;
+      if (!batch.are_in(*value)) return;
       const std::string text = w_.text(*target);
       for (const Sum& known : found) {
         if (known.text == text) return;
@@ -127,7 +84,7 @@ class Metrics {
     return found;
   }
 
-  void write(const TorchLoop& loop, bool also_whole) {
+  void write(const TorchLoop& loop) {
     std::vector<std::string> text;
     for (const Sum& sum : sums(loop)) {
       bool used_after = false;
@@ -142,6 +99,12 @@ class Metrics {
         if (!inside && mention->begin < loop.loop->begin && (fresh || fresh_in_tuple))
           started = statement_of(mention);
         if (!inside && mention->begin > loop.loop->end && !mention->store) used_after = true;
+      }
+      if (const Node* table = table_of(sum)) {
+        for (const Node* mention : mentions_around(w_.names, loop.loop, tree_.text(*table))) {
+          if (mention->store && mention->begin < loop.loop->begin) started = statement_of(mention);
+          used_after = used_after || (!mention->store && mention->begin > loop.loop->end);
+        }
       }
       const bool outlives = !sum.target->is(Kind::name);
       const bool started_here = started != nullptr && same_repetition(started, loop.loop);
@@ -161,13 +124,34 @@ class Metrics {
     }
     if (text.empty()) return;
     w_.dialect.use(loop.loop);
-    if (also_whole) {
-      if (loop.loader->is(Kind::call)) w_.refuse(loop.loader, "keep the DataLoader in a variable");
-      w_.dialect.import("from torch.utils.data.distributed import DistributedSampler", loop.loop);
-      for (std::string& line : text) line.insert(0, "    ");
-      text.insert(text.begin(), "if isinstance(" + w_.text(*loop.loader) + ".sampler, DistributedSampler):");
+    w_.edits.after(*loop.loop, for_shares(w_, loop, text));
+  }
+
+  /// The table of `totals["loss"] += …`; null for any other target.
+  static const Node* table_of(const Sum& sum) {
+    if (!sum.target->is(Kind::subscript)) return nullptr;
+    const Node* table = sum.target->child("value");
+    return table->is(Kind::name) || table->is(Kind::attribute) ? table : nullptr;
+  }
+
+  /// All entries of a table are added up if the loop computes the key: `totals[name] += value`.
+  std::string reduction_of_table(const Sum& sum, const TorchLoop& loop) {
+    const Node* table = sum.target->child("value");
+    const std::string text = w_.text(*table);
+    const std::string value =
+        sum_over_ranks(w_, loop.loop) + "(value)" +
+        (divides_epochs() || is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
+    for (const Node* origin : w_.names.origins(table)) {
+      const std::string made = origin->is(Kind::call) ? w_.names.callee(origin) : "";
+      if (origin->is(Kind::dict) || origin->is(Kind::dict_comp) || made == "dict" ||
+          made == "collections.defaultdict")
+        return text + ".update({key: " + value + " for key, value in " + text + ".items()})";
+      if (origin->is(Kind::list) || origin->is(Kind::list_comp) || origin->is(Kind::bin_op))
+        return text + "[:] = [" + value + " for value in " + text + "]";
     }
-    w_.edits.after(*loop.loop, text);
+    w_.refuse(
+        sum.target,
+        "each process adds up its own samples in this table, and weave does not know its kind; create it as a dictionary or list, or add up in variables");
   }
 
   bool adds_to_itself(const Node* mention, const Sum& sum) const {
@@ -177,18 +161,6 @@ class Metrics {
       return true;
     });
     return found;
-  }
-
-  /// Whether two statements run equally often, because the same loop is the nearest around both.
-  static bool same_repetition(const Node* a, const Node* b) {
-    const auto around = [](const Node* node) {
-      for (node = node->parent;
-           node != nullptr && !node->is(Kind::for_) && !node->is(Kind::while_) && !node->is_function();) {
-        node = node->parent;
-      }
-      return node;
-    };
-    return around(a) == around(b);
   }
 
   std::string reduction(const Sum& sum, const TorchLoop& loop) {
@@ -201,8 +173,10 @@ class Metrics {
       w_.refuse(
           sum.target,
           "the sum of this list is divided by a number of batches, of which each process has its share, but the list will contain those of all processes; divide by the length of the list");
-    if (sum.is_list) return sum.text + " = " + gather(loop.loop) + "(" + sum.text + ")";
-    const std::string call = add_up(loop.loop) + "(" + sum.text + ")";
+    const Node* key = table_of(sum) != nullptr ? sum.target->child("slice") : nullptr;
+    if (key != nullptr && !sum.is_list && !key->is(Kind::constant)) return reduction_of_table(sum, loop);
+    if (sum.is_list) return sum.text + " = " + gather_over_ranks(w_, loop.loop) + "(" + sum.text + ")";
+    const std::string call = sum_over_ranks(w_, loop.loop) + "(" + sum.text + ")";
     return sum.text + " = " + call +
            (divides_epochs() || is_mean(sum, loop) ? " / " + w_.dialect.size(loop.loop) : "");
   }
@@ -233,9 +207,21 @@ class Metrics {
       const Node* left = node->child(assigns ? "target" : "left");
       const Node* right = node->child(assigns ? "value" : "right");
       const bool here = around == function;
-      if (holds_sum(left, here) && !is_inside(node, loop.loop) && counts_batches(right, loop)) return true;
+      if ((holds_sum(left, here) || is_entry(left, sum)) && !is_inside(node, loop.loop) &&
+          counts_batches(right, loop))
+        return true;
     }
     return false;
+  }
+
+  /// Whether a name is an entry of the sum's table: `for name, value in totals.items()`.
+  bool is_entry(const Node* expression, const Sum& sum) const {
+    const Node* table = table_of(sum);
+    if (table == nullptr || !expression->is(Kind::name)) return false;
+    const auto& values = w_.names.values(w_.names.place(expression));
+    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
+      return value.element && tree_.text(*value.node).starts_with(tree_.text(*table));
+    });
   }
 
   /// len(loader), a variable that holds it, the index of enumerate, or a counter that increases by one with
@@ -269,55 +255,6 @@ class Metrics {
     return found;
   }
 
-  std::string add_up(const Node* at) {
-    std::string name = w_.names.fresh("sum_over_ranks");
-    if (w_.tensorflow) {
-      const std::string tf = w_.tensorflow(at);
-      const std::string& hvd = w_.dialect.module();
-      w_.dialect.function({"def " + name + "(value):",
-                           "    total = " + tf + ".convert_to_tensor(value, " + tf +
-                               ".float64 if isinstance(value, float) else None)",
-                           "    total = " + hvd + ".allreduce(total, op=" + hvd + ".Sum)",
-                           "    return total if " + tf + ".is_tensor(value) else total.numpy().item()"},
-                          at);
-      return name;
-    }
-    const std::string torch = w_.dialect.module_name("torch", at);
-    std::vector<std::string> text = {
-        "def " + name + "(value):",
-        "    total = value.detach().clone() if " + torch + ".is_tensor(value) else " + torch + ".tensor(",
-        "        value, dtype=" + torch + ".float64 if isinstance(value, float) else None)",
-    };
-    if (w_.dialect.is_horovod()) {
-      text.push_back("    total = " + w_.dialect.module() + ".allreduce(total, op=" + w_.dialect.module() +
-                     ".Sum)");
-    } else {
-      if (w_.gpu) text.push_back("    total = total.cuda() if " + torch + ".cuda.is_available() else total");
-      text.push_back("    " + w_.dialect.module() + ".all_reduce(total)");
-    }
-    text.push_back("    return total.to(value) if " + torch + ".is_tensor(value) else total.item()");
-    w_.dialect.function(text, at);
-    return name;
-  }
-
-  std::string gather(const Node* at) {
-    std::string name = w_.names.fresh("gather_over_ranks");
-    const std::string module = w_.dialect.module();
-    if (w_.dialect.is_horovod()) {
-      w_.dialect.function(
-          {"def " + name + "(values):",
-           "    return [value for part in " + module + ".allgather_object(list(values)) for value in part]"},
-          at);
-    } else {
-      w_.dialect.function(
-          {"def " + name + "(values):", "    parts = [None] * " + module + ".get_world_size()",
-           "    " + module + ".all_gather_object(parts, list(values))",
-           "    return [value for part in parts for value in part]"},
-          at);
-    }
-    return name;
-  }
-
   /// LBFGS compares the losses that its closure returns: all processes must see the same values.
   void write_closure(const Node* call) {
     const Node* function = call->child("func");
@@ -327,7 +264,8 @@ class Metrics {
     walk(*closure, [&](const Node& node) {
       if (!node.is(Kind::return_) || node.child("value") == nullptr) return true;
       const Node* value = node.child("value");
-      w_.edits.replace(*value, add_up(value) + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
+      w_.edits.replace(*value,
+                       sum_over_ranks(w_, value) + "(" + w_.text(*value) + ") / " + w_.dialect.size(value));
       w_.edits.explain(node.line, "the closure returns the mean loss of all processes",
                        "the optimizer uses it for decisions, which must agree");
       return true;
@@ -339,59 +277,8 @@ class Metrics {
   std::vector<Division> divisions_;
 };
 
-/// Whether a condition depends on any of the names; check_control_flow passes those that depend on the batch.
-bool depends_on(const Node* test, const std::set<std::string_view>& names) {
-  bool found = false;
-  walk(*test, [&](const Node& node) {
-    found = found || (node.is(Kind::name) && names.contains(node.text));
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
 
 void write_metrics(TorchWeaving& weaving) { Metrics(weaving).write(); }
-
-void check_control_flow(const TorchWeaving& weaving) {
-  for (const TorchLoop& loop : weaving.program.loops) {
-    if (!loop.trains) continue;
-    std::set<std::string_view> names;
-    walk(*loop.loop->child("target"), [&](const Node& node) {
-      if (node.is(Kind::name) && !(loop.index != nullptr && loop.index->text == node.text))
-        names.insert(node.text);
-      return true;
-    });
-    for (int round = 0; round < 3; ++round) {
-      walk(*loop.loop, [&](const Node& node) {
-        if (node.is(Kind::assign) && depends_on(node.child("value"), names)) {
-          for (const Node* target : node.list("targets")) {
-            walk(*target, [&](const Node& inner) {
-              if (inner.is(Kind::name)) names.insert(inner.text);
-              return true;
-            });
-          }
-        }
-        if (node.is(Kind::aug_assign) && node.child("target")->is(Kind::name) &&
-            depends_on(node.child("value"), names)) {
-          names.insert(node.child("target")->text);
-        }
-        return true;
-      });
-    }
-    walk(*loop.loop, [&](const Node& node) {
-      if (node.is_function() || node.is(Kind::lambda)) return false;
-      if (!node.is(Kind::break_) && !node.is(Kind::continue_) && !node.is(Kind::return_)) return true;
-      for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
-        if ((around->is(Kind::if_) || around->is(Kind::while_)) && depends_on(around->child("test"), names)) {
-          weaving.refuse(
-              around->child("test"),
-              "whether a process continues depends on its own batch, and the others would wait for it forever; decide by something that all processes know, or after the epoch");
-        }
-      }
-      return true;
-    });
-  }
-}
 
 }  // namespace telar::weave

@@ -78,12 +78,16 @@ class Wrapping {
     write_data_parallel(wrapped);
     w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
     w_.dialect.use(wrapped.before);
-    const std::string options = forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "";
-    w_.edits.before(*wrapped.before,
-                    {wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")"});
+    const std::string unused = unused_parameters(w_, model);
+    const std::string options =
+        std::string(forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "") +
+        (unused.empty() ? "" : ", find_unused_parameters=True");
+    const std::string text = wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")";
+    w_.edits.before(*wrapped.before, {text});
     w_.edits.explain(
-        wrapped.before->line, wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")",
-        "starts all processes with rank 0's weights and averages the gradients in every backward pass");
+        wrapped.before->line, text,
+        "starts all processes with rank 0's weights and averages the gradients in every backward pass" +
+            (unused.empty() ? "" : "; " + unused));
     wrapped_.push_back(wrapped);
   }
 
@@ -140,13 +144,13 @@ class Wrapping {
                          w_.text(*statement->list("targets")[0]) == w_.text(*inner);
       if (branch->is(Kind::if_) && whole && branch->list("orelse").empty()) {
         // if torch.cuda.device_count() > 1: print(…); model = nn.DataParallel(model)
-        for (const Node* other : branch->list("body")) {
-          const bool says = other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
-                            w_.names.callee(other->child("value")) == "print";
-          if (other != statement && !says) w_.refuse(call, "move nn.DataParallel out of this branch");
-        }
-        w_.edits.remove(*branch);
-        removed_.push_back(branch);
+        const auto& body = branch->list("body");
+        const bool alone = std::all_of(body.begin(), body.end(), [&](const Node* other) {
+          return other == statement || (other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
+                                        w_.names.callee(other->child("value")) == "print");
+        });
+        w_.edits.remove(alone ? *branch : *statement);
+        removed_.push_back(alone ? branch : statement);
       } else {
         wrapped.was_data_parallel = true;
         if (whole) {
@@ -352,7 +356,10 @@ class Wrapping {
         w_.refuse(parent,
                   "gradients are averaged only for what goes through the wrapper; call the model itself");
       if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
-      check_method(w_, parent);
+      if (bypasses_forward(w_, parent)) {
+        redirected_.insert(found->model);
+        return redirect(node);
+      }
       unwrap(node, fmt::format(".{} belongs to the model itself", parent->text));
       return;
     }
@@ -363,8 +370,8 @@ class Wrapping {
     if (argument || by_name) {
       const Node* call = by_name ? parent->parent : parent;
       const std::string callee = w_.names.callee(call);
-      if (w_.names.definition(call->child("func")) != nullptr || callee == "isinstance" ||
-          callee == "torch.nn.DataParallel")
+      if (w_.names.called_function(call) != nullptr || w_.names.definition(call->child("func")) != nullptr ||
+          callee == "isinstance" || callee == "torch.nn.DataParallel")
         return;
       if (found->was_data_parallel && callee == "torch.save") return;
       unwrap(node, "the function receives the model itself");
@@ -381,6 +388,26 @@ class Wrapping {
     return std::any_of(w_.program.loops.begin(), w_.program.loops.end(), [&](const TorchLoop& loop) {
       return is_inside(call, loop.loop) && is_shared_evaluation(w_, loop);
     });
+  }
+
+  /// `model.encode(x)` becomes `through_wrapper(model, lambda module: module.encode(x))`.
+  void redirect(const Node* node) {
+    check_one_kind(node);
+    const Node* call = node->parent;
+    while (!call->is(Kind::call)) call = call->parent;
+    if (call->inside_fstring) w_.refuse(call, "move the model out of the f-string");
+    const std::string name = w_.names.fresh("through_wrapper");
+    w_.dialect.function(
+        {"def " + name + "(model, compute):",
+         "    # DistributedDataParallel averages the gradients of what the forward() within it computes.",
+         "    def forward():", "        del model.module.forward", "        return compute(model.module)", "",
+         "    model.module.forward = forward", "    return model()"},
+        call);
+    w_.edits.insert(call->begin, name + "(");
+    w_.edits.insert(node->end, ", lambda module: module");
+    w_.edits.insert(call->end, ")");
+    w_.edits.explain(call->line, name + "(…)",
+                     "gradients are averaged only for what goes through the wrapper's forward()");
   }
 
   void unwrap(const Node* node, const std::string& why) {
@@ -410,7 +437,7 @@ class Wrapping {
     const auto calls = applications(*root.model);
     const bool seen = std::any_of(calls.begin(), calls.end(),
                                   [&](const Node* call) { return wrapped(call->child("func")) != nullptr; });
-    if (seen) return;
+    if (seen || redirected_.contains(root.model)) return;
     w_.refuse(
         root.model->optimizer,
         fmt::format(
@@ -423,6 +450,7 @@ class Wrapping {
   std::unordered_map<int, const Wrapped*> spread_;
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
+  std::unordered_set<const TorchModel*> redirected_;  // applied by their methods
   std::vector<const Node*> data_parallel_;
   std::unordered_map<int, const Wrapped*> roots_;                   // by place
   std::unordered_set<const Node*> appliers_;                        // calls of a wrapped model under any name

@@ -7,29 +7,6 @@ namespace telar::weave {
 
 namespace {
 
-constexpr std::string_view kOptim = "torch.optim.";
-
-/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call
-/// creates none.
-std::string optimizer_name(const Names& names, const Node* call) {
-  const std::string& callee = names.callee(call);
-  if (callee.starts_with(kOptim)) {
-    const std::string name = callee.substr(kOptim.size());
-    return name.find('.') == std::string::npos && name != "Optimizer" && name[0] >= 'A' && name[0] <= 'Z'
-               ? name
-               : "";
-  }
-  const Node* function = call->child("func");
-  if (function->is(Kind::call) && names.qualified(function->child("func")) == "getattr") {
-    const auto& arguments = function->list("args");
-    if (!arguments.empty() && names.qualified(arguments[0]) == "torch.optim") return "?";
-  }
-  const Node* own = names.definition(function);
-  if (own != nullptr && own->is(Kind::class_def) && names.derives(own, {"torch.optim.Optimizer"}))
-    return std::string(own->text);
-  return {};
-}
-
 class TorchReader {
  public:
   explicit TorchReader(const Names& names) : names_(names) {}
@@ -43,8 +20,10 @@ class TorchReader {
     std::sort(program_.loops.begin(), program_.loops.end(),
               [](const TorchLoop& a, const TorchLoop& b) { return a.loop->begin < b.loop->begin; });
     for (const TorchLoop& loop : program_.loops) {
-      for (const size_t loader : loop.loaders) {
-        program_.loaders[loader].trains = program_.loaders[loader].trains || loop.trains;
+      if (!loop.trains) continue;
+      for (const size_t loader : loop.loaders) program_.loaders[loader].trains = true;
+      for (const OtherLoader& other : loop.others) {
+        for (const size_t loader : other.loaders) program_.loaders[loader].trains = true;
       }
     }
     check_every_backward();
@@ -134,9 +113,10 @@ class TorchReader {
       inner = inner->child("value");
       if (is_module(inner)) base = inner;
     }
+    const Node* created = optimizer.call;
     if (base->is(Kind::name) && base->text == "self") {
-      refuse(optimizer.call,
-             "the module creates its own optimizer; create the optimizer where the module is created");
+      created = call_of_method(optimizer.call);
+      base = created->child("func")->child("value");
     }
     const int place = names_.place(base);
     if (place < 0) refuse(optimizer.call, "assign the model to a variable before its parameters are used");
@@ -144,11 +124,24 @@ class TorchReader {
     size_t index = 0;
     while (index < program_.models.size() && program_.models[index].place != place) ++index;
     if (index == program_.models.size()) {
-      program_.models.push_back({place, std::string(names_.tree().text(*base)), origins, optimizer.call});
+      program_.models.push_back({place, std::string(names_.tree().text(*base)), origins, created});
     }
     if (std::find(optimizer.models.begin(), optimizer.models.end(), index) == optimizer.models.end()) {
       optimizer.models.push_back(index);
     }
+  }
+
+  /// The call `model.configure_optimizers(…)` of the method in which the module creates its optimizer.
+  const Node* call_of_method(const Node* made) const {
+    const Node* function = function_of(made);
+    const auto callers = function == nullptr ? std::vector<const Node*>() : names_.calls_of(function);
+    const Node* callee = callers.size() == 1 ? callers[0]->child("func") : nullptr;
+    const Node* receiver =
+        callee != nullptr && callee->is(Kind::attribute) ? callee->child("value") : nullptr;
+    if (receiver == nullptr || (receiver->is(Kind::name) && receiver->text == "self") ||
+        names_.place(receiver) < 0)
+      refuse(made, "the module creates its own optimizer; create the optimizer where the module is created");
+    return callers[0];
   }
 
   /// Whether an expression holds an instance of a class, not a plain container.
@@ -195,8 +188,9 @@ class TorchReader {
     }
     if (!iterable->is(Kind::call)) return;
     for (const Node* given : iterable->list("args")) {
-      loader_in(given, loop);
-      if (loop.loader != nullptr) break;
+      TorchLoop other;
+      loader_in(given, loop.loader == nullptr ? loop : other);
+      if (other.loader != nullptr) loop.others.push_back({other.loader, other.loaders});
     }
     const std::string callee = names_.qualified(iterable->child("func"));
     if (loop.loader != nullptr && callee == "itertools.cycle") {
@@ -224,11 +218,41 @@ class TorchReader {
     program_.loops.push_back(loop);
   }
 
+  /// Whether nothing in the program runs a function: no name, attribute or import mentions it.
+  bool is_unused(const Node* function) const {
+    const Node* owner = class_of(function);
+    const bool special = function->text.starts_with("__") || !function->list("decorator_list").empty();
+    if (special || (owner != nullptr && has_foreign_base(owner))) return false;
+    const auto& nodes = names_.tree().nodes();
+    return std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+      return &node != function && node.text == function->text && !node.is_function();
+    });
+  }
+
+  /// Whether a class derives from a class outside the program, other than torch.nn.Module: its methods may be
+  /// called there.
+  bool has_foreign_base(const Node* owner) const {
+    const auto& bases = owner->list("bases");
+    return std::any_of(bases.begin(), bases.end(), [&](const Node* base) {
+      const std::string name = names_.qualified(base);
+      const Node* own = names_.definition(base);
+      if (own != nullptr && own != owner && own->is(Kind::class_def)) return has_foreign_base(own);
+      return name != "object" && name != "torch.nn.Module";
+    });
+  }
+
+  bool is_in_unused(const Node* node) const {
+    for (const Node* function = function_of(node); function != nullptr; function = function_of(function)) {
+      if (is_unused(function)) return true;
+    }
+    return false;
+  }
+
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() const {
     if (program_.optimizers.empty()) return;
     for (const Node* call : names_.calls()) {
-      if (!is_backward(call) || in_training_loop(call, 6)) continue;
+      if (!is_backward(call) || in_training_loop(call, 6) || is_in_unused(call)) continue;
       refuse(
           call,
           "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
@@ -322,18 +346,17 @@ bool is_backward(const Node* call) {
   return function->is(Kind::attribute) && function->text == "backward" && call->list("args").size() <= 1;
 }
 
+bool has_backward(const Names& names) {
+  const bool torch = std::any_of(names.imports().begin(), names.imports().end(), [](const auto& one) {
+    return one.first == "torch" || one.first.starts_with("torch.");
+  });
+  return torch && std::any_of(names.calls().begin(), names.calls().end(), is_backward);
+}
+
 bool trains_with_torch(const Names& names) {
-  bool torch = false;
-  for (const auto& [module, statement] : names.imports())
-    torch = torch || module == "torch" || module.starts_with("torch.");
-  if (!torch) return false;
-  bool backward = false;
-  bool optimizer = false;
-  for (const Node* call : names.calls()) {
-    backward = backward || is_backward(call);
-    optimizer = optimizer || !optimizer_name(names, call).empty();
-  }
-  return backward && optimizer;
+  return has_backward(names) &&
+         std::any_of(names.calls().begin(), names.calls().end(),
+                     [&](const Node* call) { return !optimizer_name(names, call).empty(); });
 }
 
 TorchProgram read_torch(const Names& names) { return TorchReader(names).read(); }

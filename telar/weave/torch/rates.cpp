@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "telar/weave/torch/batch.h"
 #include "telar/weave/torch/writer.h"
 
 namespace telar::weave {
@@ -113,6 +114,7 @@ class Rates {
   /// A schedule that is stepped with every batch is correct only if its length is computed from the loader's.
   void check_steps(const Node* call, const std::string& name) const {
     if (!steps_each_batch(w_, call)) return;
+    if (name == "ReduceLROnPlateau") return check_metric(call);
     bool from_loader = false;
     const auto look = [&](const auto& self, const Node* expression, int depth) -> void {
       walk(*expression, [&](const Node& node) {
@@ -136,6 +138,24 @@ class Rates {
           call,
           name +
               " counts batches, of which each process has fewer in an epoch; compute its length from len(loader), step it once per epoch, or weave with --global-batch keep");
+    }
+  }
+
+  /// ReduceLROnPlateau compares what its step() receives: within a loop over batches, that must be the same
+  /// in all processes.
+  void check_metric(const Node* scheduler) const {
+    for (const Node* step : w_.names.calls()) {
+      const Node* function = step->child("func");
+      if (!function->is(Kind::attribute) || function->text != "step" || step->list("args").empty()) continue;
+      const auto origins = w_.names.origins(function->child("value"));
+      if (std::find(origins.begin(), origins.end(), scheduler) == origins.end()) continue;
+      for (const TorchLoop& loop : w_.program.loops) {
+        if (loop.trains && is_inside(step, loop.loop) &&
+            BatchValues(w_.names, loop, false).are_in(*step->list("args")[0]))
+          w_.refuse(
+              step,
+              "each process would reduce its learning rate by the losses of its own batches, so the rates would part; step the schedule once per epoch, with the loss of the epoch");
+      }
     }
   }
 
@@ -184,21 +204,8 @@ std::vector<const Node*> rates_by_hand(const Names& names) {
 }
 
 void write_rates(TorchWeaving& weaving) {
-  if (!weaving.dialect.choices().keep_global_batch) {
-    Rates(weaving).write();
-    return;
-  }
-  for (const Node* call : weaving.names.calls()) {
-    const Node* reduction = weaving.names.keyword(call, "reduction");
-    if (reduction == nullptr || reduction->child("value")->text != "sum") continue;
-    for (const TorchLoop& loop : weaving.program.loops) {
-      if (loop.trains && is_inside(call, loop.loop)) {
-        weaving.refuse(
-            call,
-            "a sum over the batch is smaller for each process's part; use the mean, or weave without --global-batch keep");
-      }
-    }
-  }
+  if (weaving.dialect.choices().keep_global_batch) return check_summed_losses(weaving);
+  Rates(weaving).write();
 }
 
 }  // namespace telar::weave

@@ -14,6 +14,14 @@ bool communicates(const TorchWeaving& w, const Node* call) {
          w.calls_model(call);
 }
 
+/// Whether a call may be made for a sample, in a worker process of a loader, which belongs to no group.
+bool is_in_worker(const Names& names, const Node* call) {
+  const Node* owner = class_of(call);
+  const Node* method = function_of(call);
+  return owner != nullptr && method != nullptr && method->text != "__init__" &&
+         names.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"});
+}
+
 }  // namespace
 
 bool TorchWeaving::calls_model(const Node* call) const {
@@ -33,7 +41,10 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   Dialect dialect(names, edits, choices);
   TorchWeaving weaving{names, program, edits, dialect, {}, uses_gpu(names)};
   check_control_flow(weaving);
+  check_loader_uses(weaving);
   write_devices(weaving);
+  // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
+  write_preparation(weaving);
   write_loaders(weaving);
   write_epochs(weaving);
   write_seeds(weaving);
@@ -42,12 +53,20 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_models(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_metrics(weaving);
+  write_last_values(weaving);
+  write_meters(weaving);
   if (choices.share_evaluation) write_evaluation(weaving);
-  const auto calls = [&](std::string_view callee) {
-    return [&names, callee](const Node* call) { return names.callee(call) == callee; };
+  const auto is_prepared = [&](const Node* call) {
+    return std::any_of(weaving.prepared.begin(), weaving.prepared.end(),
+                       [&](const Node* statement) { return is_inside(call, statement); });
   };
-  write_reads(names, edits, dialect, calls("torch.save"), calls("torch.load"));
-  write_outputs(names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); });
+  const auto saves = [&](const Node* call) { return names.callee(call) == "torch.save"; };
+  const auto loads = [&](const Node* call) {
+    return names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
+  };
+  write_reads(names, edits, dialect, saves, loads);
+  write_outputs(
+      names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); }, is_prepared);
 
   const std::string torch = dialect.module_name("torch", dialect.script());
   const std::string& module = dialect.module();

@@ -15,6 +15,8 @@ struct TorchWeaving {
   /// PyTorch.
   std::function<std::string(const Node*)> tensorflow = {};
   bool gpu = false;  ///< uses_gpu(names)
+  /// Statements that only the first process of a host runs, with all that they write.
+  std::vector<const Node*> prepared = {};
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -31,24 +33,39 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
 void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
-void write_loaders(TorchWeaving& weaving);             // samplers, batch sizes, downloads
-void write_epochs(TorchWeaving& weaving);              // set_epoch
-void write_seeds(TorchWeaving& weaving);               // random numbers
-void write_rates(TorchWeaving& weaving);               // learning rates and schedules
-void write_warm_up(TorchWeaving& weaving);             // --warmup: the rate grows over the first epochs
+void write_preparation(TorchWeaving& weaving);          // downloads, archives, files that are made once
+void write_loaders(TorchWeaving& weaving);              // samplers, batch sizes
+void write_epochs(TorchWeaving& weaving);               // set_epoch
+void write_seeds(TorchWeaving& weaving);                // random numbers
+void write_rates(TorchWeaving& weaving);                // learning rates and schedules
+void check_summed_losses(const TorchWeaving& weaving);  // --global-batch keep: no sums over the batch
+void write_warm_up(TorchWeaving& weaving);              // --warmup: the rate grows over the first epochs
 void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
+void write_last_values(TorchWeaving& weaving);         // numbers of a batch that outlive their loop
+void write_meters(TorchWeaving& weaving);              // objects of the script that add up numbers
+void check_loader_uses(const TorchWeaving& weaving);   // what takes batches but is no loop
 void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
+
+/// The function that adds up a number or tensor over the processes, and the one that joins their lists. Adds
+/// them to the file of `at`; returns their names.
+std::string sum_over_ranks(TorchWeaving& weaving, const Node* at);
+std::string gather_over_ranks(TorchWeaving& weaving, const Node* at);
+/// The expression for the mean of a number or tensor over the processes.
+std::string mean_over_ranks(TorchWeaving& weaving, const Node* at, const std::string& value);
 
 /// Whether each process takes only every n-th batch of this evaluation loop.
 bool is_shared_evaluation(const TorchWeaving& weaving, const TorchLoop& loop);
 /// Whether gradients are computed at a node: it is in a training loop or in a function that one calls, and
 /// not under no_grad.
 bool computes_gradients(const TorchWeaving& weaving, const Node* node);
-/// Refuses a method of a wrapped model that applies layers without the wrapper's forward(): its gradients
-/// would not be averaged.
-void check_method(const TorchWeaving& weaving, const Node* attribute);
+/// Whether a training step applies layers by a method of the model (`model.encode(x)`), without the wrapper's
+/// forward(): their gradients would not be averaged. `attribute`: the method, or the layer that has it.
+bool bypasses_forward(const TorchWeaving& weaving, const Node* attribute);
+
+/// Why a training step may leave parameters of a model without a gradient; empty if weave knows no reason.
+std::string unused_parameters(const TorchWeaving& weaving, const TorchModel& model);
 
 /// Whether the script may use a GPU.
 bool uses_gpu(const Names& names);
