@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "telar/weave/keras_program.h"
-#include "telar/weave/names.h"
-#include "telar/weave/torch_program.h"
+#include "telar/weave/keras/program.h"
+#include "telar/weave/python/names.h"
+#include "telar/weave/torch/program.h"
 
 namespace telar::weave {
 

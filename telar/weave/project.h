@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "telar/weave/python.h"
+#include "telar/weave/python/parser.h"
 #include "telar/weave/request.h"
 
 namespace telar::weave {

@@ -5,14 +5,14 @@
 
 #include "telar/core/error.h"
 #include "telar/weave/describe.h"
-#include "telar/weave/diff.h"
-#include "telar/weave/keras_writer.h"
+#include "telar/weave/keras/writer.h"
 #include "telar/weave/memory.h"
-#include "telar/weave/placement.h"
 #include "telar/weave/program.h"
 #include "telar/weave/project.h"
-#include "telar/weave/python.h"
-#include "telar/weave/torch_writer.h"
+#include "telar/weave/python/parser.h"
+#include "telar/weave/python/placement.h"
+#include "telar/weave/torch/writer.h"
+#include "telar/weave/write/diff.h"
 
 namespace telar::weave {
 
@@ -227,6 +227,11 @@ Reply weave(const Request& request) {
         fmt::format(
             "{} trains, but is passed on here instead of being called, so its arguments cannot be seen together; call it with all of them",
             tree.text(*handed)));
+  }
+  if (!torch && has_backward(names)) {
+    return refused(
+        tree.main().first_line, "no optimizer",
+        "it has a backward pass, but no optimizer of torch.optim, by which weave knows what is trained and at which rate; let an optimizer update the parameters");
   }
   if (!torch && !trains_with_keras(names)) {
     const std::string hint =

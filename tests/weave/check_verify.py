@@ -126,13 +126,11 @@ def edited(text, edits):
 def check(telar, folder, fault):
     """Complaints about one fault."""
     script = read(HERE + "/verify/noisy.py")
-    changes_script = all(old in script for old, _ in fault.edits) and fault.options[:1] == ["--global-batch"]
-    if changes_script:  # a fault of weave for this script, not an edit of its output
-        script = edited(script, fault.edits)
+    changes_script = fault.options[:1] == ["--global-batch"]  # both are edited: weave refuses such a script
     write(folder + "/train.py", script)
-    woven = run(telar, ["train.py"] + (fault.options if changes_script else []), folder).stdout
-    if not changes_script:
-        woven = edited(woven, fault.edits)
+    woven = edited(run(telar, ["train.py"] + (fault.options if changes_script else []), folder).stdout, fault.edits)
+    if changes_script:
+        write(folder + "/train.py", edited(script, fault.edits))
     write(folder + "/woven.py", woven)
     answer = run(telar, ["--verify", "train.py", "--woven", "woven.py"] + fault.options, folder)
     row = row_of(answer.stdout, fault.row)

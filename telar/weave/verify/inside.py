@@ -23,6 +23,7 @@ def observe(record, settings):
     training.without_compilation(record)
     steps = training.watch_steps(record, draws)
     training.watch_backward(record)
+    training.watch_clipping(record)
     training.watch_wrappers(record)
     data.watch_loaders(record, draws)
     files.watch_logging(record)

@@ -1,3 +1,4 @@
+"""Gradients of several batches are summed; training resumes from a checkpoint."""
 # not for horovod: after how many batches the optimizer steps is an argument
 import argparse
 import os

@@ -1,3 +1,4 @@
+"""Batch norm; the best checkpoint by a validation split."""
 # not equal: batch norm takes the statistics of each process's own batch
 import torch
 import torch.nn as nn

@@ -1,3 +1,4 @@
+"""LBFGS with a closure."""
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

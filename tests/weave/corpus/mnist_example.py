@@ -1,4 +1,4 @@
-# In the style of PyTorch's own MNIST example: argparse, train() and test(), keyword arguments in dictionaries.
+"""In the style of PyTorch's own MNIST example: argparse, train() and test(), keyword arguments in dictionaries."""
 # other output: the loss printed within an epoch is that of rank 0's batch
 from __future__ import print_function
 import argparse

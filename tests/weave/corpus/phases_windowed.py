@@ -1,5 +1,5 @@
-# not equal: dropout
 """Losses shown every few batches, as in a well-known tutorial, and a progress of its own."""
+# not equal: dropout
 import torch
 import torch.nn.functional as F
 from functools import partial

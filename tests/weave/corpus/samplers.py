@@ -1,4 +1,4 @@
-# A validation split by SubsetRandomSampler, and a DataParallel that goes.
+"""A validation split by SubsetRandomSampler, and a DataParallel that goes."""
 import numpy as np
 import torch
 import torch.nn as nn

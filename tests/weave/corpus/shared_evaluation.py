@@ -1,4 +1,4 @@
-# Evaluation that the processes share: five batches, the last one smaller, and a set of a single batch.
+"""Evaluation that the processes share: five batches, the last one smaller, and a set of a single batch."""
 # weave with: --evaluation shared
 import torch
 from torch import nn

@@ -1,3 +1,4 @@
+"""A trainer class that logs, splits its data and clips gradients."""
 import os
 import logging
 

@@ -1,3 +1,4 @@
+"""WeightedRandomSampler and ReduceLROnPlateau."""
 # not equal: each process draws its own weighted samples
 from torch.utils.data import WeightedRandomSampler, DataLoader, TensorDataset
 from torch.optim.lr_scheduler import ReduceLROnPlateau

@@ -129,7 +129,7 @@ def evaluation(ranks, single, origin):
     for key, passes in groups(ranks):
         known = [one for one in passes if one is not None]
         theirs = natural.get(key)
-        if trained(known) or theirs is None or theirs["stream"]:
+        if trained(known) or theirs is None or theirs["stream"] or any(one["look"] for one in known):
             continue
         seen += 1
         whole = sorted(theirs["samples"])

@@ -127,6 +127,32 @@ def gradients(ranks, single, plan, origin):
                                        ] if anew else [])
 
 
+def differs_from_start(ranks, single, plan, origin):
+    """Whether the first step of an optimizer already differs, as it does if the loss is no mean over the samples.
+    What parts on the ranks later, from step to step, is a fault."""
+    if any(one["clipped"] for one in [single] + ranks):
+        return False
+    first = [dict(one, steps=[step for step in one["steps"] if step["step"] == 0]) for one in ranks + [single]]
+    return gradients(first[:-1], first[-1], plan, origin).verdict == DIFFERS
+
+
+def mean_of(single, parts):
+    """The sequential program's observations with the mean gradients of `parts`; None if they have other steps."""
+    steps = [steps_of(one) for one in parts or []]
+    if not steps or any(set(one) != set(steps[0]) for one in steps):
+        return None
+    averaged = []
+    for step in single["steps"]:
+        key = (step["optimizer"], step["step"])
+        if key not in steps[0]:
+            return None
+        columns = list(zip(*[one[key]["gradients"] or [] for one in steps]))
+        if any(value is None for column in columns for value in column) or not columns:
+            return None
+        averaged.append(dict(step, gradients=[sum(column) / len(parts) for column in columns]))
+    return dict(single, steps=averaged)
+
+
 def described(found):
     if found is None:
         return "other parameters have gradients than in the sequential program"

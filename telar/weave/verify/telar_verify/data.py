@@ -93,6 +93,8 @@ class Pass:
         self.record, self.draws = record, draws
         self.loader, self.number = loader.telar_number, number
         self.active = True
+        self.finished = False
+        self.begun = self.given = record.tick()  # when the pass began, and its last batch was given
         self.trained = False
         self.fresh = False  # whether a batch was given that no backward pass has followed yet
         self.place = record.place()
@@ -144,8 +146,8 @@ class Pass:
 
     def sources(self):
         """The ranks' passes whose batches the sequential program repeats: of all, or, if every rank evaluates
-        all samples, of rank 0."""
-        return self.source if self.is_divided() else self.source[:1]
+        all samples or only looks at a batch, of rank 0."""
+        return self.source if self.is_divided() and not self.source[0]["look"] else self.source[:1]
 
     def is_divided(self):
         """Whether each rank has its share of the samples."""
@@ -171,15 +173,18 @@ class Pass:
             record.before_pass(self)
         outer = Worker.swap(self.worker.state) if self.worker else None
         before = noise.states()
+        self.draws.depth += 1  # what is drawn for samples is repeated with the samples
         try:
             batch = next(self.iterator)
         except StopIteration:
             self.finish()
         finally:
+            self.draws.depth -= 1
             after = noise.states()
             if outer is not None:
                 self.worker.state = Worker.swap(outer)
         self.used += 1
+        self.given = record.tick()
         record.batch_given(self)
         drawn = noise.changed(before, after)
         self.fetch.append((drawn, before))
@@ -191,7 +196,7 @@ class Pass:
             batch = self.repeated(batch, at, drawn)
             replayed = [one["drawn"][at] for one in self.sources()]
         self.draws.next_batch(self, self.drawn[-1] if self.drawn else [], replayed,
-                              bool(self.source) and self.is_divided())
+                              bool(self.source) and len(self.sources()) > 1)
         record.last_yield = (noise.states(), self)
         return batch
 
@@ -208,7 +213,7 @@ class Pass:
         return batch
 
     def finish(self):
-        self.active = False
+        self.active, self.finished = False, True
         if self.draws.owner is self:
             self.draws.end()
         raise StopIteration
@@ -220,7 +225,7 @@ class Pass:
                 "batches": self.batches, "batch_size": self.batch_size, "in_order": self.in_order,
                 "contents": self.contents, "drawn": self.drawn,
                 "fetch": self.fetch, "replace": self.replace, "drop_last": self.drop_last,
-                "length": self.length}
+                "length": self.length, "look": not self.trained and not self.finished and self.used == 1}
 
 
 class PassIterator:
@@ -300,7 +305,10 @@ def watch_loaders(record, draws):
         count[0] += 1
 
     def iterate_loader(self):
-        one = Pass(record, draws, self, self.telar_passes, iterate(self))
+        draws.depth += 1  # the seed of its workers is not drawn by the program
+        iterator = iterate(self)
+        draws.depth -= 1
+        one = Pass(record, draws, self, self.telar_passes, iterator)
         object.__setattr__(self, "telar_passes", self.telar_passes + 1)
         record.passes.append(one)
         if one.length is not None:

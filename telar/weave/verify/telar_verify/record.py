@@ -34,6 +34,8 @@ class Record:
         self.before_pass = None  # the sequential program: called with each pass before its first batch
         self.started_anew = 0  # optimizers whose first parameters were replaced by the woven program's
         self.rates = set()  # all learning rates that were in use, or were in the end
+        self.clipped = False  # whether clipping changed a gradient
+        self.ticks = 0
 
     def place(self):
         """(file, line) of the user's program that is being executed, or None."""
@@ -50,6 +52,17 @@ class Record:
 
     def under_way(self):
         return [(one.loader, one.number) for one in self.passes if one.active]
+
+    def tick(self):
+        """A number that grows with each call: the order of what happened."""
+        self.ticks += 1
+        return self.ticks
+
+    def trained_now(self):
+        """The passes whose batches a backward pass uses now. A batch that was given before another pass began
+        was only looked at."""
+        waiting = [one for one in self.passes if one.active and one.fresh]
+        return [one for one in waiting if not any(other.begun > one.given for other in waiting)]
 
     def batch_given(self, giver):
         """A batch that was only evaluated is not trained on by a later backward pass."""
@@ -87,4 +100,5 @@ class Record:
             "early_end": self.early_end,
             "rates": self.rates,
             "started_anew": self.started_anew,
+            "clipped": self.clipped,
         }

@@ -169,9 +169,8 @@ def watch_backward(record):
     backward = torch.autograd.backward
 
     def observed(*arguments, **options):
-        for one in record.passes:
-            if one.active and one.fresh:
-                one.trained, one.fresh = True, False
+        for one in record.trained_now():
+            one.trained, one.fresh = True, False
         return backward(*arguments, **options)
 
     torch.autograd.backward = observed
@@ -180,6 +179,24 @@ def watch_backward(record):
         record.forwards[torch.is_grad_enabled()] += 1
 
     torch.nn.modules.module.register_module_forward_pre_hook(before_forward)
+
+
+def watch_clipping(record):
+    """Whether clipping changed gradients: then those of a step are no longer a mean."""
+    module = torch.nn.utils
+    by_norm, by_value = module.clip_grad_norm_, module.clip_grad_value_
+
+    def clip_norm(parameters, max_norm, *arguments, **options):
+        norm = by_norm(parameters, max_norm, *arguments, **options)
+        record.clipped = record.clipped or float(norm) > float(max_norm)
+        return norm
+
+    def clip_value(*arguments, **options):
+        record.clipped = True
+        return by_value(*arguments, **options)
+
+    for one in (module, module.clip_grad):
+        one.clip_grad_norm_, one.clip_grad_value_ = clip_norm, clip_value
 
 
 def watch_wrappers(record):

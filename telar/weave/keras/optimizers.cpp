@@ -1,0 +1,345 @@
+// Keras: wraps optimizers where a model is compiled, and multiplies learning rates by the number of
+// processes.
+#include <algorithm>
+#include <map>
+
+#include "telar/weave/keras/writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+constexpr const char* kWhyScaled = "each step averages over that many times as many samples";
+constexpr std::string_view kOptimizers = "keras.optimizers.";
+
+/// The optimizer class for a name, and its default learning rate.
+struct Known {
+  std::string_view name;
+  std::string_view made;
+  std::string_view rate;
+};
+constexpr Known kKnown[] = {
+    {"sgd", "SGD", "0.01"},          {"adam", "Adam", "0.001"},         {"rmsprop", "RMSprop", "0.001"},
+    {"adagrad", "Adagrad", "0.001"}, {"adadelta", "Adadelta", "0.001"}, {"adamax", "Adamax", "0.001"},
+    {"nadam", "Nadam", "0.001"},     {"ftrl", "Ftrl", "0.001"},         {"adamw", "AdamW", "0.001"}};
+
+const Known* known(std::string name) {
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  const auto* found =
+      std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& one) { return one.name == name; });
+  return found == std::end(kKnown) ? nullptr : found;
+}
+
+/// The arguments of a schedule that are rates, and those that count steps.
+struct Schedule {
+  std::vector<std::pair<const char*, int>> rates;
+  std::vector<std::pair<const char*, int>> steps;
+};
+const std::map<std::string, Schedule>& schedules() {
+  static const std::map<std::string, Schedule> table = {
+      {"ExponentialDecay", {{{"initial_learning_rate", 0}}, {{"decay_steps", 1}}}},
+      {"InverseTimeDecay", {{{"initial_learning_rate", 0}}, {{"decay_steps", 1}}}},
+      {"PolynomialDecay", {{{"initial_learning_rate", 0}, {"end_learning_rate", 2}}, {{"decay_steps", 1}}}},
+      {"CosineDecay",
+       {{{"initial_learning_rate", 0}, {"warmup_target", 4}}, {{"decay_steps", 1}, {"warmup_steps", 5}}}},
+      {"CosineDecayRestarts", {{{"initial_learning_rate", 0}}, {{"first_decay_steps", 1}}}},
+      {"PiecewiseConstantDecay", {{{"values", 1}}, {{"boundaries", 0}}}}};
+  return table;
+}
+
+class Optimizers {
+ public:
+  explicit Optimizers(KerasWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const KerasCall& compile : w_.program.compiles) write_compile(compile);
+    // The optimizers of a loop with a tape.
+    for (const Node* call : w_.program.optimizers) {
+      if (w_.program.fits.empty() || applies_by_hand(call)) scale_optimizer(call);
+    }
+    write_assignments();
+  }
+
+ private:
+  bool applies_by_hand(const Node* optimizer) const {
+    return std::any_of(w_.names.calls().begin(), w_.names.calls().end(), [&](const Node* call) {
+      const Node* function = call->child("func");
+      if (!function->is(Kind::attribute) || function->text != "apply_gradients") return false;
+      const auto origins = w_.names.origins(function->child("value"));
+      return std::find(origins.begin(), origins.end(), optimizer) != origins.end();
+    });
+  }
+
+  bool trains(const KerasCall& compile) const {
+    if (w_.program.fits.empty()) return false;
+    const int place = w_.names.place(compile.model);
+    const auto own = w_.names.origins(compile.model);
+    return std::any_of(w_.program.fits.begin(), w_.program.fits.end(), [&](const KerasCall& fit) {
+      if (place >= 0 && w_.names.place(fit.model) == place) return true;
+      const auto others = w_.names.origins(fit.model);
+      if (others.empty() || own.empty()) return true;
+      return std::any_of(own.begin(), own.end(), [&](const Node* one) {
+        return std::find(others.begin(), others.end(), one) != others.end();
+      });
+    });
+  }
+
+  void write_compile(const KerasCall& compile) {
+    if (!trains(compile)) return;
+    const Node* given = w_.names.argument(compile.call, "optimizer", 0);
+    const bool wraps = w_.dialect.is_horovod() && !compile.own_step;
+    w_.dialect.use(compile.call);
+    if (given == nullptr) {
+      w_.edits.add_argument(*compile.call, "optimizer=" + wrapped(made("RMSprop", "0.001"), wraps));
+      return explain(compile.call, wraps);
+    }
+    if (!is_inside(given, compile.call))
+      w_.refuse(compile.call, "pass the optimizer to compile() as a separate argument");
+    const auto origins = w_.names.origins(given);
+    const bool by_name = !origins.empty() && std::all_of(origins.begin(), origins.end(),
+                                                         [](const Node* one) { return one->is_string(); });
+    if (by_name) {
+      if (origins.size() > 1)
+        w_.refuse(
+            given,
+            "the optimizer is chosen at run time; create it with a learning rate, as in Adam(learning_rate=…)");
+      const Known* one = known(std::string(origins[0]->text));
+      if (one == nullptr)
+        w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
+      w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
+      return explain(compile.call, wraps);
+    }
+    if (origins.empty())
+      w_.refuse(given,
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
+    for (const Node* origin : origins) scale_optimizer(origin);
+    if (!wraps) return;
+    // A LossScaleOptimizer stays outermost.
+    const Node* inner = origins.size() == 1 && origins[0]->is(Kind::call) &&
+                                w_.names.callee(origins[0]).ends_with("LossScaleOptimizer")
+                            ? w_.names.argument(origins[0], "inner_optimizer", 0)
+                            : given;
+    if (!wrapped_.insert(inner).second) return;
+    w_.edits.insert(inner->begin, w_.dialect.module() + ".DistributedOptimizer(");
+    w_.edits.insert(inner->end, ")");
+    explain(compile.call, true);
+  }
+
+  void explain(const Node* compile, bool wraps) {
+    if (wraps)
+      w_.edits.explain(compile->line, w_.dialect.module() + ".DistributedOptimizer(…)",
+                       "averages the gradients of all processes in each step");
+  }
+
+  std::string made(const std::string& name, const std::string& rate) const {
+    const std::string scaled =
+        w_.grows() ? rate + " * " + w_.dialect.size(w_.program.compiles[0].call) : rate;
+    return w_.keras_module("optimizers", w_.program.compiles[0].call) + "." + name +
+           "(learning_rate=" + scaled + ")";
+  }
+  std::string wrapped(const std::string& text, bool wraps) const {
+    return wraps ? w_.dialect.module() + ".DistributedOptimizer(" + text + ")" : text;
+  }
+
+  /// Multiplies the learning rate of an optimizer; `origin` creates it.
+  void scale_optimizer(const Node* origin) {
+    if (!done_.insert(origin).second) return;
+    if (!origin->is(Kind::call))
+      w_.refuse(origin,
+                "the optimizer cannot be determined; create it in this file, as in Adam(learning_rate=…)");
+    const std::string callee = w_.names.callee(origin);
+    if (callee.ends_with("LossScaleOptimizer")) {
+      const Node* inner = w_.names.argument(origin, "inner_optimizer", 0);
+      for (const Node* one : w_.names.origins(inner)) scale_optimizer(one);
+      return;
+    }
+    if (callee == "keras.optimizers.get" || callee == "keras.optimizers.deserialize" ||
+        callee.ends_with(".from_config"))
+      return scale_config(origin);
+    const bool one_of_ours = callee.starts_with(kOptimizers) ||
+                             callee.starts_with("tensorflow_addons.optimizers.") ||
+                             callee == "tensorflow.compat.v1.train.AdamOptimizer";
+    if (!one_of_ours)
+      w_.refuse(
+          origin,
+          "this optimizer is not known; create one of keras.optimizers, so that its learning rate can be determined");
+    if (!w_.grows()) {
+      return;
+    }
+    const Node* rate = w_.names.argument(origin, "learning_rate", 0);
+    if (rate == nullptr) rate = w_.names.argument(origin, "lr", -1);
+    if (rate != nullptr) return scale_keras_rate(w_, rate);
+    const bool spread = std::any_of(origin->list("keywords").begin(), origin->list("keywords").end(),
+                                    [](const Node* one) { return one->text.empty(); });
+    const Known* one = known(callee.substr(callee.rfind('.') + 1));
+    if (spread || one == nullptr)
+      w_.refuse(
+          origin,
+          "its learning rate cannot be determined; pass it as learning_rate=…, or weave with --global-batch keep");
+    w_.edits.add_argument(*origin,
+                          "learning_rate=" + std::string(one->rate) + " * " + w_.dialect.size(origin));
+    w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
+  }
+
+  /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}),
+  /// get("adam").
+  void scale_config(const Node* call) {
+    if (!w_.grows()) return;
+    const Node* config = call->list("args").empty() ? nullptr : call->list("args")[0];
+    bool found = false;
+    if (config != nullptr) {
+      for (const Node* origin : w_.names.origins(config)) {
+        walk(*origin, [&](const Node& node) {
+          if (!node.is(Kind::dict)) return true;
+          for (size_t i = 0; i < node.list("keys").size(); ++i) {
+            const Node* key = node.list("keys")[i];
+            if (key == nullptr || (key->text != "learning_rate" && key->text != "lr")) continue;
+            scale_keras_rate(w_, node.list("values")[i]);
+            found = true;
+          }
+          return true;
+        });
+      }
+    }
+    if (!found)
+      w_.refuse(call, "its learning rate cannot be determined; add \"learning_rate\" to the config");
+  }
+
+  /// `model.optimizer.learning_rate = 0.01`, `optimizer.learning_rate.assign(…)`, K.set_value(optimizer.lr,
+  /// …).
+  void write_assignments() {
+    if (!w_.grows()) return;
+    const auto is_rate = [](const Node* node) {
+      return node->is(Kind::attribute) && (node->text == "learning_rate" || node->text == "lr") &&
+             w_is_optimizer(node->child("value"));
+    };
+    const auto relative = [&](const Node* value) {
+      bool found = false;
+      walk(*value, [&](const Node& node) {
+        found = found || (node.is(Kind::attribute) && (node.text == "learning_rate" || node.text == "lr"));
+        return !found;
+      });
+      return found;
+    };
+    for (const Node& node : w_.names.tree().nodes()) {
+      if (node.is(Kind::assign) && is_rate(node.list("targets")[0]) && !relative(node.child("value")))
+        scale_keras_rate(w_, node.child("value"));
+    }
+    for (const Node* call : w_.names.calls()) {
+      const Node* function = call->child("func");
+      const auto& given = call->list("args");
+      if (w_.names.callee(call) == "keras.backend.set_value" && given.size() == 2 && is_rate(given[0]) &&
+          !relative(given[1]))
+        scale_keras_rate(w_, given[1]);
+      if (function->is(Kind::attribute) && function->text == "assign" && is_rate(function->child("value")) &&
+          given.size() == 1 && !relative(given[0])) {
+        scale_keras_rate(w_, given[0]);
+      }
+    }
+  }
+
+  static bool w_is_optimizer(const Node* node) { return node->text.find("opt") != std::string::npos; }
+
+  KerasWeaving& w_;
+  std::set<const Node*> done_;
+  std::set<const Node*> wrapped_;
+};
+
+void scale_number(KerasWeaving& w, const Node* rate) {
+  if (rate->inside_fstring) w.refuse(rate, "move the learning rate out of the f-string");
+  if (!w.shared.insert(rate).second) return;
+  w.edits.replace(*rate, times(w.names.tree(), *rate, w.dialect.size(rate)));
+  w.edits.explain(rate->line, "learning rate × number of processes", kWhyScaled);
+}
+
+/// Multiplies a number, or each number of a list.
+void scale_rates(KerasWeaving& w, const Node* rates) {
+  if (rates->literal == Literal::null || rates->text == "0" || rates->text == "0.0") return;
+  const auto origins = w.names.origins(rates);
+  const bool list = std::any_of(origins.begin(), origins.end(),
+                                [](const Node* one) { return one->is(Kind::list) || one->is(Kind::tuple); });
+  if (!list) return scale_number(w, rates);
+  for (const Node* origin : origins) {
+    for (const Node* one : origin->list("elts")) scale_number(w, one);
+  }
+}
+
+void divide_steps(KerasWeaving& w, const Node* steps) {
+  if (!w.has_fewer_steps() || counts_shared(w, steps)) return;
+  const auto divide = [&](const Node* count) {
+    if (!w.shared.insert(count).second) return;
+    w.edits.replace(*count, divided(w.names.tree(), *count, w.dialect.size(count)));
+    w.edits.explain(count->line, "the schedule's steps are divided by the number of processes",
+                    "an epoch has fewer steps by that factor");
+  };
+  const auto origins = w.names.origins(steps);
+  const bool list = std::any_of(origins.begin(), origins.end(),
+                                [](const Node* one) { return one->is(Kind::list) || one->is(Kind::tuple); });
+  if (!list) return divide(steps);
+  for (const Node* origin : origins) {
+    for (const Node* one : origin->list("elts")) divide(one);
+  }
+}
+
+/// A schedule class of the script: it receives the step of one process, and its rates are multiplied.
+void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
+  const Node* call = w.names.method(class_def, "__call__");
+  if (call == nullptr || call->child("args")->list("args").size() < 2)
+    w.refuse(class_def, "its __call__(self, step) cannot be found");
+  if (!w.shared.insert(call).second) return;
+  if (w.dialect.is_horovod()) {
+    // Horovod creates its optimizer from the configuration of the script's optimizer.
+    if (w.names.method(class_def, "get_config") == nullptr) {
+      w.refuse(
+          class_def,
+          "give this schedule a get_config() method, from which Horovod creates its optimizer's schedule");
+    }
+    const auto& decorators = class_def->list("decorator_list");
+    const bool registered = std::any_of(decorators.begin(), decorators.end(), [&](const Node* one) {
+      return w.text(*one).find("register_keras_serializable") != std::string::npos;
+    });
+    if (!registered)
+      w.edits.before(*class_def,
+                     {"@" + w.keras_module("utils", class_def) + ".register_keras_serializable()"});
+  }
+  const std::string step(call->child("args")->list("args")[1]->text);
+  if (w.has_fewer_steps()) {
+    w.dialect.use(call);
+    w.edits.before(*call->list("body").front(), {step + " = " + step + " * " + w.dialect.size(call)});
+    w.edits.explain(call->line, step + " × number of processes", "an epoch has fewer steps by that factor");
+  }
+  walk(*call, [&](const Node& node) {
+    if (&node != call && node.is_function()) return false;
+    if (node.is(Kind::return_) && node.child("value") != nullptr) scale_number(w, node.child("value"));
+    return true;
+  });
+}
+
+}  // namespace
+
+void scale_keras_rate(KerasWeaving& w, const Node* rate) {
+  if (!w.grows()) return;
+  for (const Node* origin : w.names.origins(rate)) {
+    if (!origin->is(Kind::call)) continue;
+    const std::string callee = w.names.callee(origin);
+    const std::string_view prefix = "keras.optimizers.schedules.";
+    const Node* own = w.names.definition(origin->child("func"));
+    if (own != nullptr && own->is(Kind::class_def)) return scale_own_schedule(w, own);
+    if (!callee.starts_with(prefix)) continue;
+    const auto found = schedules().find(callee.substr(prefix.size()));
+    if (found == schedules().end())
+      w.refuse(origin, "this schedule is not known; weave with --global-batch keep");
+    for (const auto& [name, position] : found->second.rates) {
+      if (const Node* value = w.names.argument(origin, name, position)) scale_rates(w, value);
+    }
+    for (const auto& [name, position] : found->second.steps) {
+      if (const Node* value = w.names.argument(origin, name, position)) divide_steps(w, value);
+    }
+    return;
+  }
+  scale_number(w, rate);
+}
+
+void write_keras_optimizers(KerasWeaving& weaving) { Optimizers(weaving).write(); }
+
+}  // namespace telar::weave

@@ -1,0 +1,106 @@
+// Files of models, checkpoints and TensorBoard are written by one process.
+#include <algorithm>
+
+#include "telar/weave/keras/writer.h"
+#include "telar/weave/torch/program.h"
+#include "telar/weave/write/outputs.h"
+#include "telar/weave/write/reads.h"
+
+namespace telar::weave {
+
+namespace {
+
+bool is_saving(const KerasWeaving& w, const Node* call) {
+  const Node* function = call->child("func");
+  const std::string callee = w.names.callee(call);
+  return callee.ends_with(".ModelCheckpoint") || callee == "keras.models.save_model" ||
+         (function->is(Kind::attribute) && (function->text == "save" || function->text == "save_weights"));
+}
+
+bool is_loading(const KerasWeaving& w, const Node* call) {
+  const Node* function = call->child("func");
+  const std::string callee = w.names.callee(call);
+  return callee == "keras.models.load_model" || callee == "tensorflow.train.latest_checkpoint" ||
+         (function->is(Kind::attribute) &&
+          (function->text == "load_weights" || function->text == "restore") && callee.empty());
+}
+
+bool is_training(const KerasWeaving& w, const Node* call) {
+  for (const KerasCall& fit : w.program.fits) {
+    if (fit.call == call) return true;
+  }
+  // Under tf.distribute, all workers evaluate together.
+  for (const KerasCall& evaluation : w.program.evaluations) {
+    if (w.dialect.is_tf_distribute() && evaluation.call == call) return true;
+  }
+  for (const KerasLoop& loop : w.program.loops) {
+    if (loop.trains && is_inside(call, loop.loop)) return true;
+  }
+  const Node* function = call->child("func");
+  // All workers read a metric together if the replicas update it.
+  if (w.dialect.is_tf_distribute() && w.program.fits.empty() && function->is(Kind::attribute) &&
+      function->text == "result")
+    return true;
+  return is_apply(call);
+}
+
+/// tf.distribute: all workers must save, because saving gathers variables; only one of them saves to the
+/// requested path.
+void write_saves(KerasWeaving& w) {
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    const bool method = function->is(Kind::attribute) &&
+                        (function->text == "save" || function->text == "save_weights") &&
+                        w.names.definition(function) == nullptr && w.names.callee(call).empty();
+    const bool by_name = w.names.callee(call) == "keras.models.save_model";
+    if (!method && !by_name) continue;
+    const Node* path = w.names.argument(call, "filepath", by_name ? 1 : 0);
+    if (path == nullptr || !is_inside(path, call)) continue;
+    save_on_chief(w, call, path);
+  }
+}
+
+}  // namespace
+
+void save_on_chief(KerasWeaving& w, const Node* call, const Node* path) {
+  const std::string os = w.dialect.module_name("os", call);
+  const std::string tempfile = w.dialect.module_name("tempfile", call);
+  const std::string text = w.text(*path);
+  w.edits.replace(*path, text + " if " + w.dialect.is_first(call) + " else " + os + ".path.join(" + tempfile +
+                             ".mkdtemp(), " + os + ".path.basename(" + text + "))");
+  w.edits.explain(call->line, "the other workers save into a temporary folder",
+                  "saving gathers variables of all workers, so all take part");
+}
+
+void write_keras_outputs(KerasWeaving& w) {
+  const bool distribute = w.dialect.is_tf_distribute();
+  if (distribute) write_saves(w);
+  for (const Node* call : w.names.calls()) {
+    if (w.names.callee(call) != "tensorflow.summary.create_file_writer") continue;
+    const bool whole = call->parent->is(Kind::assign) || call->parent->is(Kind::return_) ||
+                       call->parent->is(Kind::with_item);
+    if (!whole) w.refuse(call, "keep the writer in a variable, so that only one process has one");
+    w.edits.insert(call->end, " if " + w.dialect.is_first(call) + " else " + w.tensorflow(call) +
+                                  ".summary.create_noop_writer()");
+    w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");
+  }
+  if (!distribute) {
+    write_reads(
+        w.names, w.edits, w.dialect, [&](const Node* call) { return is_saving(w, call); },
+        [&](const Node* call) { return is_loading(w, call); });
+  }
+  write_outputs(
+      w.names, w.edits, w.dialect,
+      [&](const Node* call) {
+        return is_training(w, call) ||
+               reaches(w.names, call, [&](const Node* inner) { return is_training(w, inner); });
+      },
+      [&](const Node* call) {
+        const Node* function = call->child("func");
+        return distribute && function->is(Kind::attribute) &&
+               (function->text == "save" || function->text == "save_weights" ||
+                function->text == "save_model" || function->text == "write");
+      });
+}
+
+}  // namespace telar::weave

@@ -1,0 +1,268 @@
+// GradientTape loops: the tape's gradients are averaged, variables start with rank 0's values, and metrics
+// count all samples.
+#include <algorithm>
+
+#include "telar/weave/keras/writer.h"
+#include "telar/weave/torch/writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+bool names_variables(const KerasWeaving& w, const Node* expression, int depth) {
+  bool found = false;
+  walk(*expression, [&](const Node& node) {
+    found = found || (node.is(Kind::attribute) &&
+                      (node.text == "trainable_variables" || node.text == "trainable_weights" ||
+                       node.text == "variables" || node.text == "weights"));
+    if (!found && node.is(Kind::name) && depth > 0) {
+      for (const Value& value : w.names.values(w.names.place(&node))) {
+        if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
+            names_variables(w, value.node, depth - 1))
+          found = true;
+      }
+    }
+    return !found;
+  });
+  return found;
+}
+
+class Tapes {
+ public:
+  explicit Tapes(KerasWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const KerasTape& tape : w_.program.tapes) {
+      if (trains(w_, tape)) write_tape(tape);
+    }
+    if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
+    if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
+      w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
+                "--epochs divide and --warmup are for fit() only; weave without them");
+    }
+    TorchProgram loops;
+    for (const KerasLoop& loop : w_.program.loops) {
+      if (loop.trains) write_loop(loop);
+      add_loop(loops, loop);
+    }
+    TorchWeaving sums{w_.names, loops, w_.edits, w_.dialect,
+                      [this](const Node* at) { return w_.tensorflow(at); }};
+    check_control_flow(sums);
+    write_metrics(sums);
+  }
+
+ private:
+  void write_tape(const KerasTape& tape) {
+    const std::string name = w_.text(*tape.variable);
+    for (const Node* call : gradients_of(w_, tape)) {
+      if (is_inside(call, tape.with) && !tape.persistent)
+        w_.refuse(call, "compute the gradients after the `with` block of the tape");
+    }
+    std::string module = w_.dialect.module();
+    if (!w_.program.fits.empty()) {
+      module = w_.names.fresh("hvd_tf");
+      w_.dialect.import("import horovod.tensorflow as " + module, tape.with);
+    }
+    w_.dialect.use(tape.with);
+    w_.edits.after(*tape.with, {name + " = " + module + ".DistributedGradientTape(" + name + ")"});
+    w_.edits.explain(tape.with->line, name + " = " + module + ".DistributedGradientTape(" + name + ")",
+                     "its gradients are averaged over all processes");
+  }
+
+  void write_loop(const KerasLoop& loop) {
+    share_dataset(w_, loop.dataset);
+    const Node* step = nullptr;
+    for (const Node* statement : loop.loop->list("body")) {
+      const bool applies = reaches(w_.names, statement, is_apply);
+      if (applies && step != nullptr)
+        w_.refuse(statement, "the step applies gradients in two statements; put both into one function");
+      if (applies) step = statement;
+    }
+    std::vector<std::string> models;
+    std::vector<std::string> optimizers;
+    for (const Node* call : w_.names.calls()) {
+      if (is_apply(call) && reached(loop, call))
+        add(optimizers, visible(call->child("func")->child("value"), loop));
+      if (!call->child("func")->is(Kind::attribute) || call->child("func")->text != "gradient" ||
+          !reached(loop, call))
+        continue;
+      const Node* sources = w_.names.argument(call, "sources", 1);
+      if (sources != nullptr) add_models(sources, loop, models, 4);
+    }
+    if (models.empty() || optimizers.empty())
+      w_.refuse(
+          step,
+          "the variables that this step trains cannot be determined; name them, as in model.trainable_variables");
+    const std::string& hvd = w_.dialect.module();
+    std::vector<std::string> text = {"if " + optimizers[0] + ".iterations == 1:"};
+    for (const std::string& model : models)
+      text.push_back("    " + hvd + ".broadcast_variables(" + model + ".variables, root_rank=0)");
+    for (const std::string& optimizer : optimizers)
+      text.push_back("    " + hvd + ".broadcast_variables(" + optimizer + ".variables(), root_rank=0)");
+    w_.dialect.use(loop.loop);
+    w_.edits.after(*step, text);
+    w_.edits.explain(step->line, "after the first step: " + hvd + ".broadcast_variables(…)",
+                     "all processes continue with rank 0's state; the variables exist only then");
+    write_counts(loop);
+  }
+
+  bool reached(const KerasLoop& loop, const Node* call) const {
+    return is_inside(call, loop.loop) ||
+           reaches(w_.names, loop.loop, [&](const Node* one) { return one == call; });
+  }
+
+  static void add(std::vector<std::string>& to, const std::string& text) {
+    if (!text.empty() && std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+  }
+
+  void add_models(const Node* sources, const KerasLoop& loop, std::vector<std::string>& models,
+                  int depth) const {
+    walk(*sources, [&](const Node& node) {
+      const bool variables =
+          node.is(Kind::attribute) && (node.text == "trainable_variables" ||
+                                       node.text == "trainable_weights" || node.text == "variables");
+      if (variables) add(models, visible(node.child("value"), loop));
+      if (node.is(Kind::name) && depth > 0) {
+        for (const Value& value : w_.names.values(w_.names.place(&node))) {
+          if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
+              names_variables(w_, value.node, 2) && value.node != sources)
+            add_models(value.node, loop, models, depth - 1);
+        }
+      }
+      return !variables;
+    });
+  }
+
+  /// The expression of the step as it is written at the loop. Throws Refusal if it is not visible there.
+  std::string visible(const Node* expression, const KerasLoop& loop) const {
+    const Node* at = expression;
+    for (int steps = 0; steps < 6; ++steps) {
+      const int place = w_.names.place(at);
+      if (place < 0) break;
+      const Node* scope = w_.names.scope(place);
+      const bool here =
+          scope->is(Kind::module) ? w_.names.means_the_same(at, loop.loop) : scope == function_of(loop.loop);
+      if (here) return w_.text(*at);
+      if (scope->is(Kind::module)) break;
+      if (scope->is(Kind::class_def) && class_of(loop.loop) != nullptr && class_of(at) == class_of(loop.loop))
+        return w_.text(*at);
+      const Node* given = nullptr;
+      for (const Value& value : w_.names.values(place)) {
+        if (function_of(value.node) == function_of(loop.loop) || given == nullptr) given = value.node;
+      }
+      if (given == nullptr || given == at) break;
+      at = given;
+    }
+    w_.refuse(
+        expression,
+        "it is not visible at the training loop, where its initial values must be made equal in all processes; pass it to the step from there");
+  }
+
+  /// Adds up the counts of the keras.metrics objects that the loop updates over the processes, after the
+  /// loop.
+  void write_counts(const KerasLoop& loop) {
+    std::vector<std::string> metrics;
+    for (const Node* call : w_.names.calls()) {
+      const Node* object = fed_metric(w_, call);
+      if (object == nullptr || !reached(loop, call)) continue;
+      check_reset(object, loop);
+      add(metrics, visible(object, loop));
+    }
+    if (metrics.empty()) return;
+    const std::string name = w_.names.fresh("sum_metric");
+    const std::string& hvd = w_.dialect.module();
+    w_.dialect.function({"def " + name + "(metric):", "    for variable in metric.variables:",
+                         "        variable.assign(" + hvd + ".allreduce(variable, op=" + hvd + ".Sum))"},
+                        loop.loop);
+    std::vector<std::string> text;
+    text.reserve(metrics.size());
+    for (const std::string& metric : metrics) text.push_back(name + "(" + metric + ")");
+    w_.edits.after(*loop.loop, text);
+    w_.edits.explain(loop.loop->line, text[0],
+                     "each process counted its own samples; the script's result is that of all samples");
+  }
+
+  /// Sums over all processes must not be added up again after the next epoch.
+  void check_reset(const Node* object, const KerasLoop& loop) const {
+    const auto origins = w_.names.origins(object);
+    for (const Node* call : w_.names.calls()) {
+      const Node* function = call->child("func");
+      if (!function->is(Kind::attribute) || !function->text.starts_with("reset_state")) continue;
+      const auto others = w_.names.origins(function->child("value"));
+      for (const Node* origin : origins) {
+        if (std::find(others.begin(), others.end(), origin) != others.end()) return;
+      }
+    }
+    for (const Node* around = loop.loop->parent; around != nullptr; around = around->parent) {
+      const bool repeats = around->is(Kind::for_) || around->is(Kind::while_);
+      if (!repeats) continue;
+      for (const Node* origin : origins) {
+        if (is_inside(origin, around)) return;
+      }
+      w_.refuse(
+          object,
+          "it counts over all epochs, but each process sees only its share; call reset_state() in each epoch");
+    }
+  }
+
+  void add_loop(TorchProgram& loops, const KerasLoop& loop) const {
+    TorchLoop one;
+    one.loop = loop.loop;
+    one.loader = loop.dataset;
+    one.index = loop.index;
+    one.trains = loop.trains;
+    for (const Node* origin : w_.names.origins(loop.dataset)) {
+      one.loaders.push_back(loops.loaders.size());
+      loops.loaders.push_back({origin, loop.trains});
+    }
+    loops.loops.push_back(one);
+  }
+
+  KerasWeaving& w_;
+};
+
+}  // namespace
+
+std::vector<const Node*> gradients_of(const KerasWeaving& w, const KerasTape& tape) {
+  std::vector<const Node*> found;
+  const int place = w.names.place(tape.variable);
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    if (function->is(Kind::attribute) && function->text == "gradient" &&
+        w.names.place(function->child("value")) == place)
+      found.push_back(call);
+  }
+  return found;
+}
+
+bool trains(const KerasWeaving& w, const KerasTape& tape) {
+  const auto gradients = gradients_of(w, tape);
+  return std::any_of(gradients.begin(), gradients.end(), [&](const Node* call) {
+    const Node* sources = w.names.argument(call, "sources", 1);
+    return sources != nullptr && names_variables(w, sources, 4);
+  });
+}
+
+const Node* fed_metric(const KerasWeaving& w, const Node* call) {
+  const Node* function = call->child("func");
+  const bool updates = function->is(Kind::attribute) && function->text == "update_state";
+  const Node* object = updates ? function->child("value") : function;
+  if (!object->is(Kind::name) && !object->is(Kind::attribute)) return nullptr;
+  for (const Node* origin : w.names.origins(object)) {
+    if (!origin->is(Kind::call)) continue;
+    const Node* own = w.names.definition(origin->child("func"));
+    if (w.names.callee(origin).starts_with("keras.metrics.") ||
+        (own != nullptr && own->is(Kind::class_def) && w.names.derives(own, {"keras.metrics.Metric"})))
+      return object;
+  }
+  return nullptr;
+}
+
+bool is_apply(const Node* call) {
+  const Node* function = call->child("func");
+  return function->is(Kind::attribute) && function->text == "apply_gradients";
+}
+
+void write_keras_tapes(KerasWeaving& weaving) { Tapes(weaving).write(); }
+
+}  // namespace telar::weave

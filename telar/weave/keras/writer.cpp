@@ -1,0 +1,176 @@
+#include "telar/weave/keras/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "telar/weave/torch/program.h"
+#include "telar/weave/write/outputs.h"
+
+namespace telar::weave {
+
+std::string KerasWeaving::tensorflow(const Node* at) const {
+  for (const auto& [module, statement] : names.imports()) {
+    if (!statement->is(Kind::import) || statement->parent != module_of(at)) continue;
+    for (const Node* alias : statement->list("names")) {
+      if (alias->text == "tensorflow") {
+        if (alias->as_name.empty()) {
+          dialect.rely_on(statement, "import tensorflow", at);
+          return "tensorflow";
+        }
+        std::string name(alias->as_name);
+        dialect.rely_on(statement, "import tensorflow as " + name, at);
+        return name;
+      }
+      // Sessions: `import tensorflow.compat.v1 as tf` provides all of TensorFlow 1, and TensorFlow 2 besides.
+      if (alias->text.starts_with("tensorflow.") && alias->as_name.empty()) return "tensorflow";
+    }
+  }
+  if (names.is_used_in(module_of(at), "tf")) return dialect.module_name("tensorflow", at);
+  dialect.import("import tensorflow as tf", at);
+  return "tf";
+}
+
+std::string KerasWeaving::keras_module(const std::string& part, const Node* at) const {
+  // The module may already be imported under an alias.
+  for (const auto& [module, statement] : names.imports()) {
+    if (statement->parent != module_of(at)) continue;
+    for (const Node* alias : statement->list("names")) {
+      const bool from = statement->is(Kind::import_from);
+      const std::string whole =
+          from ? fmt::format("{}.{}", statement->text, alias->text) : std::string(alias->text);
+      std::string name(!alias->as_name.empty() ? alias->as_name : from ? alias->text : "");
+      const std::string known = canonical(whole + ".x");
+      if (known == "keras." + part + ".x" && !name.empty()) return name;
+      if (known == "keras.x" && !name.empty()) return name + "." + part;
+      if (whole == "keras" && name.empty()) return "keras." + part;
+      if (whole == "tensorflow") return (name.empty() ? whole : name) + ".keras." + part;
+    }
+  }
+  if (program.standalone) {
+    dialect.import("from keras import " + part, at);
+  } else {
+    dialect.import("from tensorflow.keras import " + part, at);
+  }
+  return part;
+}
+
+namespace {
+
+bool imports_datasets(const std::string& callee) {
+  return callee.starts_with("keras.datasets.") && callee.ends_with(".load_data");
+}
+
+/// One process per host downloads; the others wait for it.
+void write_downloads(KerasWeaving& w) {
+  if (!w.dialect.is_horovod()) return;
+  for (const Node* call : w.names.calls()) {
+    const std::string callee = w.names.callee(call);
+    if (!imports_datasets(callee) && callee != "keras.utils.get_file") continue;
+    const Node* statement = statement_of(call);
+    if (!statement->is(Kind::assign) && !statement->is(Kind::expr)) {
+      w.refuse(
+          call,
+          "assign its result to a variable first, so that one process can download while the others wait");
+    }
+    const std::string local = w.dialect.local_rank(call);
+    const std::string barrier = w.dialect.barrier(call);
+    w.edits.before(*statement, {"if " + local + " != 0:", "    " + barrier});
+    w.edits.after(*statement, {"if " + local + " == 0:", "    " + barrier});
+    w.edits.explain(call->line, "the first process of a host downloads",
+                    "the others wait and find the files");
+  }
+}
+
+/// Random numbers decide which samples a process gets, so all processes must draw the same ones.
+void write_seeds(KerasWeaving& w) {
+  bool tensorflow_seed = false;
+  std::vector<const Node*> numpy_seeds;
+  std::vector<const Node*> python_seeds;
+  std::vector<const Node*> drawn_numpy;
+  std::vector<const Node*> drawn_python;
+  for (const Node* call : w.names.calls()) {
+    const std::string& callee = w.names.callee(call);
+    const bool all = callee == "keras.utils.set_random_seed";
+    tensorflow_seed = tensorflow_seed || all || callee == "tensorflow.random.set_seed" ||
+                      callee.ends_with(".set_random_seed");
+    if (all || callee == "numpy.random.seed") numpy_seeds.push_back(call);
+    if (all || callee == "random.seed") python_seeds.push_back(call);
+    if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+        callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
+      drawn_numpy.push_back(call);
+    if (callee == "sklearn.model_selection.train_test_split" &&
+        w.names.keyword(call, "random_state") == nullptr)
+      drawn_numpy.push_back(call);
+    if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
+      w.refuse(call, "each process would draw different numbers; pass a seed");
+    }
+    if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
+      drawn_python.push_back(call);
+  }
+  const auto agree = [&](const std::string& line, int at) {
+    w.dialect.at_start({line});
+    w.edits.explain(at, line,
+                    "random numbers that decide which samples a process gets must agree in all processes");
+  };
+  const Node* script = w.dialect.script();
+  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
+  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
+    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
+  if (!w.dialect.are_seeded(drawn_python, python_seeds))
+    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
+}
+
+bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }
+
+void write_start(KerasWeaving& w) {
+  Dialect& dialect = w.dialect;
+  const std::string& module = dialect.module();
+  if (dialect.is_tf_distribute()) {
+    const std::string tf = w.tensorflow(dialect.script());
+    const std::string os = dialect.module_name("os", dialect.script());
+    dialect.write("",
+                  {module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
+                       os + ".environ else " + tf + ".distribute.MirroredStrategy()",
+                   w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
+                       ".cluster_resolver.task_id == 0"},
+                  {});
+    w.edits.explain(0, module + " = …",
+                    "all GPUs of this host; if TF_CONFIG names a cluster, those of all its workers");
+    return;
+  }
+  std::string import;
+  if (w.program.fits.empty()) {
+    import = "import horovod.tensorflow as " + module;
+  } else {
+    import =
+        std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") + "keras as " + module;
+  }
+  w.edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
+  dialect.write(import, {module + ".init()"}, {});
+}
+
+}  // namespace
+
+void write_keras(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits) {
+  Dialect dialect(names, edits, choices);
+  KerasWeaving weaving{names, program, edits, dialect};
+  const std::string& hvd = dialect.module();
+  dialect.set_barrier([&](const Node* at) {
+    return program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow(at) + ".constant(0.0))"
+                                : hvd + ".allreduce(0.0, name=\"barrier\")";
+  });
+  write_keras_devices(weaving);
+  write_keras_fits(weaving);
+  if (has_steps_of_own(weaving)) {
+    dialect.is_tf_distribute() ? write_keras_replicas(weaving) : write_keras_tapes(weaving);
+  }
+  write_keras_optimizers(weaving);
+  write_downloads(weaving);
+  write_seeds(weaving);
+  if (dialect.is_tf_distribute()) write_keras_scope(weaving);
+  write_keras_outputs(weaving);
+  write_start(weaving);
+}
+
+}  // namespace telar::weave

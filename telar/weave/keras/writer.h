@@ -1,0 +1,74 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "telar/weave/keras/program.h"
+#include "telar/weave/write/dialect.h"
+
+namespace telar::weave {
+
+/// The state that the writers of a Keras program share.
+struct KerasWeaving {
+  const Names& names;
+  const KerasProgram& program;
+  Edits& edits;
+  Dialect& dialect;
+  /// Datasets that are divided among the processes; everything downstream of one is a process's own share.
+  std::set<const Node*> shared = {};
+  /// Random numbers decide which samples a process gets, so all processes must draw the same ones.
+  bool draws_alike = false;
+
+  std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
+  [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
+    throw Refusal{node->line, text(*node), decision};
+  }
+  /// Whether each process takes batches of the script's size, so a step sees more samples by the number of
+  /// processes.
+  bool grows() const { return !dialect.choices().keep_global_batch; }
+  bool shares_samples() const { return !dialect.choices().divide_epochs; }
+  /// Whether the optimizer performs fewer steps than the script counts, by the number of processes.
+  bool has_fewer_steps() const { return grows(); }
+  /// The name of a Keras module in the file that contains `at`: `tf.keras.optimizers` for part "optimizers".
+  std::string keras_module(const std::string& part, const Node* at) const;
+  /// The name of the tensorflow module in that file.
+  std::string tensorflow(const Node* at) const;
+};
+
+/// Writes the parallel form of a Keras program for Horovod or tf.distribute. Throws Refusal.
+void write_keras(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits);
+
+void write_keras_devices(KerasWeaving& weaving);     // one GPU for each process, for TensorFlow 1 and 2
+void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
+void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
+void write_keras_tapes(KerasWeaving& weaving);     // GradientTape loops for Horovod
+void write_keras_replicas(KerasWeaving& weaving);  // GradientTape loops for tf.distribute
+void write_keras_outputs(KerasWeaving& weaving);   // files of models and checkpoints
+void write_keras_scope(KerasWeaving& weaving);     // tf.distribute: creates variables in the strategy's scope
+
+/// The calls that compute a tape's gradients.
+std::vector<const Node*> gradients_of(const KerasWeaving& weaving, const KerasTape& tape);
+/// Whether a tape computes the gradients of a model's variables. Gradients with respect to inputs (a penalty,
+/// a saliency map) remain each process's own.
+bool trains(const KerasWeaving& weaving, const KerasTape& tape);
+/// Whether a call is `optimizer.apply_gradients(…)`.
+bool is_apply(const Node* call);
+/// The keras.metrics object that a call updates, as in `metric(…)`, `metric.update_state(…)`; null if it
+/// updates none.
+const Node* fed_metric(const KerasWeaving& weaving, const Node* call);
+/// Whether the metric that `made` creates is updated in a training loop.
+bool counts_training(const KerasWeaving& weaving, const Node* made);
+
+/// Divides the dataset of a training loop among the processes and, with --global-batch keep, divides its
+/// batches. Throws Refusal.
+void share_dataset(KerasWeaving& weaving, const Node* expression);
+/// Whether a number is computed from the length of a divided dataset, and is therefore already smaller.
+bool counts_shared(const KerasWeaving& weaving, const Node* expression);
+/// tf.distribute: makes the call save to `path` on the chief and to a temporary folder on the other workers.
+void save_on_chief(KerasWeaving& weaving, const Node* call, const Node* path);
+/// Multiplies a learning rate; for a schedule, multiplies its rates and divides its steps. Throws Refusal.
+void scale_keras_rate(KerasWeaving& weaving, const Node* rate);
+
+}  // namespace telar::weave

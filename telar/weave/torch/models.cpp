@@ -1,0 +1,467 @@
+// DDP averages the gradients during the backward pass; it wraps the model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "telar/weave/torch/references.h"
+#include "telar/weave/torch/writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+const std::unordered_set<std::string_view>& same_on_wrapper() {
+  static const std::unordered_set<std::string_view> names = {
+      "train",  "eval",    "parameters",     "zero_grad", "training",
+      "module", "no_sync", "requires_grad_", "to",        "cuda"};
+  return names;
+}
+
+struct Wrapped {
+  const TorchModel* model = nullptr;
+  const Node* before = nullptr;  // the statement that follows the wrapping
+  int place = -1;
+  std::string text;
+  bool was_data_parallel = false;  // the script already used a wrapper
+};
+
+class Wrapping {
+ public:
+  explicit Wrapping(TorchWeaving& weaving) : w_(weaving) {}
+
+  void write() {
+    for (const Node* call : w_.names.calls()) {
+      if (call->list("args").empty()) continue;
+      if (w_.names.qualified(call->child("func")) == "torch.nn.DataParallel") data_parallel_.push_back(call);
+    }
+    for (const Node* call : w_.names.calls()) remember(call);
+    wrapped_.reserve(w_.program.models.size());
+    for (const TorchModel& model : w_.program.models) wrap(model);
+    for (const Wrapped& root : wrapped_) {
+      roots_.try_emplace(root.place, &root);
+      const auto calls = applications(*root.model);
+      appliers_.insert(calls.begin(), calls.end());
+    }
+    spread();
+    for (const Node& node : w_.names.tree().nodes()) {
+      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) use(&node);
+    }
+    for (const Node* call : w_.names.calls()) check_forward(call);
+    for (const Wrapped& root : wrapped_) check_applied(root);
+  }
+
+ private:
+  /// Wraps a model before its optimizer is created, or before the call of the function that creates the
+  /// optimizer.
+  void wrap(const TorchModel& model) {
+    Wrapped wrapped{&model, model.optimizer, model.place, model.text, false};
+    const Node* at = model.optimizer;
+    for (int steps = 0; steps < 5 && w_.names.is_parameter(wrapped.place); ++steps) {
+      const Node* function = function_of(at);
+      if (function == nullptr || reaches(w_.names, function, is_backward)) break;
+      const auto callers = w_.names.calls_of(function);
+      if (callers.size() != 1) break;
+      const Node* given = nullptr;
+      for (const Value& value : w_.names.values(wrapped.place)) {
+        if (is_inside(value.node, callers[0])) given = value.node;
+      }
+      if (given == nullptr || w_.names.place(given) < 0) break;
+      wrapped.place = w_.names.place(given);
+      wrapped.text = w_.text(*given);
+      at = callers[0];
+    }
+    wrapped.before = wrapping_statement(w_, wrapped.place, place_for(wrapped, statement_of(at)));
+    write_data_parallel(wrapped);
+    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
+    w_.dialect.use(wrapped.before);
+    const std::string unused = unused_parameters(w_, model);
+    const std::string options =
+        std::string(forwards_before_backward(model) > 1 ? ", broadcast_buffers=False" : "") +
+        (unused.empty() ? "" : ", find_unused_parameters=True");
+    const std::string text = wrapped.text + " = DistributedDataParallel(" + wrapped.text + options + ")";
+    w_.edits.before(*wrapped.before, {text});
+    w_.edits.explain(
+        wrapped.before->line, text,
+        "starts all processes with rank 0's weights and averages the gradients in every backward pass" +
+            (unused.empty() ? "" : "; " + unused));
+    wrapped_.push_back(wrapped);
+  }
+
+  /// The statement around `statement` that follows every assignment of the model, whichever branch was taken.
+  const Node* place_for(const Wrapped& wrapped, const Node* statement) const {
+    const Node* function = function_of(statement);
+    std::vector<const Node*> assigned;
+    for (const Node* mention : w_.names.mentions(wrapped.place)) {
+      if (mention->store && function_of(mention) == function) assigned.push_back(mention);
+    }
+    if (assigned.empty() && w_.names.scope(wrapped.place)->is(Kind::module) && function != nullptr) {
+      // A module variable that a function uses.
+      for (const Node* mention : w_.names.mentions(wrapped.place)) {
+        if (mention->store) assigned.push_back(mention);
+      }
+      if (assigned.empty())
+        w_.refuse(statement, "assign the model to a variable before its optimizer is created");
+      if (module_of(assigned.back()) != module_of(statement))
+        w_.refuse(statement, "create the model, or its optimizer, in a function of the same file");
+      const auto& block = block_of(statement_of(assigned.back()));
+      for (size_t i = 0; i + 1 < block.size(); ++i) {
+        if (block[i] == statement_of(assigned.back())) return block[i + 1];
+      }
+      w_.refuse(statement, "create the model and its optimizer in the same function");
+    }
+    const Node* at = statement;
+    while (at->parent != nullptr) {
+      const Node* around = at->parent;
+      bool all = true;
+      for (const Node* mention : assigned)
+        all = all && (mention->begin > at->end || is_inside(mention, around));
+      const bool body = around->is_function() || around->is(Kind::module);
+      const bool in_branch = assigned.empty() && !body;
+      if (all && !in_branch && at->role != "handlers") break;
+      if (body) break;
+      at = statement_of(around);
+    }
+    return at;
+  }
+
+  /// Removes torch.nn.DataParallel: it would split batches among the threads of one process.
+  void write_data_parallel(Wrapped& wrapped) {
+    for (const Node* call : data_parallel_) {
+      const Node* inner = call->list("args")[0];
+      const auto origins = w_.names.origins(inner);
+      const bool same = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+        const auto& own = wrapped.model->origins;
+        return std::find(own.begin(), own.end(), origin) != own.end();
+      });
+      if (!same || !done_.insert(call).second) continue;
+      const Node* statement = statement_of(call);
+      const Node* branch = statement->parent;
+      const bool whole = statement->is(Kind::assign) && statement->child("value") == call &&
+                         w_.text(*statement->list("targets")[0]) == w_.text(*inner);
+      if (branch->is(Kind::if_) && whole && branch->list("orelse").empty()) {
+        // if torch.cuda.device_count() > 1: print(…); model = nn.DataParallel(model)
+        const auto& body = branch->list("body");
+        const bool alone = std::all_of(body.begin(), body.end(), [&](const Node* other) {
+          return other == statement || (other->is(Kind::expr) && other->child("value")->is(Kind::call) &&
+                                        w_.names.callee(other->child("value")) == "print");
+        });
+        w_.edits.remove(alone ? *branch : *statement);
+        removed_.push_back(alone ? branch : statement);
+      } else {
+        wrapped.was_data_parallel = true;
+        if (whole) {
+          w_.edits.remove(*statement);
+          removed_.push_back(statement);
+        } else {
+          w_.edits.replace(call->begin, inner->begin, "");
+          w_.edits.replace(inner->end, call->end, "");
+        }
+      }
+      w_.edits.explain(call->line, "nn.DataParallel is removed",
+                       "each process has one device; DistributedDataParallel replaces it");
+    }
+  }
+
+  /// How often a training loop applies the model. If more than once before a backward pass, buffers must not
+  /// be broadcast between.
+  int forwards_before_backward(const TorchModel& model) const {
+    int count = 0;
+    for (const Node* call : applications(model)) {
+      for (const TorchLoop& loop : w_.program.loops)
+        count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
+    }
+    return count;
+  }
+
+  /// Records the origins of what is called, so that applications() finds the calls of a model.
+  void remember(const Node* call) {
+    const Node* function = call->child("func");
+    if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript)) return;
+    if (w_.names.definition(function) != nullptr) return;
+    for (const Node* origin : w_.names.origins(function)) applied_[origin].insert(call);
+  }
+
+  /// The calls of a model.
+  std::set<const Node*> applications(const TorchModel& model) const {
+    std::set<const Node*> calls;
+    for (const Node* origin : model.origins) {
+      const auto applied = applied_.find(origin);
+      if (applied != applied_.end()) calls.insert(applied->second.begin(), applied->second.end());
+    }
+    return calls;
+  }
+
+  /// The wrapped model that an expression holds; null if none. `part`: index in a returned tuple.
+  const Wrapped* wrapped(const Node* expression, int part = -1, int depth = 8) const {
+    if (expression == nullptr || depth == 0) return nullptr;
+    if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
+      const int place = w_.names.place(expression);
+      if (const auto known = roots_.find(place); known != roots_.end()) {
+        const Node* before = known->second->before;
+        const bool same_function = function_of(expression) == function_of(before);
+        const bool earlier = expression->begin < statement_begin(*before);
+        return same_function && earlier ? nullptr : known->second;
+      }
+      const auto spread = spread_.find(place);
+      if (spread != spread_.end()) return spread->second;
+      return expression->is(Kind::subscript) ? entry(expression, depth) : nullptr;
+    }
+    if (expression->is(Kind::tuple) && part >= 0 &&
+        static_cast<size_t>(part) < expression->list("elts").size()) {
+      return wrapped(expression->list("elts")[static_cast<size_t>(part)], -1, depth - 1);
+    }
+    if (expression->is(Kind::call)) {
+      const Node* function = expression->child("func");
+      const Node* own = w_.names.definition(function);
+      const Wrapped* found = nullptr;
+      if (own != nullptr && own->is_function()) {
+        walk(*own, [&](const Node& node) {
+          if (&node != own && node.is_function()) return false;
+          if (node.is(Kind::return_) && found == nullptr)
+            found = wrapped(node.child("value"), part, depth - 1);
+          return true;
+        });
+      } else if (function->is(Kind::attribute) &&
+                 (function->text == "train" || function->text == "eval" || function->text == "to")) {
+        found = wrapped(function->child("value"), part, depth - 1);
+      }
+      return found;
+    }
+    if (expression->is(Kind::if_exp)) {
+      const Wrapped* body = wrapped(expression->child("body"), part, depth - 1);
+      return body != nullptr ? body : wrapped(expression->child("orelse"), part, depth - 1);
+    }
+    return nullptr;
+  }
+
+  /// The wrapped model that a display holds: an entry, or every element that is a model; null if none.
+  const Wrapped* element(const Node* display, int index, int depth) const {
+    if (display == nullptr || depth == 0) return nullptr;
+    if (display->is(Kind::name) || display->is(Kind::attribute)) {
+      const int place = w_.names.place(display);
+      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
+      const Value& value = w_.names.values(place).front();
+      return value.element || value.augmented || value.part >= 0 ? nullptr
+                                                                 : element(value.node, index, depth - 1);
+    }
+    if (display->is(Kind::subscript) && display->child("slice")->is(Kind::other))
+      return element(display->child("value"), -1, depth - 1);  // nets[:2]
+    const bool table = display->is(Kind::dict) && index < 0;
+    if (!display->is(Kind::list) && !display->is(Kind::tuple) && !table) return nullptr;
+    const auto& all = display->list(table ? "values" : "elts");
+    const auto count = static_cast<int>(all.size());
+    if (index >= 0 && index < count) return wrapped(all[static_cast<size_t>(index)], -1, depth - 1);
+    const Wrapped* found = nullptr;
+    for (const Node* one : all) {
+      found = wrapped(one, -1, depth - 1);
+      if (found == nullptr) return nullptr;
+    }
+    return found;
+  }
+
+  /// The wrapped model that a loop's variable holds: `for net in nets`, `for i, net in enumerate(nets)`.
+  const Wrapped* iterated(const Value& value) const {
+    const Node* over = value.node;
+    if (value.part < 0 && !over->is(Kind::call)) return element(over, -1, 8);
+    if (!over->is(Kind::call)) return nullptr;
+    const Node* function = over->child("func");
+    const auto& given = over->list("args");
+    const auto part = static_cast<size_t>(std::max(value.part, 0));
+    if (w_.names.callee(over) == "enumerate" && part == 1 && !given.empty()) return element(given[0], -1, 8);
+    if (w_.names.callee(over) == "zip" && part < given.size()) return element(given[part], -1, 8);
+    const bool of_table =
+        function->is(Kind::attribute) && given.empty() &&
+        ((function->text == "values" && value.part < 0) || (function->text == "items" && value.part == 1));
+    return of_table ? element(function->child("value"), -1, 8) : nullptr;
+  }
+
+  /// The wrapped model that `table["key"]` or `list[0]` holds; null if none.
+  const Wrapped* entry(const Node* subscript, int depth) const {
+    const Node* index = subscript->child("slice");
+    if (index->is_string()) {
+      const int place = w_.names.place(subscript->child("value"));
+      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
+      const Node* table = w_.names.values(place).front().node;
+      if (table == nullptr || !table->is(Kind::dict)) return nullptr;
+      const auto& keys = table->list("keys");
+      const auto found = std::find_if(keys.begin(), keys.end(), [&](const Node* key) {
+        return key != nullptr && key->is_string() && key->text == index->text;
+      });
+      if (found == keys.end()) return nullptr;
+      return wrapped(table->list("values")[static_cast<size_t>(found - keys.begin())], -1, depth - 1);
+    }
+    const auto number = index->is(Kind::constant) ? w_.names.tree().text(*index) : std::string_view("*");
+    const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+    return element(subscript->child("value"), is_number ? std::stoi(std::string(number)) : -1, depth - 1);
+  }
+
+  /// Follows the wrapped models into parameters, attributes and other variables.
+  void spread() {
+    std::vector<int> places;
+    for (const Node& node : w_.names.tree().nodes()) {
+      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg)) {
+        if (const int place = w_.names.place(&node); place >= 0) places.push_back(place);
+      }
+    }
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const int place : places) {
+        if (spread_.contains(place) || is_root(place)) continue;
+        for (const Value& value : w_.names.values(place)) {
+          if (value.augmented) continue;
+          const Wrapped* found = value.element ? iterated(value) : wrapped(value.node, value.part);
+          if (found == nullptr) continue;
+          spread_[place] = found;
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+
+  bool is_root(int place) const { return roots_.contains(place); }
+
+  /// Refuses a variable that holds the wrapped model at one time and another model at another time.
+  void check_one_kind(const Node* node) const {
+    const int place = w_.names.place(node);
+    if (is_root(place)) return;
+    for (const Value& value : w_.names.values(place)) {
+      if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
+      for (const Node* origin : w_.names.origins(value.node, value.part)) {
+        if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
+        w_.refuse(
+            node,
+            "it is the trained model in one call and another model in the next; use a separate function for each");
+      }
+    }
+  }
+
+  bool was_removed(const Node* node) const {
+    return std::any_of(removed_.begin(), removed_.end(),
+                       [&](const Node* gone) { return is_inside(node, gone); });
+  }
+
+  void use(const Node* node) {
+    const Wrapped* found = node->store ? nullptr : wrapped(node);
+    if (found == nullptr || was_removed(node)) return;
+    const Node* parent = node->parent;
+    if (parent->is(Kind::attribute) && node->role == "value") {
+      if (is_forward_as_value(parent) && !found->was_data_parallel)
+        w_.refuse(parent,
+                  "gradients are averaged only for what goes through the wrapper; call the model itself");
+      if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
+      if (bypasses_forward(w_, parent)) {
+        redirected_.insert(found->model);
+        return redirect(node);
+      }
+      unwrap(node, fmt::format(".{} belongs to the model itself", parent->text));
+      return;
+    }
+    if (parent->is(Kind::call) && node->role == "func" && is_shared_out(parent))
+      return unwrap(node, "each process has its own batches here, and the wrapper would wait for the others");
+    const bool argument = parent->is(Kind::call) && node->role == "args";
+    const bool by_name = parent->is(Kind::keyword) && parent->parent->is(Kind::call);
+    if (argument || by_name) {
+      const Node* call = by_name ? parent->parent : parent;
+      const std::string callee = w_.names.callee(call);
+      if (w_.names.called_function(call) != nullptr || w_.names.definition(call->child("func")) != nullptr ||
+          callee == "isinstance" || callee == "torch.nn.DataParallel")
+        return;
+      if (found->was_data_parallel && callee == "torch.save") return;
+      unwrap(node, "the function receives the model itself");
+    } else if (const Node* statement = statement_of(node);
+               parent->is(Kind::dict) && statement->is(Kind::expr)) {
+      if (statement->child("value")->is(Kind::call) &&
+          w_.names.callee(statement->child("value")) == "torch.save") {
+        unwrap(node, "the file contains the model itself");
+      }
+    }
+  }
+
+  bool is_shared_out(const Node* call) const {
+    return std::any_of(w_.program.loops.begin(), w_.program.loops.end(), [&](const TorchLoop& loop) {
+      return is_inside(call, loop.loop) && is_shared_evaluation(w_, loop);
+    });
+  }
+
+  /// `model.encode(x)` becomes `through_wrapper(model, lambda module: module.encode(x))`.
+  void redirect(const Node* node) {
+    check_one_kind(node);
+    const Node* call = node->parent;
+    while (!call->is(Kind::call)) call = call->parent;
+    if (call->inside_fstring) w_.refuse(call, "move the model out of the f-string");
+    const std::string name = w_.names.fresh("through_wrapper");
+    w_.dialect.function(
+        {"def " + name + "(model, compute):",
+         "    # DistributedDataParallel averages the gradients of what the forward() within it computes.",
+         "    def forward():", "        del model.module.forward", "        return compute(model.module)", "",
+         "    model.module.forward = forward", "    return model()"},
+        call);
+    w_.edits.insert(call->begin, name + "(");
+    w_.edits.insert(node->end, ", lambda module: module");
+    w_.edits.insert(call->end, ")");
+    w_.edits.explain(call->line, name + "(…)",
+                     "gradients are averaged only for what goes through the wrapper's forward()");
+  }
+
+  void unwrap(const Node* node, const std::string& why) {
+    check_one_kind(node);
+    if (node->inside_fstring) {
+      const std::string text = w_.text(*node);
+      if (!text.ends_with(node->text)) w_.refuse(node->parent, "move the model out of the f-string");
+    }
+    w_.edits.insert(node->end, ".module");
+    w_.edits.explain(node->line, w_.text(*node) + ".module", why);
+  }
+
+  /// A training step that applies the bare model would not average its gradients, without an error.
+  void check_forward(const Node* call) const {
+    if (!appliers_.contains(call) || wrapped(call->child("func")) != nullptr) return;
+    const Node* owner = class_of(call);
+    if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) return;
+    if (computes_gradients(w_, call)) {
+      w_.refuse(
+          call,
+          "this applies the model through another variable than the one passed to its optimizer; use one variable for both");
+    }
+  }
+
+  /// A model that is applied only through what weave cannot follow may be the bare model.
+  void check_applied(const Wrapped& root) const {
+    const auto calls = applications(*root.model);
+    const bool seen = std::any_of(calls.begin(), calls.end(),
+                                  [&](const Node* call) { return wrapped(call->child("func")) != nullptr; });
+    if (seen || redirected_.contains(root.model)) return;
+    w_.refuse(
+        root.model->optimizer,
+        fmt::format(
+            "weave does not see where the training loop applies the model {}; call it by this variable, by a parameter or by an attribute",
+            root.text));
+  }
+
+  TorchWeaving& w_;
+  std::vector<Wrapped> wrapped_;
+  std::unordered_map<int, const Wrapped*> spread_;
+  std::set<const Node*> done_;
+  std::vector<const Node*> removed_;
+  std::unordered_set<const TorchModel*> redirected_;  // applied by their methods
+  std::vector<const Node*> data_parallel_;
+  std::unordered_map<int, const Wrapped*> roots_;                   // by place
+  std::unordered_set<const Node*> appliers_;                        // calls of a wrapped model under any name
+  std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it created
+};
+
+}  // namespace
+
+void write_models(TorchWeaving& weaving) {
+  if (weaving.dialect.is_horovod()) return write_horovod(weaving);
+  Wrapping(weaving).write();
+}
+
+}  // namespace telar::weave

@@ -1,0 +1,364 @@
+#include "telar/weave/torch/program.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace telar::weave {
+
+namespace {
+
+class TorchReader {
+ public:
+  explicit TorchReader(const Names& names) : names_(names) {}
+
+  TorchProgram read() {
+    for (const Node* call : names_.calls()) read_call(call);
+    for (TorchOptimizer& optimizer : program_.optimizers) read_models(optimizer);
+    for (const Node& node : names_.tree().nodes()) {
+      if (node.is(Kind::for_)) read_loop(&node);
+    }
+    std::sort(program_.loops.begin(), program_.loops.end(),
+              [](const TorchLoop& a, const TorchLoop& b) { return a.loop->begin < b.loop->begin; });
+    for (const TorchLoop& loop : program_.loops) {
+      if (!loop.trains) continue;
+      for (const size_t loader : loop.loaders) program_.loaders[loader].trains = true;
+      for (const OtherLoader& other : loop.others) {
+        for (const size_t loader : other.loaders) program_.loaders[loader].trains = true;
+      }
+    }
+    check_every_backward();
+    return std::move(program_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
+    throw Refusal{node->line, std::string(names_.tree().text(*node)), decision};
+  }
+
+  void read_call(const Node* call) {
+    const std::string callee = names_.callee(call);
+    const std::string optimizer = optimizer_name(names_, call);
+    if (!optimizer.empty()) program_.optimizers.push_back({call, optimizer == "?" ? "" : optimizer, {}});
+    if (callee.starts_with("torch.optim.lr_scheduler.")) program_.schedulers.push_back(call);
+    const Node* own = names_.definition(call->child("func"));
+    if (callee == "torch.utils.data.DataLoader") {
+      program_.loaders.push_back({call, false});
+    } else if (own != nullptr && own->is(Kind::class_def) &&
+               names_.derives(own, {"torch.utils.data.DataLoader"})) {
+      refuse(
+          call,
+          "this class is derived from DataLoader; use DataLoader itself, so that its samples can be divided");
+    }
+  }
+
+  /// The objects whose `.parameters()` an expression uses, followed through variables.
+  void receivers(const Node* expression, std::vector<const Node*>& found, int depth) const {
+    walk(*expression, [&](const Node& node) {
+      if (node.is(Kind::call)) {
+        const Node* function = node.child("func");
+        if (function->is(Kind::attribute) &&
+            (function->text == "parameters" || function->text == "named_parameters")) {
+          found.push_back(function->child("value"));
+          return false;
+        }
+        const Node* own = names_.called_function(&node);
+        if (own != nullptr && depth > 0) {
+          walk(*own, [&](const Node& inner) {
+            if (inner.is(Kind::return_) && inner.child("value") != nullptr)
+              receivers(inner.child("value"), found, depth - 1);
+            return true;
+          });
+        }
+      }
+      if (node.is(Kind::name) && !node.store && depth > 0) {
+        for (const Value& value : names_.values(names_.place(&node))) {
+          if (value.node->is_function() || value.node->is(Kind::class_def)) continue;
+          // A module is not a collection of parameters.
+          const bool is_call_of_class =
+              value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
+          if (!is_call_of_class && value.node != expression) receivers(value.node, found, depth - 1);
+        }
+        for (const Node* mention : names_.mentions(names_.place(&node))) {
+          // params.append(…), params += …
+          const Node* attribute = mention->parent;
+          if (attribute->is(Kind::attribute) &&
+              (attribute->text == "append" || attribute->text == "extend") &&
+              attribute->parent->is(Kind::call)) {
+            for (const Node* given : attribute->parent->list("args")) receivers(given, found, depth - 1);
+          }
+        }
+      }
+      return true;
+    });
+  }
+
+  void read_models(TorchOptimizer& optimizer) {
+    const Node* parameters = names_.argument(optimizer.call, "params", 0);
+    if (parameters == nullptr)
+      refuse(optimizer.call, "pass the parameters as its first argument, as in model.parameters()");
+    std::vector<const Node*> found;
+    receivers(parameters, found, 4);
+    for (const Node* receiver : found) add_model(optimizer, receiver);
+    if (optimizer.models.empty()) {
+      refuse(
+          optimizer.call,
+          "the module of these parameters cannot be determined; pass model.parameters() of a torch.nn.Module");
+    }
+  }
+
+  void add_model(TorchOptimizer& optimizer, const Node* receiver) {
+    // For model.features.parameters(), the whole model is wrapped.
+    const Node* base = receiver;
+    for (const Node* inner = receiver; inner->is(Kind::attribute) || inner->is(Kind::subscript);) {
+      inner = inner->child("value");
+      if (is_module(inner)) base = inner;
+    }
+    const Node* created = optimizer.call;
+    if (base->is(Kind::name) && base->text == "self") {
+      created = call_of_method(optimizer.call);
+      base = created->child("func")->child("value");
+    }
+    const int place = names_.place(base);
+    if (place < 0) refuse(optimizer.call, "assign the model to a variable before its parameters are used");
+    const auto origins = names_.origins(base);
+    size_t index = 0;
+    while (index < program_.models.size() && program_.models[index].place != place) ++index;
+    if (index == program_.models.size()) {
+      program_.models.push_back({place, std::string(names_.tree().text(*base)), origins, created});
+    }
+    if (std::find(optimizer.models.begin(), optimizer.models.end(), index) == optimizer.models.end()) {
+      optimizer.models.push_back(index);
+    }
+  }
+
+  /// The call `model.configure_optimizers(…)` of the method in which the module creates its optimizer.
+  const Node* call_of_method(const Node* made) const {
+    const Node* function = function_of(made);
+    const auto callers = function == nullptr ? std::vector<const Node*>() : names_.calls_of(function);
+    const Node* callee = callers.size() == 1 ? callers[0]->child("func") : nullptr;
+    const Node* receiver =
+        callee != nullptr && callee->is(Kind::attribute) ? callee->child("value") : nullptr;
+    if (receiver == nullptr || (receiver->is(Kind::name) && receiver->text == "self") ||
+        names_.place(receiver) < 0)
+      refuse(made, "the module creates its own optimizer; create the optimizer where the module is created");
+    return callers[0];
+  }
+
+  /// Whether an expression holds an instance of a class, not a plain container.
+  bool is_module(const Node* expression) const {
+    for (const Node* origin : names_.origins(expression)) {
+      if (origin->is(Kind::class_def)) {
+        if (names_.derives(origin, {"torch.nn.Module"})) return true;
+        continue;
+      }
+      if (!origin->is(Kind::call)) continue;
+      const Node* own = names_.definition(origin->child("func"));
+      if (own != nullptr && own->is(Kind::class_def) && !names_.derives(own, {"torch.nn.Module"})) continue;
+      return true;
+    }
+    return false;
+  }
+
+  /// Finds the loaders that an iterable takes batches from, and the expression for them.
+  void loader_in(const Node* iterable, TorchLoop& loop) const {
+    const auto found = [&] {
+      std::vector<size_t> loaders;
+      for (const Node* origin : names_.origins(iterable)) {
+        for (size_t i = 0; i < program_.loaders.size(); ++i) {
+          if (program_.loaders[i].call == origin) loaders.push_back(i);
+        }
+      }
+      return loaders;
+    }();
+    const bool own_call =
+        iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
+    if (!found.empty() && (own_call || !iterable->is(Kind::call))) {
+      loop.loader = iterable;
+      // For tqdm(loader) in a variable, the loader is its argument.
+      for (const Value& value : names_.values(names_.place(iterable))) {
+        if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
+            program_.loaders[found[0]].call != value.node && names_.called_function(value.node) == nullptr) {
+          loop.loader = nullptr;
+          loader_in(value.node, loop);
+          if (loop.loader == nullptr) loop.loader = iterable;
+        }
+      }
+      loop.loaders = found;
+      return;
+    }
+    if (!iterable->is(Kind::call)) return;
+    for (const Node* given : iterable->list("args")) {
+      TorchLoop other;
+      loader_in(given, loop.loader == nullptr ? loop : other);
+      if (other.loader != nullptr) loop.others.push_back({other.loader, other.loaders});
+    }
+    const std::string callee = names_.qualified(iterable->child("func"));
+    if (loop.loader != nullptr && callee == "itertools.cycle") {
+      refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once in each epoch");
+    }
+  }
+
+  void read_loop(const Node* node) {
+    TorchLoop loop;
+    loop.loop = node;
+    loader_in(node->child("iter"), loop);
+    if (loop.loader == nullptr) return;
+    const Node* iterable = node->child("iter");
+    const Node* target = node->child("target");
+    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "tqdm.tqdm" &&
+        !iterable->list("args").empty()) {
+      iterable = iterable->list("args")[0];
+    }
+    if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "enumerate" &&
+        target->is(Kind::tuple)) {
+      loop.index = target->list("elts")[0];
+    }
+    for (const Node* statement : node->list("body"))
+      loop.trains = loop.trains || reaches(names_, statement, is_backward);
+    program_.loops.push_back(loop);
+  }
+
+  /// Whether nothing in the program runs a function: no name, attribute or import mentions it.
+  bool is_unused(const Node* function) const {
+    const Node* owner = class_of(function);
+    const bool special = function->text.starts_with("__") || !function->list("decorator_list").empty();
+    if (special || (owner != nullptr && has_foreign_base(owner))) return false;
+    const auto& nodes = names_.tree().nodes();
+    return std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+      return &node != function && node.text == function->text && !node.is_function();
+    });
+  }
+
+  /// Whether a class derives from a class outside the program, other than torch.nn.Module: its methods may be
+  /// called there.
+  bool has_foreign_base(const Node* owner) const {
+    const auto& bases = owner->list("bases");
+    return std::any_of(bases.begin(), bases.end(), [&](const Node* base) {
+      const std::string name = names_.qualified(base);
+      const Node* own = names_.definition(base);
+      if (own != nullptr && own != owner && own->is(Kind::class_def)) return has_foreign_base(own);
+      return name != "object" && name != "torch.nn.Module";
+    });
+  }
+
+  bool is_in_unused(const Node* node) const {
+    for (const Node* function = function_of(node); function != nullptr; function = function_of(function)) {
+      if (is_unused(function)) return true;
+    }
+    return false;
+  }
+
+  /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
+  void check_every_backward() const {
+    if (program_.optimizers.empty()) return;
+    for (const Node* call : names_.calls()) {
+      if (!is_backward(call) || in_training_loop(call, 6) || is_in_unused(call)) continue;
+      refuse(
+          call,
+          "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
+    }
+    for (const Node* call : names_.calls()) {
+      if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;
+      for (const Node* origin : names_.origins(call->list("args")[0])) {
+        for (const TorchLoader& loader : program_.loaders) {
+          if (loader.call == origin && loader.trains) {
+            const Node* statement = statement_of(call);
+            for (const Node* around = statement->parent; around != nullptr; around = around->parent) {
+              if (around->is(Kind::while_) || around->is(Kind::for_)) {
+                refuse(
+                    call,
+                    "batches are drawn one at a time with next(); loop over the loader once in each epoch");
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  bool in_training_loop(const Node* node, int depth) const {
+    for (const TorchLoop& loop : program_.loops) {
+      if (is_inside(node, loop.loop)) return true;
+    }
+    if (depth == 0) return false;
+    const Node* function = function_of(node);
+    if (function == nullptr) return false;
+    const auto callers = names_.calls_of(function);
+    for (const Node* caller : callers) {
+      if (!in_training_loop(caller, depth - 1)) return false;
+    }
+    if (!callers.empty()) return true;
+    // A closure that is passed to optimizer.step(closure).
+    for (const Node* mention :
+         names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
+      if (mention->parent->is(Kind::call) && in_training_loop(mention, depth - 1)) return true;
+    }
+    return false;
+  }
+
+  /// A node that names a function, to look up its variable.
+  const Node* mention_of(const Node* function) const {
+    for (const Node& node : names_.tree().nodes()) {
+      if (node.is(Kind::name) && node.text == function->text && names_.definition(&node) == function)
+        return &node;
+    }
+    return nullptr;
+  }
+
+  const Names& names_;
+  TorchProgram program_;
+};
+
+bool reaches_within(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted,
+                    std::unordered_set<const Node*>& seen) {
+  bool found = false;
+  walk(*node, [&](const Node& inner) {
+    if (found) return false;
+    if (!inner.is(Kind::call)) return true;
+    if (wanted(&inner)) {
+      found = true;
+      return false;
+    }
+    const auto enter = [&](const Node* function) {
+      if (function != nullptr && seen.insert(function).second)
+        found = found || reaches_within(names, function, wanted, seen);
+    };
+    enter(names.called_function(&inner));
+    // A function that is passed as an argument may be called there: optimizer.step(closure).
+    for (const Node* given : inner.list("args")) {
+      const Node* function = names.definition(given);
+      if (function != nullptr && function->is_function()) enter(function);
+    }
+    return true;
+  });
+  return found;
+}
+
+}  // namespace
+
+bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted) {
+  std::unordered_set<const Node*> seen;
+  return reaches_within(names, node, wanted, seen);
+}
+
+bool is_backward(const Node* call) {
+  const Node* function = call->child("func");
+  return function->is(Kind::attribute) && function->text == "backward" && call->list("args").size() <= 1;
+}
+
+bool has_backward(const Names& names) {
+  const bool torch = std::any_of(names.imports().begin(), names.imports().end(), [](const auto& one) {
+    return one.first == "torch" || one.first.starts_with("torch.");
+  });
+  return torch && std::any_of(names.calls().begin(), names.calls().end(), is_backward);
+}
+
+bool trains_with_torch(const Names& names) {
+  return has_backward(names) &&
+         std::any_of(names.calls().begin(), names.calls().end(),
+                     [&](const Node* call) { return !optimizer_name(names, call).empty(); });
+}
+
+TorchProgram read_torch(const Names& names) { return TorchReader(names).read(); }
+
+}  // namespace telar::weave

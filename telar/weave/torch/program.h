@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "telar/weave/python/names.h"
+#include "telar/weave/write/edits.h"
+
+namespace telar::weave {
+
+/// A module whose parameters an optimizer updates.
+struct TorchModel {
+  int place = -1;    ///< the variable or attribute whose parameters are passed to the optimizer
+  std::string text;  ///< its source text there: `model`, `self.net`
+  std::vector<const Node*> origins;  ///< the calls that create it
+  /// The call that creates its first optimizer; if a method of the module does, the call of that method.
+  const Node* optimizer = nullptr;
+};
+
+struct TorchOptimizer {
+  const Node* call = nullptr;
+  std::string name;            ///< `SGD`; empty if it is chosen at run time
+  std::vector<size_t> models;  ///< indices into TorchProgram::models
+};
+
+struct TorchLoader {
+  const Node* call = nullptr;
+  bool trains = false;  ///< a training loop iterates over it
+};
+
+/// A further loader in `zip(loader, other)`.
+struct OtherLoader {
+  const Node* expression = nullptr;
+  std::vector<size_t> loaders;  ///< indices of the loaders that it may be
+};
+
+/// `for … in loader`, also through enumerate, tqdm and similar functions.
+struct TorchLoop {
+  const Node* loop = nullptr;
+  const Node* loader = nullptr;  ///< the loader within the iterable
+  std::vector<size_t> loaders;   ///< indices of the loaders that it may be
+  std::vector<OtherLoader> others;
+  const Node* index = nullptr;  ///< the counting variable of enumerate
+  bool trains = false;          ///< it contains a backward pass
+};
+
+/// A PyTorch training script as weave understands it.
+struct TorchProgram {
+  std::vector<TorchModel> models;
+  std::vector<TorchOptimizer> optimizers;
+  std::vector<TorchLoader> loaders;
+  std::vector<TorchLoop> loops;
+  std::vector<const Node*> schedulers;
+};
+
+/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains.
+TorchProgram read_torch(const Names& names);
+
+/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call creates
+/// none.
+std::string optimizer_name(const Names& names, const Node* call);
+
+/// Whether a program imports torch and has a backward pass.
+bool has_backward(const Names& names);
+/// Whether a program trains with PyTorch: it has a backward pass, and an optimizer of torch.optim.
+bool trains_with_torch(const Names& names);
+
+/// Whether a node, or a function of the program that it calls, contains a call for which `wanted` is true.
+bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted);
+
+/// Whether a call is `x.backward(…)` or `scaler.scale(x).backward()`.
+bool is_backward(const Node* call);
+
+}  // namespace telar::weave

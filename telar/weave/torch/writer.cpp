@@ -1,0 +1,102 @@
+#include "telar/weave/torch/writer.h"
+
+#include <algorithm>
+
+#include "telar/weave/write/outputs.h"
+#include "telar/weave/write/reads.h"
+
+namespace telar::weave {
+
+namespace {
+
+bool communicates(const TorchWeaving& w, const Node* call) {
+  return reaches(w.names, call, [&](const Node* inner) { return w.calls_model(inner); }) ||
+         w.calls_model(call);
+}
+
+/// Whether a call may be made for a sample, in a worker process of a loader, which belongs to no group.
+bool is_in_worker(const Names& names, const Node* call) {
+  const Node* owner = class_of(call);
+  const Node* method = function_of(call);
+  return owner != nullptr && method != nullptr && method->text != "__init__" &&
+         names.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"});
+}
+
+}  // namespace
+
+bool TorchWeaving::calls_model(const Node* call) const {
+  const Node* function = call->child("func");
+  if (!function->is(Kind::name) && !function->is(Kind::attribute) && !function->is(Kind::subscript))
+    return false;
+  if (names.definition(function) != nullptr) return false;
+  for (const Node* origin : names.origins(function)) {
+    for (const TorchModel& model : program.models) {
+      if (std::find(model.origins.begin(), model.origins.end(), origin) != model.origins.end()) return true;
+    }
+  }
+  return false;
+}
+
+void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits) {
+  Dialect dialect(names, edits, choices);
+  TorchWeaving weaving{names, program, edits, dialect, {}, uses_gpu(names)};
+  check_control_flow(weaving);
+  check_loader_uses(weaving);
+  write_devices(weaving);
+  // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
+  write_preparation(weaving);
+  write_loaders(weaving);
+  write_epochs(weaving);
+  write_seeds(weaving);
+  if (choices.divide_epochs) write_divided(weaving);
+  write_rates(weaving);
+  write_models(weaving);
+  if (choices.warmup_epochs > 0) write_warm_up(weaving);
+  write_metrics(weaving);
+  write_last_values(weaving);
+  write_meters(weaving);
+  if (choices.share_evaluation) write_evaluation(weaving);
+  const auto is_prepared = [&](const Node* call) {
+    return std::any_of(weaving.prepared.begin(), weaving.prepared.end(),
+                       [&](const Node* statement) { return is_inside(call, statement); });
+  };
+  const auto saves = [&](const Node* call) { return names.callee(call) == "torch.save"; };
+  const auto loads = [&](const Node* call) {
+    return names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
+  };
+  write_reads(names, edits, dialect, saves, loads);
+  write_outputs(
+      names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); }, is_prepared);
+
+  const std::string torch = dialect.module_name("torch", dialect.script());
+  const std::string& module = dialect.module();
+  std::string import;
+  std::vector<std::string> start;
+  std::vector<std::string> finish;
+  if (dialect.is_horovod()) {
+    import = "import horovod.torch as " + module;
+    start = {module + ".init()", "if " + torch + ".cuda.is_available():",
+             "    " + torch + ".cuda.set_device(" + module + ".local_rank())"};
+    edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
+  } else {
+    import = "import torch.distributed as " + module;
+    if (weaving.gpu) {
+      start = {module + ".init_process_group(\"nccl\" if " + torch + ".cuda.is_available() else \"gloo\")",
+               "if " + torch + ".cuda.is_available():",
+               "    " + torch + ".cuda.set_device(int(" + dialect.module_name("os", dialect.script()) +
+                   ".environ[\"LOCAL_RANK\"]))"};
+    } else {
+      start = {module + ".init_process_group(\"gloo\")"};
+    }
+    // Gloo's threads keep Python tensors slightly longer than a reduction takes. A process that ends before
+    // they release them is aborted, or waits forever (one of twelve runs of a short script, with PyTorch 1.13
+    // and 2.11). The barrier gives them time to release them.
+    finish = {module + ".barrier()", module + ".destroy_process_group()"};
+    edits.explain(0, start[0], "the processes that torchrun starts find each other; each takes one GPU");
+    edits.explain(0, finish[0],
+                  "no process ends while the others, or its own threads, still use exchanged data");
+  }
+  dialect.write(import, start, finish);
+}
+
+}  // namespace telar::weave
