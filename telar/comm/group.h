@@ -50,9 +50,9 @@ class Group {
   /// calls it for the same buckets, which then hold the whole sum. Waits.
   virtual void share_shards(std::span<float> bucket) = 0;
 
-  /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member. Both
-  /// have size() items; those of this member are ignored. Members agree about the sizes. Waits until all have
-  /// read what is sent to them.
+  /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member.
+  /// Both have size() items; those of this member are ignored. Members agree about the sizes. Waits until all
+  /// have read what is sent to them.
   using Outgoing = std::span<const std::span<const std::byte>>;
   using Incoming = std::span<const std::span<std::byte>>;
   virtual void exchange(Outgoing outgoing, Incoming incoming) = 0;

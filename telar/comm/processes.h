@@ -60,8 +60,8 @@ class Processes {
   virtual std::unique_ptr<Group> join(Group& local) = 0;
 
   /// The same for a group of replicas of some processes, whose ranks are given in ascending order. Only they
-  /// call it, each for as many replicas. `channel`: a number of at most 1000 that groups with the same processes
-  /// do not share. Waits.
+  /// call it, each for as many replicas. `channel`: a number below 10,000 that groups with the same
+  /// processes do not share. Waits.
   virtual std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) = 0;
 
   /// Whether processes of one host sum in each other's memory (the default, where possible) or by MPI.

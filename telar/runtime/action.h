@@ -34,8 +34,8 @@ class ActionRegistry {
   using Make = std::function<std::unique_ptr<Action>(const ScheduledAction&, StepContext&)>;
 
   void add(ActionKind kind, Make make) { kinds_.emplace_back(kind, std::move(make)); }
-  /// A class with a constructor (const ScheduledAction&, StepContext&), which throws Error (run) if the worker
-  /// cannot perform the action.
+  /// A class with a constructor (const ScheduledAction&, StepContext&), which throws Error (run) if the
+  /// worker cannot perform the action.
   template <typename Kind>
   void add(ActionKind kind) {
     add(kind, [](const ScheduledAction& scheduled, StepContext& context) {

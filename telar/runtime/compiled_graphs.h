@@ -23,8 +23,8 @@ class CompiledGraphs {
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
                  std::map<Purpose, const Graph*> graphs);
 
-  /// `rows`: see BatchView. Throws Error (run) if the device has not enough memory; the message names the batch
-  /// that would fit. Smaller batches can still be requested.
+  /// `rows`: see BatchView. Throws Error (run) if the device has not enough memory; the message names the
+  /// batch that would fit. Smaller batches can still be requested.
   Context& context(Purpose purpose, int64_t batch, std::span<const int64_t> rows = {});
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 

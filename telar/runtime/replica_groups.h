@@ -13,7 +13,8 @@
 namespace telar {
 
 /// The groups of the replicas of one process: of its threads; with several processes, of the replicas of all
-/// processes; over NCCL if it sums the gradients of GPUs; and the groups of some replicas that a program names.
+/// processes; over NCCL if it sums the gradients of GPUs; and the groups of some replicas that a program
+/// names.
 class ReplicaGroups {
  public:
   /// Calls work(rank) for each replica on the replica's own thread and waits for all.

@@ -236,9 +236,9 @@ class Session::Impl {
     }
   }
 
-  /// The layouts of the parameters, for each worker. The first replica's device chooses them for replicas that
-  /// share their parameters; each stage chooses those of its own, and so does each worker with holdings, for
-  /// equal numbers of samples, so that what all have whole lies in memory alike.
+  /// The layouts of the parameters, for each worker. The first replica's device chooses them for replicas
+  /// that share their parameters; each stage chooses those of its own, and so does each worker with holdings,
+  /// for equal numbers of samples, so that what all have whole lies in memory alike.
   std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();

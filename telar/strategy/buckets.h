@@ -16,9 +16,9 @@ std::vector<ParameterInfo> in_gradient_order(const TrainingStep& step);
 Option bucket_option();
 size_t bucket_bytes(const Attributes& options);
 
-/// Buckets of parameters that have a gradient in the graph, in their order. A bucket ends once it has at least
-/// `bytes`. `group_of`: the group over which a parameter's gradient is summed, or "" if it is not summed;
-/// absent: all workers.
+/// Buckets of parameters that have a gradient in the graph, in their order. A bucket ends once it has at
+/// least `bytes`. `group_of`: the group over which a parameter's gradient is summed, or "" if it is not
+/// summed; absent: all workers.
 std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, const Graph& gradient,
                                  size_t bytes,
                                  const std::function<std::string(const std::string&)>& group_of = {});

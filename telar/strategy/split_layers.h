@@ -13,12 +13,13 @@ namespace telar {
 /// How a layer with weights [out, in, …] is divided among the members of a group.
 ///
 /// columns: each member computes some of the output features, for the samples of all members.
-/// rows: each member multiplies some of the input features, again for all samples, and the products are added.
+/// rows: each member multiplies some of the input features, again for all samples, and the products are
+/// added.
 ///
 /// Alternating, one exchange serves two layers: the output of a layer with columns is the input of one with
 /// rows, and what lies between (activations, pooling, dropout) is computed on parts, too (Shoeybi et al.,
-/// "Megatron-LM", 2019). All other layers are data parallel: each member has its own samples (Krizhevsky, "One
-/// weird trick for parallelizing convolutional neural networks", 2014).
+/// "Megatron-LM", 2019). All other layers are data parallel: each member has its own samples (Krizhevsky,
+/// "One weird trick for parallelizing convolutional neural networks", 2014).
 enum class LayerSplit : uint8_t { columns, rows };
 
 /// By the name of the layer's weight. Layers that are not named stay whole.

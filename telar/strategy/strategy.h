@@ -83,7 +83,8 @@ const StrategyType& data_parallel_type();
 /// The strategy with this name and these options. Throws Error (user) for an unknown name, and for options
 /// that it does not have or that have wrong values; options that are not given have their defaults.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options = {});
-/// The number of workers of a strategy with these options: of each process, or StrategyType::of_all_processes.
+/// The number of workers of a strategy with these options: of each process, or
+/// StrategyType::of_all_processes.
 int64_t worker_count(const StrategyType& type, const Attributes& options);
 /// How the workers of a strategy with these options work together.
 Cooperation cooperation_of(const StrategyType& type, const Attributes& options);

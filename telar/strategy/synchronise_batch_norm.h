@@ -20,10 +20,10 @@ struct StatisticsGroup {
 };
 
 /// The gradient graph with batch normalisation over the samples of the members of a group. `group_of`: the
-/// group for the parameter gamma of a batch normalisation; none: its own samples only. Each member contributes
-/// mean, squared deviation and count of its part. The gathered statistics are combined exactly (Chan, Golub
-/// and LeVeque, 1979), and the two sums of the backward pass are gathered in the same way. Equals one device
-/// with the whole batch.
+/// group for the parameter gamma of a batch normalisation; none: its own samples only. Each member
+/// contributes mean, squared deviation and count of its part. The gathered statistics are combined exactly
+/// (Chan, Golub and LeVeque, 1979), and the two sums of the backward pass are gathered in the same way.
+/// Equals one device with the whole batch.
 Graph synchronise_batch_norm(
     const Graph& gradient,
     const std::function<std::optional<StatisticsGroup>(const std::string& gamma)>& group_of);

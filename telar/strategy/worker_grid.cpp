@@ -78,8 +78,8 @@ Graph update_of_pieces(const Graph& update, const Pieces& pieces) {
   return builder.build();
 }
 
-/// What a worker keeps, in its order in the arenas: first what all workers have whole, so that it has the same
-/// place everywhere; in both parts bucket after bucket, then what has no bucket.
+/// What a worker keeps, in its order in the arenas: first what all workers have whole, so that it has the
+/// same place everywhere; in both parts bucket after bucket, then what has no bucket.
 std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces) {
   std::vector<std::string> order;
   for (const Bucket& bucket : program.buckets)

@@ -28,8 +28,8 @@ bool is_checkpoint_name(const std::filesystem::path& path);
 void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
                       const ExtraFiles& extra = {});
 
-/// Reads the tensors that write_checkpoint() reads, in the same order: what a process with a part of the state
-/// does while another writes a checkpoint (Session::state_is_divided).
+/// Reads the tensors that write_checkpoint() reads, in the same order: what a process with a part of the
+/// state does while another writes a checkpoint (Session::state_is_divided).
 void read_for_checkpoint(const Session& session);
 
 /// The complete checkpoints in a folder, newest first. Their contents are not verified.
@@ -55,8 +55,8 @@ void load_all(const std::filesystem::path& path, Session& session);
 /// The values of a tensor, by the names of Session::state_names. Throws Error (user) when it is missing.
 std::vector<float> read_checkpoint_tensor(const std::filesystem::path& path, const std::string& name);
 
-/// Renames the checkpoints of later steps to "step-00001234.damaged", so that a run that continues from `step`
-/// can write them again, and returns the new paths. It has skipped them because they are damaged.
+/// Renames the checkpoints of later steps to "step-00001234.damaged", so that a run that continues from
+/// `step` can write them again, and returns the new paths. It has skipped them because they are damaged.
 std::vector<std::filesystem::path> set_aside_checkpoints_after(const std::filesystem::path& folder,
                                                                int64_t step);
 

@@ -276,8 +276,9 @@ class Run {
       summary.test = trainer.evaluate(*data_.test);
   }
 
-  /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only a
-  /// part of the checkpoint, so they come from its files; without one, all have initialised their part alike.
+  /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only
+  /// a part of the checkpoint, so they come from its files; without one, all have initialised their part
+  /// alike.
   void share_state(Session& session, const fs::path& checkpoint) const {
     const bool divided = session.state_is_divided();
     std::string files = checkpoint.empty() ? "" : "files";

@@ -37,8 +37,8 @@ struct GridCase {
   double tolerance = 1e-6;  ///< of gradients, relative; batch norm amplifies rounding
 };
 
-/// Sets weights that keep the inputs of ReLUs clear of zero: one that rounds to the other side changes a whole
-/// entry of the gradient.
+/// Sets weights that keep the inputs of ReLUs clear of zero: one that rounds to the other side changes a
+/// whole entry of the gradient.
 inline void fill_clear_of_zero(Session& session) {
   for (const ParameterInfo& parameter : session.program().parameters) {
     std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));

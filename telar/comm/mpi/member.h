@@ -19,9 +19,9 @@ namespace telar::mpi {
 /// poll() is called, between the operations of the backward pass.
 class Member final : public Group {
  public:
-  /// `comm` spans the processes of the group. With `share_memory`, all are on one host and sum in each other's
-  /// memory, in which allocate() places the buckets; otherwise MPI sums. `channel`: a number that groups with
-  /// the same processes do not share.
+  /// `comm` spans the processes of the group. With `share_memory`, all are on one host and sum in each
+  /// other's memory, in which allocate() places the buckets; otherwise MPI sums. `channel`: a number that
+  /// groups with the same processes do not share.
   Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory, int channel);
   ~Member() override;
   Member(const Member&) = delete;

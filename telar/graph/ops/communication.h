@@ -37,13 +37,13 @@ ValueId all_gather_samples(GraphBuilder& builder, ValueId x, const SampleGroup& 
 /// x [N, …] f32 gives [n, …]: this member's samples of the sum of all members' x, added in rank order.
 ValueId reduce_scatter_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group);
 
-/// x [n, F, …] f32, own samples, gives [N, F of this member, …]: own features (an all-to-all). Its gradient is
-/// features_to_samples.
+/// x [n, F, …] f32, own samples, gives [N, F of this member, …]: own features (an all-to-all). Its gradient
+/// is features_to_samples.
 ValueId samples_to_features(GraphBuilder& builder, ValueId x, const SampleGroup& group,
                             const std::vector<int64_t>& bounds);
 
-/// x [N, F of this member, …] f32, own features, gives [n, F, …]: own samples (an all-to-all). Its gradient is
-/// samples_to_features.
+/// x [N, F of this member, …] f32, own features, gives [n, F, …]: own samples (an all-to-all). Its gradient
+/// is samples_to_features.
 ValueId features_to_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group,
                             const std::vector<int64_t>& bounds);
 

@@ -43,8 +43,8 @@ class ComputeGradient final : public Action {
   }
 
  private:
-  /// A part without samples contributes zeros and joins every exchange, except those of samples: if the worker
-  /// computes batches with others, these have none either.
+  /// A part without samples contributes zeros and joins every exchange, except those of samples: if the
+  /// worker computes batches with others, these have none either.
   static void contribute_zeros(StepContext& context) {
     context.device().zero(context.gradients().arena(), context.home().arena.bytes);
     context.did(StepPhase::backward, "clears gradients");
