@@ -68,7 +68,7 @@ void Member::all_gather(std::span<float> rows) {
 
 void Member::exchange(Outgoing outgoing, Incoming incoming) {
   const int local = local_.size();
-  const auto first = static_cast<size_t>(process_ * local);
+  const auto first = static_cast<size_t>(process_) * static_cast<size_t>(local);
   std::vector<MPI_Request> requests;
   for (int r = 0; r < size(); ++r) {
     const int process = r / local;
