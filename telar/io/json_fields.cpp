@@ -49,7 +49,7 @@ bool is_integer_within(const nlohmann::json& value, int64_t least, int64_t most)
 
 }  // namespace
 
-JsonFields::JsonFields(const std::string& text, std::string source)
+JsonFields::JsonFields(const std::string& text, const std::string& source)
     : JsonFields(of(parsed(text, source), source)) {}
 
 JsonFields JsonFields::of(nlohmann::json object, std::string source) {

@@ -19,7 +19,7 @@ namespace telar {
 class JsonFields {
  public:
   /// `source` is the file, for messages. The text must be an object, nested at most 16 deep.
-  JsonFields(const std::string& text, std::string source);
+  JsonFields(const std::string& text, const std::string& source);
   /// The same for an object within another one.
   static JsonFields of(nlohmann::json object, std::string source);
 

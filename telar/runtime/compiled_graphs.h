@@ -1,10 +1,10 @@
 #pragma once
 
-#include <compare>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "telar/device/device.h"
@@ -46,7 +46,9 @@ class CompiledGraphs {
     Purpose purpose;
     int64_t batch;
     std::vector<int64_t> rows;
-    auto operator<=>(const Key&) const = default;
+    bool operator<(const Key& other) const {
+      return std::tie(purpose, batch, rows) < std::tie(other.purpose, other.batch, other.rows);
+    }
   };
 
   /// The graph for this batch.

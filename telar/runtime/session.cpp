@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <ranges>
 #include <set>
 
 #include "telar/core/error.h"
@@ -81,9 +80,9 @@ std::function<void(const std::string&)> warn_once(std::function<void(const std::
 std::string first_of(const std::vector<NonFinite>& found) {
   for (const NonFinite& worker : found)
     if (!worker.forward.empty()) return worker.forward;
-  for (const NonFinite& worker : std::views::reverse(found))
-    if (!worker.backward.empty()) return worker.backward;
-  return "";
+  const auto last = std::find_if(found.rbegin(), found.rend(),
+                                 [](const NonFinite& worker) { return !worker.backward.empty(); });
+  return last == found.rend() ? "" : last->backward;
 }
 
 const BatchView& part(const std::vector<BatchView>& parts, int rank) {
