@@ -8,13 +8,16 @@ The answer is gRPC's status, such as 3 (INVALID_ARGUMENT), or None if the connec
 
 import hashlib
 import hmac
+import pathlib
 import random
+import re
 import socket
 import struct
 
 COORDINATOR = "/telar.members.Members/Work"
 SERVER = "/telar.store.Transfers/Exchange"
-VERSION = "3"
+NETWORK = pathlib.Path(__file__).resolve().parents[2] / "telar" / "comm" / "network.h"
+VERSION = re.search(r"kProtocolVersion = (\d+);", NETWORK.read_text())[1]
 
 # Kinds of frames: RFC 9113, section 6.
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
