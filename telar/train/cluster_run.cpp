@@ -279,12 +279,12 @@ void ClusterRun::start_workers() {
   }
 }
 
-void ClusterRun::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+void ClusterRun::begin(const StepRange& range) {
   draining_since_ = {};
-  coordinator_->begin_epoch(epoch, first, steps);
+  coordinator_->begin_epoch(static_cast<uint32_t>(range.epoch.epoch), range.first, range.end);
 }
 
-std::vector<StepDone> ClusterRun::wait() {
+std::vector<CompletedStep> ClusterRun::wait() {
   if (processes_) processes_->check();
   std::vector<StepDone> steps = coordinator_->wait(0.1);
   tell();
@@ -292,18 +292,18 @@ std::vector<StepDone> ClusterRun::wait() {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
   }
-  return steps;
+  return completed(std::move(steps));
 }
 
-bool ClusterRun::epoch_finished() {
+bool ClusterRun::finished() {
   if (coordinator_->epoch_finished() || give_up_.stop_requested()) return true;
   if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
   if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
   return true;
 }
 
-void ClusterRun::drain(bool stopping) {
-  if (stopping) draining_since_ = Clock::now();
+void ClusterRun::drain() {
+  draining_since_ = Clock::now();
   coordinator_->drain();
 }
 

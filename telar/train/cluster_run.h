@@ -33,7 +33,7 @@ struct ClusterOptions {
 };
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
-class ClusterRun final : public RemoteSteps {
+class ClusterRun final : public StepSource {
  public:
   ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data, ClusterOptions options);
   ~ClusterRun() override;
@@ -41,10 +41,10 @@ class ClusterRun final : public RemoteSteps {
   /// Sends the session's state to the servers, then admits workers.
   void start(const Session& session);
 
-  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) override;
-  std::vector<StepDone> wait() override;
-  bool epoch_finished() override;
-  void drain(bool stopping) override;
+  void begin(const StepRange& range) override;
+  std::vector<CompletedStep> wait() override;
+  bool finished() override;
+  void drain() override;
   int64_t steps_done() override;
   void fetch(Session& session) override;
 

@@ -263,7 +263,7 @@ class Run {
 
   CheckpointPolicy checkpoint_policy() const {
     const OutputJob& output = job_.output;
-    return {output.checkpoint_epochs, output.checkpoint_steps, output.keep, uses_servers(job_)};
+    return {output.checkpoint_epochs, output.checkpoint_steps, output.keep};
   }
 
   std::string trace_file(const RunFolder& folder) const {

@@ -90,11 +90,6 @@ void LogObserver::sync() {
   if (tensorboard_ != nullptr) try_to([&] { tensorboard_->sync(); });
 }
 
-void CheckpointTimes::step_done(const StepReport& report, const TrainingState& state) {
-  const bool step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
-  if (step && !report.last_of_epoch && !policy_.at_pauses) due(state);
-}
-
 void CheckpointTimes::epoch_done(const EpochReport& report, const TrainingState& state) {
   const bool by_epoch = policy_.every_epochs > 0 && (report.epoch + 1) % policy_.every_epochs == 0;
   const bool by_step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;

@@ -51,16 +51,14 @@ class LogObserver final : public TrainingObserver {
 
 struct CheckpointPolicy {
   int64_t every_epochs = 1;  ///< 0: no checkpoints at epochs
-  int64_t every_steps = 0;   ///< 0: no checkpoints at steps
+  int64_t every_steps = 0;   ///< 0: no checkpoints at steps; training pauses for them (pause_steps)
   int64_t keep = 2;
-  bool at_pauses = false;  ///< within an epoch at pauses (TrainingObserver::paused) instead of every_steps
 };
 
 /// Says when a checkpoint is due. All processes of a run come to the same result.
 class CheckpointTimes : public TrainingObserver {
  public:
   explicit CheckpointTimes(CheckpointPolicy policy) : policy_(policy) {}
-  void step_done(const StepReport& report, const TrainingState& state) final;
   void epoch_done(const EpochReport& report, const TrainingState& state) final;
   void paused(const TrainingState& state) final { due(state); }
 

@@ -80,15 +80,15 @@ void ThreadCluster::work(WorkSource& source) {
   loop.run();
 }
 
-void ThreadCluster::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
-  coordinator_->begin_epoch(epoch, first, steps);
+void ThreadCluster::begin(const StepRange& range) {
+  coordinator_->begin_epoch(static_cast<uint32_t>(range.epoch.epoch), range.first, range.end);
 }
 
-std::vector<StepDone> ThreadCluster::wait() { return coordinator_->wait(0.1); }
+std::vector<CompletedStep> ThreadCluster::wait() { return completed(coordinator_->wait(0.1)); }
 
-bool ThreadCluster::epoch_finished() { return coordinator_->epoch_finished(); }
+bool ThreadCluster::finished() { return coordinator_->epoch_finished(); }
 
-void ThreadCluster::drain(bool /*stopping*/) { coordinator_->drain(); }
+void ThreadCluster::drain() { coordinator_->drain(); }
 
 int64_t ThreadCluster::steps_done() { return coordinator_->steps_done(); }
 

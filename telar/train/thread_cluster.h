@@ -38,7 +38,7 @@ struct ThreadClusterOptions {
 ///     Trainer trainer(session, options);
 ///     trainer.make_steps_with(workers);
 ///     trainer.fit(*train, validation.get());
-class ThreadCluster final : public RemoteSteps {
+class ThreadCluster final : public StepSource {
  public:
   /// `cluster`: of one worker. `options`: those of the Trainer. All references must outlive this object.
   /// Throws Error (user) for a program without servers, and for less than one worker.
@@ -50,10 +50,10 @@ class ThreadCluster final : public RemoteSteps {
   /// Sends the session's state to the servers, then starts the workers.
   void start(const Session& session);
 
-  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) override;
-  std::vector<StepDone> wait() override;
-  bool epoch_finished() override;
-  void drain(bool stopping) override;
+  void begin(const StepRange& range) override;
+  std::vector<CompletedStep> wait() override;
+  bool finished() override;
+  void drain() override;
   int64_t steps_done() override;
   void fetch(Session& session) override;
 

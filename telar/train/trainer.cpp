@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
-#include <limits>
+#include <optional>
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
@@ -12,20 +11,13 @@
 #include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
 #include "telar/train/batch_view.h"
+#include "telar/train/session_steps.h"
 
 namespace telar {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// A session has these two inputs for each sample.
-void require_known_tensors(const BatchSource& source) {
-  for (const BatchTensor& tensor : source.tensors()) {
-    if (tensor.name != "x" && tensor.name != "label")
-      throw user_error("the batches have a tensor '{}'; a session takes x and label", tensor.name);
-  }
-}
 
 void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   sums.resize(more.size());
@@ -60,19 +52,13 @@ void check(const TrainerOptions& options) {
 
 }  // namespace
 
-/// The state of one pass over the training samples.
+/// What an epoch is made with.
 struct Trainer::Epoch {
   EpochStart start;
-  const BatchSource& source;
-  Loader& loader;
+  StepSource& steps;
   const std::vector<TrainingObserver*>& observers;
   const std::function<bool()>& stop_requested;
-  struct Begun {
-    StepInputs inputs;
-    Position after;
-  };
-  std::deque<Begun> begun = {};  ///< steps whose results are not available yet
-  bool ended = false;            ///< the source has no further batch, now or in later epochs
+  bool ended = false;  ///< the source has no further batch, now or in later epochs
 };
 
 Trainer::Trainer(Session& session, TrainerOptions options)
@@ -103,13 +89,14 @@ FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
 FitOutcome Trainer::fit(const BatchSource& train, const Dataset* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {
-  require_known_tensors(train);
-  Loader loader(train, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
+  std::optional<SessionSteps> own;
+  if (others_ == nullptr)
+    own.emplace(session_, train,
+                SessionStepsOptions{options_.schedule, {options_.loader_threads, options_.prefetch}});
   while (state_.epoch < options_.epochs && !state_.stopped_early) {
-    Epoch epoch{start_of_epoch(train), train, loader, observers, stop_requested};
+    Epoch epoch{start_of_epoch(train), own ? *own : *others_, observers, stop_requested};
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
-    const bool whole = remote_ == nullptr ? run_epoch(epoch) : run_remote_epoch(epoch);
-    if (!whole) return FitOutcome::stopped;
+    if (!run_epoch(epoch)) return FitOutcome::stopped;
     if (epoch.ended && state_.epoch_samples == 0) return FitOutcome::finished;
     const EpochReport report = finish_epoch(validation);
     if (train.size(static_cast<uint32_t>(report.epoch)))
@@ -125,7 +112,7 @@ FitOutcome Trainer::fit(const BatchSource& train, const Dataset* validation,
 EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
   const std::optional<PassSize> size = train.size(static_cast<uint32_t>(state_.epoch));
   if (size) return {state_.epoch, options_.epochs, size->batches, size->samples};
-  if (remote_ != nullptr)
+  if (others_ != nullptr)
     throw user_error(
         "parameter servers need training samples with a known number of batches; this source has none");
   if (options_.epoch_steps < 1) {
@@ -136,149 +123,69 @@ EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
   return {state_.epoch, options_.epochs, options_.epoch_steps, options_.epoch_steps * options_.batch};
 }
 
-/// Where the next step begins: the state's position. A state without one is at the beginning of a pass, or at
-/// a step that the source can find.
-Position Trainer::next_position(const BatchSource& train) const {
-  const auto epoch = static_cast<uint32_t>(state_.epoch);
-  const bool stored = !state_.position.bytes.empty();
-  if (!stored && state_.step_in_epoch == 0) return train.begin(epoch);
-  const std::optional<Position> found =
-      train.size(epoch) ? train.find(epoch, state_.step_in_epoch) : std::nullopt;
-  if (!stored && !found)
-    throw user_error(
-        "the source of the training samples cannot find step {} of epoch {}, and the state has no position",
-        state_.step_in_epoch, epoch + 1);
-  if (stored && found && *found != state_.position)
-    throw user_error("the state's position is not that of step {} of epoch {}", state_.step_in_epoch,
-                     epoch + 1);
-  return stored ? state_.position : *found;
-}
-
 /// Returns false if it was stopped before the last step. After the last step it lets the epoch finish first,
 /// so that a step number always identifies one state. A source that ends before that ends the epoch.
 bool Trainer::run_epoch(Epoch& epoch) {
-  epoch.loader.start(next_position(epoch.source), epoch.start.steps - state_.step_in_epoch);
-  auto start = Clock::now();
-  while (const Batch* batch = epoch.loader.next()) {
-    const auto ahead = static_cast<int64_t>(epoch.begun.size());
-    const int64_t step = state_.step + ahead + 1;
-    const StepInputs inputs{learning_rate_at(epoch, state_.step_in_epoch + ahead), step,
-                            static_cast<uint32_t>(state_.epoch), batch->all_samples, start};
-    session_.begin(view_of(*batch), inputs);
-    epoch.begun.push_back({inputs, batch->after});
-    // A checkpoint contains the state after its step, so no later step may have begun.
-    const bool pauses = options_.pause_steps > 0 && step % options_.pause_steps == 0;
-    const bool last = state_.step_in_epoch + ahead + 1 == epoch.start.steps;
-    collect(epoch, pauses || last, start);
-    if (!last && epoch.stop_requested && epoch.stop_requested()) {
-      collect(epoch, true, start);
-      return false;
-    }
-  }
-  collect(epoch, true, start);
-  epoch.ended = state_.step_in_epoch < epoch.start.steps;
-  return true;
-}
-
-/// The schedule follows the epochs. Steps in total are another number once a resumed run has changed its
-/// batch.
-float Trainer::learning_rate_at(const Epoch& epoch, int64_t step_in_epoch) const {
-  const int64_t number = epoch.start.epoch * epoch.start.steps + step_in_epoch + 1;
-  return static_cast<float>(telar::learning_rate(options_.schedule, number));
-}
-
-/// Counts the completed steps of those begun; `all`: waits for all of them. `start`: the time when the
-/// previous step was counted.
-void Trainer::collect(Epoch& epoch, bool all, Clock::time_point& start) {
-  while (!epoch.begun.empty()) {
-    const std::optional<StepResult> result = session_.finished(all);
-    if (!result) return;
-    if (!result->finite) throw not_finite(epoch);
-    const StepInputs inputs = epoch.begun.front().inputs;
-    state_.position = epoch.begun.front().after;
-    epoch.begun.pop_front();
-    communication_.push_back(result->communication);
-    if (result->phases) phases_.push_back(*result->phases);
-    count(epoch, inputs.samples, result->metrics, inputs.learning_rate, seconds_since(start));
-    start = Clock::now();
-  }
-}
-
-/// Repeats the first step that was not counted, with its batch, to find the layer where the value first
-/// appears.
-Error Trainer::not_finite(Epoch& epoch) {
-  const StepInputs inputs = epoch.begun.front().inputs;
-  for (size_t later = 1; later < epoch.begun.size(); ++later) session_.finished(true);
-  epoch.begun.clear();
-  epoch.loader.start(next_position(epoch.source), 1);
-  const std::string place = session_.find_non_finite(view_of(*epoch.loader.next()), inputs);
-  return run_error(
-      "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {} or clipping (training.clip_norm), or check the data",
-      inputs.step, state_.epoch + 1, place, inputs.learning_rate);
-}
-
-void Trainer::count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
-                    double seconds) {
-  step_seconds_.push_back(static_cast<float>(seconds));
-  ++state_.step;
-  ++state_.step_in_epoch;
-  state_.samples += samples;
-  state_.epoch_samples += samples;
-  state_.seconds += seconds;
-  add_to(state_.epoch_sums, sums);
-  const StepReport report{samples, sums, learning_rate, seconds, state_.step_in_epoch == epoch.start.steps};
-  for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
-}
-
-/// Like run_epoch(), but workers complete the steps, not always in order. For a checkpoint the steps pause:
-/// the workers finish what they have begun, so the state is at a step boundary.
-bool Trainer::run_remote_epoch(Epoch& epoch) {
   const int64_t before = state_.step - state_.step_in_epoch;
   while (true) {
-    if (next_pause_ == 0) next_pause_ = after_pause();
-    const bool stopping = make_remote_steps(epoch);
-    remote_->fetch(session_);
-    state_.step_in_epoch = remote_->steps_done();
-    state_.position = {};  // of several workers: that of the step
+    const int64_t end = next_pause(epoch.start);
+    epoch.steps.begin({epoch.start, state_.step_in_epoch, end, before, state_.position});
+    const bool stopped = make_steps(epoch);
+    epoch.steps.fetch(session_);
+    state_.step_in_epoch = epoch.steps.steps_done();
     state_.step = before + state_.step_in_epoch;
-    const bool whole = state_.step_in_epoch == epoch.start.steps;
-    // After the last step the epoch is finished first; its own checkpoint has the same step number.
-    if (!whole && !stopping)
-      for (TrainingObserver* observer : epoch.observers) observer->paused(state_);
-    if (!whole || (options_.pause_steps > 0 && state_.step % options_.pause_steps == 0))
-      next_pause_ = after_pause();
-    if (whole || stopping) return whole;
+    if (state_.step_in_epoch == epoch.start.steps) return true;
+    if (stopped) return false;
+    if (state_.step_in_epoch < end) {
+      epoch.ended = true;
+      return true;
+    }
+    for (TrainingObserver* observer : epoch.observers) observer->paused(state_);
   }
 }
 
-int64_t Trainer::after_pause() const {
-  if (options_.pause_steps <= 0) return std::numeric_limits<int64_t>::max();
-  return (state_.step / options_.pause_steps + 1) * options_.pause_steps;
+/// The step of the epoch before which the training pauses next, or the end of the epoch.
+int64_t Trainer::next_pause(const EpochStart& epoch) const {
+  if (options_.pause_steps <= 0) return epoch.steps;
+  const int64_t until = options_.pause_steps - state_.step % options_.pause_steps;
+  return std::min(epoch.steps, state_.step_in_epoch + until);
 }
 
-/// Runs up to the end of the epoch, the next pause, or a stop; returns true for a stop. The duration of a
-/// step is the time since the previous one.
-bool Trainer::make_remote_steps(const Epoch& epoch) {
-  RemoteSteps& remote = *remote_;
-  remote.begin_epoch(static_cast<uint32_t>(state_.epoch), state_.step_in_epoch, epoch.start.steps);
-  bool pausing = false;
+/// Makes the steps of a range; returns true for a stop. The duration of a step is the time since the previous
+/// one.
+bool Trainer::make_steps(Epoch& epoch) {
   bool stopping = false;
   auto start = Clock::now();
   for (bool more = true; more;) {
-    more = !remote.epoch_finished();  // asked first: steps completed before this are in the next wait()
-    for (const StepDone& step : remote.wait()) {
-      count(epoch, step.samples, step.metrics, learning_rate_at(epoch, step.step), seconds_since(start));
+    more = !epoch.steps.finished();  // asked first: steps completed before this are in the next wait()
+    for (const CompletedStep& step : epoch.steps.wait()) {
+      count(epoch, step, seconds_since(start));
       start = Clock::now();
     }
-    if (!stopping && epoch.stop_requested && epoch.stop_requested()) {
-      remote.drain(true);
-      stopping = true;
-    } else if (!stopping && !pausing && state_.step >= next_pause_) {
-      remote.drain(false);
-      pausing = true;
-    }
+    const bool last = state_.step_in_epoch == epoch.start.steps;
+    if (stopping || last || !epoch.stop_requested || !epoch.stop_requested()) continue;
+    epoch.steps.drain();
+    stopping = true;
   }
   return stopping;
+}
+
+void Trainer::count(const Epoch& epoch, const CompletedStep& step, double seconds) {
+  step_seconds_.push_back(static_cast<float>(seconds));
+  communication_.push_back(step.communication);
+  if (step.phases) phases_.push_back(*step.phases);
+  ++state_.step;
+  ++state_.step_in_epoch;
+  state_.position = step.after;
+  state_.samples += step.samples;
+  state_.epoch_samples += step.samples;
+  state_.seconds += seconds;
+  add_to(state_.epoch_sums, step.metrics);
+  const double rate =
+      learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
+  const StepReport report{step.samples, step.metrics, rate, seconds,
+                          state_.step_in_epoch == epoch.start.steps};
+  for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
 EpochReport Trainer::finish_epoch(const Dataset* validation) {

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "telar/comm/members/coordinator.h"
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
+#include "telar/train/step_source.h"
 #include "telar/train/training_observer.h"
 
 namespace telar {
@@ -21,24 +21,6 @@ struct EarlyStopping {
   std::string metric =
       "loss";            ///< on the validation samples; lower is better for "loss", higher for all others
   int64_t patience = 0;  ///< epochs without improvement before training ends; 0: no limit
-};
-
-/// Training steps made by the workers of parameter servers. The trainer's own session then only evaluates.
-class RemoteSteps {
- public:
-  virtual ~RemoteSteps() = default;
-  /// Starts the workers on steps [first, steps) of an epoch.
-  virtual void begin_epoch(uint32_t epoch, int64_t first, int64_t steps) = 0;
-  /// The steps completed since the last call; waits briefly for the first.
-  virtual std::vector<StepDone> wait() = 0;
-  virtual bool epoch_finished() = 0;
-  /// Lets the workers finish the steps that they have begun, without starting new ones. `stopping`: training
-  /// ends, so do not wait indefinitely for workers that do not finish.
-  virtual void drain(bool stopping) = 0;
-  /// The number of steps of the epoch up to which all are done.
-  virtual int64_t steps_done() = 0;
-  /// Copies the workers' state into the session.
-  virtual void fetch(Session& session) = 0;
 };
 
 struct TrainerOptions {
@@ -54,8 +36,8 @@ struct TrainerOptions {
   int prefetch = 4;
   EarlyStopping early_stopping = {};
   Part part = {};  ///< this process's part of each batch
-  /// A session computes no steps ahead across a multiple of this number, so that a checkpoint there is
-  /// consistent. Remote steps pause about this often. 0: never.
+  /// Training pauses after each multiple of this number of steps: no later step has begun, so observers can
+  /// save the state (TrainingObserver::paused). 0: never.
   int64_t pause_steps = 0;
 };
 
@@ -94,8 +76,9 @@ class Trainer {
   /// The mean of every metric over all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const;
 
-  /// Makes steps with `remote` from now on; it must outlive all calls of fit().
-  void make_steps_with(RemoteSteps& remote) { remote_ = &remote; }
+  /// Lets others make the steps from now on, which must outlive all calls of fit(). The session then only
+  /// evaluates.
+  void make_steps_with(StepSource& others) { others_ = &others; }
 
   const TrainingState& state() const { return state_; }
   /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for
@@ -111,16 +94,10 @@ class Trainer {
  private:
   struct Epoch;
   EpochStart start_of_epoch(const BatchSource& train) const;
-  Position next_position(const BatchSource& train) const;
   bool run_epoch(Epoch& epoch);
-  void collect(Epoch& epoch, bool all, std::chrono::steady_clock::time_point& start);
-  Error not_finite(Epoch& epoch);
-  bool run_remote_epoch(Epoch& epoch);
-  bool make_remote_steps(const Epoch& epoch);
-  float learning_rate_at(const Epoch& epoch, int64_t step_in_epoch) const;
-  int64_t after_pause() const;
-  void count(const Epoch& epoch, int64_t samples, const std::vector<double>& sums, float learning_rate,
-             double seconds);
+  bool make_steps(Epoch& epoch);
+  int64_t next_pause(const EpochStart& epoch) const;
+  void count(const Epoch& epoch, const CompletedStep& step, double seconds);
   EpochReport finish_epoch(const Dataset* validation);
   void judge(EpochReport& report);
 
@@ -128,8 +105,7 @@ class Trainer {
   TrainerOptions options_;
   size_t deciding_metric_ = 0;
   TrainingState state_;
-  RemoteSteps* remote_ = nullptr;  ///< null: the session makes the steps
-  int64_t next_pause_ = 0;         ///< the step of the next pause; 0: not known yet
+  StepSource* others_ = nullptr;  ///< null: the session makes the steps
   std::vector<float> step_seconds_;
   std::vector<CommunicationTime> communication_;
   std::vector<PhaseTimes> phases_;

@@ -38,8 +38,8 @@ class TrainingObserver {
   virtual void epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {}
   virtual void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) {}
   virtual void epoch_done(const EpochReport& /*report*/, const TrainingState& /*state*/) {}
-  /// Remote steps are paused within an epoch: all steps before this state are done, none after it has begun
-  /// (see TrainerOptions::pause_steps).
+  /// Training pauses within an epoch: all steps before this state are done, none after it has begun (see
+  /// TrainerOptions::pause_steps).
   virtual void paused(const TrainingState& /*state*/) {}
 };
 

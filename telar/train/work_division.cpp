@@ -1,6 +1,7 @@
 #include "telar/train/work_division.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace telar {
 
@@ -30,6 +31,13 @@ CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, 
   options.lease_steps = lease_steps(cooperation, workers, epoch_steps);
   options.staleness_bound = cooperation.staleness;
   return options;
+}
+
+std::vector<CompletedStep> completed(std::vector<StepDone> steps) {
+  std::vector<CompletedStep> all;
+  for (StepDone& step : steps)
+    all.push_back({.step = step.step, .samples = step.samples, .metrics = std::move(step.metrics)});
+  return all;
 }
 
 }  // namespace telar

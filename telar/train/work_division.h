@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vector>
+
 #include "telar/comm/members/coordinator.h"
 #include "telar/graph/program.h"
+#include "telar/train/step_source.h"
 
 namespace telar {
 
@@ -12,5 +15,8 @@ int64_t parts_of(const Cooperation& cooperation, int64_t workers);
 /// How a coordinator divides epochs of `epoch_steps` batches among workers: the rhythm, parts and leases of
 /// its options.
 CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps);
+
+/// The steps that workers have completed, as the trainer counts them.
+std::vector<CompletedStep> completed(std::vector<StepDone> steps);
 
 }  // namespace telar

@@ -5,8 +5,8 @@
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
-#include "telar/nn/schedule.h"
 #include "telar/train/batch_view.h"
+#include "telar/train/step_source.h"
 
 namespace telar {
 
@@ -76,7 +76,8 @@ void WorkerLoop::tell_prepared(double seconds) {
 
 StepInputs WorkerLoop::inputs_of(uint32_t epoch, int64_t step) const {
   const int64_t number = static_cast<int64_t>(epoch) * steps_per_epoch_ + step + 1;
-  return {static_cast<float>(telar::learning_rate(options_.schedule, number)), number, epoch, 1};
+  const double rate = learning_rate_in_epoch(options_.schedule, epoch, steps_per_epoch_, step);
+  return {static_cast<float>(rate), number, epoch, 1};
 }
 
 void WorkerLoop::train(const Batch& batch, const Entry& entry) {

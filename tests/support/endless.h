@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <charconv>
 #include <cstring>
 #include <string>
@@ -35,6 +36,7 @@ class Endless : public BatchSource {
 
   void read(const Position& position, Batch& batch) const override {
     const int64_t number = number_of(position);
+    ++reads_;
     batch.resize(samples_);
     batch.epoch = 0;
     batch.all_samples = samples_;
@@ -52,6 +54,8 @@ class Endless : public BatchSource {
       batch.ids()[static_cast<size_t>(i)] = number * samples_ + i;
     }
   }
+
+  int64_t reads() const { return reads_; }
 
   static Position position_of(int64_t number) {
     const std::string digits = std::to_string(number);
@@ -72,6 +76,7 @@ class Endless : public BatchSource {
   int64_t samples_;
   bool foresees_;
   int64_t last_;
+  mutable std::atomic<int64_t> reads_{0};
   std::vector<BatchTensor> tensors_ = {{"x", DType::f32, {4}}, {"label", DType::i32, {}}};
 };
 

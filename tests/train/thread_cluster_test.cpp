@@ -156,6 +156,31 @@ TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
     EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name;
 }
 
+/// Counts the steps between pauses.
+class Pauses final : public TrainingObserver {
+ public:
+  void paused(const TrainingState& state) override { steps.push_back(state.step); }
+  std::vector<int64_t> steps;
+};
+
+TEST(ThreadCluster, PausesAfterEveryMultipleOfASteps) {
+  const Program program = make_strategy("sync_ps")->rewrite(own_step(0.9), kOneDevice);
+  const DatasetPtr data = own_samples();
+  Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
+  TrainerOptions options = own_options();
+  options.pause_steps = 4;
+  ThreadCluster cluster(program, kOneDevice, *data, options, {.seed = kModelSeed});
+  cluster.start(session);
+  Trainer trainer(session, options);
+  trainer.make_steps_with(cluster);
+  Pauses pauses;
+  trainer.fit(*data, nullptr, {&pauses});
+  EXPECT_EQ(pauses.steps, (std::vector<int64_t>{4, 8, 12, 16, 20, 24, 28, 32}));
+  const Trained expected = train_alone(0.9);
+  for (const auto& [name, values] : expected.state)
+    EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name;
+}
+
 TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
   const Program program = make_strategy("async_sgd")->rewrite(own_step(0), kOneDevice);
   const DatasetPtr data = own_samples();

@@ -121,6 +121,9 @@ class Recorder final : public TrainingObserver {
     told += "end" + std::to_string(report.epoch) + "@" + std::to_string(state.epoch) + " ";
     validated += report.validation.empty() ? 0 : 1;
   }
+  void paused(const TrainingState& state) override {
+    told += "|" + std::to_string(state.step_in_epoch) + " ";
+  }
   std::string told;
   int validated = 0;
 };
@@ -135,6 +138,22 @@ TEST(Trainer, NotifiesObserversOfEveryStepAndEpoch) {
   trainer.fit(*data, data.get(), {&recorder});
   EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 4:2! end0@1 begin1 5:16 6:16 7:16 8:2! end1@2 ");
   EXPECT_EQ(recorder.validated, 2);
+}
+
+TEST(Trainer, PausesAfterEveryMultipleOfASteps) {
+  const DatasetPtr data = samples();
+  const auto paused = session();
+  const auto straight = session();
+  TrainerOptions two = options();
+  two.epochs = 2;
+  Trainer(*straight, two).fit(*data, nullptr);
+  two.pause_steps = 3;
+  Trainer trainer(*paused, two);
+  Recorder recorder;
+  trainer.fit(*data, nullptr, {&recorder});
+  EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 |3 4:2! end0@1 begin1 5:16 6:16 |2 7:16 8:2! end1@2 ");
+  for (const std::string& name : straight->state_names())
+    EXPECT_EQ(paused->read_state(name), straight->read_state(name)) << name;
 }
 
 /// Endless batches of four features and four classes.
@@ -173,6 +192,15 @@ TEST(TrainerWithoutEnd, AnEpochHasTheStepsGivenAndContinuesWhereTheLastOneEnded)
     for (const std::string& name : by_hand->state_names())
       EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name;
   }
+}
+
+TEST(TrainerWithoutEnd, APauseReadsNoBatchTwice) {
+  const test::Endless source(8);
+  const auto trained = endless_session();
+  TrainerOptions pausing = endless_options();
+  pausing.pause_steps = 2;
+  Trainer(*trained, pausing).fit(source, nullptr);
+  EXPECT_EQ(source.reads(), 15);
 }
 
 TEST(TrainerWithoutEnd, ARunContinuesAtItsStoredPosition) {

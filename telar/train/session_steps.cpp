@@ -1,0 +1,102 @@
+#include "telar/train/session_steps.h"
+
+#include <chrono>
+#include <utility>
+
+#include "telar/train/batch_view.h"
+
+namespace telar {
+
+namespace {
+
+/// A session has these two inputs for each sample.
+void require_known_tensors(const BatchSource& source) {
+  for (const BatchTensor& tensor : source.tensors()) {
+    if (tensor.name != "x" && tensor.name != "label")
+      throw user_error("the batches have a tensor '{}'; a session takes x and label", tensor.name);
+  }
+}
+
+}  // namespace
+
+SessionSteps::SessionSteps(Session& session, const BatchSource& source, const SessionStepsOptions& options)
+    : session_(session), source_(source), schedule_(options.schedule), loader_(source, options.loader) {
+  require_known_tensors(source);
+}
+
+void SessionSteps::begin(const StepRange& range) {
+  range_ = range;
+  next_ = complete_ = range.first;
+  draining_ = ended_ = false;
+  const int64_t left = range.epoch.steps - range.first;
+  const Position position = first_position();
+  if (reading_ == position && unread_ == left) return;  // after a pause
+  loader_.start(position, left);
+  reading_ = position;
+  unread_ = left;
+}
+
+/// The range's position. Without one, the range begins with the epoch, or at a step that the source can find.
+Position SessionSteps::first_position() const {
+  const auto epoch = static_cast<uint32_t>(range_.epoch.epoch);
+  const bool stored = !range_.position.bytes.empty();
+  if (!stored && range_.first == 0) return source_.begin(epoch);
+  const std::optional<Position> found =
+      source_.size(epoch) ? source_.find(epoch, range_.first) : std::nullopt;
+  if (!stored && !found)
+    throw user_error(
+        "the source of the training samples cannot find step {} of epoch {}, and the state has no position",
+        range_.first, epoch + 1);
+  if (stored && found && *found != range_.position)
+    throw user_error("the state's position is not that of step {} of epoch {}", range_.first, epoch + 1);
+  return stored ? range_.position : *found;
+}
+
+std::vector<CompletedStep> SessionSteps::wait() {
+  if (follows()) begin_step();
+  std::vector<CompletedStep> completed;
+  while (!begun_.empty()) {
+    std::optional<StepResult> result = session_.finished(!follows());
+    if (!result) break;
+    if (!result->finite) throw not_finite();
+    Begun& step = begun_.front();
+    completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.after),
+                         result->communication, result->phases});
+    begun_.pop_front();
+  }
+  return completed;
+}
+
+void SessionSteps::begin_step() {
+  const auto start = std::chrono::steady_clock::now();
+  const Batch* batch = loader_.next();
+  if (batch == nullptr) {
+    ended_ = true;
+    return;
+  }
+  reading_ = batch->after;
+  --unread_;
+  const EpochStart& epoch = range_.epoch;
+  const auto rate = static_cast<float>(learning_rate_in_epoch(schedule_, epoch.epoch, epoch.steps, next_));
+  const StepInputs inputs{rate, range_.before + next_ + 1, static_cast<uint32_t>(epoch.epoch),
+                          batch->all_samples, start};
+  session_.begin(view_of(*batch), inputs);
+  begun_.push_back({inputs, batch->at, batch->after});
+  ++next_;
+}
+
+/// Repeats the first step that was not counted, with its batch, to find the layer where the value first
+/// appears.
+Error SessionSteps::not_finite() {
+  for (size_t later = 1; later < begun_.size(); ++later) session_.finished(true);
+  const Begun step = begun_.front();
+  begun_.clear();
+  reading_.reset();
+  loader_.start(step.at, 1);
+  const std::string place = session_.find_non_finite(view_of(*loader_.next()), step.inputs);
+  return run_error(
+      "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {} or clipping (training.clip_norm), or check the data",
+      step.inputs.step, range_.epoch.epoch + 1, place, step.inputs.learning_rate);
+}
+
+}  // namespace telar
