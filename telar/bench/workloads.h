@@ -26,7 +26,7 @@ std::vector<std::string> workload_names();
 struct Samples {
   Samples(const Workload& workload, int64_t count);
   BatchView view() const {
-    return {static_cast<int64_t>(labels.size()), x.data(), labels.data(), ids.data()};
+    return {static_cast<int64_t>(labels.size()), {{"x", x.data()}, {"label", labels.data()}}, ids.data()};
   }
   std::vector<float> x;
   std::vector<int32_t> labels;

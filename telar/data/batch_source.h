@@ -30,6 +30,7 @@ struct BatchTensor {
   Shape shape;  ///< of one sample, without the batch axis; []: one number
 
   size_t sample_bytes() const;
+  bool operator==(const BatchTensor&) const = default;
 };
 
 /// A batch in memory that is used again. Each tensor is contiguous and 64-byte aligned.

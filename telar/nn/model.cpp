@@ -5,10 +5,8 @@ namespace telar {
 namespace {
 
 ModelBuilder built(const Model& model, Mode mode, int64_t batch) {
-  ModelBuilder builder(mode);
-  std::vector<int64_t> dims{batch};
-  dims.insert(dims.end(), model.sample.begin(), model.sample.end());
-  const ValueId x = builder.graph().input("x", {model.input, Shape(dims)}, true);
+  ModelBuilder builder(mode, batch);
+  const ValueId x = builder.input("x", model.input, model.sample);
   builder.graph().output("prediction", model.build(builder, x));
   return builder;
 }

@@ -17,15 +17,23 @@ namespace telar {
 ///     x = relu(m, linear(m, "fc1", flatten(m, x), 64));
 ///     return linear(m, "fc2", dropout(m, "drop", x, 0.5), 10);
 ///   }};
+///
+/// A network with several inputs declares the others: `m.input("second", DType::f32, {1, 28, 28})`.
 struct Model {
   std::string name;
   Shape sample;  ///< of one sample, without the batch: images [C, H, W], sequences [T] or [T, features]
   DType input = DType::f32;  ///< i32 for token ids
   /// From x [N, sample …] to the prediction [N, …]: logits for classification.
   std::function<ValueId(ModelBuilder& model, ValueId x)> build;
+  /// A loss of the model's own, from the prediction and inputs that it declares (ModelBuilder::input): labels
+  /// of any form, weights of samples. The losses of the samples, [N], or their sum, [1]; not a mean over the
+  /// samples, which would depend on how a batch is divided. Absent: StepOptions::loss, with the input
+  /// "label".
+  std::function<ValueId(ModelBuilder& model, ValueId prediction)> loss = {};
 };
 
-/// The model's forward graph alone: input "x", output "prediction". Throws Error (user), naming the layer,
+/// The model's forward graph alone: inputs "x" and those that the model declares,
+/// output "prediction". Throws Error (user), naming the layer,
 /// when the input of a layer does not fit.
 Graph forward_graph(const Model& model, Mode mode, int64_t batch);
 

@@ -26,6 +26,19 @@ bool ModelBuilder::record(const ParameterInfo& parameter) {
   return false;
 }
 
+ValueId ModelBuilder::input(const std::string& name, DType dtype, const Shape& sample) {
+  std::vector<int64_t> dims{batch_};
+  dims.insert(dims.end(), sample.begin(), sample.end());
+  const TensorType type{dtype, Shape(std::move(dims))};
+  const auto known = inputs_.find(name);
+  if (known == inputs_.end())
+    return inputs_.emplace(name, std::pair(type, graph_.input(name, type, true))).first->second.second;
+  if (known->second.first != type)
+    throw user_error("input '{}' is used as {} and as {}; give the two different names", name,
+                     known->second.first.str(), type.str());
+  return known->second.second;
+}
+
 ValueId ModelBuilder::parameter(const std::string& name, const Shape& shape, const Initializer& initializer) {
   record({scoped(name), shape, true, initializer});
   return graph_.parameter(scoped(name), {DType::f32, shape});

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "telar/graph/graph.h"
@@ -22,9 +24,11 @@ struct RunningStatistic {
 /// function of telar/graph/ops accepts it too: `relu(model, x)`.
 class ModelBuilder {
  public:
-  explicit ModelBuilder(Mode mode) : mode_(mode) {}
+  /// `batch`: samples of the graph's inputs.
+  explicit ModelBuilder(Mode mode, int64_t batch = 1) : mode_(mode), batch_(batch) {}
 
   Mode mode() const { return mode_; }
+  int64_t batch() const { return batch_; }
   bool training() const { return mode_ == Mode::training; }
 
   GraphBuilder& graph() { return graph_; }
@@ -32,6 +36,11 @@ class ModelBuilder {
     return graph_;
   }  // NOLINT(google-explicit-constructor): to use a model where a graph is expected
   Shape shape(ValueId value) const { return graph_.type(value).shape; }
+
+  /// Declares an input of each sample besides "x": [N, sample…], batched. `name`: of the tensor of the
+  /// batches (telar/data/batch_source.h). A second declaration of the same form returns the same input;
+  /// another form throws Error (user).
+  ValueId input(const std::string& name, DType dtype, const Shape& sample);
 
   /// Declares the f32 parameter "SCOPE.name", where SCOPE is the graph's current scope. Names match PyTorch's
   /// when scopes do: ScopeGuard(model, "layer1.0.conv1"), then parameter("weight", …). A second declaration
@@ -55,6 +64,8 @@ class ModelBuilder {
   bool record(const ParameterInfo& parameter);
 
   Mode mode_;
+  int64_t batch_;
+  std::map<std::string, std::pair<TensorType, ValueId>> inputs_;
   GraphBuilder graph_;
   std::vector<ParameterInfo> parameters_;
   std::vector<RunningStatistic> running_statistics_;

@@ -9,6 +9,7 @@
 #include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/loss.h"
+#include "telar/graph/ops/reduce.h"
 #include "telar/graph/training_step.h"
 #include "telar/graph/winograd.h"
 
@@ -55,6 +56,26 @@ void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOpt
   }
 }
 
+void add_own_loss(ModelBuilder& builder, ValueId prediction, const Model& model) {
+  const ScopeGuard scope(builder, "loss");
+  const ValueId loss = model.loss(builder, prediction);
+  const Shape shape = builder.shape(loss);
+  if (shape != Shape{1} && shape != Shape{builder.batch()})
+    throw user_error("model '{}': its loss is {}; it must be {}, a number for each sample, or their sum, [1]",
+                     model.name, shape.str(), Shape{builder.batch()}.str());
+  add_metric(builder, kLossBuffer, reduce_sum(builder, loss, {}));
+}
+
+/// The samples that are evaluated have the tensors of those that are trained on.
+void require_same_inputs(const Model& model, const TrainingStep& step) {
+  for (const Value& value : step.gradient.values()) {
+    if (value.kind == ValueKind::input && value.batched && value.name != "sample" &&
+        !step.evaluation.has(ValueKind::input, value.name))
+      throw user_error("model '{}' has the input '{}' only in training; declare it in evaluation, too",
+                       model.name, value.name);
+  }
+}
+
 struct Forward {
   Graph graph;
   std::vector<ParameterInfo> parameters;
@@ -62,12 +83,12 @@ struct Forward {
 };
 
 Forward build_forward(const Model& model, const StepOptions& options, Mode mode, bool with_loss) {
-  ModelBuilder builder(mode);
-  std::vector<int64_t> dims{options.batch};
-  dims.insert(dims.end(), model.sample.begin(), model.sample.end());
-  const ValueId x = builder.graph().input("x", {model.input, Shape(dims)}, true);
+  ModelBuilder builder(mode, options.batch);
+  const ValueId x = builder.input("x", model.input, model.sample);
   const ValueId prediction = model.build(builder, x);
-  if (with_loss) {
+  if (with_loss && model.loss) {
+    add_own_loss(builder, prediction, model);
+  } else if (with_loss) {
     add_loss_and_metrics(builder.graph(), prediction, options);
   } else {
     builder.graph().output("prediction", prediction);
@@ -158,9 +179,10 @@ TrainingStep make_training_step(const Model& model, const StepOptions& options) 
   step.update = build_update(forward, gradients_in_order(step.gradient), options);
   step.evaluation = build_forward(model, options, Mode::evaluation, true).graph;
   step.prediction = build_forward(model, options, Mode::evaluation, false).graph;
+  require_same_inputs(model, step);
   step.parameters = std::move(forward.parameters);
   step.metrics = {"loss"};
-  if (options.loss == Loss::cross_entropy) {
+  if (options.loss == Loss::cross_entropy && !model.loss) {
     for (const int64_t k : options.top_k) step.metrics.push_back(metric_name(k));
   }
   return step;

@@ -1,32 +1,58 @@
 #include "telar/runtime/batch_parts.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "telar/core/error.h"
 #include "telar/runtime/shares.h"
 
 namespace telar {
 
 namespace {
 
-size_t item_bytes(const Graph& graph, const char* input) {
-  if (!graph.has(ValueKind::input, input)) return 0;
-  const TensorType& type = graph.value(graph.find(ValueKind::input, input)).type;
-  return static_cast<size_t>(type.shape.elements_per_item()) * size_of(type.dtype);
-}
+constexpr std::string_view kSampleIds = "sample";
 
 }  // namespace
 
-SampleBytes sample_bytes(const Graph& graph) { return {item_bytes(graph, "x"), item_bytes(graph, "label")}; }
+SampleInputs sample_inputs(const Graph& graph) {
+  SampleInputs inputs;
+  for (const Value& value : graph.values()) {
+    if (value.kind != ValueKind::input || !value.batched || value.name == kSampleIds) continue;
+    std::vector<int64_t> dims = value.type.shape.dims();
+    dims.erase(dims.begin());
+    inputs.try_emplace(value.name, BatchTensor{value.name, value.type.dtype, Shape(std::move(dims))});
+  }
+  return inputs;
+}
 
-std::vector<BatchView> split_batch(const BatchView& batch, const SampleBytes& bytes,
+void require_inputs(const BatchView& batch, const SampleInputs& inputs) {
+  if (batch.size == 0 || batch.again) return;
+  for (const auto& [name, input] : inputs) {
+    const auto given = std::ranges::find(batch.inputs, name, &BatchInput::name);
+    if (given == batch.inputs.end() || given->data == nullptr)
+      throw run_error("the batch has no '{}', which is an input of the model", name);
+  }
+}
+
+BatchView slice(const BatchView& batch, int64_t first, int64_t size, const SampleInputs& inputs) {
+  BatchView part{size, {}, batch.sample == nullptr ? nullptr : batch.sample + first, batch.again};
+  for (const BatchInput& input : batch.inputs) {
+    const auto known = inputs.find(input.name);
+    if (known == inputs.end() || input.data == nullptr) continue;
+    const size_t offset = known->second.sample_bytes() * static_cast<size_t>(first);
+    part.inputs.push_back({known->first, static_cast<const std::byte*>(input.data) + offset});
+  }
+  return part;
+}
+
+std::vector<BatchView> split_batch(const BatchView& batch, const SampleInputs& inputs,
                                    const std::vector<double>& shares) {
   std::vector<BatchView> parts;
   int64_t begin = 0;
   for (const int64_t size : split_by_shares(batch.size, shares)) {
-    const auto offset = static_cast<size_t>(begin);
-    const auto advance = [&](const void* base, size_t item) -> const void* {
-      return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + offset * item;
-    };
-    parts.push_back({size, advance(batch.x, bytes.x), advance(batch.label, bytes.label),
-                     batch.sample == nullptr ? nullptr : batch.sample + begin, batch.again});
+    parts.push_back(slice(batch, begin, size, inputs));
     begin += size;
   }
   return parts;

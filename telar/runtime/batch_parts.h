@@ -1,6 +1,9 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "telar/graph/graph.h"
@@ -8,16 +11,18 @@
 
 namespace telar {
 
-/// Bytes of one sample of a batch.
-struct SampleBytes {
-  size_t x = 0;
-  size_t label = 0;
-};
-/// The sizes that this graph expects.
-SampleBytes sample_bytes(const Graph& graph);
+/// The inputs of each sample that a graph has, besides its id, by name.
+using SampleInputs = std::map<std::string, BatchTensor, std::less<>>;
+SampleInputs sample_inputs(const Graph& graph);
+
+/// Throws Error (run) unless the batch has all of these.
+void require_inputs(const BatchView& batch, const SampleInputs& inputs);
+
+/// The samples [first, first + size) of a batch. Copies nothing.
+BatchView slice(const BatchView& batch, int64_t first, int64_t size, const SampleInputs& inputs);
 
 /// Splits a batch into contiguous parts in proportion to `shares`, as split_by_shares() does. Copies nothing.
-std::vector<BatchView> split_batch(const BatchView& batch, const SampleBytes& bytes,
+std::vector<BatchView> split_batch(const BatchView& batch, const SampleInputs& inputs,
                                    const std::vector<double>& shares);
 
 /// The samples of every worker of all processes in a batch of `samples`, when each process has an equal part

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "telar/core/random.h"
+#include "telar/runtime/batch_parts.h"
 #include "telar/runtime/session.h"
 
 namespace telar {
@@ -21,24 +22,20 @@ const std::string kReorder = " (reorder)";
 struct RandomBatch {
   RandomBatch(const Graph& gradient, int64_t size) : samples(static_cast<size_t>(size)) {
     std::iota(samples.begin(), samples.end(), 0);
-    x = values_of(gradient, "x", size);
-    label = values_of(gradient, "label", size);
+    for (const auto& [name, input] : sample_inputs(gradient)) {
+      std::vector<float>& all = values[name];
+      all.resize(static_cast<size_t>(size) * input.sample_bytes() / sizeof(float));  // also i32 0
+      RandomSequence random(kSeed, 1);
+      for (float& value : all) value = input.dtype == DType::f32 ? random.normal() : value;
+    }
   }
   BatchView view() const {
-    return {static_cast<int64_t>(samples.size()), x.data(), label.data(), samples.data()};
+    BatchView view{static_cast<int64_t>(samples.size()), {}, samples.data()};
+    for (const auto& [name, all] : values) view.inputs.push_back({name, all.data()});
+    return view;
   }
 
-  static std::vector<float> values_of(const Graph& graph, const std::string& input, int64_t size) {
-    const TensorType& type = graph.value(graph.find(ValueKind::input, input)).type;
-    std::vector<float> values(static_cast<size_t>(size * type.shape.elements_per_item()),
-                              0.0F);  // also i32 0
-    RandomSequence random(kSeed, 1);
-    for (float& value : values) value = type.dtype == DType::f32 ? random.normal() : value;
-    return values;
-  }
-
-  std::vector<float> x;
-  std::vector<float> label;
+  std::map<std::string, std::vector<float>> values;
   std::vector<int64_t> samples;
 };
 

@@ -196,19 +196,9 @@ void PipelineStage::clear_sums() {
 void PipelineStage::set_micro_batch_inputs() {
   const BatchView& batch = worker_.request().part;
   const uint32_t epoch = worker_.request().inputs.epoch;
-  const auto offset = [&](const void* base, size_t item, int64_t first) -> const void* {
-    return base == nullptr ? nullptr
-                           : static_cast<const std::byte*>(base) + item * static_cast<size_t>(first);
-  };
-  for (const MicroBatch& micro_batch : plan_->micro_batches) {
-    const int64_t first = micro_batch.first;
+  for (const MicroBatch& micro_batch : plan_->micro_batches)
     worker_.set_inputs(*micro_batch.context,
-                       {.size = micro_batch.size,
-                        .x = offset(batch.x, exchange_.x_bytes, first),
-                        .label = offset(batch.label, exchange_.label_bytes, first),
-                        .sample = batch.sample + first},
-                       epoch);
-  }
+                       slice(batch, micro_batch.first, micro_batch.size, exchange_.inputs), epoch);
   if (plan_->weight_gradients_context) worker_.set_inputs(*plan_->weight_gradients_context, batch, epoch);
 }
 

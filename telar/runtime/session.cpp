@@ -101,8 +101,9 @@ class Session::Impl {
                 options_.measured_shares, on_gpus(program_, cluster), program_.micro_batches),
         groups_(program_, options_.processes),
         threads_(static_cast<int>(program_.workers.size())),
-        sample_bytes_(sample_bytes(program_.evaluation)),
-        exchange_(program_.workers.size(), program_.parameters.size(), sample_bytes_.x, sample_bytes_.label) {
+        inputs_(sample_inputs(program_.evaluation)),
+        of_prediction_(sample_inputs(program_.prediction)),
+        exchange_(program_.workers.size(), program_.parameters.size(), inputs_) {
     options_.warn = warn_once(std::move(options_.warn));
     std::vector<std::unique_ptr<Device>> devices;
     for (const WorkerProgram& worker : program_.workers) {
@@ -166,7 +167,7 @@ class Session::Impl {
   }
 
   std::vector<BatchView> split(const BatchView& batch) {
-    auto parts = split_batch(batch, sample_bytes_, speeds_.shares());
+    auto parts = split_batch(batch, inputs_, speeds_.shares());
     if (program_.batch_group.empty()) return parts;
     rows_ = rows_of(batch.all > 0 ? batch.all : batch.size);
     for (size_t w = 0; w < parts.size(); ++w) parts[w].rows = rows_[w];
@@ -205,7 +206,8 @@ class Session::Impl {
   StepSpeeds speeds_;
   ReplicaGroups groups_;
   ReplicaThreads threads_;
-  SampleBytes sample_bytes_;
+  SampleInputs inputs_;
+  SampleInputs of_prediction_;
   StageExchange exchange_;  ///< of a pipeline's stages
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
@@ -294,6 +296,7 @@ StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
 void Session::begin(const BatchView& batch, const StepInputs& inputs) {
   const int64_t samples = inputs.samples > 0 ? inputs.samples : batch.size;
   if (samples < 1) throw run_error("a step needs at least 1 sample");
+  require_inputs(batch, impl_->inputs_);
   if (impl_->replica(0).can_run_ahead()) {
     const auto parts = impl_->split(batch);
     impl_->on_each([&](int rank) { impl_->replica(rank).begin(part(parts, rank), inputs, samples); });
@@ -328,11 +331,13 @@ StepResult Session::flush(const StepInputs& inputs) {
 }
 
 std::vector<double> Session::evaluate(const BatchView& batch) {
+  require_inputs(batch, impl_->inputs_);
   const auto parts = impl_->split(batch);
   return impl_->from_each([&](int rank) { return impl_->replica(rank).evaluate(part(parts, rank)); })[0];
 }
 
 std::vector<float> Session::predict(const BatchView& batch) {
+  require_inputs(batch, impl_->of_prediction_);
   const auto parts = impl_->split(batch);
   std::vector<float> all;
   for (const auto& output :
@@ -420,6 +425,12 @@ bool Session::exchanges_by_nccl() const { return impl_->groups_.sum_by_nccl(); }
 std::vector<double> Session::shares() const { return impl_->speeds_.shares(); }
 std::optional<MixedSpeed> Session::mixed_speed() const { return impl_->speeds_.mixed(); }
 std::optional<Bubble> Session::bubble() const { return impl_->speeds_.bubble(); }
+
+std::vector<BatchTensor> Session::inputs() const {
+  std::vector<BatchTensor> inputs;
+  for (const auto& [name, input] : impl_->inputs_) inputs.push_back(input);
+  return inputs;
+}
 
 Shape Session::prediction_shape() const {
   const Graph& graph = program().prediction;

@@ -7,9 +7,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "telar/comm/processes.h"
+#include "telar/data/batch_source.h"
 #include "telar/device/device.h"
 #include "telar/graph/program.h"
 #include "telar/observe/trace.h"
@@ -22,11 +24,17 @@
 
 namespace telar {
 
+/// An input of each sample of a batch.
+struct BatchInput {
+  std::string_view name;       ///< of the graphs' input: "x", "label"
+  const void* data = nullptr;  ///< [samples, …] of the input's type, contiguous
+};
+
 /// A view of samples in contiguous canonical memory, which is read during the call.
 struct BatchView {
-  int64_t size = 0;             ///< samples; may be 0
-  const void* x = nullptr;      ///< [size, …] in the model's input type
-  const void* label = nullptr;  ///< i32 [size], or f32 targets; may be null for predict
+  int64_t size = 0;  ///< samples; may be 0
+  /// Session::inputs(), in any order; predict() needs only those that the prediction depends on.
+  std::vector<BatchInput> inputs = {};
   /// Global sample ids [size]; may be null for evaluate and predict. The graph's input is i32 [size, 2], the
   /// low and the high word, which is the same memory on a little-endian machine.
   const int64_t* sample = nullptr;
@@ -119,6 +127,8 @@ class Session {
   std::vector<double> evaluate(const BatchView& batch);
   /// Returns the model's output [size, …] in evaluation mode.
   std::vector<float> predict(const BatchView& batch);
+  /// The inputs of each sample from which a training step is computed.
+  std::vector<BatchTensor> inputs() const;
   /// Dimensions of one sample's prediction.
   Shape prediction_shape() const;
   const std::vector<std::string>& metric_names() const;

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "telar/core/buffer.h"
 #include "telar/device/layout.h"
+#include "telar/runtime/batch_parts.h"
 
 namespace telar {
 
@@ -33,12 +35,10 @@ class Progress {
 /// and each stage's progress.
 class StageExchange {
  public:
-  /// `x`, `label`: bytes of one sample.
-  StageExchange(size_t stages, size_t parameters, size_t x, size_t label)
-      : x_bytes(x), label_bytes(label), squares(parameters), forward(stages), backward(stages) {}
+  StageExchange(size_t stages, size_t parameters, SampleInputs of_samples)
+      : inputs(std::move(of_samples)), squares(parameters), forward(stages), backward(stages) {}
 
-  const size_t x_bytes;
-  const size_t label_bytes;
+  const SampleInputs inputs;  ///< of all stages
   /// Sum of the squares of each parameter's gradient, written by the stage that updates the parameter's
   /// beginning.
   std::vector<double> squares;

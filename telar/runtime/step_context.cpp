@@ -12,8 +12,6 @@ namespace telar {
 
 namespace {
 
-constexpr const char* kInputX = "x";
-constexpr const char* kInputLabel = "label";
 constexpr const char* kInputSample = "sample";
 constexpr const char* kInputRandom = "random";
 
@@ -109,8 +107,7 @@ bool StepContext::is_due(ActionKind kind) const {
 void StepContext::set_inputs(Context& graph, const BatchView& part, uint32_t epoch) {
   if (part.again) return;
   random_[2] = epoch;
-  graph.set_input(kInputX, part.x);
-  graph.set_input(kInputLabel, part.label);
+  for (const BatchInput& input : part.inputs) graph.set_input(std::string(input.name), input.data);
   graph.set_input(kInputSample, part.sample);
   graph.set_input(kInputRandom, random_.data());
 }

@@ -5,13 +5,12 @@
 
 namespace telar {
 
-/// A batch as a session takes it: the tensors "x" and "label", and the ids.
+/// A batch as a session takes it.
 inline BatchView view_of(const Batch& batch) {
-  return {.size = batch.size(),
-          .x = batch.find("x"),
-          .label = batch.find("label"),
-          .sample = batch.ids().data(),
-          .all = batch.all_samples};
+  BatchView view{.size = batch.size(), .sample = batch.ids().data(), .all = batch.all_samples};
+  for (const BatchTensor& tensor : batch.tensors())
+    view.inputs.push_back({tensor.name, batch.find(tensor.name)});
+  return view;
 }
 
 }  // namespace telar

@@ -1,5 +1,8 @@
 #include "telar/train/session_steps.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -9,11 +12,31 @@ namespace telar {
 
 namespace {
 
-/// A session has these two inputs for each sample.
-void require_known_tensors(const BatchSource& source) {
-  for (const BatchTensor& tensor : source.tensors()) {
-    if (tensor.name != "x" && tensor.name != "label")
-      throw user_error("the batches have a tensor '{}'; a session takes x and label", tensor.name);
+std::string text_of(const BatchTensor& tensor) {
+  return fmt::format("'{}' ({}, {} for each sample)", tensor.name, name_of(tensor.dtype), tensor.shape.str());
+}
+
+std::string text_of(const std::vector<BatchTensor>& tensors) {
+  std::string text;
+  for (const BatchTensor& tensor : tensors) text += (text.empty() ? "" : ", ") + text_of(tensor);
+  return text;
+}
+
+/// Throws Error (user) unless the source has exactly the tensors that the model takes.
+void require_inputs(const Session& session, const BatchSource& source) {
+  const std::vector<BatchTensor> wanted = session.inputs();
+  const std::vector<BatchTensor>& given = source.tensors();
+  const auto has = [](const std::vector<BatchTensor>& tensors, const BatchTensor& tensor) {
+    return std::ranges::find(tensors, tensor) != tensors.end();
+  };
+  for (const BatchTensor& tensor : wanted) {
+    if (!has(given, tensor))
+      throw user_error("the model takes {}, but the batches have {}", text_of(tensor), text_of(given));
+  }
+  for (const BatchTensor& tensor : given) {
+    if (!has(wanted, tensor))
+      throw user_error("the batches have {}, which the model does not take; it takes {}", text_of(tensor),
+                       text_of(wanted));
   }
 }
 
@@ -21,7 +44,7 @@ void require_known_tensors(const BatchSource& source) {
 
 SessionSteps::SessionSteps(Session& session, const BatchSource& source, const SessionStepsOptions& options)
     : session_(session), source_(source), schedule_(options.schedule), loader_(source, options.loader) {
-  require_known_tensors(source);
+  require_inputs(session, source);
 }
 
 void SessionSteps::begin(const StepRange& range) {

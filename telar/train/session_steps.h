@@ -21,8 +21,8 @@ struct SessionStepsOptions {
 /// does so within a range, but not across its end.
 class SessionSteps final : public StepSource {
  public:
-  /// Both must outlive this object. Throws Error (user) for a source with other tensors than "x" and
-  /// "label".
+  /// Both must outlive this object. Throws Error (user) for a source with other tensors than
+  /// Session::inputs().
   SessionSteps(Session& session, const BatchSource& source, const SessionStepsOptions& options);
 
   /// Throws Error (user) for a range whose position is not one of the source, or not that of its first step.

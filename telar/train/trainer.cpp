@@ -83,10 +83,14 @@ FitOutcome Trainer::fit(const Dataset& train, const Dataset* validation,
                         const std::function<bool()>& stop_requested) {
   const FixedSlice assignment(train.size(), options_.batch, options_.seed, options_.shuffle, options_.part,
                               options_.together);
-  return fit(DatasetBatches(train, assignment, options_.seed), validation, observers, stop_requested);
+  const DatasetBatches batches(train, assignment, options_.seed);
+  if (validation == nullptr) return fit(batches, nullptr, observers, stop_requested);
+  const WholeBatch whole(validation->size(), options_.evaluation_batch, options_.part);
+  const DatasetBatches validating(*validation, whole, options_.seed);
+  return fit(batches, &validating, observers, stop_requested);
 }
 
-FitOutcome Trainer::fit(const BatchSource& train, const Dataset* validation,
+FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {
   std::optional<SessionSteps> own;
@@ -188,7 +192,7 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
-EpochReport Trainer::finish_epoch(const Dataset* validation) {
+EpochReport Trainer::finish_epoch(const BatchSource* validation) {
   EpochReport report;
   report.epoch = state_.epoch;
   report.train = divided(state_.epoch_sums, state_.epoch_samples);
@@ -222,12 +226,17 @@ void Trainer::judge(EpochReport& report) {
 
 std::vector<double> Trainer::evaluate(const Dataset& data) const {
   const WholeBatch assignment(data.size(), options_.evaluation_batch, options_.part);
-  const DatasetBatches batches(data, assignment, options_.seed);
-  Loader loader(batches, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
-  loader.start(batches.begin(0));
+  return evaluate(DatasetBatches(data, assignment, options_.seed));
+}
+
+std::vector<double> Trainer::evaluate(const BatchSource& source) const {
+  const std::optional<PassSize> size = source.size(0);
+  if (!size) throw user_error("samples without a known end cannot be evaluated as a whole");
+  Loader loader(source, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
+  loader.start(source.begin(0));
   std::vector<double> sums(session_.metric_names().size());
   while (const Batch* batch = loader.next()) add_to(sums, session_.evaluate(view_of(*batch)));
-  return divided(std::move(sums), data.size());
+  return divided(std::move(sums), size->samples);
 }
 
 }  // namespace telar

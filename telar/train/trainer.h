@@ -69,12 +69,14 @@ class Trainer {
   /// TrainerOptions::epoch_steps steps and continues where the one before ended; the training ends with the
   /// source if that comes first. Throws Error (user) also for a state whose position is not one of the
   /// source.
-  FitOutcome fit(const BatchSource& train, const Dataset* validation,
+  FitOutcome fit(const BatchSource& train, const BatchSource* validation,
                  const std::vector<TrainingObserver*>& observers = {},
                  const std::function<bool()>& stop_requested = {});
 
   /// The mean of every metric over all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const;
+  /// The same over pass 0 of a source, which must have an end.
+  std::vector<double> evaluate(const BatchSource& source) const;
 
   /// Lets others make the steps from now on, which must outlive all calls of fit(). The session then only
   /// evaluates.
@@ -98,7 +100,7 @@ class Trainer {
   bool make_steps(Epoch& epoch);
   int64_t next_pause(const EpochStart& epoch) const;
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
-  EpochReport finish_epoch(const Dataset* validation);
+  EpochReport finish_epoch(const BatchSource* validation);
   void judge(EpochReport& report);
 
   Session& session_;

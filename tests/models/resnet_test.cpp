@@ -105,7 +105,7 @@ struct Samples8 {
   std::vector<int32_t> label;
   std::vector<int64_t> sample;
   BatchView view() const {
-    return {static_cast<int64_t>(label.size()), x.data(), label.data(), sample.data()};
+    return {static_cast<int64_t>(label.size()), {{"x", x.data()}, {"label", label.data()}}, sample.data()};
   }
 };
 

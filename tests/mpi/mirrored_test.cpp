@@ -133,7 +133,8 @@ TEST_P(MpiMirrored, EveryProcessReportsTheLayerOfANonFiniteLoss) {
   const std::vector<int64_t> id(16, 0);
   const Part part{processes().rank(), processes().rank() + 1, processes().size()};
   const int64_t first = part.first(16);
-  const BatchView mine{part.last(16) - first, x.data() + first * 784, label.data() + first,
+  const BatchView mine{part.last(16) - first,
+                       {{"x", x.data() + first * 784}, {"label", label.data() + first}},
                        id.data() + first};
   const StepInputs inputs{.learning_rate = 0.01F, .step = 1, .epoch = 0, .samples = 16};
   EXPECT_FALSE(all->train(mine, inputs).finite);

@@ -211,7 +211,7 @@ TEST(Pipeline, AFailedStageReleasesTheOthersAndTheSessionContinues) {
   std::vector<int32_t> tokens(8 * 4, 3);
   const std::vector<int32_t> labels(8, 1);
   const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
-  const BatchView batch{8, tokens.data(), labels.data(), ids.data()};
+  const BatchView batch{8, {{"x", tokens.data()}, {"label", labels.data()}}, ids.data()};
   const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
   for (int round = 0; round < 3; ++round) {
     tokens[5 * 4] = 10;  // in the third micro-batch

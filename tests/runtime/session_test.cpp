@@ -78,7 +78,7 @@ TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
     x[5 * 64] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<int32_t> labels(8, 1);
     const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
-    const BatchView batch{8, x.data(), labels.data(), ids.data()};
+    const BatchView batch{8, {{"x", x.data()}, {"label", labels.data()}}, ids.data()};
     const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
     EXPECT_FALSE(session->train(batch, inputs).finite);
     EXPECT_NE(session->find_non_finite(batch, inputs).find("fc1.weight"), std::string::npos)

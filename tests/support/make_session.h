@@ -28,7 +28,9 @@ class Samples {
   BatchView view() const { return view(0, count_); }
   BatchView view(int64_t first, int64_t last) const {
     const auto features = static_cast<int64_t>(x_.size()) / count_;
-    return {last - first, x_.data() + first * features, labels_.data() + first, ids_.data() + first};
+    return {last - first,
+            {{"x", x_.data() + first * features}, {"label", labels_.data() + first}},
+            ids_.data() + first};
   }
 
  private:

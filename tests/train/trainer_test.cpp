@@ -54,7 +54,7 @@ struct HandBatch {
       ids.push_back(indices[i]);
     }
   }
-  BatchView view() const { return {size, x.data(), labels.data(), ids.data()}; }
+  BatchView view() const { return {size, {{"x", x.data()}, {"label", labels.data()}}, ids.data()}; }
   int64_t size;
   std::vector<float> x;
   std::vector<int32_t> labels;
