@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "telar/core/error.h"
 #include "telar/io/server_program.h"
 #include "telar/runtime/stored_pieces.h"
 
@@ -31,6 +32,13 @@ std::vector<std::string> arenas_of(const ServerProgram& server) {
 
 }  // namespace
 
+int64_t updates_after(const Program& program, int64_t steps) {
+  for (const ScheduledAction& scheduled : program.workers.front().schedule)
+    if (scheduled.kind == action::kPushGradient || scheduled.kind == action::kPushDifference)
+      return steps / scheduled.every;
+  throw run_error("the workers of '{}' push nothing to servers", program.strategy);
+}
+
 void create_servers(const ServerSide& program, const std::vector<Store*>& stores) {
   for (size_t s = 0; s < stores.size(); ++s) {
     stores[s]->create(stored_layout(program.servers[s].pieces), to_json(program.servers[s]));
@@ -38,7 +46,8 @@ void create_servers(const ServerSide& program, const std::vector<Store*>& stores
   }
 }
 
-void write_servers(const ServerSide& program, const std::vector<Store*>& stores, const Session& session) {
+void write_servers(const ServerSide& program, const std::vector<Store*>& stores, const Session& session,
+                   int64_t updates) {
   const std::vector<std::string> names = session.state_names();
   for (size_t s = 0; s < stores.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
@@ -50,7 +59,7 @@ void write_servers(const ServerSide& program, const std::vector<Store*>& stores,
         if (std::find(names.begin(), names.end(), name) == names.end()) continue;
         pieces[p].take_from(session.read_state(name), piece_in(arena, layout, p));
       }
-      stores[s]->write(slot, arena);
+      stores[s]->write(slot, arena, updates);
     }
   }
 }

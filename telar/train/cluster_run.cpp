@@ -106,7 +106,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
       data_(data),
       options_(std::move(options)),
       id_(id_of(options_.folder)),
-      servers_(*job_program(job, spec).servers) {
+      program_(job_program(job, spec)) {
   fs::create_directories(options_.folder / "logs");
   if (options_.coordinate.empty()) {
     if (options_.security.token.empty()) options_.security.token = random_text();
@@ -157,14 +157,14 @@ void ClusterRun::tell() {
   }
 }
 
-void ClusterRun::start(const Session& session) {
+void ClusterRun::start(const Session& session, int64_t steps) {
   if (job_.strategy.server_addresses.empty()) {
     start_servers();
   } else {
     addresses_ = given_addresses(job_.strategy);
   }
   connect();
-  write_servers(servers_, stores(), session);
+  write_servers(*program_.servers, stores(), session, updates_after(program_, steps));
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
@@ -236,7 +236,7 @@ void ClusterRun::connect() {
                                                                         .say = note(),
                                                                         .stop = give_up_.get_token()}));
   }
-  create_servers(servers_, stores());
+  create_servers(*program_.servers, stores());
   connected_ = true;
 }
 
@@ -311,7 +311,7 @@ int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 void ClusterRun::fetch(Session& session) {
   try {
-    read_servers(servers_, stores(), session);
+    read_servers(*program_.servers, stores(), session);
   } catch (const Error& error) {
     if (!give_up_.stop_requested()) throw;
     const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");

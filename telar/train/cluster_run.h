@@ -38,8 +38,9 @@ class ClusterRun final : public StepSource {
   ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data, ClusterOptions options);
   ~ClusterRun() override;
 
-  /// Sends the session's state to the servers, then admits workers.
-  void start(const Session& session);
+  /// Sends the session's state to the servers, then admits workers. `steps`: of the training that have led to
+  /// this state.
+  void start(const Session& session, int64_t steps);
 
   void begin(const StepRange& range) override;
   std::vector<CompletedStep> wait() override;
@@ -71,7 +72,7 @@ class ClusterRun final : public StepSource {
   const DataDecision& data_;
   ClusterOptions options_;
   std::string id_;
-  ServerSide servers_;
+  Program program_;  ///< of a worker
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<StoreClient>> clients_;
   std::unique_ptr<LocalProcesses> processes_;

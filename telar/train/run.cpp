@@ -240,7 +240,7 @@ class Run {
         job_, data_.train->spec(), decision_,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
                        steps_of_epoch(), options_.stop_requested});
-    cluster->start(session);
+    cluster->start(session, trainer.state().step);
     trainer.make_steps_with(*cluster);
     return cluster;
   }

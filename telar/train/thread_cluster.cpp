@@ -42,11 +42,11 @@ std::vector<Store*> ThreadCluster::stores() const {
   return stores;
 }
 
-void ThreadCluster::start(const Session& session) {
+void ThreadCluster::start(const Session& session, int64_t steps) {
   create_servers(*program_.servers, stores());
-  write_servers(*program_.servers, stores(), session);
-  const int64_t steps = (train_.size() + options_.batch - 1) / options_.batch;
-  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps));
+  write_servers(*program_.servers, stores(), session, updates_after(program_, steps));
+  const int64_t of_epoch = (train_.size() + options_.batch - 1) / options_.batch;
+  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, of_epoch));
   for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
     std::shared_ptr<WorkSource> source = coordinator_->join(fmt::format("worker {}", w));
     workers_.emplace_back([this, source = std::move(source)] {

@@ -47,8 +47,9 @@ class ThreadCluster final : public StepSource {
   /// Ends the workers.
   ~ThreadCluster() override;
 
-  /// Sends the session's state to the servers, then starts the workers.
-  void start(const Session& session);
+  /// Sends the session's state to the servers, then starts the workers. `steps`: of the training that have
+  /// led to this state, if it is continued (TrainingState::step).
+  void start(const Session& session, int64_t steps = 0);
 
   void begin(const StepRange& range) override;
   std::vector<CompletedStep> wait() override;

@@ -24,7 +24,7 @@ std::unique_ptr<Store> local_member(LocalStoreServer& server, uint32_t id, std::
 TEST(LocalStore, APushIsAppliedAndThePullSeesIt) {
   LocalStoreServer server(plain_updates());
   const auto store = local_member(server, 1);
-  store->write("", std::vector<float>(kLocalFloats, 10));
+  store->write("", std::vector<float>(kLocalFloats, 10), 41);
   std::ranges::fill(store->outgoing(), 4);
   store->start({.begin = 0, .end = kLocalFloats, .learning_rate = 0.5F, .samples = 2});
   EXPECT_TRUE(store->finish().finite);
@@ -32,7 +32,7 @@ TEST(LocalStore, APushIsAppliedAndThePullSeesIt) {
   EXPECT_EQ(store->incoming().back(), 9);
   std::vector<float> steps(kLocalFloats);
   store->read("steps", steps);
-  EXPECT_EQ(steps.back(), 1);
+  EXPECT_EQ(steps.back(), 42) << "the number of the update";
   EXPECT_EQ(store->slots(), std::vector<std::string>{"steps"});
 }
 

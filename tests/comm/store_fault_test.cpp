@@ -95,7 +95,7 @@ TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
   coordinator.create(layout_of(kFaultFloats), "plain");
   coordinator.attach();
   std::vector<float> values(kFaultFloats);
-  coordinator.write("", values);
+  coordinator.write("", values, 0);
   const auto client = attached(*server, kFaultFloats);
   const auto push = [&](int times) {
     for (int i = 0; i < times; ++i) {
@@ -136,7 +136,7 @@ TEST_F(StoreFaults, WithoutItsCountAServerDoesNotKnowHowManyUpdatesItHasLost) {
   coordinator.create(layout_of(64), "plain");
   coordinator.attach();
   std::vector<float> values(64);
-  coordinator.write("", values);
+  coordinator.write("", values, 0);
   const auto worker = attached(*server, 64);
   push_once(*worker, -1);
   worker->finish();
@@ -154,7 +154,7 @@ TEST_F(StoreFaults, WithoutItsCountAServerDoesNotKnowHowManyUpdatesItHasLost) {
 TEST_F(StoreFaults, WritesASnapshotAtTheFirstWorkerButNoneBefore) {
   const auto server = serve("127.0.0.1:0", folder_);
   const auto coordinator = attached(*server, kFaultFloats, 0);
-  coordinator->write("", std::vector<float>(kFaultFloats, 7));
+  coordinator->write("", std::vector<float>(kFaultFloats, 7), 0);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "store.snapshot"));
   const auto worker = connect(*server, 1);
   worker->attach();

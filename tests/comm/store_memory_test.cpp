@@ -15,7 +15,7 @@ TEST_F(StoreTest, SharedMemoryGivesTheSameBitsAsTheNetwork) {
     options.shared_memory = shared;
     StoreClient client(options);
     client.create(layout_of(kSharedFloats), "plain");
-    client.write("", values(kSharedFloats, 1, 0.1F));
+    client.write("", values(kSharedFloats, 1, 0.1F), 0);
     client.attach();
     for (int step = 0; step < 5; ++step) {
       for (size_t i = 0; i < kSharedFloats; ++i)

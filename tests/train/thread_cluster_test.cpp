@@ -19,6 +19,9 @@ using test::expect_error;
 constexpr uint64_t kModelSeed = 5;
 const Cluster kOneDevice{.devices = {DeviceSpec{}}, .servers = 2};
 
+const SgdOptions kPlain{};
+const SgdOptions kMomentum{.momentum = 0.9};
+
 /// A network that no job can describe.
 Model own_model() {
   return {"own", {1, 6, 6}, DType::f32, [](ModelBuilder& m, ValueId x) {
@@ -27,9 +30,9 @@ Model own_model() {
           }};
 }
 
-TrainingStep own_step(double momentum) {
+TrainingStep own_step(const Optimizer& optimizer) {
   StepOptions options;
-  options.optimizer = SgdOptions{.momentum = momentum};
+  options.optimizer = optimizer;
   return make_training_step(own_model(), options);
 }
 
@@ -67,8 +70,8 @@ Trained state_of(const Session& session, Losses losses) {
   return trained;
 }
 
-Trained train_alone(double momentum) {
-  Session session(make_strategy("single")->rewrite(own_step(momentum), kOneDevice), kOneDevice,
+Trained train_alone(const Optimizer& optimizer) {
+  Session session(make_strategy("single")->rewrite(own_step(optimizer), kOneDevice), kOneDevice,
                   {.seed = kModelSeed});
   Trainer trainer(session, own_options());
   Losses losses;
@@ -76,9 +79,9 @@ Trained train_alone(double momentum) {
   return state_of(session, losses);
 }
 
-Trained train_on_servers(const std::string& strategy, const Attributes& options, double momentum,
+Trained train_on_servers(const std::string& strategy, const Attributes& options, const Optimizer& optimizer,
                          ThreadClusterOptions threads) {
-  const Program program = make_strategy(strategy, options)->rewrite(own_step(momentum), kOneDevice);
+  const Program program = make_strategy(strategy, options)->rewrite(own_step(optimizer), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   threads.seed = kModelSeed;
@@ -102,7 +105,7 @@ void expect_equal(const Trained& trained, const Trained& expected) {
 }
 
 TEST(ThreadCluster, SynchronousTrainingEqualsASingleProcess) {
-  expect_equal(train_on_servers("sync_ps", {}, 0.9, {.workers = 2}), train_alone(0.9));
+  expect_equal(train_on_servers("sync_ps", {}, kMomentum, {.workers = 2}), train_alone(kMomentum));
 }
 
 TEST(ThreadCluster, TheServersMayBeElsewhere) {
@@ -116,7 +119,8 @@ TEST(ThreadCluster, TheServersMayBeElsewhere) {
     return std::make_unique<StoreClient>(StoreClientOptions{
         .address = servers[server]->address(), .security = security, .job = "own", .member = member});
   };
-  expect_equal(train_on_servers("sync_ps", {{"placement", "partitioned"}}, 0, options), train_alone(0));
+  expect_equal(train_on_servers("sync_ps", {{"placement", "partitioned"}}, kPlain, options),
+               train_alone(kPlain));
 }
 
 TEST(ThreadCluster, AsynchronousTrainingLearns) {
@@ -124,14 +128,14 @@ TEST(ThreadCluster, AsynchronousTrainingLearns) {
            {"async_sgd", {}},
            {"downpour", {{"push_every", int64_t{2}}, {"fetch_every", int64_t{3}}, {"staleness", int64_t{4}}}},
            {"parameter_averaging", {{"average_every", int64_t{2}}}}}) {
-    const Trained trained = train_on_servers(strategy, options, 0, {.workers = 2});
+    const Trained trained = train_on_servers(strategy, options, kPlain, {.workers = 2});
     EXPECT_EQ(trained.losses.steps, 33) << strategy;
     EXPECT_LT(trained.losses.epochs.back(), 0.8 * trained.losses.epochs.front()) << strategy;
   }
 }
 
 TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
-  const Program program = make_strategy("sync_ps")->rewrite(own_step(0), kOneDevice);
+  const Program program = make_strategy("sync_ps")->rewrite(own_step(AdamOptions{}), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   TrainingState state;
@@ -145,13 +149,13 @@ TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
     state = trainer.state();
   }
   ThreadCluster cluster(program, kOneDevice, *data, own_options(), {.seed = kModelSeed});
-  cluster.start(session);
+  cluster.start(session, state.step);  // Adam corrects its averages by the number of updates
   Trainer trainer(session, own_options());
   trainer.restore(state);
   trainer.make_steps_with(cluster);
   EXPECT_EQ(trainer.fit(*data, nullptr), FitOutcome::finished);
   EXPECT_EQ(trainer.state().step, 33);
-  const Trained expected = train_alone(0);
+  const Trained expected = train_alone(AdamOptions{});
   for (const auto& [name, values] : expected.state)
     EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name;
 }
@@ -164,7 +168,7 @@ class Pauses final : public TrainingObserver {
 };
 
 TEST(ThreadCluster, PausesAfterEveryMultipleOfASteps) {
-  const Program program = make_strategy("sync_ps")->rewrite(own_step(0.9), kOneDevice);
+  const Program program = make_strategy("sync_ps")->rewrite(own_step(kMomentum), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   TrainerOptions options = own_options();
@@ -176,13 +180,13 @@ TEST(ThreadCluster, PausesAfterEveryMultipleOfASteps) {
   Pauses pauses;
   trainer.fit(*data, nullptr, {&pauses});
   EXPECT_EQ(pauses.steps, (std::vector<int64_t>{4, 8, 12, 16, 20, 24, 28, 32}));
-  const Trained expected = train_alone(0.9);
+  const Trained expected = train_alone(kMomentum);
   for (const auto& [name, values] : expected.state)
     EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name;
 }
 
 TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
-  const Program program = make_strategy("async_sgd")->rewrite(own_step(0), kOneDevice);
+  const Program program = make_strategy("async_sgd")->rewrite(own_step(kPlain), kOneDevice);
   const DatasetPtr data = own_samples();
   TrainerOptions options = own_options();
   options.schedule.base = 1e38;
@@ -195,7 +199,7 @@ TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
 }
 
 TEST(ThreadCluster, RefusesAProgramWithoutServers) {
-  const Program program = make_strategy("single")->rewrite(own_step(0), kOneDevice);
+  const Program program = make_strategy("single")->rewrite(own_step(kPlain), kOneDevice);
   const DatasetPtr data = own_samples();
   expect_error([&] { ThreadCluster(program, kOneDevice, *data, own_options()); },
                {"the strategy single has no parameter servers"});

@@ -58,7 +58,7 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
   LocalStoreServer server(program_updates());
   const auto own = server.connect(0);
   create_servers(*program.servers, {own.get()});
-  write_servers(*program.servers, {own.get()}, expected);
+  write_servers(*program.servers, {own.get()}, expected, 0);
   Trainer(expected, training).fit(*data, nullptr);
 
   Script script({{.id = 1, .epoch = 0, .begin = 0, .end = 3},

@@ -66,8 +66,8 @@ class LocalStore final : public Store {
     finish();
   }
 
-  void write(const std::string& arena, std::span<const float> values) override {
-    add(write_requests(layout(), slots(), arena, values, kWho));
+  void write(const std::string& arena, std::span<const float> values, int64_t updates) override {
+    add(write_requests(layout(), slots(), arena, values, updates, kWho));
     finish();
   }
 

@@ -55,9 +55,10 @@ class Store {
   virtual std::vector<std::string> slots() = 0;
 
   /// Copies an arena. `arena` is "" for the parameters, or one of slots(). Each update is either entirely in
-  /// the copy or not at all.
+  /// the copy or not at all. `updates`: the number of updates that have led to these values; the next one has
+  /// the number after it (Adam's bias correction depends on it).
   virtual void read(const std::string& arena, std::span<float> values) = 0;
-  virtual void write(const std::string& arena, std::span<const float> values) = 0;
+  virtual void write(const std::string& arena, std::span<const float> values, int64_t updates) = 0;
 
   /// One arena each, 64-byte aligned: the values to push, and the values pulled last.
   virtual std::span<float> outgoing() = 0;

@@ -277,9 +277,13 @@ int64_t StoreBlocks::version(size_t begin, size_t end) {
   return block.version(begin, end);
 }
 
-void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, size_t count) {
-  const std::lock_guard lock(block_of(begin).mutex);
+void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, size_t count,
+                        int64_t version) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
   values.copy_to(std::as_writable_bytes(arena_floats(arena).subspan(begin, count)));
+  block.each(begin, begin + count, [&](StoreSegment& segment) { segment.version = version; });
+  if (ledger_ != nullptr) ledger_->reached(version);
   ++updates_;
 }
 

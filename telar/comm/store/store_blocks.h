@@ -105,7 +105,7 @@ class StoreBlocks {
   /// Copies floats of `arena` (0: parameters) and returns their version. The range is within one block.
   int64_t read(size_t arena, size_t begin, std::span<float> out);
   int64_t version(size_t begin, size_t end);
-  void write(size_t arena, size_t begin, const FramePayload& values, size_t count);
+  void write(size_t arena, size_t begin, const FramePayload& values, size_t count, int64_t version);
 
   size_t blocks() const { return blocks_.size(); }
   size_t arenas() const { return arenas_.size(); }

@@ -57,9 +57,9 @@ class StoreClient::Impl {
     transfer(read_requests(*layout_, slots_, arena, values, who_));
   }
 
-  void write(const std::string& arena, std::span<const float> values) {
+  void write(const std::string& arena, std::span<const float> values, int64_t updates) {
     describe();
-    transfer(write_requests(*layout_, slots_, arena, values, who_));
+    transfer(write_requests(*layout_, slots_, arena, values, updates, who_));
   }
 
   std::span<float> outgoing() { return arenas_.outgoing; }
@@ -150,8 +150,8 @@ bool StoreClient::create(const StoreLayout& layout, const std::string& descripti
 const StoreLayout& StoreClient::layout() { return impl_->layout(); }
 const StoreLayout& StoreClient::attach() { return impl_->attach(); }
 void StoreClient::read(const std::string& arena, std::span<float> values) { impl_->read(arena, values); }
-void StoreClient::write(const std::string& arena, std::span<const float> values) {
-  impl_->write(arena, values);
+void StoreClient::write(const std::string& arena, std::span<const float> values, int64_t updates) {
+  impl_->write(arena, values, updates);
 }
 std::vector<std::string> StoreClient::slots() { return impl_->slots(); }
 std::span<float> StoreClient::outgoing() { return impl_->outgoing(); }

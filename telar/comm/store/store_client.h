@@ -43,7 +43,7 @@ class StoreClient final : public Store {
   const StoreLayout& attach() override;
   std::vector<std::string> slots() override;
   void read(const std::string& arena, std::span<float> values) override;
-  void write(const std::string& arena, std::span<const float> values) override;
+  void write(const std::string& arena, std::span<const float> values, int64_t updates) override;
   std::span<float> outgoing() override;
   std::span<const float> incoming() const override;
   void start(const StoreExchange& exchange) override;

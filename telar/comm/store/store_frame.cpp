@@ -82,7 +82,7 @@ void check(const FrameHeader& header) {
     throw damaged(fmt::format("its round has {} members", header.members));
   if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
     throw damaged("its learning rate or number of samples is not a finite number");
-  if (header.kind != FrameKind::answer) return;
+  if (header.kind != FrameKind::answer && header.kind != FrameKind::write) return;
   if (header.version < 0 || header.version > kMostUpdates)
     throw damaged(fmt::format("its floats have version {}", header.version));
   if (!std::isfinite(header.staleness) || header.staleness < 0)

@@ -40,7 +40,7 @@ struct FrameHeader {
   int64_t round = 0;
   float learning_rate = 0;
   float samples = 0;
-  int64_t version = 0;    ///< exchange: the pulled version, -1: never pulled; answer: the current one
+  int64_t version = 0;    ///< exchange: pulled, -1: never; answer: current; write: that of the values
   double staleness = 0;   ///< in an answer
   uint64_t checksum = 0;  ///< frame_checksum(); not used in shared memory
 };

@@ -94,10 +94,12 @@ std::vector<StoreRequest> read_requests(const StoreLayout& layout, const std::ve
 
 std::vector<StoreRequest> write_requests(const StoreLayout& layout, const std::vector<std::string>& slots,
                                          const std::string& name, std::span<const float> from,
-                                         const std::string& who) {
-  return arena_requests(
-      FrameKind::write, layout, slots, name, from.size(), who,
-      [&](StoreRequest& request, size_t begin, size_t count) { request.from = from.subspan(begin, count); });
+                                         int64_t updates, const std::string& who) {
+  return arena_requests(FrameKind::write, layout, slots, name, from.size(), who,
+                        [&](StoreRequest& request, size_t begin, size_t count) {
+                          request.from = from.subspan(begin, count);
+                          request.header.version = updates;
+                        });
 }
 
 }  // namespace telar

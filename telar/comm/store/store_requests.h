@@ -42,6 +42,6 @@ std::vector<StoreRequest> read_requests(const StoreLayout& layout, const std::ve
                                         const std::string& who);
 std::vector<StoreRequest> write_requests(const StoreLayout& layout, const std::vector<std::string>& slots,
                                          const std::string& name, std::span<const float> from,
-                                         const std::string& who);
+                                         int64_t updates, const std::string& who);
 
 }  // namespace telar

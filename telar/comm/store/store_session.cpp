@@ -31,7 +31,7 @@ StoreSession::Answer StoreSession::handle(const Frame& request) {
   switch (header.kind) {
     case FrameKind::read: answer.header.flags = kPull; break;
     case FrameKind::write:
-      blocks_.write(header.arena, header.begin, request.payload, header.end - header.begin);
+      blocks_.write(header.arena, header.begin, request.payload, header.end - header.begin, header.version);
       break;
     case FrameKind::exchange:
       answer.header.flags = header.flags & kPull;

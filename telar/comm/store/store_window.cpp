@@ -39,7 +39,8 @@ void StoreWindow::add(StoreRequest request) {
 
 StoreRequest& StoreWindow::next() {
   StoreRequest& request = requests_[next_].request;
-  request.header.version = pulled_version(request.header.begin);
+  if (request.header.kind == FrameKind::exchange)
+    request.header.version = pulled_version(request.header.begin);
   return request;
 }
 
