@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace telar {
 
@@ -32,6 +33,8 @@ struct ScheduledAction {
   std::optional<int64_t> micro_batch = {};  ///< of a pipeline's batch
   std::string group = kAllWorkers;          ///< the workers with which it exchanges, if it does
   std::string store = {};                   ///< with which it exchanges; empty: with none
+  std::string payload = {};  ///< of what it pushes (telar/io/payload.h); empty: all values as they are
+  double share = 1;          ///< of the values, for a payload that chooses
 
   bool operator==(const ScheduledAction&) const = default;
 };
@@ -65,9 +68,13 @@ inline ScheduledAction update_shard() { return {.kind = kUpdateShard}; }
 /// Waits until every member's shard is updated: the parameters are then complete again.
 inline ScheduledAction wait_for_all() { return {.kind = kWaitForAll}; }
 
-/// Sends the gradient sums since the last push to the servers.
-inline ScheduledAction push_gradient(int64_t every = 1) {
-  return {.kind = kPushGradient, .every = every, .store = kServers};
+/// Sends the gradient sums since the last push to the servers, in this payload.
+inline ScheduledAction push_gradient(int64_t every = 1, std::string payload = {}, double share = 1) {
+  return {.kind = kPushGradient,
+          .every = every,
+          .store = kServers,
+          .payload = std::move(payload),
+          .share = share};
 }
 /// Sends samples × (parameters at the last pull − parameters) to the servers.
 inline ScheduledAction push_difference(int64_t every) {

@@ -13,6 +13,8 @@ std::string text_of(const ScheduledAction& scheduled) {
   std::string text(scheduled.kind.name());
   if (scheduled.every != 1) text += fmt::format(" every {}", scheduled.every);
   if (scheduled.micro_batch) text += fmt::format(" {}", *scheduled.micro_batch);
+  if (!scheduled.payload.empty()) text += fmt::format(" as {}", scheduled.payload);
+  if (scheduled.share < 1) text += fmt::format(" {}", scheduled.share);
   if (scheduled.group != kAllWorkers) text += fmt::format(" over {}", scheduled.group);
   return text;
 }

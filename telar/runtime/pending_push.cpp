@@ -37,11 +37,12 @@ ServerExchange::Terms PendingPush::terms(float samples, bool then_pull, const St
   return terms;
 }
 
-void PendingPush::push_gradients(bool then_pull, const std::byte* gradients, const StepInputs& inputs,
-                                 StepResult& result) {
+void PendingPush::push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
+                                 const StepInputs& inputs, StepResult& result) {
   // The mean of each batch counts as a separate gradient, as if each had been pushed.
   const float samples = static_cast<float>(samples_) / static_cast<float>(batches_);
-  const auto settings = terms(samples, then_pull, inputs);
+  auto settings = terms(samples, then_pull, inputs);
+  settings.form = form;
   const StoreReport report = servers_.push_gradients(accrued_ != nullptr ? accrued_->data() : gradients,
                                                      batches_, settings, home_.parameters->data());
   pushed(settings, report, result);

@@ -25,8 +25,8 @@ class PendingPush {
 
   /// Pushes the gradients that were added since the last push, and records the outcome in `result`. With
   /// `then_pull`, also pulls the servers' parameters. `gradients`: of the last step.
-  void push_gradients(bool then_pull, const std::byte* gradients, const StepInputs& inputs,
-                      StepResult& result);
+  void push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
+                      const StepInputs& inputs, StepResult& result);
   /// As push_gradients, but pushes samples × (parameters as last pulled − parameters).
   void push_differences(bool then_pull, const StepInputs& inputs, StepResult& result);
   void pull() { servers_.pull(home_.parameters->data()); }

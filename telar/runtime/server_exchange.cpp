@@ -4,6 +4,7 @@
 
 #include "telar/comm/store/store_frame.h"
 #include "telar/core/error.h"
+#include "telar/io/payload.h"
 #include "telar/runtime/stored_pieces.h"
 
 namespace telar {
@@ -49,8 +50,8 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
   const auto start = [&](size_t server, size_t end) {
     Range& range = ranges[server];
     if (range.begin == end) return;
-    servers_[server]->start(
-        {range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples, terms.round});
+    servers_[server]->start({range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples,
+                             terms.form.payload, terms.round});
     range.begin = end;
   };
   // The servers' arenas contain the pieces in the order of the variables, so the ready floats are one range.
@@ -112,7 +113,9 @@ StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, c
 StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
                                            std::byte* parameters) {
   const float share = 1.0F / static_cast<float>(batches);
-  const auto fill = [&](const Variable& variable, const Part&, std::span<const float> values,
+  if (terms.form.payload != 0 && rest_.empty())
+    for (Store* server : servers_) rest_.emplace_back(server->outgoing().size());
+  const auto fill = [&](const Variable& variable, const Part& part, std::span<const float> values,
                         std::span<float> out) {
     std::copy(values.begin(), values.end(), out.begin());
     // The servers divide by the samples of one batch. Gradients need the sum of the batches' means;
@@ -120,6 +123,10 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
     if (!variable.trainable && batches > 1) {
       for (float& value : out) value *= share;
     }
+    if (terms.form.payload == 0) return;
+    const std::span<float> rest = std::span(rest_[part.server]).subspan(part.offset, part.floats);
+    for (size_t i = 0; i < out.size(); ++i) out[i] += rest[i];
+    numbered_payload(terms.form.payload).choose(out, rest, terms.form.share, variable.trainable);
   };
   return exchange(gradients, fill, terms, parameters);
 }

@@ -30,6 +30,12 @@ class ServerExchange {
                  const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                  const Device& device);
 
+  /// What of the gradients is pushed, and how.
+  struct Form {
+    uint16_t payload = 0;  ///< payload_number()
+    double share = 1;
+  };
+
   /// Settings that all transfers of one exchange share.
   struct Terms {
     bool push = false;
@@ -37,6 +43,7 @@ class ServerExchange {
     float learning_rate = 0;
     float samples = 0;
     std::optional<StoreRound> round;
+    Form form = {};
   };
 
   /// Pushes gradient sums (an arena in the device's layout). `batches`: number of accumulated batches;
@@ -72,6 +79,8 @@ class ServerExchange {
   const Device& device_;
   std::vector<Variable> variables_;  ///< in the order of the arena
   std::vector<float> canonical_;     ///< of the largest variable
+  /// For each server's arena, what pushes have left over; empty as long as nothing is.
+  std::vector<std::vector<float>> rest_;
 };
 
 }  // namespace telar

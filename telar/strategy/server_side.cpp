@@ -4,6 +4,7 @@
 #include <map>
 
 #include "telar/core/error.h"
+#include "telar/io/payload.h"
 #include "telar/strategy/buckets.h"
 
 namespace telar {
@@ -68,12 +69,48 @@ bool clips(const Graph& update) {
                      [](const Node& node) { return node.op->name() == "clip_factor"; });
 }
 
+constexpr const char* kWhole = "whole";  // no payload
+constexpr double kShare = 0.01;
+
+bool chooses(const std::string& payload) {
+  return payload != kWhole && payload_types()[payload_number(payload) - 1U].chooses;
+}
+
 }  // namespace
 
 Placer placer_for(const Attributes& options, int servers) {
   Placer placer = placer_of(options.text("placement"));
   const std::vector<std::string>& given = options.texts("place");
   return given.empty() ? placer : place_by_name(placement_rules(given, servers), std::move(placer));
+}
+
+std::vector<Option> with_payload_options(std::vector<Option> more) {
+  std::vector<std::string> names = {kWhole};
+  std::string help = "How gradients are pushed. whole: every value as it is. ";
+  for (const PayloadType& type : payload_types()) {
+    names.push_back(type.name);
+    help += type.help + " ";
+  }
+  help += "What is not pushed is added to the worker's next push. Within a host nothing is encoded.";
+  more.push_back(
+      {.name = "payload", .fallback = std::string(kWhole), .rule = {.choices = names}, .help = help});
+  more.push_back({.name = "share",
+                  .fallback = kShare,
+                  .rule = {.least = 0, .most = 1, .above_least = true},
+                  .help = "The part of a variable's values that payload `largest` pushes."});
+  return more;
+}
+
+void check_payload(const Attributes& options) {
+  const std::string& payload = options.text("payload");
+  if (options.real("share") != kShare && !chooses(payload))
+    throw OptionError("share", fmt::format("payload '{}' pushes all values, so it has no share", payload));
+}
+
+ScheduledAction push_of(const Attributes& options, int64_t every) {
+  const std::string& payload = options.text("payload");
+  if (payload == kWhole) return action::push_gradient(every);
+  return action::push_gradient(every, payload, chooses(payload) ? options.real("share") : 1);
 }
 
 StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more,

@@ -19,6 +19,13 @@ Option staleness_option();
 /// Each worker at its own pace, within the option `staleness`.
 Cooperation free_within_staleness(const Attributes& options);
 
+/// `more` and the options of strategies whose workers push gradients: `payload` and `share`.
+std::vector<Option> with_payload_options(std::vector<Option> more);
+/// Throws OptionError for a share of a payload that pushes everything.
+void check_payload(const Attributes& options);
+/// The push of gradients that these options describe.
+ScheduledAction push_of(const Attributes& options, int64_t every = 1);
+
 /// Of strategies whose workers train on their own and push differences: `average_every`, and the SGD step of
 /// the servers along the differences (`outer_learning_rate`, `outer_momentum`, `outer_nesterov`).
 std::vector<Option> averaging_options();

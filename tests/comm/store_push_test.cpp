@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "store_fixture.h"
+#include "telar/io/payload.h"
 
 namespace telar {
 namespace {
@@ -19,6 +21,28 @@ TEST_F(StoreTest, ReadsWhatWasWritten) {
   client->read("steps", read);
   EXPECT_EQ(read, std::vector<float>(kPushedFloats));
   EXPECT_EQ(client->slots(), std::vector<std::string>{"steps"});
+}
+
+TEST_F(StoreTest, EveryPayloadBringsWhatWasPushed) {
+  const auto server = serve();
+  const auto client = attached(*server, kPushedFloats);
+  std::vector<float> expected(kPushedFloats);
+  for (const PayloadType& type : payload_types()) {
+    std::vector<float> pushed = values(kPushedFloats, 1, 0.25F);
+    std::vector<float> rest(kPushedFloats);
+    type.payload->choose(pushed, rest, 0.02, true);
+    std::ranges::copy(pushed, client->outgoing().begin());
+    StoreExchange exchange = whole(*client);
+    exchange.learning_rate = 1;
+    exchange.samples = 1;
+    exchange.payload = payload_number(type.name);
+    const uint64_t sent = client->traffic().sent;
+    client->start(exchange);
+    EXPECT_TRUE(client->finish().finite);
+    EXPECT_LT(client->traffic().sent - sent, kPushedFloats * sizeof(float) * 6 / 10) << type.name;
+    for (size_t i = 0; i < kPushedFloats; ++i) expected[i] -= pushed[i];
+    ASSERT_TRUE(std::ranges::equal(client->incoming(), expected)) << type.name;
+  }
 }
 
 TEST_F(StoreTest, PushUpdatesAndPullBringsTheResult) {

@@ -134,6 +134,21 @@ TEST(ThreadCluster, AsynchronousTrainingLearns) {
   }
 }
 
+TEST(ThreadCluster, AShareOfTheGradientsIsEnoughToLearn) {
+  for (const std::string strategy : {"async_sgd", "downpour", "sync_ps"}) {
+    for (const std::string payload : {"largest", "bf16"}) {
+      const Trained trained = train_on_servers(strategy, {{"payload", payload}}, kMomentum, {.workers = 2});
+      EXPECT_LT(trained.losses.epochs.back(), 0.8 * trained.losses.epochs.front()) << strategy << payload;
+    }
+  }
+}
+
+TEST(ThreadCluster, PushingEverythingAsTheLargestEqualsASingleProcess) {
+  expect_equal(
+      train_on_servers("sync_ps", {{"payload", "largest"}, {"share", 1.0}}, kMomentum, {.workers = 2}),
+      train_alone(kMomentum));
+}
+
 TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
   const Program program = make_strategy("sync_ps")->rewrite(own_step(AdamOptions{}), kOneDevice);
   const DatasetPtr data = own_samples();

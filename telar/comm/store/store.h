@@ -18,7 +18,8 @@ struct StoreExchange {
   bool push = true;
   bool pull = true;
   float learning_rate = 0;
-  float samples = 0;  ///< number of samples in the pushed sums
+  float samples = 0;     ///< number of samples in the pushed sums
+  uint16_t payload = 0;  ///< payload_number() of what is pushed
   /// Without a round, the push is applied at once, and the pull sees its effect. With a round, the push is
   /// summed with those of the other members, the sum is applied once, and the pull returns the result.
   std::optional<StoreRound> round;

@@ -8,6 +8,7 @@
 
 #include "telar/core/error.h"
 #include "telar/io/checksum.h"
+#include "telar/io/payload.h"
 
 namespace telar {
 namespace {
@@ -82,6 +83,10 @@ void check(const FrameHeader& header) {
     throw damaged(fmt::format("its round has {} members", header.members));
   if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
     throw damaged("its learning rate or number of samples is not a finite number");
+  const bool pushes = header.kind == FrameKind::exchange && (header.flags & kPush) != 0;
+  if (header.kind == FrameKind::exchange && header.arena > (pushes ? payload_types().size() : 0))
+    throw damaged(
+        fmt::format("it has the payload {}, which this release of telar does not know", header.arena));
   if (header.kind != FrameKind::answer && header.kind != FrameKind::write) return;
   if (header.version < 0 || header.version > kMostUpdates)
     throw damaged(fmt::format("its floats have version {}", header.version));
@@ -90,6 +95,27 @@ void check(const FrameHeader& header) {
 }
 
 }  // namespace
+
+/// The floats of an encoded push.
+static std::vector<float> decoded(const Frame& frame) {
+  const size_t count = frame.header.end - frame.header.begin;
+  std::vector<std::byte> bytes(frame.payload.bytes());
+  if (bytes.size() >= count * sizeof(float))
+    throw damaged(fmt::format("{} floats came encoded as {} bytes", count, bytes.size()));
+  frame.payload.copy_to(bytes);
+  std::vector<float> floats(count);
+  try {
+    numbered_payload(frame.header.arena).decode(bytes, floats);
+  } catch (const Error& error) {
+    throw damaged(error.what());
+  }
+  return floats;
+}
+
+FramePayload::FramePayload(std::vector<float> floats)
+    : own_(std::make_shared<const std::vector<float>>(std::move(floats))) {
+  parts_.push_back(std::as_bytes(std::span(*own_)));
+}
 
 size_t FramePayload::bytes() const {
   size_t sum = 0;
@@ -150,6 +176,10 @@ Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
 
   frame.payload = FramePayload(std::vector(taker.rest().begin(), taker.rest().end()));
   if (frame.header.kind == FrameKind::welcome) return frame;
+  if (frame.header.kind == FrameKind::exchange && frame.header.arena != 0) {
+    frame.payload = FramePayload(decoded(frame));
+    return frame;
+  }
   const size_t expected =
       carries_floats(frame.header) ? (frame.header.end - frame.header.begin) * sizeof(float) : 0;
   if (frame.payload.bytes() != expected)

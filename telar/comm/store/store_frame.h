@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,12 +28,14 @@ enum FrameFlag : uint8_t {
 };
 
 /// The head of a frame, little-endian. It is followed by the ids of the round's members (4 bytes each) and
-/// the payload: the floats of the range (exchange with kPush, write, answer with kPull) or a protobuf message
-/// (welcome).
+/// the payload: the floats of the range (exchange with kPush, write, answer with kPull), perhaps encoded
+/// (exchange), or a protobuf message (welcome).
 struct FrameHeader {
   FrameKind kind = FrameKind::exchange;
   uint8_t flags = 0;
-  uint16_t arena = 0;     ///< read, write: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]
+  /// read, write: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]; exchange with kPush: the payload
+  /// (telar/io/payload.h), 0 for floats
+  uint16_t arena = 0;
   uint32_t members = 0;   ///< of the round
   uint64_t sequence = 0;  ///< of the request, from 1; an answer has that of its request
   uint64_t begin = 0;     ///< floats of the arena; a range is within one block
@@ -54,6 +57,8 @@ class FramePayload {
  public:
   FramePayload() = default;
   explicit FramePayload(std::vector<std::span<const std::byte>> parts) : parts_(std::move(parts)) {}
+  /// Floats of its own.
+  explicit FramePayload(std::vector<float> floats);
 
   size_t bytes() const;
   void copy_to(std::span<std::byte> out) const;
@@ -62,6 +67,7 @@ class FramePayload {
 
  private:
   std::vector<std::span<const std::byte>> parts_;
+  std::shared_ptr<const std::vector<float>> own_;
 };
 
 struct Frame {

@@ -4,6 +4,7 @@
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/random_id.h"
+#include "telar/io/payload.h"
 
 namespace telar {
 namespace {
@@ -25,6 +26,16 @@ grpc::Slice view_of(const StoreRequest& request) {
 grpc::ByteBuffer message_of(const StoreRequest& request, bool payload_checksums) {
   FrameHeader header = request.header;
   if (!payload_checksums) header.flags |= kPlainPayload;
+  if (request.payload != 0) {
+    const std::vector<std::byte> encoded = numbered_payload(request.payload).encode(request.from);
+    if (!encoded.empty()) {
+      header.arena = request.payload;
+      OwnedFrame frame(header, request.members, encoded.size());
+      std::memcpy(frame.payload.data(), encoded.data(), encoded.size());
+      frame.seal();
+      return frame.message();
+    }
+  }
   if (request.from.empty() || !request.keeper) {
     OwnedFrame frame(header, request.members, request.from.size_bytes());
     if (!request.from.empty())

@@ -75,6 +75,7 @@ std::vector<StoreRequest> requests_of(const StoreExchange& exchange, const Store
     header.samples = exchange.samples;
     request.from = arenas.outgoing.subspan(begin, end - begin);
     request.keeper = arenas.keeper;
+    request.payload = exchange.payload;
     if (!exchange.round) return;
     header.flags |= kRound;
     header.round = exchange.round->number;

@@ -18,6 +18,7 @@ struct StoreRequest {
   std::span<const float> from;         ///< payload to send; may be empty
   std::shared_ptr<const void> keeper;  ///< owner of `from` while gRPC may read it; null: copy the payload
   std::span<float> into;               ///< where the floats of the answer go
+  uint16_t payload = 0;                ///< payload_number(): how `from` is sent through a network
 };
 
 /// A member's arenas, allocated by Store::attach.

@@ -19,7 +19,7 @@ StoreSession::Answer StoreSession::handle(const Frame& request) {
   if (header.end > blocks_.layout().floats)
     throw user_error("floats {} to {} were requested, but the arenas have {}", header.begin, header.end,
                      blocks_.layout().floats);
-  if (header.arena > blocks_.slots().size())
+  if (header.kind != FrameKind::exchange && header.arena > blocks_.slots().size())
     throw user_error("arena {} was requested, but there are {}", header.arena, blocks_.slots().size() + 1);
 
   Answer answer;

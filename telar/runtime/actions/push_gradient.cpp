@@ -1,3 +1,4 @@
+#include "telar/io/payload.h"
 #include "telar/runtime/action.h"
 
 namespace telar {
@@ -7,7 +8,8 @@ namespace {
 class PushGradient final : public Action {
  public:
   PushGradient(const ScheduledAction& scheduled, StepContext& context)
-      : pending_(required_push(scheduled, context)) {
+      : pending_(required_push(scheduled, context)),
+        form_{payload_number(scheduled.payload), scheduled.share} {
     if (scheduled.every > 1) pending_.accrue_gradients();
   }
 
@@ -23,10 +25,11 @@ class PushGradient final : public Action {
 
  private:
   void push(StepContext& context, bool then_pull, const StepInputs& inputs, StepResult& result) {
-    pending_.push_gradients(then_pull, context.gradients().arena(), inputs, result);
+    pending_.push_gradients(then_pull, context.gradients().arena(), form_, inputs, result);
   }
 
   PendingPush& pending_;
+  ServerExchange::Form form_;
 };
 
 }  // namespace

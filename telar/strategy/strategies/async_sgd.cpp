@@ -15,8 +15,8 @@ class AsyncSgd final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     Program program = server_program(
-        "async_sgd", step, cluster, {action::compute_gradient(), action::push_gradient(), action::pull()},
-        Graph(), make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+        "async_sgd", step, cluster, {action::compute_gradient(), push_of(options_), action::pull()}, Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = free_within_staleness(options_);
     return program;
   }
@@ -29,7 +29,7 @@ class AsyncSgd final : public Strategy {
 
 void register_async_sgd(StrategyRegistry& registry) {
   StrategyType type = server_strategy("async_sgd", "the servers apply each worker's gradient on arrival",
-                                      {staleness_option()});
+                                      with_payload_options({staleness_option()}), check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<AsyncSgd>(options); };
   type.cooperation = free_within_staleness;
   registry.add(std::move(type));

@@ -18,7 +18,7 @@ class Downpour final : public Strategy {
     std::vector<ScheduledAction> schedule = {action::compute_gradient()};
     // Between two fetches a worker continues on its own; an update just before a fetch would be overwritten.
     if (fetch_every > 1) schedule.push_back(action::update_shard());
-    schedule.push_back(action::push_gradient(options_.integer("push_every")));
+    schedule.push_back(push_of(options_, options_.integer("push_every")));
     schedule.push_back(action::pull(fetch_every));
     Program program = server_program(
         "downpour", step, cluster, std::move(schedule), fetch_every > 1 ? plain_update(step) : Graph(),
@@ -36,15 +36,16 @@ class Downpour final : public Strategy {
 void register_downpour(StrategyRegistry& registry) {
   StrategyType type = server_strategy(
       "downpour", "workers push gradients and fetch parameters every few steps, each at its own pace",
-      {{.name = "push_every",
-        .fallback = int64_t{1},
-        .rule = {.least = 1, .most = 1e9},
-        .help = "Steps between two pushes of gradients: n_push."},
-       {.name = "fetch_every",
-        .fallback = int64_t{1},
-        .rule = {.least = 1, .most = 1e9},
-        .help = "Steps between two fetches of parameters: n_fetch."},
-       staleness_option()});
+      with_payload_options({{.name = "push_every",
+                             .fallback = int64_t{1},
+                             .rule = {.least = 1, .most = 1e9},
+                             .help = "Steps between two pushes of gradients: n_push."},
+                            {.name = "fetch_every",
+                             .fallback = int64_t{1},
+                             .rule = {.least = 1, .most = 1e9},
+                             .help = "Steps between two fetches of parameters: n_fetch."},
+                            staleness_option()}),
+      check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<Downpour>(options); };
   type.cooperation = free_within_staleness;
   registry.add(std::move(type));

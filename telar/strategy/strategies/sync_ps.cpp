@@ -18,8 +18,8 @@ class SyncPs final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     Program program = server_program(
-        "sync_ps", step, cluster, {action::compute_gradient(), action::push_gradient(), action::pull()},
-        Graph(), make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
+        "sync_ps", step, cluster, {action::compute_gradient(), push_of(options_), action::pull()}, Graph(),
+        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
     program.cooperation = rounds_with_backups(options_);
     return program;
   }
@@ -33,10 +33,13 @@ class SyncPs final : public Strategy {
 void register_sync_ps(StrategyRegistry& registry) {
   StrategyType type = server_strategy(
       "sync_ps", "each update takes the gradients of all workers, each for its part of the batch",
-      {{.name = "backups",
-        .fallback = int64_t{0},
-        .rule = {.least = 0, .most = 1024},
-        .help = "Number of additional workers. Of all gradients of a step, the first `workers` are used."}});
+      with_payload_options(
+          {{.name = "backups",
+            .fallback = int64_t{0},
+            .rule = {.least = 0, .most = 1024},
+            .help =
+                "Number of additional workers. Of all gradients of a step, the first `workers` are used."}}),
+      check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<SyncPs>(options); };
   type.cooperation = rounds_with_backups;
   registry.add(std::move(type));
