@@ -20,6 +20,11 @@ class Group {
   /// members that share one copy of the parameters cover the whole range.
   virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
 
+  /// The part of `count` floats that this member alone updates where members keep optimizer state only of what
+  /// they update: the shard, or a part of it where processes have shards of the same range. The parts of all
+  /// members cover the whole range.
+  virtual std::pair<size_t, size_t> part(size_t count) const { return shard(count); }
+
   /// True when buckets are in the memory of this member's device. Sums are then queued on the device, no
   /// thread waits for them, and each member sums and updates everything.
   virtual bool sums_on_device() const { return false; }
@@ -31,6 +36,8 @@ class Group {
   /// Starts summing `bucket` over the members and returns at once. After `finish`, this member's shard of the
   /// bucket holds the sum, and the rest of the bucket is undefined.
   virtual void start_reduce_scatter(std::span<float> bucket) = 0;
+  /// The same, but only this member's part of the bucket holds the sum: processes exchange half as much.
+  virtual void start_reduce_to_parts(std::span<float> bucket) { start_reduce_scatter(bucket); }
   /// Advances the started sums without waiting. Returns how many of them are complete since the last
   /// `finish`, in the order in which they were started.
   virtual size_t poll() = 0;
@@ -49,6 +56,10 @@ class Group {
   /// After finish(): fills the rest of a bucket with the shards that other members have summed. Every member
   /// calls it for the same buckets, which then hold the whole sum. Waits.
   virtual void share_shards(std::span<float> bucket) = 0;
+
+  /// Every member has updated its part of each of these ranges of the parameters: fills in, in this member's
+  /// shards, the parts of those that do not share its memory. Waits.
+  virtual void share_parts(std::span<const std::span<float>> /*ranges*/) {}
 
   /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member.
   /// Both have size() items; those of this member are ignored. Members agree about the sizes. Waits until all

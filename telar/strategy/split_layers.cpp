@@ -15,13 +15,6 @@ namespace {
 
 using Bounds = std::vector<int64_t>;
 
-/// Contiguous parts of nearly equal size.
-Bounds equal_parts(int64_t extent, int64_t members) {
-  Bounds bounds;
-  for (int64_t m = 0; m <= members; ++m) bounds.push_back(extent * m / members);
-  return bounds;
-}
-
 /// The forms that a value of the whole graph has in the graph of a member; each is made when it is needed.
 struct Forms {
   ValueId own = kNoValue;    ///< own samples, all features

@@ -28,7 +28,7 @@ using LayerSplits = std::map<std::string, LayerSplit>;
 /// A graph with some layers divided, as one member of the group runs it.
 struct DividedGraph {
   Graph graph;
-  std::map<std::string, Piece> pieces;  ///< of the parameters that the member does not have whole, by name
+  Pieces pieces;  ///< of the parameters that the member does not have whole
 };
 
 /// Divides layers of a forward graph and inserts the exchanges between members. Throws Error (user), naming

@@ -9,6 +9,8 @@
 namespace telar {
 namespace {
 
+using test::all_state;
+using test::copy_state;
 using test::Grid;
 using test::GridCase;
 using test::Samples;
@@ -23,19 +25,6 @@ std::unique_ptr<Session> grid_session(const GridCase& tested, const Grid& grid, 
   strategy.set("batch_norm", "synchronised");
   return test::make_session(tested.model, options,
                             {.replicas = grid.workers, .name = grid.strategy, .strategy = strategy});
-}
-
-void copy_state(const Session& from, Session& to) {
-  for (const std::string& name : from.state_names()) to.write_state(name, from.read_state(name));
-}
-
-std::vector<float> all_state(const Session& session) {
-  std::vector<float> all;
-  for (const std::string& name : session.state_names()) {
-    const auto values = session.read_state(name);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 std::vector<Grid> grids() {

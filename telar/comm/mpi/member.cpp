@@ -29,10 +29,16 @@ std::span<std::byte> Member::allocate(size_t bytes) {
   return regions_->own();
 }
 
-void Member::start_reduce_scatter(std::span<float> bucket) {
+std::pair<size_t, size_t> Member::part(size_t count) const {
+  const auto [begin, end] = local_.shard(count);
+  const auto [from, to] = shard_of(end - begin, process_, processes_);
+  return {begin + from, begin + to};
+}
+
+void Member::start(std::span<float> bucket, SumTo to) {
   local_.start_reduce_scatter(bucket);
   const auto [begin, end] = local_.shard(bucket.size());
-  shards_.push_back(bucket.subspan(begin, end - begin));
+  shards_.push_back({bucket.subspan(begin, end - begin), to});
 }
 
 size_t Member::poll() { return advance(local_.poll()); }
@@ -46,7 +52,7 @@ void Member::finish() {
 }
 
 size_t Member::advance(size_t summed) {
-  while (given_ < summed) sums_->add(shards_[given_++]);
+  for (; given_ < summed; ++given_) sums_->add(shards_[given_].values, shards_[given_].to);
   return sums_->complete();
 }
 
@@ -64,6 +70,28 @@ void Member::all_gather(std::span<float> rows) {
   MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rows.data(), count_of(block), MPI_FLOAT, small_,
                  &request);
   watch_.wait(request);
+}
+
+void Member::share_parts(std::span<const std::span<float>> ranges) {
+  std::vector<MPI_Request> requests;
+  const auto count = static_cast<size_t>(processes_);
+  std::vector<int> counts;  // of all ranges, process after process: MPI reads them until the end
+  std::vector<int> offsets;
+  counts.reserve(ranges.size() * count);
+  offsets.reserve(ranges.size() * count);
+  for (const std::span<float> range : ranges) {
+    const auto [begin, end] = local_.shard(range.size());
+    const std::span<float> shard = range.subspan(begin, end - begin);
+    const size_t first = counts.size();
+    for (int process = 0; process < processes_; ++process) {
+      const auto [from, to] = shard_of(shard.size(), process, processes_);
+      counts.push_back(count_of(to - from));
+      offsets.push_back(count_of(from));
+    }
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, shard.data(), &counts[first], &offsets[first],
+                    MPI_FLOAT, small_, &requests.emplace_back());
+  }
+  for (MPI_Request& request : requests) watch_.wait(request);
 }
 
 void Member::exchange(Outgoing outgoing, Incoming incoming) {
