@@ -7,6 +7,18 @@
 
 namespace telar {
 
+/// Memory of the members of a group that all of them can read, for values that pass without messages.
+class Windows {
+ public:
+  virtual ~Windows() = default;
+  /// This member's memory. It may be written until the next meet().
+  virtual std::span<std::byte> own() = 0;
+  /// Waits until all members have called it, so that what they have written can be read.
+  virtual void meet() = 0;
+  /// What a member had written at the last meet(). It stays there until this member calls meet() again.
+  virtual std::span<const std::byte> of(int member) const = 0;
+};
+
 /// One member of a group that computes a step together: the replicas of one process, or of several.
 /// Every member calls the same operations in the same order. Sums are taken in rank order, never in order of
 /// arrival. When a member fails, the waits of the others end with an Error (run) that names it.
@@ -67,6 +79,10 @@ class Group {
   using Outgoing = std::span<const std::span<const std::byte>>;
   using Incoming = std::span<const std::span<std::byte>>;
   virtual void exchange(Outgoing outgoing, Incoming incoming) = 0;
+
+  /// Windows of at least this size, which is the same for all members; every member calls it. Null if the
+  /// members cannot read each other's memory. Valid until the next call. Waits if the windows grow.
+  virtual Windows* windows(size_t /*bytes*/) { return nullptr; }
 
   /// Throws Error (run) that names the failed member, if one has failed. For threads that wait for other work
   /// of a member.

@@ -32,6 +32,17 @@ class ParameterExchange::Layout {
     for (const auto& bounds : bounds_) bytes += bounds[member + 1] - bounds[member];
     return bytes;
   }
+  /// Of the member that has most, and of all of them.
+  size_t most_bytes() const {
+    size_t most = 0;
+    for (size_t m = 0; m < members_; ++m) most = std::max(most, bytes_of(m));
+    return most;
+  }
+  size_t all_bytes() const {
+    size_t bytes = 0;
+    for (const auto& bounds : bounds_) bytes += bounds.back();
+    return bytes;
+  }
   /// The piece of a member in the whole value i.
   template <typename Byte>
   std::span<Byte> piece(size_t i, size_t member, std::span<Byte> whole) const {
@@ -75,7 +86,51 @@ void ParameterExchange::run(const Node& node, HostOperations::Inputs inputs, Hos
   const Layout layout(node, gathers ? sizes_of(outputs) : sizes_of(inputs));
   if (static_cast<size_t>(group.size()) != layout.members())
     throw run_error("{}: a group of {} exchanges among {}", node.op->name(), group.size(), layout.members());
-  gathers ? gather(layout, inputs, outputs, group) : sum(layout, inputs, outputs, group);
+  if (Windows* windows = group.windows(gathers ? layout.most_bytes() : layout.all_bytes())) {
+    gathers ? gather_in(*windows, layout, inputs, outputs) : sum_in(*windows, layout, inputs, outputs);
+  } else {
+    gathers ? gather(layout, inputs, outputs, group) : sum(layout, inputs, outputs, group);
+  }
+}
+
+// In windows, each value is copied once by the member that has it, and once by each that needs it.
+
+void ParameterExchange::gather_in(Windows& windows, const Layout& layout, HostOperations::Inputs inputs,
+                                  HostOperations::Outputs outputs) {
+  auto to = windows.own().begin();
+  for (size_t i = 0; i < layout.values(); ++i) {
+    to = std::ranges::copy(inputs[i], to).out;
+    std::ranges::copy(inputs[i], layout.piece(i, layout.rank(), outputs[i]).begin());
+  }
+  windows.meet();
+  for (size_t m = 0; m < layout.members(); ++m) {
+    std::span<const std::byte> from = windows.of(static_cast<int>(m));
+    for (size_t i = 0; m != layout.rank() && i < layout.values(); ++i) {
+      const std::span<std::byte> piece = layout.piece(i, m, outputs[i]);
+      std::ranges::copy(from.first(piece.size()), piece.begin());
+      from = from.subspan(piece.size());
+    }
+  }
+}
+
+void ParameterExchange::sum_in(Windows& windows, const Layout& layout, HostOperations::Inputs inputs,
+                               HostOperations::Outputs outputs) {
+  std::span<std::byte> own = windows.own();
+  for (size_t i = 0; i < layout.values(); ++i) {
+    for (size_t m = 0; m < layout.members(); ++m) {
+      if (m == layout.rank()) continue;
+      std::ranges::copy(layout.piece(i, m, inputs[i]), layout.piece(i, m, own).begin());
+    }
+    own = own.subspan(inputs[i].size());
+  }
+  windows.meet();
+  for (size_t m = 0; m < layout.members(); ++m) {
+    std::span<const std::byte> from = windows.of(static_cast<int>(m));
+    for (size_t i = 0; i < layout.values(); ++i) {
+      add(layout.piece(i, layout.rank(), m == layout.rank() ? inputs[i] : from), m == 0, outputs[i]);
+      from = from.subspan(inputs[i].size());
+    }
+  }
 }
 
 std::span<std::byte> ParameterExchange::memory(size_t bytes) {
@@ -83,8 +138,8 @@ std::span<std::byte> ParameterExchange::memory(size_t bytes) {
   return std::span(memory_).first(bytes);
 }
 
-// One value passes without a copy on the way. Several values pass packed, one piece after the other, so that
-// the members wait for each other only once.
+// In messages, one value passes without a copy on the way. Several values pass packed, one piece after the
+// other, so that the members wait for each other only once.
 
 void ParameterExchange::gather(const Layout& layout, HostOperations::Inputs inputs,
                                HostOperations::Outputs outputs, Group& group) {

@@ -11,7 +11,8 @@
 namespace telar {
 
 /// Executes the operations with which members of a group exchange pieces of parameters and of their gradients
-/// (telar/graph/ops/communication.h). Its memory grows to what the largest exchange needs: about one bucket.
+/// (telar/graph/ops/communication.h): through memory that all can read, if the group has such, or by messages. Its
+/// memory grows to what the largest exchange needs: about one bucket.
 class ParameterExchange {
  public:
   /// Every member calls it for the same operation. Waits. Throws Error (run) if the node was made for another
@@ -28,6 +29,11 @@ class ParameterExchange {
   /// Fills `outputs` with this member's pieces of the sums of the whole values, added in rank order.
   void sum(const Layout& layout, HostOperations::Inputs inputs, HostOperations::Outputs outputs,
            Group& group);
+  /// The same, through the memory of the group.
+  static void gather_in(Windows& windows, const Layout& layout, HostOperations::Inputs inputs,
+                        HostOperations::Outputs outputs);
+  static void sum_in(Windows& windows, const Layout& layout, HostOperations::Inputs inputs,
+                     HostOperations::Outputs outputs);
   std::span<std::byte> memory(size_t bytes);
 
   std::vector<std::byte> memory_;

@@ -1,5 +1,7 @@
 #include "support/sharded.h"
 
+#include <cmath>
+
 #include "mpi/started.h"
 #include "telar/data/assignment.h"
 
@@ -31,6 +33,8 @@ class MpiSharded : public StartedByMpi,
 TEST_P(MpiSharded, GradientsAndEvaluationAreThoseOfOneDevice) {
   for (const GridCase& tested : grid_cases()) {
     if (tested.text == "alexnet" || tested.text == "mlp_in_pairs") continue;
+    // It takes seconds to read so much state from all processes.
+    if (tested.text == "resnet18" && GetParam() != ParamType(3, 1, true)) continue;
     const StepOptions step{.batch = 13, .optimizer = SgdOptions{}};
     const auto one = make_session(tested.model, step, {});
     const auto all = together(tested.model, step);
@@ -71,6 +75,31 @@ TEST_P(MpiSharded, StepsOfAnySizeFollowOneDeviceAndContinueInAnother) {
   std::vector<float> first = state;
   processes().broadcast(std::as_writable_bytes(std::span(first)));
   EXPECT_EQ(state, first) << "on rank " << processes().rank();
+}
+
+// The gradient of one row of fc1.weight is infinite, so only the replicas that update it see that.
+TEST_P(MpiSharded, AllProcessesStopAtAGradientThatIsNotFinite) {
+  const GridCase tested = grid_cases()[0];
+  const auto all = together(tested.model, {.batch = 8, .optimizer = SgdOptions{}});
+  for (const auto& [name, at, value] : {std::tuple<std::string, size_t, float>{"fc1.weight", 0, 0},
+                                        {"fc1.bias", 32, 1e-30F},
+                                        {"fc2.weight", 32, 1e30F},
+                                        {"fc2.bias", 0, 0},
+                                        {"fc3.weight", 0, 0.1F},
+                                        {"fc3.bias", 0, 0}}) {
+    std::vector<float> values(static_cast<size_t>(all->state_shape(name).elements()));
+    values[at] = value;
+    all->write_state(name, values);
+  }
+  const std::vector<float> x(8 * 12, 1e12F);
+  const std::vector<int32_t> labels(8, 1);
+  const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
+  const Part part{processes().rank(), processes().rank() + 1, processes().size()};
+  const int64_t first = part.first(8);
+  const BatchView batch{part.last(8) - first, x.data() + 12 * first, labels.data() + first, ids.data() + first};
+  const StepResult result = all->train(batch, {.learning_rate = 0.1F, .step = 1, .samples = 8});
+  EXPECT_TRUE(std::isfinite(result.metrics[0]));
+  EXPECT_FALSE(result.finite) << "on rank " << processes().rank();
 }
 
 TEST_P(MpiSharded, AProcessKeepsItsPartOfTheState) {

@@ -92,14 +92,14 @@ TEST(Sharded, BatchesWithFewerSamplesThanReplicasAreExact) {
 
 TEST(Sharded, AHundredStepsFollowOneDevice) {
   const GridCase tested = case_named("convnet");
-  const StepOptions options{.batch = 6, .optimizer = AdamOptions{}};
-  const Samples samples(12, tested.sample, tested.classes);
+  const StepOptions options{.batch = 4, .optimizer = AdamOptions{}};
+  const Samples samples(8, tested.sample, tested.classes);
   const auto one = single_session(tested.model, options);
   std::vector<std::unique_ptr<Session>> several;
   for (const Sharding& sharding : stages(3)) several.push_back(sharding.session(tested.model, options));
   for (int64_t step = 1; step <= (test::kSanitized ? 10 : 100); ++step) {
     const StepInputs inputs{.learning_rate = 1e-4F, .step = step, .epoch = static_cast<uint32_t>(step)};
-    const BatchView batch = samples.view(step % 2 * 6, step % 2 * 6 + 6);
+    const BatchView batch = samples.view(step % 2 * 4, step % 2 * 4 + 4);
     const double expected = one->train(batch, inputs).metrics[0];
     for (size_t s = 0; s < several.size(); ++s) {
       ASSERT_NEAR(several[s]->train(batch, inputs).metrics[0], expected, 1e-5 * expected)

@@ -1,6 +1,14 @@
 #include "telar/comm/mpi/member.h"
 
+#include <algorithm>
+
 namespace telar::mpi {
+
+namespace {
+
+constexpr size_t kLine = 64;  // bytes: shards are cut at cache lines
+
+}  // namespace
 
 Member::Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory, int channel)
     : local_(local),
@@ -73,25 +81,47 @@ void Member::all_gather(std::span<float> rows) {
 }
 
 void Member::share_parts(std::span<const std::span<float>> ranges) {
-  std::vector<MPI_Request> requests;
-  const auto count = static_cast<size_t>(processes_);
-  std::vector<int> counts;  // of all ranges, process after process: MPI reads them until the end
-  std::vector<int> offsets;
-  counts.reserve(ranges.size() * count);
-  offsets.reserve(ranges.size() * count);
+  size_t largest = 0;
+  for (const std::span<float> range : ranges) largest = std::max(largest, range.size_bytes());
+  Windows* shared = windows((largest / static_cast<size_t>(processes_)) + kLine);
   for (const std::span<float> range : ranges) {
     const auto [begin, end] = local_.shard(range.size());
     const std::span<float> shard = range.subspan(begin, end - begin);
-    const size_t first = counts.size();
-    for (int process = 0; process < processes_; ++process) {
-      const auto [from, to] = shard_of(shard.size(), process, processes_);
-      counts.push_back(count_of(to - from));
-      offsets.push_back(count_of(from));
-    }
-    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, shard.data(), &counts[first], &offsets[first],
-                    MPI_FLOAT, small_, &requests.emplace_back());
+    shared != nullptr ? share_in_windows(*shared, shard) : share_by_messages(shard);
   }
-  for (MPI_Request& request : requests) watch_.wait(request);
+}
+
+void Member::share_in_windows(Windows& windows, std::span<float> shard) const {
+  const auto part_of = [&](int process) {
+    const auto [begin, end] = shard_of(shard.size(), process, processes_);
+    return std::as_writable_bytes(shard.subspan(begin, end - begin));
+  };
+  std::ranges::copy(part_of(process_), windows.own().begin());
+  windows.meet();
+  for (int process = 0; process < processes_; ++process) {
+    const std::span<std::byte> part = part_of(process);
+    if (process != process_) std::ranges::copy(windows.of(process).first(part.size()), part.begin());
+  }
+}
+
+void Member::share_by_messages(std::span<float> shard) {
+  std::vector<int> counts;
+  std::vector<int> offsets;
+  for (int process = 0; process < processes_; ++process) {
+    const auto [begin, end] = shard_of(shard.size(), process, processes_);
+    counts.push_back(count_of(end - begin));
+    offsets.push_back(count_of(begin));
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, shard.data(), counts.data(), offsets.data(), MPI_FLOAT,
+                  small_, &request);
+  watch_.wait(request);
+}
+
+Windows* Member::windows(size_t bytes) {
+  if (!share_memory_ || local_.size() > 1) return nullptr;
+  if (windows_ == nullptr || windows_->bytes() < bytes) windows_ = SharedWindows::make(small_, watch_, bytes);
+  return windows_.get();
 }
 
 void Member::exchange(Outgoing outgoing, Incoming incoming) {

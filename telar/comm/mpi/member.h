@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/comm/group.h"
+#include "telar/comm/mpi/shared_windows.h"
 #include "telar/comm/mpi/sums.h"
 #include "telar/comm/mpi/watch.h"
 
@@ -43,6 +44,7 @@ class Member final : public Group {
   void barrier() override { local_.barrier(); }
   void share_shards(std::span<float> bucket) override { local_.share_shards(bucket); }
   void share_parts(std::span<const std::span<float>> ranges) override;
+  Windows* windows(size_t bytes) override;
   void exchange(Outgoing outgoing, Incoming incoming) override;
   void check() const override {
     local_.check();
@@ -57,6 +59,9 @@ class Member final : public Group {
   };
 
   void start(std::span<float> bucket, SumTo to);
+  /// Copies the parts of other processes of one shard of parameters.
+  void share_by_messages(std::span<float> shard);
+  void share_in_windows(Windows& windows, std::span<float> shard) const;
   /// Hands the first `summed` shards to the sums over processes. Returns how many of these are complete.
   size_t advance(size_t summed);
 
@@ -76,6 +81,7 @@ class Member final : public Group {
   int processes_ = 1;
   std::unique_ptr<SharedRegions> regions_;
   std::unique_ptr<Sums> sums_;
+  std::unique_ptr<SharedWindows> windows_;
   std::vector<Shard> shards_;  ///< of the buckets started since the last finish()
   size_t given_ = 0;           ///< how many of them were handed to the sums
 };
