@@ -22,6 +22,9 @@ namespace telar {
 /// "One weird trick for parallelizing convolutional neural networks", 2014).
 enum class LayerSplit : uint8_t { columns, rows };
 
+/// An embedding can be divided by the rows of its table (its vocabulary): each member looks up the tokens of all
+/// samples in its rows, zeros elsewhere, and the results are added.
+///
 /// By the name of the layer's weight. Layers that are not named stay whole.
 using LayerSplits = std::map<std::string, LayerSplit>;
 
@@ -35,7 +38,10 @@ struct DividedGraph {
 /// the layer, for one with fewer features than the group has members.
 DividedGraph divide_layers(const Graph& forward, const LayerSplits& layers, const SampleGroup& group);
 
-/// The parameter that holds the weights of a node for which Op::is_weighted_sum() holds; kNoValue when its
+/// Whether the node looks up rows of a table, input 1, by tokens.
+bool looks_up(const Graph& graph, const Node& node);
+
+/// The parameter that holds the weights of a node for which Op::is_weighted_sum() or looks_up() holds; kNoValue when its
 /// weights are computed.
 ValueId weights_of(const Graph& graph, const Node& node);
 

@@ -57,7 +57,7 @@ std::vector<Option> division_options() {
       {.name = "split",
        .fallback = std::vector<std::string>{},
        .help =
-           "Layers that are divided, or not, whatever it costs: `[\"classifier.*=columns\", \"conv1=whole\"]`. columns: each worker computes some of the output features; rows: each worker multiplies some of the input features. Layers that are not named are divided if that saves communication."},
+           "Layers that are divided, or not, whatever it costs: `[\"classifier.*=columns\", \"conv1=whole\"]`. columns: each worker computes some of the output features; rows: each worker multiplies some of the input features, or, of an embedding, looks up some of the tokens. Layers that are not named are divided if that saves communication."},
       batch_norm_option(),
       bucket_option()};
 }

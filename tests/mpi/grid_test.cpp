@@ -28,7 +28,7 @@ class MpiGrid : public StartedByMpi {
   }
 
   /// This process's part of a batch.
-  static BatchView mine(const Samples& samples, int64_t count) {
+  static BatchView mine(const auto& samples, int64_t count) {
     const Part part{processes().rank(), processes().rank() + 1, processes().size()};
     BatchView view = samples.view(part.first(count), part.last(count));
     view.all = count;
@@ -76,6 +76,24 @@ TEST_F(MpiGrid, StepsOfAnySizeFollowOneDevice) {
     std::vector<float> first = state;
     processes().broadcast(std::as_writable_bytes(std::span(first)));
     EXPECT_EQ(state, first) << grid.text << " on rank " << processes().rank();
+  }
+}
+
+TEST_F(MpiGrid, AnEmbeddingDividedByRowsIsThatOfOneDevice) {
+  const GridCase tested = words_case();
+  const TokenSamples samples(7);
+  const StepOptions step{.batch = 7, .optimizer = AdamOptions{}};
+  for (const Grid& grid : grids_over(processes().size())) {
+    const auto one = make_session(tested.model, step, {});
+    const auto all = together(tested, grid, step);
+    int64_t number = 0;
+    for (const int64_t size : {7, 1, 6}) {
+      const StepInputs inputs{.learning_rate = 0.001F, .step = ++number, .samples = size};
+      one->train(samples.view(0, size), inputs);
+      all->train(mine(samples, size), inputs);
+      EXPECT_LT(relative_l2(all_gradients(*all), all_gradients(*one)), 1e-6) << grid.text << " " << size;
+    }
+    EXPECT_LT(relative_l2(all_state(*all), all_state(*one)), 1e-5) << grid.text;
   }
 }
 

@@ -91,6 +91,42 @@ TEST(Grid, BatchesWithFewerSamplesThanWorkersAreExact) {
   }
 }
 
+TEST(Grid, AnEmbeddingDividedByRowsIsThatOfOneDevice) {
+  const GridCase tested = test::words_case();
+  const StepOptions options{.batch = 7, .optimizer = SgdOptions{.momentum = 0.9}};
+  test::TokenSamples samples(7);
+  for (const Grid& grid : {test::tensor_grid(2), test::tensor_grid(3), test::hybrid_grid(2, 2)}) {
+    const auto one = single_session(tested, options);
+    const auto several = grid_session(tested, grid, options);
+    int64_t step = 0;
+    for (const int64_t size : {7, 1, 2, 7}) {
+      const StepInputs inputs{.learning_rate = 0.1F, .step = ++step};
+      const BatchView batch = samples.view(0, size);
+      one->train(batch, inputs);
+      several->train(batch, inputs);
+      EXPECT_LT(test::relative_l2(test::all_gradients(*several), test::all_gradients(*one)), 1e-6)
+          << grid.text << " " << size;
+      EXPECT_LT(test::relative_l2(all_state(*several), all_state(*one)), 1e-6) << grid.text << " " << size;
+      EXPECT_LT(test::relative_l2(several->predict(batch), one->predict(batch)), 1e-5);
+      const double evaluated = one->evaluate(batch)[0];
+      EXPECT_NEAR(several->evaluate(batch)[0], evaluated, 1e-5 * std::abs(evaluated));
+    }
+  }
+}
+
+TEST(Grid, ATokenThatNoWorkerHasIsNamed) {
+  const GridCase tested = test::words_case();
+  const auto session =
+      grid_session(tested, test::tensor_grid(2), {.batch = 4, .optimizer = SgdOptions{}});
+  test::TokenSamples samples(4);
+  samples.tokens()[7] = 23;
+  test::expect_error(
+      [&] {
+        session->train(samples.view(0, 4), {.learning_rate = 0.1F, .step = 1});
+      },
+      {"layer 'embedding': token 23 at position 7", "the table has 23 rows, so tokens are 0 to 22"});
+}
+
 TEST(Grid, AHundredStepsFollowOneDevice) {
   const GridCase tested = test::grid_cases()[2];  // the demo's network, whose ReLUs rounding hardly switches
   const StepOptions options{.batch = 12, .optimizer = AdamOptions{}};
