@@ -32,9 +32,9 @@ class Group {
   /// members that share one copy of the parameters cover the whole range.
   virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
 
-  /// The part of `count` floats that this member alone updates where members keep optimizer state only of what
-  /// they update: the shard, or a part of it where processes have shards of the same range. The parts of all
-  /// members cover the whole range.
+  /// The part of `count` floats that this member alone updates, where members keep optimizer state only of
+  /// what they update: the shard, or a part of it if processes have shards of the same range. Together, the
+  /// parts cover the range.
   virtual std::pair<size_t, size_t> part(size_t count) const { return shard(count); }
 
   /// True when buckets are in the memory of this member's device. Sums are then queued on the device, no

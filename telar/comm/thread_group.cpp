@@ -189,8 +189,7 @@ class ThreadWindows final : public Windows {
 
 class ThreadMember final : public Group {
  public:
-  ThreadMember(ThreadTeam::Shared& shared, int rank)
-      : shared_(shared), rank_(rank), windows_(shared, rank) {}
+  ThreadMember(ThreadTeam::Shared& shared, int rank) : shared_(shared), rank_(rank), windows_(shared, rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return shared_.size; }

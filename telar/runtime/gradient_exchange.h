@@ -82,7 +82,7 @@ class GradientExchange {
   std::vector<Group*> groups_;  ///< each once
   SharedState& state_;
   const StateMemory& home_;
-  bool divides_state_;  ///< Program::divides_state
+  bool divides_state_;           ///< Program::divides_state
   std::unique_ptr<Memory> own_;  ///< for a single worker, or if gradients pass through the host
   std::span<std::byte> summed_;  ///< the group's memory
   std::unique_ptr<PinnedHost> pinned_;

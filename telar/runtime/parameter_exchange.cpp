@@ -190,7 +190,8 @@ void ParameterExchange::sum(const Layout& layout, HostOperations::Inputs inputs,
     }
     const std::span<std::byte> packed = rest.first(layout.bytes_of(m));
     auto to = packed.begin();
-    for (size_t i = 0; i < layout.values(); ++i) to = std::ranges::copy(layout.piece(i, m, inputs[i]), to).out;
+    for (size_t i = 0; i < layout.values(); ++i)
+      to = std::ranges::copy(layout.piece(i, m, inputs[i]), to).out;
     outgoing.emplace_back(packed);
     rest = rest.subspan(packed.size());
   }

@@ -11,8 +11,8 @@
 namespace telar {
 
 /// Executes the operations with which members of a group exchange pieces of parameters and of their gradients
-/// (telar/graph/ops/communication.h): through memory that all can read, if the group has such, or by messages. Its
-/// memory grows to what the largest exchange needs: about one bucket.
+/// (telar/graph/ops/communication.h): in memory that all can read, if the group has such, or by messages. Its
+/// own memory grows to what the largest exchange needs: about one bucket.
 class ParameterExchange {
  public:
   /// Every member calls it for the same operation. Waits. Throws Error (run) if the node was made for another

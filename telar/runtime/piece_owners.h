@@ -28,8 +28,8 @@ PieceOwners piece_owners(const Program& program, Processes* processes);
 /// (Program::divides_state).
 using PartOwners = std::vector<ByteRanges>;
 
-/// `own`: the ranges of this process. `processes`: null if there is only one, otherwise all of them call this.
-/// Waits.
+/// `own`: the ranges of this process. `processes`: null if there is only one, otherwise all of them call
+/// this. Waits.
 PartOwners part_owners(const ByteRanges& own, Processes* processes);
 
 }  // namespace telar

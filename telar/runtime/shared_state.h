@@ -44,8 +44,8 @@ struct StateMemory {
   std::vector<StateSlice> slices;  ///< ascending
 
   bool has_all_state() const { return slices.size() == 1 && slices[0].end - slices[0].begin == arena.bytes; }
-  /// The offset in the memory of a slot of the state for this offset in the arena. Throws Error (run) when it is
-  /// not kept here.
+  /// The offset in the memory of a slot of the state for this offset in the arena. Throws Error (run) when it
+  /// is not kept here.
   size_t state_offset(size_t arena_offset) const;
   bool in_host_memory() const { return device->in_host_memory(); }
 };
@@ -61,7 +61,8 @@ struct SharedState {
 
   /// Allocates everything in the memory of each of these devices, one for each worker. `layouts`: of the
   /// parameters, for each worker; if the workers share them, those of the first count, and with several
-  /// memories all layouts are plain. `groups`: each worker's member of the group of all; null for a single one.
+  /// memories all layouts are plain. `groups`: each worker's member of the group of all; null for a single
+  /// one.
   void allocate(const Program& program, const std::vector<const Device*>& devices,
                 const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups);
   StateMemory& memory_of(size_t worker) const { return *memories[memory_of_worker_[worker]]; }

@@ -114,7 +114,8 @@ std::vector<float> StateTensors::together(const std::string& parameter, const Me
     for (const auto& [begin, end] : replica->owned_ranges()) {
       const auto [from, to] = in_entry(entry, begin, end);
       if (from < to)
-        replica->device().copy_out(at(*replica, entry.offset + from), std::span(whole).subspan(from, to - from));
+        replica->device().copy_out(at(*replica, entry.offset + from),
+                                   std::span(whole).subspan(from, to - from));
     }
   }
   add_parts_of_others(entry, whole);

@@ -17,8 +17,8 @@ int64_t workers_of(const std::string& strategy, const Cluster& cluster);
 std::vector<ScheduledAction> data_parallel_schedule();
 
 /// The program in which the workers of a process share whole parameters, and gradients are summed bucket by
-/// bucket while backward continues. Each worker updates its shard of the parameters. `options`: batch_norm and
-/// bucket_mb.
+/// bucket while backward continues. Each worker updates its shard of the parameters. `options`: batch_norm
+/// and bucket_mb.
 Program data_parallel_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                               const Attributes& options);
 

@@ -63,8 +63,7 @@ Graph gather_parameters(const Graph& graph, const Pieces& pieces, const PieceGro
     if (value.kind == ValueKind::buffer) remap.set(id, builder.buffer(value.name, value.type));
     if (value.kind != ValueKind::parameter) continue;
     const bool divided = exchanges.contains(id);
-    const TensorType type{value.type.dtype,
-                          divided ? pieces.at(value.name).piece_shape() : value.type.shape};
+    const TensorType type{value.type.dtype, divided ? pieces.at(value.name).piece_shape() : value.type.shape};
     const ValueId parameter = builder.parameter(value.name, type);
     divided ? kept[id] = parameter : (remap.set(id, parameter), parameter);
   }
@@ -122,8 +121,8 @@ Graph gather_again_in_backward(const Graph& gradient) {
           of_pieces.push_back(extents[i]);
           wholes.push_back(first.outputs[i]);
         }
-        const auto again = builder.add(*first.op, std::move(pieces),
-                                       first.attributes.with("extents", of_pieces));
+        const auto again =
+            builder.add(*first.op, std::move(pieces), first.attributes.with("extents", of_pieces));
         for (size_t i = 0; i < wholes.size(); ++i) {
           remap.set(wholes[i], again[i]);
           gathers.erase(wholes[i]);

@@ -9,8 +9,8 @@ namespace telar {
 
 /// What strategies whose workers keep pieces of parameters have in common.
 
-/// The gradient graph of a rewritten forward graph of the step: differentiated again, because the exchanges in
-/// it have gradients.
+/// The gradient graph of a rewritten forward graph of the step: differentiated again, because the exchanges
+/// in it have gradients.
 Graph gradient_of(const Graph& forward, const TrainingStep& step);
 
 /// The update graph over pieces: the same operations on parameters and buffers of the pieces' shapes.

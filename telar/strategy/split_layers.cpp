@@ -84,8 +84,8 @@ class Divider {
     forms(node.outputs[0]).own = in(y, dtype);
   }
 
-  /// The member looks up the tokens of all samples in its rows of the table; the sum over the members has each
-  /// token's row.
+  /// The member looks up the tokens of all samples in its rows of the table; the sum over the members has
+  /// each token's row.
   void add_lookup(const Node& node) {
     const int64_t vocabulary = shape(node.inputs[1])[0];
     const Bounds bounds = parts_of(vocabulary, "tokens");

@@ -90,15 +90,11 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
           if (!pieces.contains(name)) return std::string(kAllWorkers);
           return grid.data > 1 ? std::string(kData) : std::string();
         });
-    program.workers.push_back(
-        {w,
-         insert_bucket_reductions(gradient, program.buckets),
-         data_parallel_schedule(),
-         Graph(),
-         holdings_of(program, pieces, kData),
-         update_of_pieces(step.update, pieces),
-         divide_layers(step.evaluation, splits, group).graph,
-         divide_layers(step.prediction, splits, group).graph});
+    program.workers.push_back({w, insert_bucket_reductions(gradient, program.buckets),
+                               data_parallel_schedule(), Graph(), holdings_of(program, pieces, kData),
+                               update_of_pieces(step.update, pieces),
+                               divide_layers(step.evaluation, splits, group).graph,
+                               divide_layers(step.prediction, splits, group).graph});
   }
   return program;
 }

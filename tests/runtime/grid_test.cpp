@@ -116,14 +116,11 @@ TEST(Grid, AnEmbeddingDividedByRowsIsThatOfOneDevice) {
 
 TEST(Grid, ATokenThatNoWorkerHasIsNamed) {
   const GridCase tested = test::words_case();
-  const auto session =
-      grid_session(tested, test::tensor_grid(2), {.batch = 4, .optimizer = SgdOptions{}});
+  const auto session = grid_session(tested, test::tensor_grid(2), {.batch = 4, .optimizer = SgdOptions{}});
   test::TokenSamples samples(4);
   samples.tokens()[7] = 23;
   test::expect_error(
-      [&] {
-        session->train(samples.view(0, 4), {.learning_rate = 0.1F, .step = 1});
-      },
+      [&] { session->train(samples.view(0, 4), {.learning_rate = 0.1F, .step = 1}); },
       {"layer 'embedding': token 23 at position 7", "the table has 23 rows, so tokens are 0 to 22"});
 }
 

@@ -191,8 +191,8 @@ TEST(Sharded, KeepsOneCopyOfWhatIsDivided) {
   EXPECT_LT(third.gradient_bytes, one.gradient_bytes * 105 / 100);
   EXPECT_LT(third.parameter_bytes, one.parameter_bytes * 105 / 100);
   EXPECT_EQ(second.parameter_bytes, third.parameter_bytes);
-  // In stage 2, each replica computes with whole parameters until the end of backward; in stage 3, with those of
-  // one layer.
+  // In stage 2, each replica computes with whole parameters until the end of backward; in stage 3, with those
+  // of one layer.
   const size_t whole = one.parameter_bytes - one.gradient_bytes - one.optimizer_bytes;
   EXPECT_GT(second.activation_bytes, 4 * whole);
   EXPECT_LT(third.activation_bytes, second.activation_bytes - 4 * whole / 2);

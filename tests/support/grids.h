@@ -52,7 +52,8 @@ inline void fill_clear_of_zero(Session& session) {
 inline GridCase words_case() {
   GridCase words{
       "words",
-      make_model("lstm", {{"hidden", int64_t{8}}, {"vocabulary", int64_t{23}}, {"embedding", int64_t{6}}}, {5}, 3),
+      make_model("lstm", {{"hidden", int64_t{8}}, {"vocabulary", int64_t{23}}, {"embedding", int64_t{6}}},
+                 {5}, 3),
       {5},
       3};
   words.split = {"embedding=rows", "fc=whole"};

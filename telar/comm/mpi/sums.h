@@ -34,16 +34,16 @@ class Sums {
   virtual void clear() = 0;
 };
 
-/// Sums by MPI, with MPI_Iallreduce or, to parts, by messages; the processes may be anywhere. Nothing else may
-/// use `comm` at the same time.
+/// Sums by MPI, with MPI_Iallreduce or, to parts, by messages; the processes may be anywhere. Nothing else
+/// may use `comm` at the same time.
 std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
 
 /// Sums between processes of one host, in memory that all of them see. Shards are in regions' own().
 ///
 /// Each process sums its part of a shard, [begin, end) by shard_of(). It reads that part in the memory of
-/// every process, in rank order, and writes the sum to all of them. Nothing is sent, and nothing is read or
-/// written twice: of n bytes, each process reads n and writes n, or its part of n. (MPI copies through its own buffers and took
-/// several times as long for a sum of 64 MiB between two processes.)
+/// every process, in rank order, and writes the sum to all of them, or only to its own. Nothing is sent, and
+/// nothing is read or written twice: of n bytes, each process reads n and writes n, or its part of n. (MPI
+/// copies through its own buffers and took several times as long for a sum of 64 MiB between two processes.)
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions);
 
 }  // namespace telar::mpi

@@ -51,8 +51,8 @@ class EmbeddingOp : public Op {
     if (!context.needs(1)) return;
     Attributes attributes = context.attributes();
     attributes.set("rows", context.type(context.input(1)).shape[0]);
-    context.set(1, context.builder().add1(backward(), {context.input(0), context.output_gradient(0)},
-                                          attributes));
+    context.set(
+        1, context.builder().add1(backward(), {context.input(0), context.output_gradient(0)}, attributes));
   }
 
  protected:

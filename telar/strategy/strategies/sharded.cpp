@@ -38,7 +38,8 @@ class Sharded final : public Strategy {
     program.first_worker = cluster.process * local;
     program.groups = {{kOwn, {}}};
     for (int w = 0; w < static_cast<int>(workers); ++w) program.groups[0].members.push_back({w});
-    for (int w = 0; w < local; ++w) add_worker(program, step, {kAllWorkers, program.first_worker + w, workers});
+    for (int w = 0; w < local; ++w)
+      add_worker(program, step, {kAllWorkers, program.first_worker + w, workers});
     return program;
   }
 
@@ -56,14 +57,13 @@ class Sharded final : public Strategy {
         return std::optional<StatisticsGroup>({kAllWorkers, group.members});
       });
     }
-    program.buckets = make_buckets(
-        program.parameters, gradient, bytes,
-        [&](const std::string& name) { return std::string(pieces.contains(name) ? "" : kAllWorkers); });
-    program.workers.push_back({static_cast<int>(program.workers.size()),
-                               insert_bucket_reductions(gradient, program.buckets), data_parallel_schedule(),
-                               Graph(), holdings_of(program, pieces, kOwn),
-                               update_of_pieces(step.update, pieces), gathered(step.evaluation),
-                               gathered(step.prediction)});
+    program.buckets = make_buckets(program.parameters, gradient, bytes, [&](const std::string& name) {
+      return std::string(pieces.contains(name) ? "" : kAllWorkers);
+    });
+    program.workers.push_back(
+        {static_cast<int>(program.workers.size()), insert_bucket_reductions(gradient, program.buckets),
+         data_parallel_schedule(), Graph(), holdings_of(program, pieces, kOwn),
+         update_of_pieces(step.update, pieces), gathered(step.evaluation), gathered(step.prediction)});
   }
 
   /// A parameter that is too small, or has fewer rows than there are workers, stays whole; so do running
@@ -90,25 +90,28 @@ class Sharded final : public Strategy {
 void register_sharded(StrategyRegistry& registry) {
   StrategyType type;
   type.name = Sharded::kName;
-  type.summary = "data parallel like mirrored, but the replicas divide the optimizer state, gradients and parameters";
+  type.summary =
+      "data parallel like mirrored, but the replicas divide the optimizer state, gradients and parameters";
   type.count = "replicas";
   type.divides_state = true;
   type.shares_batches = true;
   type.on_gpus = false;
-  type.options = {{.name = "stage",
-                   .fallback = int64_t{1},
-                   .rule = {.least = 1, .most = 3},
-                   .help = "What the replicas of all processes divide among them. 1: optimizer state; 2: gradients, too; 3: parameters, too."},
-                  {.name = "replicas",
-                   .fallback = int64_t{2},
-                   .rule = {.least = 1, .most = 1024},
-                   .help = "Number of replicas in each process."},
-                  {.name = "whole_below",
-                   .fallback = int64_t{4096},
-                   .rule = {.least = 0},
-                   .help = "In stages 2 and 3, a parameter with fewer values stays whole in every replica."},
-                  batch_norm_option(),
-                  bucket_option()};
+  type.options = {
+      {.name = "stage",
+       .fallback = int64_t{1},
+       .rule = {.least = 1, .most = 3},
+       .help =
+           "What the replicas of all processes divide among them. 1: optimizer state; 2: gradients, too; 3: parameters, too."},
+      {.name = "replicas",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of replicas in each process."},
+      {.name = "whole_below",
+       .fallback = int64_t{4096},
+       .rule = {.least = 0},
+       .help = "In stages 2 and 3, a parameter with fewer values stays whole in every replica."},
+      batch_norm_option(),
+      bucket_option()};
   type.make = [](const Attributes& options) { return std::make_unique<Sharded>(options); };
   registry.add(std::move(type));
 }
