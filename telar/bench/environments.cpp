@@ -48,8 +48,10 @@ std::vector<const StrategyType*> in_one_process() {
   return types;
 }
 
-/// "replicas": what the workers are called, for those that share batches; otherwise the strategy's name.
-const std::string& kind_of(const StrategyType& type) { return type.shares_batches ? type.count : type.name; }
+/// "replicas": what the workers are called, for data parallelism; otherwise the strategy's name.
+const std::string& kind_of(const StrategyType& type) {
+  return &type == &data_parallel_type() ? type.count : type.name;
+}
 
 std::string kinds_text() {
   std::string text;

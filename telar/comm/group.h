@@ -7,6 +7,18 @@
 
 namespace telar {
 
+/// Memory of the members of a group that all of them can read, for values that pass without messages.
+class Windows {
+ public:
+  virtual ~Windows() = default;
+  /// This member's memory. It may be written until the next meet().
+  virtual std::span<std::byte> own() = 0;
+  /// Waits until all members have called it, so that what they have written can be read.
+  virtual void meet() = 0;
+  /// What a member had written at the last meet(). It stays there until this member calls meet() again.
+  virtual std::span<const std::byte> of(int member) const = 0;
+};
+
 /// One member of a group that computes a step together: the replicas of one process, or of several.
 /// Every member calls the same operations in the same order. Sums are taken in rank order, never in order of
 /// arrival. When a member fails, the waits of the others end with an Error (run) that names it.
@@ -20,6 +32,11 @@ class Group {
   /// members that share one copy of the parameters cover the whole range.
   virtual std::pair<size_t, size_t> shard(size_t count) const = 0;
 
+  /// The part of `count` floats that this member alone updates, where members keep optimizer state only of
+  /// what they update: the shard, or a part of it if processes have shards of the same range. Together, the
+  /// parts cover the range.
+  virtual std::pair<size_t, size_t> part(size_t count) const { return shard(count); }
+
   /// True when buckets are in the memory of this member's device. Sums are then queued on the device, no
   /// thread waits for them, and each member sums and updates everything.
   virtual bool sums_on_device() const { return false; }
@@ -31,6 +48,8 @@ class Group {
   /// Starts summing `bucket` over the members and returns at once. After `finish`, this member's shard of the
   /// bucket holds the sum, and the rest of the bucket is undefined.
   virtual void start_reduce_scatter(std::span<float> bucket) = 0;
+  /// The same, but only this member's part of the bucket holds the sum: processes exchange half as much.
+  virtual void start_reduce_to_parts(std::span<float> bucket) { start_reduce_scatter(bucket); }
   /// Advances the started sums without waiting. Returns how many of them are complete since the last
   /// `finish`, in the order in which they were started.
   virtual size_t poll() = 0;
@@ -50,12 +69,20 @@ class Group {
   /// calls it for the same buckets, which then hold the whole sum. Waits.
   virtual void share_shards(std::span<float> bucket) = 0;
 
+  /// Every member has updated its part of each of these ranges of the parameters: fills in, in this member's
+  /// shards, the parts of those that do not share its memory. Waits.
+  virtual void share_parts(std::span<const std::span<float>> /*ranges*/) {}
+
   /// Sends outgoing[r] to member r, and fills incoming[r] with what r sends here, for every other member.
   /// Both have size() items; those of this member are ignored. Members agree about the sizes. Waits until all
   /// have read what is sent to them.
   using Outgoing = std::span<const std::span<const std::byte>>;
   using Incoming = std::span<const std::span<std::byte>>;
   virtual void exchange(Outgoing outgoing, Incoming incoming) = 0;
+
+  /// Windows of at least this size, which is the same for all members; every member calls it. Null if the
+  /// members cannot read each other's memory. Valid until the next call. Waits if the windows grow.
+  virtual Windows* windows(size_t /*bytes*/) { return nullptr; }
 
   /// Throws Error (run) that names the failed member, if one has failed. For threads that wait for other work
   /// of a member.

@@ -76,6 +76,7 @@ struct ThreadTeam::Shared {
       : size(count),
         members(static_cast<size_t>(count)),
         published(static_cast<size_t>(count)),
+        windows(static_cast<size_t>(count)),
         sent(static_cast<size_t>(count)) {}
 
   /// Waits until the condition holds, or throws when a member has failed before that. So what all members
@@ -147,14 +148,48 @@ struct ThreadTeam::Shared {
   std::mutex mutex;  // guards growth of `exchanges`; the deque does not move its elements
   std::deque<Exchange> exchanges;
   std::vector<std::span<float>> published;  // for small collectives: between two barriers
+  std::vector<Buffer> windows;              // of each member, twice the size of a window
   std::vector<Group::Outgoing> sent;        // for exchange(): between two barriers
 };
 
 namespace {
 
+/// A member writes one half of its memory while others may still read the other half.
+class ThreadWindows final : public Windows {
+ public:
+  ThreadWindows(ThreadTeam::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+
+  void grow(size_t bytes) {
+    if (bytes <= bytes_) return;
+    shared_.barrier(rank_);  // all have read what was written
+    shared_.windows[static_cast<size_t>(rank_)] = Buffer(2 * bytes);
+    bytes_ = bytes;
+    shared_.barrier(rank_);
+  }
+  void reset() { bytes_ = turn_ = 0; }
+
+  std::span<std::byte> own() override { return half(rank_, turn_); }
+  void meet() override {
+    shared_.barrier(rank_);
+    turn_ = 1 - turn_;
+  }
+  std::span<const std::byte> of(int member) const override { return half(member, 1 - turn_); }
+
+ private:
+  std::span<std::byte> half(int member, size_t turn) const {
+    Buffer& memory = shared_.windows[static_cast<size_t>(member)];
+    return {memory.data() + turn * bytes_, bytes_};
+  }
+
+  ThreadTeam::Shared& shared_;
+  int rank_;
+  size_t bytes_ = 0;
+  size_t turn_ = 0;
+};
+
 class ThreadMember final : public Group {
  public:
-  ThreadMember(ThreadTeam::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+  ThreadMember(ThreadTeam::Shared& shared, int rank) : shared_(shared), rank_(rank), windows_(shared, rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return shared_.size; }
@@ -259,7 +294,13 @@ class ThreadMember final : public Group {
     shared_.barrier(rank_);
   }
 
+  Windows* windows(size_t bytes) override {
+    windows_.grow(bytes);
+    return &windows_;
+  }
+
   void reset() {
+    windows_.reset();
     started_.clear();
     count_started_ = 0;
     count_done_ = 0;
@@ -289,6 +330,7 @@ class ThreadMember final : public Group {
 
   ThreadTeam::Shared& shared_;
   int rank_;
+  ThreadWindows windows_;
   Buffer memory_;
   std::vector<Exchange*> started_;
   size_t count_started_ = 0;

@@ -32,10 +32,13 @@ class HostOperations {
   virtual ~HostOperations() = default;
   /// Executes a communication node. `memory` is the value, updated in place (empty for bucket operations).
   virtual void communicate(const Node& node, std::span<float> memory) = 0;
-  /// Executes a node that exchanges samples (Op::exchanges_samples): reads `from`, its input, and fills `to`,
-  /// its output; both row-major. The default throws Error (run).
-  virtual void exchange(const Node& node, std::span<const std::byte> /*from*/, std::span<std::byte> /*to*/) {
-    throw run_error("{}: nothing here exchanges samples with other workers", node.op->name());
+  /// Row-major values: a node's inputs, and its outputs.
+  using Inputs = std::span<const std::span<const std::byte>>;
+  using Outputs = std::span<const std::span<std::byte>>;
+  /// Executes a node that exchanges samples or parameters (Op::exchanges_samples, ::exchanges_parameters):
+  /// reads its inputs and fills its outputs. The default throws Error (run).
+  virtual void exchange(const Node& node, Inputs /*inputs*/, Outputs /*outputs*/) {
+    throw run_error("{}: nothing here exchanges values with other workers", node.op->name());
   }
   /// Called between operations, so that communication progresses while the device computes.
   virtual void poll() {}
@@ -140,6 +143,7 @@ struct UpdateBindings {
   const std::byte* gradients = nullptr;
   std::vector<std::byte*> states;  ///< in the order of Updater::state_slots
   size_t gradients_begin = 0;      ///< byte offset in the arena of gradients[0]
+  size_t states_begin = 0;         ///< byte offset in the arena of the first byte of each of `states`
   /// Device memory, one f32 that becomes non-zero once a gradient is not finite. When it is set, apply
   /// returns true and does not wait.
   float* non_finite = nullptr;

@@ -129,7 +129,7 @@ class GraphLowering {
   /// Adds a call of HostOperations::communicate for this node, on `region` in place (−1: none).
   void host(RegionId region);
   /// Adds a call of HostOperations::exchange for this node.
-  void host(RegionId from, RegionId to);
+  void host(const std::vector<RegionId>& from, const std::vector<RegionId>& to);
   /// Writes the value to the memory with this name, for another graph.
   void deliver(ValueId value, const std::string& name);
   void pause() { paused_ = true; }

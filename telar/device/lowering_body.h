@@ -321,8 +321,8 @@ void GraphLowering<Target>::host(RegionId region) {
 }
 
 template <typename Target>
-void GraphLowering<Target>::host(RegionId from, RegionId to) {
-  add_step({from}, {to}, {}).host = true;
+void GraphLowering<Target>::host(const std::vector<RegionId>& from, const std::vector<RegionId>& to) {
+  add_step(from, to, {}).host = true;
 }
 
 }  // namespace telar

@@ -15,7 +15,9 @@ void Op::gradient(GradientContext& /*context*/) const {
 namespace {
 
 /// Whether gradients end at the operation: its effect is all that it is for.
-bool ends_gradients(const Op& op) { return op.has_effect() && !op.exchanges_samples(); }
+bool ends_gradients(const Op& op) {
+  return op.has_effect() && !op.exchanges_samples() && !op.exchanges_parameters();
+}
 
 /// Values that depend on a wanted value: only these carry gradients.
 std::vector<bool> reached_from(const Graph& graph, const std::vector<ValueId>& wanted) {

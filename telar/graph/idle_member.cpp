@@ -37,9 +37,10 @@ Graph for_idle_member(const Graph& graph) {
       copy_node(builder, node, remap);
     } else if (node.op->effect() == Effect::exchanges) {
       // What it gives to the others has no samples; statistics of none are zeros.
-      const ValueId from = node.inputs[0];
-      const TensorType& type = graph.value(from).type;
-      if (graph.value(from).kind == ValueKind::result) remap.set(from, constant(builder, 0, type.shape));
+      for (const ValueId from : node.inputs) {
+        if (!is_own(from) || graph.value(from).kind != ValueKind::result) continue;
+        remap.set(from, constant(builder, 0, graph.value(from).type.shape));
+      }
       copy_node(builder, node, remap);
     } else if (node.op->effect() == Effect::accumulates) {
       const ValueId zeros = constant(builder, 0, graph.value(node.inputs[1]).type.shape);

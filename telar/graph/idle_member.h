@@ -4,10 +4,10 @@
 
 namespace telar {
 
-/// The graph of a member that has no sample of a batch which its group computes together. It still computes
-/// its features for the samples of the others. Everything that depends on samples of its own is left out:
-/// sums over them (gradients, metrics, statistics) and outputs become zeros. The graph must have been made
-/// for 1 sample of its own, and 0 in "rows" (Graph::with_batch).
+/// The graph of a member that has no sample of a batch for which its group needs it: it still computes its
+/// features for the samples of the others, or gives its pieces of parameters. Everything that depends on
+/// samples of its own is left out: sums over them (gradients, metrics, statistics) and outputs become zeros.
+/// The graph must have been made for 1 sample of its own, and 0 in "rows" (Graph::with_batch).
 Graph for_idle_member(const Graph& graph);
 
 }  // namespace telar

@@ -84,6 +84,9 @@ class Op {
   /// operation has the attribute "rows", the samples of each member, and a gradient.
   virtual ExchangedSamples exchanged_samples() const { return ExchangedSamples::none; }
   bool exchanges_samples() const { return exchanged_samples() != ExchangedSamples::none; }
+  /// Whether the members of a group exchange pieces of parameters or of their gradients
+  /// (HostOperations::exchange). Such an operation has a gradient, and members without samples take part.
+  virtual bool exchanges_parameters() const { return false; }
 
   /// The attributes with which the operation computes features [begin, end), if it computes them from these
   /// features of its inputs alone; none when a feature depends on others. Features are the items of axis 1,

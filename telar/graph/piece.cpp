@@ -51,4 +51,10 @@ Piece Piece::all_of(const ParameterInfo& parameter) {
   return {parameter.name, parameter.shape, 0, parameter.shape[0]};
 }
 
+std::vector<int64_t> equal_parts(int64_t extent, int64_t members) {
+  std::vector<int64_t> bounds;
+  for (int64_t m = 0; m <= members; ++m) bounds.push_back(extent * m / members);
+  return bounds;
+}
+
 }  // namespace telar

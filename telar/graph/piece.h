@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "telar/graph/training_step.h"
 
@@ -29,5 +31,11 @@ struct Piece {
 
   static Piece all_of(const ParameterInfo& parameter);
 };
+
+/// By the names of their variables.
+using Pieces = std::map<std::string, Piece>;
+
+/// The bounds of `members` contiguous parts of nearly equal size: part m is [bounds[m], bounds[m + 1]).
+std::vector<int64_t> equal_parts(int64_t extent, int64_t members);
 
 }  // namespace telar

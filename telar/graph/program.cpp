@@ -44,6 +44,7 @@ std::string Program::str() const {
   std::string text =
       fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
+  if (divides_state) text += "optimizer state: of each worker's part of the buckets\n";
   for (const WorkerGroups& named : groups) text += fmt::format("groups {}: {}\n", named.name, named.members);
   for (size_t b = 0; b < buckets.size(); ++b) {
     text += fmt::format("bucket {}: {}{}\n", b, fmt::join(buckets[b].parameters, ", "),

@@ -103,6 +103,9 @@ struct Program {
   std::vector<std::string> metrics;
   std::optional<ServerSide> servers = std::nullopt;
   Cooperation cooperation = {};
+  /// Each worker keeps optimizer state only of the part of each bucket that it alone updates (Group::part);
+  /// processes then exchange the updated parameters. Not with holdings.
+  bool divides_state = false;
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "telar/core/error.h"
 #include "telar/graph/idle_member.h"
 
@@ -15,6 +17,12 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
       options_(std::move(options)),
       graphs_(std::move(graphs)) {
   options_.parameters = &home_.arena;
+}
+
+bool CompiledGraphs::runs(Purpose purpose, int64_t batch, std::span<const int64_t> rows) const {
+  return batch > 0 || !rows.empty() ||
+         std::ranges::any_of(graphs_.at(purpose)->nodes(),
+                             [](const Node& node) { return node.op->exchanges_parameters(); });
 }
 
 Graph CompiledGraphs::sized(const Key& key) const {

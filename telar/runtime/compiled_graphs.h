@@ -23,6 +23,9 @@ class CompiledGraphs {
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
                  std::map<Purpose, const Graph*> graphs);
 
+  /// Whether a worker with these samples runs the graph. One without samples does if other members of a group
+  /// need what it has: its features (`rows`, see BatchView) or its pieces of parameters.
+  bool runs(Purpose purpose, int64_t batch, std::span<const int64_t> rows) const;
   /// `rows`: see BatchView. Throws Error (run) if the device has not enough memory; the message names the
   /// batch that would fit. Smaller batches can still be requested.
   Context& context(Purpose purpose, int64_t batch, std::span<const int64_t> rows = {});

@@ -10,6 +10,7 @@ GradientExchange::GradientExchange(const Device& device, const Program& program,
       group_(group(kAllWorkers)),
       state_(state),
       home_(home),
+      divides_state_(program.divides_state),
       arena_(state.gradients.data()) {
   if (group_ != nullptr) groups_.push_back(group_);
   for (const Bucket& bucket : program.buckets) {
@@ -34,13 +35,7 @@ GradientExchange::GradientExchange(const Device& device, const Program& program,
 
 GradientExchange::Ranges GradientExchange::find_owned_ranges() const {
   if (apart()) return {{0, home_.arena.bytes}};
-  Ranges ranges;
-  for (const auto& [begin, end] : home_.buckets) {
-    const size_t count = (end - begin) / sizeof(float);
-    const auto [from, to] = group_ == nullptr ? std::pair<size_t, size_t>{0, count} : group_->shard(count);
-    if (from < to) ranges.emplace_back(begin + from * sizeof(float), begin + to * sizeof(float));
-  }
-  return ranges;
+  return divides_state_ ? parts_of(home_.buckets, group_) : shards_of(home_.buckets, group_);
 }
 
 std::span<float> GradientExchange::summed_floats(size_t bucket) const {
@@ -57,7 +52,9 @@ void GradientExchange::start(size_t bucket) {
 }
 
 void GradientExchange::start_sum(size_t bucket) {
-  of_bucket_[bucket]->start_reduce_scatter(summed_floats(bucket));
+  Group& group = *of_bucket_[bucket];
+  divides_state_ ? group.start_reduce_to_parts(summed_floats(bucket))
+                 : group.start_reduce_scatter(summed_floats(bucket));
   ++started_;
 }
 
@@ -88,9 +85,19 @@ void GradientExchange::finish() {
     device_.copy_in(summed_.subspan(begin, end - begin), arena_ + begin);
 }
 
+void GradientExchange::share_parts() {
+  std::vector<std::span<float>> ranges;
+  for (const auto& [begin, end] : home_.buckets) {
+    auto* floats = reinterpret_cast<float*>(home_.parameters->data() + begin);
+    ranges.emplace_back(floats, (end - begin) / sizeof(float));
+  }
+  group_->share_parts(ranges);
+}
+
 void GradientExchange::share_parameters() {
   if (apart()) return;    // each has updated its own
   device_.synchronise();  // others read what it has updated
+  if (divides_state_) share_parts();
   std::byte* staging = state_.staging();
   std::byte* parameters = home_.parameters->data();
   const bool staged = staging != nullptr && staging != parameters && !group_->sums_on_device();

@@ -23,6 +23,9 @@ namespace telar {
 /// the sums with which this replica updates. A single worker and the stages of a pipeline have nothing to
 /// sum.
 ///
+/// Where workers keep optimizer state only of what they update (Program::divides_state), a bucket is summed
+/// only to the parts that they update.
+///
 /// Workers with holdings keep all gradients in the memory of the group of all workers. Each updates all that
 /// it holds, so after a sum it has the whole of it, not a shard.
 class GradientExchange {
@@ -66,6 +69,8 @@ class GradientExchange {
   };
 
   Ranges find_owned_ranges() const;
+  /// Lets processes exchange the parameters that each alone has updated.
+  void share_parts();
   bool apart() const { return home_.holdings != nullptr; }
   std::span<float> summed_floats(size_t bucket) const;
   void start_sum(size_t bucket);
@@ -77,6 +82,7 @@ class GradientExchange {
   std::vector<Group*> groups_;  ///< each once
   SharedState& state_;
   const StateMemory& home_;
+  bool divides_state_;           ///< Program::divides_state
   std::unique_ptr<Memory> own_;  ///< for a single worker, or if gradients pass through the host
   std::span<std::byte> summed_;  ///< the group's memory
   std::unique_ptr<PinnedHost> pinned_;

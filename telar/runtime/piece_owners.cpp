@@ -59,4 +59,18 @@ PieceOwners piece_owners(const Program& program, Processes* processes) {
   return owners;
 }
 
+PartOwners part_owners(const ByteRanges& own, Processes* processes) {
+  std::string text;
+  for (const auto& [begin, end] : own) text += fmt::format("{} {}\n", begin, end);
+  std::vector<std::string> texts{text};
+  if (processes != nullptr) texts = processes->gather(text);
+  PartOwners owners;
+  for (const std::string& of_process : texts) {
+    ByteRanges& ranges = owners.emplace_back();
+    std::istringstream numbers(of_process);
+    for (size_t begin = 0, end = 0; numbers >> begin >> end;) ranges.emplace_back(begin, end);
+  }
+  return owners;
+}
+
 }  // namespace telar

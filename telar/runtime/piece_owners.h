@@ -6,6 +6,7 @@
 
 #include "telar/comm/processes.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/shared_state.h"
 
 namespace telar {
 
@@ -22,5 +23,13 @@ using PieceOwners = std::map<std::string, std::vector<OwnedPiece>>;
 /// `processes`: null if there is only one, otherwise all of them call this. Waits. Throws Error (run) when
 /// pieces overlap or are missing.
 PieceOwners piece_owners(const Program& program, Processes* processes);
+
+/// The byte ranges of the arenas that each process updates, for a program that divides its state
+/// (Program::divides_state).
+using PartOwners = std::vector<ByteRanges>;
+
+/// `own`: the ranges of this process. `processes`: null if there is only one, otherwise all of them call
+/// this. Waits.
+PartOwners part_owners(const ByteRanges& own, Processes* processes);
 
 }  // namespace telar

@@ -59,7 +59,7 @@ StepResult Replica::flush(const StepInputs& inputs) {
 std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
-  if (part.size > 0 || !part.rows.empty()) {
+  if (context_.graphs().runs(CompiledGraphs::Purpose::evaluation, part.size, part.rows)) {
     Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
     context_.set_inputs(graph, part, 0);
     graph.run(context_);
@@ -70,7 +70,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 }
 
 std::vector<float> Replica::predict(const BatchView& part) {
-  if (part.size == 0 && part.rows.empty()) return {};
+  if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part.size, part.rows)) return {};
   Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size, part.rows);
   context_.set_inputs(graph, part, 0);
   graph.run(context_);

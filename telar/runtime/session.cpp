@@ -118,11 +118,17 @@ class Session::Impl {
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
     owners_ = piece_owners(program_, options_.processes);
+    ByteRanges parts;
+    for (const auto& replica : replicas_)
+      parts.insert(parts.end(), replica->owned_ranges().begin(), replica->owned_ranges().end());
+    if (program_.divides_state) part_owners_ = part_owners(parts, options_.processes);
   }
 
   bool staged() const { return program_.micro_batches > 0; }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
-  StateTensors tensors() const { return {program_, state_, replicas_, owners_, options_.processes}; }
+  StateTensors tensors() const {
+    return {program_, state_, replicas_, owners_, part_owners_, options_.processes};
+  }
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
 
   /// If `body` throws, resets the groups and the exchange between stages.
@@ -212,6 +218,7 @@ class Session::Impl {
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
   PieceOwners owners_;
+  PartOwners part_owners_;
   std::vector<std::vector<int64_t>> rows_;  ///< of the current batch, for each worker
   std::deque<StepResult> done_;             ///< of steps that begin() has completed
 
@@ -264,8 +271,12 @@ class Session::Impl {
 
   void allocate() {
     std::vector<const Device*> devices;
-    for (const auto& replica : replicas_) devices.push_back(&replica->device());
-    state_.allocate(program_, devices, wanted_layouts());
+    std::vector<const Group*> groups;
+    for (size_t w = 0; w < replicas_.size(); ++w) {
+      devices.push_back(&replicas_[w]->device());
+      groups.push_back(groups_.of(static_cast<int>(w)));
+    }
+    state_.allocate(program_, devices, wanted_layouts(), groups);
     if (options_.processes == nullptr) return;
     options_.processes->require_same(
         state_.layout_text(), "the layout of the parameters; all hosts of a run need the same kind of CPU");
@@ -389,13 +400,16 @@ void Session::write_state(const std::string& name, std::span<const float> values
 
 SessionMemory Session::memory() const {
   SessionMemory memory;
-  for (const auto& one : impl_->state_.memories)
-    memory.parameter_bytes += one->arena.bytes * (1 + impl_->state_.slots.size());
-  if (impl_->staged()) {
-    memory.parameter_bytes += impl_->state_.arena().bytes;
-  } else {
-    for (const auto& replica : impl_->replicas_) memory.parameter_bytes += replica->home().arena.bytes;
+  for (const auto& one : impl_->state_.memories) {
+    memory.parameter_bytes += one->arena.bytes;
+    for (const auto& state : one->states) memory.optimizer_bytes += state->size();
   }
+  if (impl_->staged()) {
+    memory.gradient_bytes = impl_->state_.arena().bytes;
+  } else {
+    for (const auto& replica : impl_->replicas_) memory.gradient_bytes += replica->home().arena.bytes;
+  }
+  memory.parameter_bytes += memory.gradient_bytes + memory.optimizer_bytes;
   for (const auto& replica : impl_->replicas_) memory.activation_bytes += replica->activation_bytes();
   return memory;
 }
@@ -411,7 +425,7 @@ std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
 std::vector<std::string> Session::state_names() const { return telar::state_names(program()); }
 bool Session::state_is_divided() const {
-  return impl_->options_.processes != nullptr && !impl_->owners_.empty();
+  return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || program().divides_state);
 }
 Shape Session::state_shape(const std::string& name) const { return telar::state_shape(program(), name); }
 std::vector<float> Session::read_state(const std::string& name) const { return impl_->tensors().read(name); }

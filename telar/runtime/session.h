@@ -90,6 +90,8 @@ struct SessionOptions {
 /// Memory of a session, for the report and the summary.
 struct SessionMemory {
   size_t parameter_bytes = 0;   ///< parameters, gradients of all replicas, optimizer state
+  size_t gradient_bytes = 0;    ///< of these, gradients
+  size_t optimizer_bytes = 0;   ///< and optimizer state
   size_t activation_bytes = 0;  ///< of all replicas
 };
 

@@ -8,32 +8,91 @@
 
 namespace telar {
 
+namespace {
+
+template <typename RangeOf>
+ByteRanges ranges_of(const ByteRanges& buckets, const Group* group, const RangeOf& range_of) {
+  if (group == nullptr) return buckets;
+  ByteRanges ranges;
+  for (const auto& [begin, end] : buckets) {
+    const auto [from, to] = range_of((end - begin) / sizeof(float));
+    if (from < to) ranges.emplace_back(begin + from * sizeof(float), begin + to * sizeof(float));
+  }
+  return ranges;
+}
+
+/// One after the other; neighbours are one slice.
+std::vector<StateSlice> slices_of(ByteRanges ranges) {
+  std::ranges::sort(ranges);
+  std::vector<StateSlice> slices;
+  size_t bytes = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (!slices.empty() && slices.back().end == begin) {
+      slices.back().end = end;
+    } else {
+      slices.push_back({begin, end, bytes});
+    }
+    bytes += end - begin;
+  }
+  return slices;
+}
+
+}  // namespace
+
+ByteRanges shards_of(const ByteRanges& buckets, const Group* group) {
+  return ranges_of(buckets, group, [group](size_t count) { return group->shard(count); });
+}
+
+ByteRanges parts_of(const ByteRanges& buckets, const Group* group) {
+  return ranges_of(buckets, group, [group](size_t count) { return group->part(count); });
+}
+
+size_t StateMemory::state_offset(size_t arena_offset) const {
+  for (const StateSlice& slice : slices) {
+    if (arena_offset >= slice.begin && arena_offset < slice.end)
+      return slice.offset + (arena_offset - slice.begin);
+  }
+  throw run_error("the optimizer state of byte {} of the parameters is not kept here", arena_offset);
+}
+
 void SharedState::add_memory(const Program& program, const Device& device,
-                             const std::vector<std::pair<std::string, TensorLayout>>& parameters) {
+                             const std::vector<std::pair<std::string, TensorLayout>>& parameters,
+                             const std::vector<const Group*>& groups) {
   auto memory = std::make_unique<StateMemory>();
   memory->device = &device;
   memory->arena = ArenaLayout::pack(parameters);
   memory->parameters = device.allocate(memory->arena.bytes, "parameters");
-  for (size_t i = 0; i < slots.size(); ++i)
-    memory->states.push_back(device.allocate(memory->arena.bytes, "optimizer state"));
   for (const Bucket& bucket : program.buckets) {
     const ArenaLayout::Entry& begin = memory->arena.find(bucket.parameters.front());
     const ArenaLayout::Entry& last = memory->arena.find(bucket.parameters.back());
     memory->buckets.emplace_back(begin.offset, last.offset + align_up(last.layout.bytes));
   }
   if (program.buckets.empty()) memory->buckets.emplace_back(0, memory->arena.bytes);
+  ByteRanges kept{{0, memory->arena.bytes}};
+  if (program.divides_state) {
+    kept.clear();
+    for (const Group* group : groups) {
+      const ByteRanges parts = parts_of(memory->buckets, group);
+      kept.insert(kept.end(), parts.begin(), parts.end());
+    }
+  }
+  memory->slices = slices_of(std::move(kept));
+  size_t state_bytes = 0;
+  for (const StateSlice& slice : memory->slices) state_bytes += slice.end - slice.begin;
+  for (size_t i = 0; i < slots.size(); ++i)
+    memory->states.push_back(device.allocate(state_bytes, "optimizer state"));
   memories.push_back(std::move(memory));
 }
 
 void SharedState::allocate(const Program& program, const std::vector<const Device*>& devices,
-                           const std::vector<Layouts>& layouts) {
+                           const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups) {
   slots = state_slots(program.update_of(0));
   if (program.keeps_apart()) {
     for (size_t w = 0; w < devices.size(); ++w) {
       std::vector<std::pair<std::string, TensorLayout>> ordered;
       for (const Holding& holding : program.workers[w].holdings)
         ordered.emplace_back(holding.piece.variable, layouts[w].at(holding.piece.variable));
-      add_memory(program, *devices[w], ordered);
+      add_memory(program, *devices[w], ordered, groups);
       memories.back()->holdings = &program.workers[w].holdings;
       memory_of_worker_.push_back(w);
     }
@@ -47,7 +106,7 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
       ordered.emplace_back(parameter.name, first.size() == 1 ? layouts[0].at(parameter.name)
                                                              : device->plain_layout(parameter.shape));
     }
-    add_memory(program, *device, ordered);
+    add_memory(program, *device, ordered, groups);
   }
   for (const Device* device : devices) {
     const auto place = first.find(device->memory_name());

@@ -6,12 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/group.h"
 #include "telar/core/buffer.h"
 #include "telar/device/device.h"
 #include "telar/device/layout.h"
 #include "telar/graph/program.h"
 
 namespace telar {
+
+/// Ranges of bytes [begin, end) of an arena.
+using ByteRanges = std::vector<std::pair<size_t, size_t>>;
+/// The ranges of these buckets that a member of the group updates: its shards, or its parts (Group::part).
+/// `group`: null for a single worker, which updates all.
+ByteRanges shards_of(const ByteRanges& buckets, const Group* group);
+ByteRanges parts_of(const ByteRanges& buckets, const Group* group);
+
+/// A range of the arenas whose optimizer state is kept, and its offset in the memory of each slot.
+struct StateSlice {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t offset = 0;
+};
 
 /// The state in one memory, the host's or a GPU's, for all replicas that compute there; or that of one worker
 /// with holdings of its own.
@@ -20,11 +35,18 @@ struct StateMemory {
   /// Offsets and sizes are the same in all memories. Of workers with holdings, those of what all have whole.
   ArenaLayout arena;
   /// Byte ranges of the program's buckets in the arenas; without buckets, one range for everything.
-  std::vector<std::pair<size_t, size_t>> buckets;
+  ByteRanges buckets;
   const std::vector<Holding>* holdings = nullptr;  ///< in the order of the arena; null: all parameters, whole
   std::unique_ptr<Memory> parameters;
-  std::vector<std::unique_ptr<Memory>> states;  ///< one arena for each slot of optimizer state
+  /// Memory of each slot of optimizer state: its slices one after the other. There is one slice, the whole
+  /// arena, unless the program divides its state (Program::divides_state).
+  std::vector<std::unique_ptr<Memory>> states;
+  std::vector<StateSlice> slices;  ///< ascending
 
+  bool has_all_state() const { return slices.size() == 1 && slices[0].end - slices[0].begin == arena.bytes; }
+  /// The offset in the memory of a slot of the state for this offset in the arena. Throws Error (run) when it
+  /// is not kept here.
+  size_t state_offset(size_t arena_offset) const;
   bool in_host_memory() const { return device->in_host_memory(); }
 };
 
@@ -39,9 +61,10 @@ struct SharedState {
 
   /// Allocates everything in the memory of each of these devices, one for each worker. `layouts`: of the
   /// parameters, for each worker; if the workers share them, those of the first count, and with several
-  /// memories all layouts are plain.
+  /// memories all layouts are plain. `groups`: each worker's member of the group of all; null for a single
+  /// one.
   void allocate(const Program& program, const std::vector<const Device*>& devices,
-                const std::vector<Layouts>& layouts);
+                const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups);
   StateMemory& memory_of(size_t worker) const { return *memories[memory_of_worker_[worker]]; }
   /// The same in every memory, except device-specific information about layouts.
   const ArenaLayout& arena() const { return memories.front()->arena; }
@@ -54,7 +77,8 @@ struct SharedState {
 
  private:
   void add_memory(const Program& program, const Device& device,
-                  const std::vector<std::pair<std::string, TensorLayout>>& parameters);
+                  const std::vector<std::pair<std::string, TensorLayout>>& parameters,
+                  const std::vector<const Group*>& groups);
 
   std::vector<size_t> memory_of_worker_;  // index into memories
   Buffer staging_;                        // if no CPU replica computes in host memory

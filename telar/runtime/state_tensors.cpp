@@ -6,24 +6,35 @@
 
 namespace telar {
 
-std::byte* StateTensors::arena_of(const StateMemory& memory, const StatePlace& place) {
-  return place.state ? memory.states[*place.state]->data() : memory.parameters->data();
+namespace {
+
+/// What a range of the arenas has of an entry, as offsets in the entry; empty if nothing.
+std::pair<size_t, size_t> in_entry(const ArenaLayout::Entry& entry, size_t begin, size_t end) {
+  const size_t from = std::max(begin, entry.offset);
+  const size_t to = std::min(end, entry.offset + entry.layout.bytes);
+  return from < to ? std::pair(from - entry.offset, to - entry.offset) : std::pair<size_t, size_t>(0, 0);
+}
+
+}  // namespace
+
+std::byte* StateTensors::memory_at(const StateMemory& memory, const StatePlace& place, size_t offset) {
+  if (!place.state) return memory.parameters->data() + offset;
+  return memory.states[*place.state]->data() + memory.state_offset(offset);
 }
 
 std::vector<float> StateTensors::read(const std::string& name) const {
   const StatePlace place = state_place(state_, name);
-  if (program_.keeps_apart()) {
-    return from_pieces(place.parameter,
-                       [&](const Replica& replica) { return arena_of(replica.home(), place); });
-  }
+  const MemoryAt at = [&](const Replica& replica, size_t offset) {
+    return memory_at(replica.home(), place, offset);
+  };
+  if (program_.keeps_apart()) return from_pieces(place.parameter, at);
   // Optimizer state is valid only where it is updated; parameters are valid everywhere.
-  if (place.state && state_.memories.size() > 1) {
-    return together(place.parameter, [&](const Replica& replica) { return arena_of(replica.home(), place); });
-  }
+  if (place.state && (state_.memories.size() > 1 || program_.divides_state))
+    return together(place.parameter, at);
   const StateMemory& memory = *state_.memories.front();
   const ArenaLayout::Entry& entry = memory.arena.find(place.parameter);
   std::vector<float> values(static_cast<size_t>(shape(name).elements()));
-  memory.device->read(entry.layout, arena_of(memory, place) + entry.offset, values);
+  memory.device->read(entry.layout, memory_at(memory, place, entry.offset), values);
   return values;
 }
 
@@ -31,20 +42,35 @@ void StateTensors::write(const std::string& name, std::span<const float> values)
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
-    std::byte* to = arena_of(*memory, place) + entry.offset;
     if (memory->holdings == nullptr) {
-      memory->device->write(entry.layout, values, to);
+      if (place.state && !memory->has_all_state()) {
+        write_slices(*memory, entry, place, values);
+      } else {
+        memory->device->write(entry.layout, values, memory_at(*memory, place, entry.offset));
+      }
       continue;
     }
     const auto index = static_cast<size_t>(&entry - memory->arena.entries.data());
     const Piece& piece = (*memory->holdings)[index].piece;
     std::vector<float> part(static_cast<size_t>(piece.floats()));
     piece.take_from(values, part);
-    memory->device->write(entry.layout, part, to);
+    memory->device->write(entry.layout, part, memory_at(*memory, place, entry.offset));
   }
 }
 
-std::vector<float> StateTensors::local_piece(const Piece& piece, const ArenaOf& arena) const {
+void StateTensors::write_slices(const StateMemory& memory, const ArenaLayout::Entry& entry,
+                                const StatePlace& place, std::span<const float> values) {
+  const auto whole = memory.device->allocate(entry.layout.bytes, "a tensor of the state");
+  memory.device->write(entry.layout, values, whole->data());
+  for (const StateSlice& slice : memory.slices) {
+    const auto [from, to] = in_entry(entry, slice.begin, slice.end);
+    if (from < to)
+      memory.device->copy_in({whole->data() + from, to - from},
+                             memory_at(memory, place, entry.offset + from));
+  }
+}
+
+std::vector<float> StateTensors::local_piece(const Piece& piece, const MemoryAt& at) const {
   for (const auto& replica : replicas_) {
     const StateMemory& memory = replica->home();
     const auto kept = std::ranges::find(*memory.holdings, piece, &Holding::piece);
@@ -52,21 +78,21 @@ std::vector<float> StateTensors::local_piece(const Piece& piece, const ArenaOf& 
     const ArenaLayout::Entry& entry =
         memory.arena.entries[static_cast<size_t>(kept - memory.holdings->begin())];
     std::vector<float> values(static_cast<size_t>(piece.floats()));
-    memory.device->read(entry.layout, arena(*replica) + entry.offset, values);
+    memory.device->read(entry.layout, at(*replica, entry.offset), values);
     return values;
   }
   throw run_error("no worker of this process keeps {}", piece.name());
 }
 
-std::vector<float> StateTensors::from_pieces(const std::string& parameter, const ArenaOf& arena) const {
+std::vector<float> StateTensors::from_pieces(const std::string& parameter, const MemoryAt& at) const {
   const Shape whole = state_shape(program_, parameter);
   const auto owned = owners_.find(parameter);
-  if (owned == owners_.end()) return local_piece({parameter, whole, 0, whole[0]}, arena);
+  if (owned == owners_.end()) return local_piece({parameter, whole, 0, whole[0]}, at);
   std::vector<float> values(static_cast<size_t>(whole.elements()));
   const int rank = processes_ == nullptr ? 0 : processes_->rank();
   for (const auto& [piece, process] : owned->second) {
     std::vector<float> part(static_cast<size_t>(piece.floats()));
-    if (process == rank) part = local_piece(piece, arena);
+    if (process == rank) part = local_piece(piece, at);
     if (processes_ != nullptr) processes_->broadcast(std::as_writable_bytes(std::span(part)), process);
     piece.put_into(values, part);
   }
@@ -74,28 +100,40 @@ std::vector<float> StateTensors::from_pieces(const std::string& parameter, const
 }
 
 std::vector<float> StateTensors::read_gradient(const std::string& parameter) const {
-  const ArenaOf gradients = [](const Replica& replica) { return replica.gradients(); };
+  const MemoryAt gradients = [](const Replica& replica, size_t offset) {
+    return replica.gradients() + offset;
+  };
   return program_.keeps_apart() ? from_pieces(parameter, gradients) : together(parameter, gradients);
 }
 
-std::vector<float> StateTensors::together(const std::string& parameter, const ArenaOf& arena) const {
+std::vector<float> StateTensors::together(const std::string& parameter, const MemoryAt& at) const {
   const StateMemory& memory = *state_.memories.front();
   const ArenaLayout::Entry& entry = memory.arena.find(parameter);
   std::vector<std::byte> whole(entry.layout.bytes);
   for (const auto& replica : replicas_) {
     for (const auto& [begin, end] : replica->owned_ranges()) {
-      const size_t from = std::max(begin, entry.offset);
-      const size_t to = std::min(end, entry.offset + entry.layout.bytes);
-      if (from >= to) continue;
-      const std::span<std::byte> part = std::span(whole).subspan(from - entry.offset, to - from);
-      replica->device().copy_out(arena(*replica) + from, part);
+      const auto [from, to] = in_entry(entry, begin, end);
+      if (from < to)
+        replica->device().copy_out(at(*replica, entry.offset + from),
+                                   std::span(whole).subspan(from, to - from));
     }
   }
+  add_parts_of_others(entry, whole);
   const auto lying = memory.device->allocate(whole.size(), "a tensor of the state");
   memory.device->copy_in(whole, lying->data());
   std::vector<float> values(static_cast<size_t>(shape(parameter).elements()));
   memory.device->read(entry.layout, lying->data(), values);
   return values;
+}
+
+void StateTensors::add_parts_of_others(const ArenaLayout::Entry& entry, std::span<std::byte> whole) const {
+  if (processes_ == nullptr) return;
+  for (size_t process = 0; process < part_owners_.size(); ++process) {
+    for (const auto& [begin, end] : part_owners_[process]) {
+      const auto [from, to] = in_entry(entry, begin, end);
+      if (from < to) processes_->broadcast(whole.subspan(from, to - from), static_cast<int>(process));
+    }
+  }
 }
 
 }  // namespace telar

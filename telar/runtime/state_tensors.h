@@ -19,8 +19,13 @@ class StateTensors {
   /// All arguments must outlive this object.
   StateTensors(const Program& program, const SharedState& state,
                const std::vector<std::unique_ptr<Replica>>& replicas, const PieceOwners& owners,
-               Processes* processes)
-      : program_(program), state_(state), replicas_(replicas), owners_(owners), processes_(processes) {}
+               const PartOwners& part_owners, Processes* processes)
+      : program_(program),
+        state_(state),
+        replicas_(replicas),
+        owners_(owners),
+        part_owners_(part_owners),
+        processes_(processes) {}
 
   /// Throws Error (run) for an unknown name.
   Shape shape(const std::string& name) const { return state_shape(program_, name); }
@@ -32,19 +37,26 @@ class StateTensors {
   std::vector<float> read_gradient(const std::string& parameter) const;
 
  private:
-  using ArenaOf = std::function<const std::byte*(const Replica&)>;
+  /// The memory of a replica's tensors at an offset in the arenas.
+  using MemoryAt = std::function<const std::byte*(const Replica&, size_t offset)>;
 
-  static std::byte* arena_of(const StateMemory& memory, const StatePlace& place);
+  static std::byte* memory_at(const StateMemory& memory, const StatePlace& place, size_t offset);
+  /// Writes to the slices of the optimizer state that a memory keeps.
+  static void write_slices(const StateMemory& memory, const ArenaLayout::Entry& entry,
+                           const StatePlace& place, std::span<const float> values);
   /// Assembles a tensor from the pieces of workers with holdings.
-  std::vector<float> from_pieces(const std::string& parameter, const ArenaOf& arena) const;
-  std::vector<float> local_piece(const Piece& piece, const ArenaOf& arena) const;
+  std::vector<float> from_pieces(const std::string& parameter, const MemoryAt& memory) const;
+  std::vector<float> local_piece(const Piece& piece, const MemoryAt& memory) const;
   /// Assembles a tensor from the replicas' parts: each has, in its own arena, the part that it updates.
-  std::vector<float> together(const std::string& parameter, const ArenaOf& arena) const;
+  std::vector<float> together(const std::string& parameter, const MemoryAt& memory) const;
+  /// Fills in the parts of a tensor, as it lies in memory, that only other processes have.
+  void add_parts_of_others(const ArenaLayout::Entry& entry, std::span<std::byte> whole) const;
 
   const Program& program_;
   const SharedState& state_;
   const std::vector<std::unique_ptr<Replica>>& replicas_;
   const PieceOwners& owners_;
+  const PartOwners& part_owners_;
   Processes* processes_;
 };
 

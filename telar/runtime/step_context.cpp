@@ -143,7 +143,10 @@ double StepContext::sum_of_squares(Group* group) {
   for (const auto& [begin, end] : gradients_->owned_ranges())
     sum += updater_->sum_of_squares(update_bindings_, begin, end);
   did(StepPhase::update, "gradient norm");
-  if (group != nullptr) communicating("sum of norms", [&] { sum = group->sum_over_shards(sum); });
+  if (group == nullptr) return sum;
+  communicating("sum of norms", [&] {
+    sum = program_.divides_state ? sum_over_members(*group, sum) : group->sum_over_shards(sum);
+  });
   return sum;
 }
 
@@ -172,8 +175,13 @@ void StepContext::communicate(const Node& node, std::span<float> memory) {
   }
 }
 
-void StepContext::exchange(const Node& node, std::span<const std::byte> from, std::span<std::byte> to) {
-  communicating("samples", [&] { samples_.run(node, from, to, *group(node.attributes.text("group"))); });
+void StepContext::exchange(const Node& node, Inputs inputs, Outputs outputs) {
+  Group& members = *group(node.attributes.text("group"));
+  if (node.op->exchanges_samples()) {
+    communicating("samples", [&] { samples_.run(node, inputs[0], outputs[0], members); });
+  } else {
+    communicating("parameters", [&] { parameters_.run(node, inputs, outputs, members); });
+  }
 }
 
 void StepContext::gather(Group& group, std::span<float> rows) {

@@ -14,6 +14,7 @@
 #include "telar/device/device.h"
 #include "telar/runtime/compiled_graphs.h"
 #include "telar/runtime/gradient_exchange.h"
+#include "telar/runtime/parameter_exchange.h"
 #include "telar/runtime/pending_push.h"
 #include "telar/runtime/sample_exchange.h"
 #include "telar/runtime/session.h"
@@ -155,7 +156,7 @@ class StepContext final : public HostOperations {
   std::vector<OperationTime> time_operations(const std::function<void()>& body);
 
   void communicate(const Node& node, std::span<float> memory) override;
-  void exchange(const Node& node, std::span<const std::byte> from, std::span<std::byte> to) override;
+  void exchange(const Node& node, Inputs inputs, Outputs outputs) override;
   void poll() override;
   bool listens() const override { return timeline_ != nullptr && timeline_->in_step(); }
   void ran(const OperationName& operation) override { timeline_->did(operation); }
@@ -200,6 +201,7 @@ class StepContext final : public HostOperations {
   Notes notes_;
   NonFinite found_;
   SampleExchange samples_;
+  ParameterExchange parameters_;
   double communication_seconds_ = 0;  ///< in the group, since the start of the step
 };
 

@@ -23,7 +23,8 @@ struct Layer {
   int64_t outputs = 0;
   int64_t features_in = 0;
   int64_t features_out = 0;
-  int previous = -1;  // the layer whose output, computed on feature by feature, is its only input
+  bool looks_up = false;  // an embedding, which can only be divided by rows, those of its table
+  int previous = -1;      // the layer whose output, computed on feature by feature, is its only input
 };
 
 /// Follows a value back through operations that compute each feature alone, as long as nothing else reads it.
@@ -45,7 +46,8 @@ std::vector<Layer> layers_of(const Graph& forward) {
   std::map<int, int> layer_of_node;
   for (size_t n = 0; n < forward.nodes().size(); ++n) {
     const Node& node = forward.nodes()[n];
-    if (!node.op->is_weighted_sum(node.attributes)) continue;
+    const bool embeds = looks_up(forward, node);
+    if (!node.op->is_weighted_sum(node.attributes) && !embeds) continue;
     const ValueId weights = weights_of(forward, node);
     if (weights == kNoValue || uses[static_cast<size_t>(weights)].size() > 1) continue;
     const Value& value = forward.value(weights);
@@ -54,7 +56,7 @@ std::vector<Layer> layers_of(const Graph& forward) {
     layer_of_node[static_cast<int>(n)] = static_cast<int>(layers.size());
     layers.push_back({value.name.substr(0, value.name.rfind('.')), value.name, value.type.shape.elements(),
                       each(node.inputs[0]), each(node.outputs[0]), value.type.shape[1], value.type.shape[0],
-                      before == layer_of_node.end() ? -1 : before->second});
+                      embeds, before == layer_of_node.end() ? -1 : before->second});
   }
   return layers;
 }
@@ -76,6 +78,13 @@ void check_rules(const std::vector<Layer>& layers, const std::vector<SplitRule>&
     throw user_error("strategy.split has '{}', which matches no layer that can be divided; these can: {}",
                      rule.pattern, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
   }
+}
+
+void check_lookup(const Layer& layer, const SplitRule& rule) {
+  if (!layer.looks_up || rule.whole || rule.split == LayerSplit::rows) return;
+  throw user_error(
+      "strategy.split has '{}=columns' for layer '{}', an embedding, which can only be divided by rows; put \"{}=rows\" or \"{}=whole\" before it",
+      rule.pattern, layer.name, layer.name, layer.name);
 }
 
 /// Decides about layers without a rule. All costs are values that a worker exchanges in a step, times
@@ -129,17 +138,22 @@ class Choice {
         decide(chain[i - 2], LayerSplit::columns);
         decide(last, LayerSplit::rows);
       } else {
-        decide(last, best[i].divided ? std::optional(LayerSplit::columns) : std::nullopt);
+        const LayerSplit split = layers_[last].looks_up ? LayerSplit::rows : LayerSplit::columns;
+        decide(last, best[i].divided ? std::optional(split) : std::nullopt);
       }
     }
   }
 
   bool divisible(const Layer& layer) const { return layer.features_out >= members_; }
   int64_t alone(const Layer& layer) const {
-    return divisible(layer) ? samples_ * (layer.inputs + layer.outputs / members_) : layer.weights;
+    if (!divisible(layer)) return layer.weights;
+    // Tokens have no gradient, so they pass only once.
+    if (layer.looks_up) return samples_ * (layer.inputs / 2 + layer.outputs);
+    return samples_ * (layer.inputs + layer.outputs / members_);
   }
   int64_t pair(const Layer& first, const Layer& second) const {
-    return divisible(first) ? samples_ * (first.inputs + second.outputs) : first.weights + second.weights;
+    const bool allowed = divisible(first) && !first.looks_up && !second.looks_up;
+    return allowed ? samples_ * (first.inputs + second.outputs) : first.weights + second.weights;
   }
 
   const std::vector<Layer>& layers_;
@@ -175,6 +189,7 @@ LayerSplits choose_splits(const Graph& forward, int64_t samples, int64_t members
   Choice choice(layers, samples, members);
   for (size_t i = 0; i < layers.size(); ++i) {
     const SplitRule* rule = rule_for(layers[i], rules);
+    if (rule != nullptr) check_lookup(layers[i], *rule);
     if (rule != nullptr) choice.decide(i, rule->whole ? std::nullopt : std::optional(rule->split));
   }
   choice.decide_the_others();

@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/convert.h"
+#include "telar/graph/ops/embedding.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/rewrite.h"
 
@@ -14,13 +15,6 @@ namespace telar {
 namespace {
 
 using Bounds = std::vector<int64_t>;
-
-/// Contiguous parts of nearly equal size.
-Bounds equal_parts(int64_t extent, int64_t members) {
-  Bounds bounds;
-  for (int64_t m = 0; m <= members; ++m) bounds.push_back(extent * m / members);
-  return bounds;
-}
 
 /// The forms that a value of the whole graph has in the graph of a member; each is made when it is needed.
 struct Forms {
@@ -49,7 +43,11 @@ class Divider {
  private:
   void add(const Node& node) {
     if (const auto split = split_of(node)) {
-      *split == LayerSplit::columns ? add_columns(node) : add_rows(node);
+      if (looks_up(forward_, node)) {
+        add_lookup(node);
+      } else {
+        *split == LayerSplit::columns ? add_columns(node) : add_rows(node);
+      }
     } else if (!add_by_features(node)) {
       std::vector<ValueId> inputs;
       for (const ValueId id : node.inputs) inputs.push_back(own(id));
@@ -59,7 +57,7 @@ class Divider {
   }
 
   std::optional<LayerSplit> split_of(const Node& node) const {
-    if (!node.op->is_weighted_sum(node.attributes)) return std::nullopt;
+    if (!node.op->is_weighted_sum(node.attributes) && !looks_up(forward_, node)) return std::nullopt;
     const ValueId weights = weights_of(forward_, node);
     if (weights == kNoValue) return std::nullopt;
     const auto found = layers_.find(forward_.value(weights).name);
@@ -67,7 +65,7 @@ class Divider {
   }
 
   void add_columns(const Node& node) {
-    const Bounds bounds = parts_of(shape(node.inputs[1])[0], "output");
+    const Bounds bounds = parts_of(shape(node.inputs[1])[0], "output features");
     const ValueId weights = part_of_parameter(node.inputs[1], 0, bounds);
     const ValueId bias = node.inputs[2] == kNoValue ? kNoValue : part_of_parameter(node.inputs[2], 0, bounds);
     const ValueId y = builder_.add1(*node.op, {whole(node.inputs[0]), weights, bias}, node.attributes);
@@ -76,7 +74,7 @@ class Divider {
 
   void add_rows(const Node& node) {
     const Forms& x = forms(node.inputs[0]);
-    const Bounds bounds = x.divided ? x.bounds : parts_of(shape(node.inputs[1])[1], "input");
+    const Bounds bounds = x.divided ? x.bounds : parts_of(shape(node.inputs[1])[1], "input features");
     const ValueId weights = part_of_parameter(node.inputs[1], 1, bounds);
     const ValueId partial =
         builder_.add1(*node.op, {split(node.inputs[0], bounds), weights, kNoValue}, node.attributes);
@@ -84,6 +82,18 @@ class Divider {
     ValueId y = reduce_scatter_samples(builder_, in(partial, DType::f32), group_);
     if (node.inputs[2] != kNoValue) y = add_bias(y, own(node.inputs[2]));
     forms(node.outputs[0]).own = in(y, dtype);
+  }
+
+  /// The member looks up the tokens of all samples in its rows of the table; the sum over the members has
+  /// each token's row.
+  void add_lookup(const Node& node) {
+    const int64_t vocabulary = shape(node.inputs[1])[0];
+    const Bounds bounds = parts_of(vocabulary, "tokens");
+    const ValueId part = part_of_parameter(node.inputs[1], 0, bounds);
+    const int64_t first = bounds[static_cast<size_t>(group_.rank)];
+    const ValueId found = embedding_of_part(builder_, whole(node.inputs[0]), part, first, vocabulary);
+    const DType dtype = builder_.type(found).dtype;
+    forms(node.outputs[0]).own = in(reduce_scatter_samples(builder_, in(found, DType::f32), group_), dtype);
   }
 
   ValueId add_bias(ValueId y, ValueId bias) {
@@ -211,7 +221,7 @@ class Divider {
   Bounds parts_of(int64_t extent, const char* which) const {
     if (extent < group_.members) {
       throw user_error(
-          "layer '{}' has {} {} features, which cannot be divided among {} workers; leave it out of strategy.split, or use fewer",
+          "layer '{}' has {} {}, which cannot be divided among {} workers; leave it out of strategy.split, or use fewer",
           builder_.scope(), extent, which, group_.members);
     }
     return equal_parts(extent, group_.members);
@@ -233,6 +243,10 @@ class Divider {
 };
 
 }  // namespace
+
+bool looks_up(const Graph& graph, const Node& node) {
+  return node.op->index_count(graph.input_types(node)) > 0;
+}
 
 ValueId weights_of(const Graph& graph, const Node& node) {
   ValueId weights = node.inputs[1];

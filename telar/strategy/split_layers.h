@@ -22,21 +22,27 @@ namespace telar {
 /// "One weird trick for parallelizing convolutional neural networks", 2014).
 enum class LayerSplit : uint8_t { columns, rows };
 
+/// An embedding can be divided by the rows of its table (its vocabulary): each member looks up the tokens of
+/// all samples in its rows, zeros elsewhere, and the results are added.
+///
 /// By the name of the layer's weight. Layers that are not named stay whole.
 using LayerSplits = std::map<std::string, LayerSplit>;
 
 /// A graph with some layers divided, as one member of the group runs it.
 struct DividedGraph {
   Graph graph;
-  std::map<std::string, Piece> pieces;  ///< of the parameters that the member does not have whole, by name
+  Pieces pieces;  ///< of the parameters that the member does not have whole
 };
 
 /// Divides layers of a forward graph and inserts the exchanges between members. Throws Error (user), naming
 /// the layer, for one with fewer features than the group has members.
 DividedGraph divide_layers(const Graph& forward, const LayerSplits& layers, const SampleGroup& group);
 
-/// The parameter that holds the weights of a node for which Op::is_weighted_sum() holds; kNoValue when its
-/// weights are computed.
+/// Whether the node looks up rows of a table, input 1, by tokens.
+bool looks_up(const Graph& graph, const Node& node);
+
+/// The parameter that holds the weights of a node for which Op::is_weighted_sum() or looks_up() holds;
+/// kNoValue when its weights are computed.
 ValueId weights_of(const Graph& graph, const Node& node);
 
 }  // namespace telar

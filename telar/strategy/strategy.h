@@ -44,6 +44,7 @@ struct StrategyType {
   std::vector<std::string> times = {};  ///< options by which the number of workers is multiplied
   /// The number of workers is that of all processes together, not of each.
   bool of_all_processes = false;
+  bool divides_state = false;   ///< processes keep only parts of the state, at best an equal share each
   bool shares_batches = false;  ///< each worker of a process takes a share of every batch
   bool uses_servers = false;    ///< workers are processes that exchange through parameter servers
   bool on_gpus = true;

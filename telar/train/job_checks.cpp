@@ -114,7 +114,7 @@ void check_devices(const Job& job, const Where& where) {
       const DeviceSpec device = device_named(name);
       if (!type_of(strategy).on_gpus && device.kind != "cpu")
         throw user_error("the {} of strategy {} run on CPUs, not on {}; choose {} to train on GPUs",
-                         worker_word(strategy, 2), strategy.name, name, strategies_that_share_batches());
+                         worker_word(strategy, 2), strategy.name, name, data_parallel_type().name);
     } catch (const Error& error) {
       throw user_error("{}: {}", place, error.what());
     }

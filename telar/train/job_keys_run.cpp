@@ -30,6 +30,10 @@ std::vector<std::string> sharing_batches() {
   return strategy_names([](const StrategyType& type) { return type.shares_batches; });
 }
 
+std::vector<std::string> sharing_batches_on_gpus() {
+  return strategy_names([](const StrategyType& type) { return type.shares_batches && type.on_gpus; });
+}
+
 std::vector<std::string> using_servers() {
   return strategy_names([](const StrategyType& type) { return type.uses_servers; });
 }
@@ -60,7 +64,7 @@ std::vector<JobKey> strategy_keys() {
               "strategy.shares", [](auto& job) -> auto& { return job.strategy.shares; }, {},
               "How a batch is divided: equally, by the measured speed of each replica, or in these proportions. auto: by speed if the replicas run on both CPUs and GPUs, equally otherwise.")),
       when(
-          kStrategy, sharing_batches(),
+          kStrategy, sharing_batches_on_gpus(),
           without_result(job_key(
               "strategy.gpu_exchange", [](auto& job) -> auto& { return job.strategy.gpu_exchange; },
               {.choices = {"auto", "nccl", "host"}},

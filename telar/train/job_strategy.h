@@ -26,7 +26,7 @@ int64_t all_workers_of(const StrategyJob& strategy);
 /// "replica", "stages": what the strategy calls so many workers.
 std::string worker_word(const StrategyJob& strategy, int64_t count);
 
-/// "mirrored": the strategies that are to be chosen if replicas must share batches.
+/// "mirrored or sharded": the strategies that are to be chosen if replicas must share batches.
 std::string strategies_that_share_batches();
 
 }  // namespace telar

@@ -457,8 +457,11 @@ class Run {
     summary.nccl = session.exchanges_by_nccl();
     summary.devices = session.device_names();
     summary.peak_memory_bytes = peak_memory_of_all();
-    summary.parameter_bytes = session.memory().parameter_bytes;
-    summary.activation_bytes = session.memory().activation_bytes;
+    const SessionMemory memory = session.memory();
+    summary.parameter_bytes = memory.parameter_bytes;
+    summary.gradient_bytes = memory.gradient_bytes;
+    summary.optimizer_bytes = memory.optimizer_bytes;
+    summary.activation_bytes = memory.activation_bytes;
     summary.seed = job_.training.seed;
     summary.left_out_samples = data_.left_out.count();
   }

@@ -52,7 +52,9 @@ struct RunSummary {
   std::vector<std::string> devices;
   uint64_t peak_memory_bytes =
       0;  ///< sum over all processes that train together; memory they share counts in each
-  uint64_t parameter_bytes = 0;
+  uint64_t parameter_bytes = 0;  ///< of this process: parameters, gradients and optimizer state
+  uint64_t gradient_bytes = 0;   ///< of these, gradients
+  uint64_t optimizer_bytes = 0;  ///< and optimizer state
   uint64_t activation_bytes = 0;
   int64_t seed = 0;
   int64_t left_out_samples = 0;  ///< those that cannot be read, if data.on_error is skip

@@ -73,6 +73,8 @@ std::string to_json(const RunSummary& summary) {
   }
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["parameter_bytes"] = summary.parameter_bytes;
+  json["gradient_bytes"] = summary.gradient_bytes;
+  json["optimizer_bytes"] = summary.optimizer_bytes;
   json["activation_bytes"] = summary.activation_bytes;
   json["seed"] = summary.seed;
   json["left_out_samples"] = summary.left_out_samples;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -65,6 +66,24 @@ TEST(GroupExchange, ValuesOfAllMembers) {
     EXPECT_EQ(sum_over_members(member, 1.0 / (member.rank() + 1)), 1.0 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4);
     EXPECT_EQ(largest_of_members(member, (uint64_t{1} << 40) + static_cast<uint64_t>(member.rank())),
               (uint64_t{1} << 40) + 3);
+  });
+}
+
+TEST(GroupExchange, WindowsShowWhatEachMemberHasWritten) {
+  with_members(3, [](Group& member) {
+    for (size_t turn = 0; turn < 60; ++turn) {
+      const size_t bytes = turn < 20 ? 100 : 1000;  // they grow once
+      Windows* windows = member.windows(bytes);
+      ASSERT_NE(windows, nullptr);
+      for (std::byte& byte : windows->own().first(bytes))
+        byte = static_cast<std::byte>(10 * static_cast<size_t>(member.rank()) + turn);
+      windows->meet();
+      for (int m = 0; m < member.size(); ++m) {
+        const std::span<const std::byte> there = windows->of(m).first(bytes);
+        const auto expected = static_cast<std::byte>(10 * static_cast<size_t>(m) + turn);
+        EXPECT_TRUE(std::ranges::all_of(there, [&](std::byte byte) { return byte == expected; }));
+      }
+    }
   });
 }
 

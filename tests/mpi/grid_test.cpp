@@ -28,21 +28,11 @@ class MpiGrid : public StartedByMpi {
   }
 
   /// This process's part of a batch.
-  static BatchView mine(const Samples& samples, int64_t count) {
+  static BatchView mine(const auto& samples, int64_t count) {
     const Part part{processes().rank(), processes().rank() + 1, processes().size()};
     BatchView view = samples.view(part.first(count), part.last(count));
     view.all = count;
     return view;
-  }
-
-  /// All processes call it.
-  static std::vector<float> all_state(const Session& session) {
-    std::vector<float> all;
-    for (const std::string& name : session.state_names()) {
-      const auto values = session.read_state(name);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
   }
 };
 
@@ -81,16 +71,29 @@ TEST_F(MpiGrid, StepsOfAnySizeFollowOneDevice) {
       one->train(samples.view(0, size), inputs);
       all->train(mine(samples, size), inputs);
     }
-    std::vector<float> expected;
-    for (const std::string& name : one->state_names()) {
-      const auto values = one->read_state(name);
-      expected.insert(expected.end(), values.begin(), values.end());
-    }
     const std::vector<float> state = all_state(*all);
-    EXPECT_LT(relative_l2(state, expected), 1e-5) << grid.text;
+    EXPECT_LT(relative_l2(state, all_state(*one)), 1e-5) << grid.text;
     std::vector<float> first = state;
     processes().broadcast(std::as_writable_bytes(std::span(first)));
     EXPECT_EQ(state, first) << grid.text << " on rank " << processes().rank();
+  }
+}
+
+TEST_F(MpiGrid, AnEmbeddingDividedByRowsIsThatOfOneDevice) {
+  const GridCase tested = words_case();
+  const TokenSamples samples(7);
+  const StepOptions step{.batch = 7, .optimizer = AdamOptions{}};
+  for (const Grid& grid : grids_over(processes().size())) {
+    const auto one = make_session(tested.model, step, {});
+    const auto all = together(tested, grid, step);
+    int64_t number = 0;
+    for (const int64_t size : {7, 1, 6}) {
+      const StepInputs inputs{.learning_rate = 0.001F, .step = ++number, .samples = size};
+      one->train(samples.view(0, size), inputs);
+      all->train(mine(samples, size), inputs);
+      EXPECT_LT(relative_l2(all_gradients(*all), all_gradients(*one)), 1e-6) << grid.text << " " << size;
+    }
+    EXPECT_LT(relative_l2(all_state(*all), all_state(*one)), 1e-5) << grid.text;
   }
 }
 

@@ -9,6 +9,8 @@
 namespace telar {
 namespace {
 
+using test::all_state;
+using test::copy_state;
 using test::Grid;
 using test::GridCase;
 using test::Samples;
@@ -23,19 +25,6 @@ std::unique_ptr<Session> grid_session(const GridCase& tested, const Grid& grid, 
   strategy.set("batch_norm", "synchronised");
   return test::make_session(tested.model, options,
                             {.replicas = grid.workers, .name = grid.strategy, .strategy = strategy});
-}
-
-void copy_state(const Session& from, Session& to) {
-  for (const std::string& name : from.state_names()) to.write_state(name, from.read_state(name));
-}
-
-std::vector<float> all_state(const Session& session) {
-  std::vector<float> all;
-  for (const std::string& name : session.state_names()) {
-    const auto values = session.read_state(name);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 std::vector<Grid> grids() {
@@ -100,6 +89,39 @@ TEST(Grid, BatchesWithFewerSamplesThanWorkersAreExact) {
           1e-5);
     }
   }
+}
+
+TEST(Grid, AnEmbeddingDividedByRowsIsThatOfOneDevice) {
+  const GridCase tested = test::words_case();
+  const StepOptions options{.batch = 7, .optimizer = SgdOptions{.momentum = 0.9}};
+  test::TokenSamples samples(7);
+  for (const Grid& grid : {test::tensor_grid(2), test::tensor_grid(3), test::hybrid_grid(2, 2)}) {
+    const auto one = single_session(tested, options);
+    const auto several = grid_session(tested, grid, options);
+    int64_t step = 0;
+    for (const int64_t size : {7, 1, 2, 7}) {
+      const StepInputs inputs{.learning_rate = 0.1F, .step = ++step};
+      const BatchView batch = samples.view(0, size);
+      one->train(batch, inputs);
+      several->train(batch, inputs);
+      EXPECT_LT(test::relative_l2(test::all_gradients(*several), test::all_gradients(*one)), 1e-6)
+          << grid.text << " " << size;
+      EXPECT_LT(test::relative_l2(all_state(*several), all_state(*one)), 1e-6) << grid.text << " " << size;
+      EXPECT_LT(test::relative_l2(several->predict(batch), one->predict(batch)), 1e-5);
+      const double evaluated = one->evaluate(batch)[0];
+      EXPECT_NEAR(several->evaluate(batch)[0], evaluated, 1e-5 * std::abs(evaluated));
+    }
+  }
+}
+
+TEST(Grid, ATokenThatNoWorkerHasIsNamed) {
+  const GridCase tested = test::words_case();
+  const auto session = grid_session(tested, test::tensor_grid(2), {.batch = 4, .optimizer = SgdOptions{}});
+  test::TokenSamples samples(4);
+  samples.tokens()[7] = 23;
+  test::expect_error(
+      [&] { session->train(samples.view(0, 4), {.learning_rate = 0.1F, .step = 1}); },
+      {"layer 'embedding': token 23 at position 7", "the table has 23 rows, so tokens are 0 to 22"});
 }
 
 TEST(Grid, AHundredStepsFollowOneDevice) {

@@ -14,36 +14,54 @@
 namespace telar {
 namespace {
 
-/// The program of every strategy, as text, for a small MLP with momentum: with its default options, for two
-/// workers (or one) and two servers. After a deliberate change, TELAR_UPDATE_GOLDEN=1 writes the files anew.
-class GoldenProgram : public ::testing::TestWithParam<std::string> {};
+/// A recorded program: a strategy with its default options, or with others.
+struct Recorded {
+  std::string name;  ///< of its file
+  std::string strategy = name;
+  Attributes options = {};
+};
 
-Program golden_program(const StrategyType& type) {
+std::vector<Recorded> recorded_programs() {
+  std::vector<Recorded> programs;
+  for (const std::string& name : strategy_names()) programs.push_back({name});
+  for (const int64_t stage : {2, 3}) {
+    programs.push_back({"sharded_" + std::to_string(stage),
+                        "sharded",
+                        {{"stage", stage}, {"whole_below", int64_t{8}}, {"bucket_mb", 1e-6}}});
+  }
+  return programs;
+}
+
+/// The program of every strategy, as text, for a small MLP with momentum, for two workers (or one) and two
+/// servers. After a deliberate change, TELAR_UPDATE_GOLDEN=1 writes the files anew.
+class GoldenProgram : public ::testing::TestWithParam<Recorded> {};
+
+Program golden_program(const StrategyType& type, Attributes options) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
-  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}};
+  const StepOptions step{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}};
   Cluster cluster;
   const Attributes defaults = completed(type.name, type.options, {});
   cluster.devices.resize(type.uses_servers ? 1 : static_cast<size_t>(worker_count(type, defaults)));
   cluster.servers = type.uses_servers ? 2 : 0;
   // So small a model is divided only on demand.
   const bool divides = std::ranges::any_of(type.options, [](const Option& o) { return o.name == "split"; });
-  const Attributes given =
-      divides ? Attributes{{"split", std::vector<std::string>{"*1=columns", "*2=rows"}}} : Attributes{};
-  return make_strategy(type.name, given)->rewrite(make_training_step(model, options), cluster);
+  if (divides) options.set("split", std::vector<std::string>{"*1=columns", "*2=rows"});
+  return make_strategy(type.name, options)->rewrite(make_training_step(model, step), cluster);
 }
 
 TEST_P(GoldenProgram, IsAsRecorded) {
-  const std::string text = golden_program(strategy_type(GetParam())).str();
+  const Recorded& recorded = GetParam();
+  const std::string text = golden_program(strategy_type(recorded.strategy), recorded.options).str();
   const std::filesystem::path file =
-      std::filesystem::path(TELAR_FIXTURES) / "programs" / (GetParam() + ".txt");
+      std::filesystem::path(TELAR_FIXTURES) / "programs" / (recorded.name + ".txt");
   if (std::getenv("TELAR_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
   ASSERT_TRUE(std::filesystem::exists(file))
       << file << " is missing; TELAR_UPDATE_GOLDEN=1 writes it, to be read before it is committed";
   EXPECT_EQ(text, read_text_file(file, "the recorded program"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(strategy_names()),
-                         [](const auto& tested) { return tested.param; });
+INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(recorded_programs()),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(Strategies, RefuseOptionsThatTheyDoNotHave) {
   test::expect_error(
@@ -61,6 +79,11 @@ TEST(Strategies, RefuseOptionsThatTheyDoNotHave) {
         make_strategy("mirrored", {{"batch_norm", "global"}});
       },
       {"batch_norm=global", "local or synchronised"});
+  test::expect_error(
+      [] {
+        make_strategy("sharded", {{"stage", int64_t{4}}});
+      },
+      {"stage=4", "an integer, at least 1 and at most 3"});
   test::expect_error([] { make_strategy("single", {{"replicas", int64_t{2}}}); }, {"it has no options"});
   test::expect_error([] { make_strategy("mirored"); }, {"did you mean 'mirrored'?"});
 }

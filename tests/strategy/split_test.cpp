@@ -39,6 +39,24 @@ TEST(Splits, TheFirstRuleThatMatchesDecides) {
   EXPECT_EQ(chosen.at("classifier.6.weight"), LayerSplit::rows);
 }
 
+// 8 samples of 7 tokens: 56 vectors of 32 values pass instead of the gradient of the table.
+TEST(Splits, AnEmbeddingIsDividedByRowsIfItsTableIsLarger) {
+  const auto chosen_for = [](int64_t vocabulary, const std::vector<SplitRule>& rules) {
+    const Model model =
+        make_model("lstm", {{"vocabulary", vocabulary}, {"embedding", int64_t{32}}}, {7}, 1000);
+    return choose_splits(forward_of(make_training_step(model, {.batch = 8})), 8, 2, rules);
+  };
+  const std::string table = "embedding.weight";
+  const LayerSplits large = chosen_for(100, {});
+  ASSERT_TRUE(large.contains(table));
+  EXPECT_EQ(large.at(table), LayerSplit::rows);
+  EXPECT_FALSE(chosen_for(50, {}).contains(table));
+  EXPECT_EQ(chosen_for(50, split_rules({"embedding=rows"})).at(table), LayerSplit::rows);
+  test::expect_error([&] { chosen_for(100, split_rules({"emb*=columns"})); },
+                     {"strategy.split has 'emb*=columns' for layer 'embedding'", "only be divided by rows",
+                      "\"embedding=rows\""});
+}
+
 TEST(Splits, DividedDropoutKeepsItsPositionsInTheSample) {
   const DividedGraph second =
       divide_layers(forward_graph("alexnet", {3, 224, 224}, 4),

@@ -48,6 +48,38 @@ inline void fill_clear_of_zero(Session& session) {
   }
 }
 
+/// A network of token ids whose embedding is divided by rows, unevenly.
+inline GridCase words_case() {
+  GridCase words{
+      "words",
+      make_model("lstm", {{"hidden", int64_t{8}}, {"vocabulary", int64_t{23}}, {"embedding", int64_t{6}}},
+                 {5}, 3),
+      {5},
+      3};
+  words.split = {"embedding=rows", "fc=whole"};
+  return words;
+}
+
+/// Sequences of 5 pseudorandom tokens for words_case().
+class TokenSamples {
+ public:
+  explicit TokenSamples(int64_t count) {
+    RandomSequence random(8, 1);
+    for (int64_t i = 0; i < 5 * count; ++i) tokens_.push_back(static_cast<int32_t>(random.below(23)));
+    for (int64_t i = 0; i < count; ++i) labels_.push_back(static_cast<int32_t>(random.below(3)));
+    for (int64_t i = 0; i < count; ++i) ids_.push_back(i);
+  }
+  std::vector<int32_t>& tokens() { return tokens_; }
+  BatchView view(int64_t first, int64_t last) const {
+    return {last - first, tokens_.data() + 5 * first, labels_.data() + first, ids_.data() + first};
+  }
+
+ private:
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> labels_;
+  std::vector<int64_t> ids_;
+};
+
 inline std::vector<GridCase> grid_cases() {
   const auto image = [](int64_t channels, int64_t size) { return Shape{channels, size, size}; };
   GridCase mlp{"mlp", make_model("mlp", {{"hidden", std::vector<int64_t>{33, 20}}}, {12}, 10), {12}};

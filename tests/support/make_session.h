@@ -86,6 +86,20 @@ inline std::vector<float> all_gradients(const Session& session) {
   return all;
 }
 
+/// Of a session whose state is divided among processes, all of them call it.
+inline std::vector<float> all_state(const Session& session) {
+  std::vector<float> all;
+  for (const std::string& name : session.state_names()) {
+    const auto values = session.read_state(name);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+inline void copy_state(const Session& from, Session& to) {
+  for (const std::string& name : from.state_names()) to.write_state(name, from.read_state(name));
+}
+
 /// ‖a − b‖ / ‖b‖; ‖a − b‖ if b is 0.
 inline double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0;

@@ -21,6 +21,7 @@ class Borrowed final : public Group {
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   std::pair<size_t, size_t> shard(size_t count) const override { return group_.shard(count); }
+  std::pair<size_t, size_t> part(size_t count) const override { return group_.part(count); }
   std::span<std::byte> allocate(size_t bytes) override { return group_.allocate(bytes); }
   void start_reduce_scatter(std::span<float> bucket) override { group_.start_reduce_scatter(bucket); }
   size_t poll() override { return group_.poll(); }

@@ -125,8 +125,9 @@ TEST(Run, LearnsAndALaterEvaluationEqualsTheFinalOne) {
   EXPECT_EQ(evaluate(trained, *open_test_dataset(trained.job.data, 1)), summary.test);
   const auto json = nlohmann::json::parse(test::read_text(folder / "run" / "summary.json"));
   EXPECT_EQ(json.at("test_accuracy").get<double>(), summary.test[1]);
-  for (const char* key : {"train_loss", "images_per_second", "step_ms_median", "seconds", "epochs",
-                          "strategy", "replicas", "peak_memory_bytes", "seed"}) {
+  for (const char* key :
+       {"train_loss", "images_per_second", "step_ms_median", "seconds", "epochs", "strategy", "replicas",
+        "peak_memory_bytes", "parameter_bytes", "gradient_bytes", "optimizer_bytes", "seed"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_TRUE(fs::exists(folder / "run" / "job.yaml"));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/comm/group.h"
+#include "telar/comm/mpi/shared_windows.h"
 #include "telar/comm/mpi/sums.h"
 #include "telar/comm/mpi/watch.h"
 
@@ -15,6 +16,7 @@ namespace telar::mpi {
 /// this process sum a bucket, each its own shard (shared memory, no copies). Each shard is then summed, in
 /// place, with those of the same replica of the other processes. After the exchange the replicas of every
 /// process together hold the whole sum, and every process updates all of its parameters to the same bits.
+/// Or each process gets the sum only of its part of a shard, updates that, and the parameters are exchanged.
 /// Replica i talks only to the replicas i of other processes, from its own thread. Sums advance whenever
 /// poll() is called, between the operations of the backward pass.
 class Member final : public Group {
@@ -30,8 +32,10 @@ class Member final : public Group {
   int rank() const override { return process_ * local_.size() + local_.rank(); }
   int size() const override { return processes_ * local_.size(); }
   std::pair<size_t, size_t> shard(size_t count) const override { return local_.shard(count); }
+  std::pair<size_t, size_t> part(size_t count) const override;
   std::span<std::byte> allocate(size_t bytes) override;
-  void start_reduce_scatter(std::span<float> bucket) override;
+  void start_reduce_scatter(std::span<float> bucket) override { start(bucket, SumTo::all); }
+  void start_reduce_to_parts(std::span<float> bucket) override { start(bucket, SumTo::parts); }
   size_t poll() override;
   void finish() override;
   void all_reduce(std::span<float> values) override;
@@ -39,6 +43,8 @@ class Member final : public Group {
   void all_gather(std::span<float> rows) override;
   void barrier() override { local_.barrier(); }
   void share_shards(std::span<float> bucket) override { local_.share_shards(bucket); }
+  void share_parts(std::span<const std::span<float>> ranges) override;
+  Windows* windows(size_t bytes) override;
   void exchange(Outgoing outgoing, Incoming incoming) override;
   void check() const override {
     local_.check();
@@ -46,6 +52,16 @@ class Member final : public Group {
   }
 
  private:
+  /// A shard that is summed over processes.
+  struct Shard {
+    std::span<float> values;
+    SumTo to;
+  };
+
+  void start(std::span<float> bucket, SumTo to);
+  /// Copies the parts of other processes of one shard of parameters.
+  void share_by_messages(std::span<float> shard);
+  void share_in_windows(Windows& windows, std::span<float> shard) const;
   /// Hands the first `summed` shards to the sums over processes. Returns how many of these are complete.
   size_t advance(size_t summed);
 
@@ -65,8 +81,9 @@ class Member final : public Group {
   int processes_ = 1;
   std::unique_ptr<SharedRegions> regions_;
   std::unique_ptr<Sums> sums_;
-  std::vector<std::span<float>> shards_;  ///< of the buckets started since the last finish()
-  size_t given_ = 0;                      ///< how many of them were handed to the sums
+  std::unique_ptr<SharedWindows> windows_;
+  std::vector<Shard> shards_;  ///< of the buckets started since the last finish()
+  size_t given_ = 0;           ///< how many of them were handed to the sums
 };
 
 }  // namespace telar::mpi

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,13 +14,19 @@ namespace telar::mpi {
 /// A number of values as MPI's int. Throws Error (user) if it is too large for one call.
 int count_of(size_t values);
 
+/// Where the sum of a shard goes.
+enum class SumTo : uint8_t {
+  all,   ///< every process has all of it
+  parts  ///< each process has its part, by shard_of(); the rest is undefined
+};
+
 /// Sums a replica's shards with those of the same replica in the other processes, in place and in the
 /// background. All processes add the same shards in the same order.
 class Sums {
  public:
   virtual ~Sums() = default;
   /// Adds the next shard, which is ready in this process.
-  virtual void add(std::span<float> shard) = 0;
+  virtual void add(std::span<float> shard, SumTo to) = 0;
   /// Advances the sums without waiting. Returns how many of the shards added since clear() hold the sum, in
   /// order.
   virtual size_t complete() = 0;
@@ -27,15 +34,16 @@ class Sums {
   virtual void clear() = 0;
 };
 
-/// Sums with MPI_Iallreduce; the processes may be anywhere. Nothing else may use `comm` at the same time.
+/// Sums by MPI, with MPI_Iallreduce or, to parts, by messages; the processes may be anywhere. Nothing else
+/// may use `comm` at the same time.
 std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
 
 /// Sums between processes of one host, in memory that all of them see. Shards are in regions' own().
 ///
 /// Each process sums its part of a shard, [begin, end) by shard_of(). It reads that part in the memory of
-/// every process, in rank order, and writes the sum to all of them. Nothing is sent, and nothing is read or
-/// written twice: of n bytes, each process reads n and writes n. (MPI copies through its own buffers and took
-/// several times as long for a sum of 64 MiB between two processes.)
+/// every process, in rank order, and writes the sum to all of them, or only to its own. Nothing is sent, and
+/// nothing is read or written twice: of n bytes, each process reads n and writes n, or its part of n. (MPI
+/// copies through its own buffers and took several times as long for a sum of 64 MiB between two processes.)
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions);
 
 }  // namespace telar::mpi

@@ -143,12 +143,26 @@ class CpuContext final : public Context {
     const Step& step = executable_.steps_[s];
     Bound& bound = bound_[s];
     if (step.host && step.reads > 0) {
-      host.exchange(*bound.node, memory(s, 0), memory(s, 1));
+      exchange(s, host);
     } else if (step.host) {
       host.communicate(*bound.node, bound.host_memory);
     } else {
       compute(s);
     }
+  }
+
+  void exchange(size_t s, HostOperations& host) {
+    const Step& step = executable_.steps_[s];
+    std::vector<std::span<const std::byte>> inputs;
+    std::vector<std::span<std::byte>> outputs;
+    for (size_t i = 0; i < step.regions.size(); ++i) {
+      if (i < step.reads) {
+        inputs.emplace_back(memory(s, i));
+      } else {
+        outputs.push_back(memory(s, i));
+      }
+    }
+    host.exchange(*bound_[s].node, inputs, outputs);
   }
 
   /// Of a region of a step. (Inputs are set after binding.)

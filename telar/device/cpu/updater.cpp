@@ -91,7 +91,7 @@ bool CpuUpdater::run(const UpdateSection& section, const UpdateBindings& binding
                 reinterpret_cast<const float*>(bindings.gradients + (begin - bindings.gradients_begin)),
                 {}};
   for (const size_t index : section.states) {
-    memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + begin));
+    memory.s.push_back(reinterpret_cast<float*>(bindings.states[index] + (begin - bindings.states_begin)));
   }
   std::atomic<bool> finite = true;
   // In blocks, so that the gradient is still in the L1 cache when the rule reads it after the check.

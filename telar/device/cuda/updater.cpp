@@ -37,7 +37,8 @@ UpdateMemory memory_of(const UpdateSection& section, const UpdateBindings& bindi
   memory.parameters = reinterpret_cast<float*>(bindings.parameters + part.begin);
   memory.gradients = gradients_of(bindings, part.begin);
   for (size_t i = 0; i < section.states.size(); ++i)
-    memory.states[i] = reinterpret_cast<float*>(bindings.states[section.states[i]] + part.begin);
+    memory.states[i] =
+        reinterpret_cast<float*>(bindings.states[section.states[i]] + (part.begin - bindings.states_begin));
   memory.count = part.floats();
   memory.loss = bindings.loss;
   memory.non_finite = bindings.non_finite;

@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/piece.h"
 
 namespace telar {
 
@@ -114,6 +115,83 @@ class FeaturesToSamplesOp final : public SampleExchangeOp {
   }
 };
 
+/// The operations between members with pieces of the same parameters. Each has the other as its gradient.
+class ParameterExchangeOp : public Op {
+ public:
+  explicit ParameterExchangeOp(const ParameterExchangeOp* gradient) : gradient_(*gradient) {}
+  Effect effect() const override { return Effect::exchanges; }
+  bool exchanges_parameters() const override { return true; }
+
+  /// Of those outputs that have a gradient: parameters that are not trained have none.
+  void gradient(GradientContext& context) const override {
+    const std::vector<int64_t>& extents = context.attributes().integers("extents");
+    std::vector<ValueId> given;
+    std::vector<int64_t> extents_given;
+    std::vector<size_t> inputs;
+    for (size_t i = 0; i < context.output_count(); ++i) {
+      if (context.output_gradient(i) == kNoValue || !context.needs(i)) continue;
+      given.push_back(context.output_gradient(i));
+      extents_given.push_back(extents[i]);
+      inputs.push_back(i);
+    }
+    Attributes attributes = context.attributes();
+    attributes.set("extents", extents_given);
+    const auto results = context.builder().add(gradient_, std::move(given), attributes);
+    for (size_t i = 0; i < inputs.size(); ++i) context.set(inputs[i], results[i]);
+  }
+
+ protected:
+  /// Rows of the whole value i, and of this member's piece of it.
+  static int64_t whole_rows(const Attributes& attributes, size_t i) {
+    return attributes.integers("extents").at(i);
+  }
+  static int64_t own_rows(const Attributes& attributes, size_t i) {
+    const auto bounds = equal_parts(whole_rows(attributes, i), attributes.integer("members"));
+    const auto rank = static_cast<size_t>(attributes.integer("rank"));
+    return bounds[rank + 1] - bounds[rank];
+  }
+  /// The type of a result: the input with `rows` instead of `given` on axis 0.
+  TensorType result(const TensorType& input, int64_t given, int64_t rows) const {
+    if (input.dtype != DType::f32 || input.shape.rank() == 0 || input.shape[0] != given)
+      throw run_error("{}: the value is {}; it must be f32 with {} rows", name(), input.str(), given);
+    TensorType type = input;
+    type.shape[0] = rows;
+    return type;
+  }
+
+ private:
+  const ParameterExchangeOp& gradient_;
+};
+
+class AllGatherParametersOp final : public ParameterExchangeOp {
+ public:
+  using ParameterExchangeOp::ParameterExchangeOp;
+  std::string_view name() const override { return "all_gather_parameters"; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      types.push_back(result(inputs[i], own_rows(attributes, i), whole_rows(attributes, i)));
+    return types;
+  }
+};
+
+class ReduceScatterGradientsOp final : public ParameterExchangeOp {
+ public:
+  using ParameterExchangeOp::ParameterExchangeOp;
+  std::string_view name() const override { return "reduce_scatter_gradients"; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      types.push_back(result(inputs[i], whole_rows(attributes, i), own_rows(attributes, i)));
+    return types;
+  }
+};
+
+extern const ReduceScatterGradientsOp kReduceScatterGradients;
+const AllGatherParametersOp kAllGatherParameters(&kReduceScatterGradients);
+const ReduceScatterGradientsOp kReduceScatterGradients(&kAllGatherParameters);
 extern const ReduceScatterSamplesOp kReduceScatterSamples;
 extern const FeaturesToSamplesOp kFeaturesToSamples;
 const ReduceBucketOp kReduceBucket;
@@ -161,6 +239,13 @@ ValueId samples_to_features(GraphBuilder& builder, ValueId x, const SampleGroup&
 ValueId features_to_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group,
                             const std::vector<int64_t>& bounds) {
   return builder.add1(kFeaturesToSamples, {x}, attributes_of_all(builder, x, group).with("bounds", bounds));
+}
+
+std::vector<ValueId> all_gather_parameters(GraphBuilder& builder, std::vector<ValueId> pieces,
+                                           const std::vector<int64_t>& extents, const PieceGroup& group) {
+  return builder.add(
+      kAllGatherParameters, std::move(pieces),
+      {{"group", group.name}, {"rank", group.rank}, {"members", group.members}, {"extents", extents}});
 }
 
 }  // namespace telar

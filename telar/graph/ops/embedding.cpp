@@ -8,7 +8,7 @@ namespace telar {
 
 namespace {
 
-class EmbeddingBackwardOp final : public Op {
+class EmbeddingBackwardOp : public Op {
  public:
   std::string_view name() const override { return "embedding_backward"; }
   bool bf16() const override { return true; }
@@ -20,9 +20,15 @@ class EmbeddingBackwardOp final : public Op {
   }
 };
 
-const EmbeddingBackwardOp kEmbeddingBackward;
+class EmbeddingOfPartBackwardOp final : public EmbeddingBackwardOp {
+ public:
+  std::string_view name() const override { return "embedding_of_part_backward"; }
+};
 
-class EmbeddingOp final : public Op {
+const EmbeddingBackwardOp kEmbeddingBackward;
+const EmbeddingOfPartBackwardOp kEmbeddingOfPartBackward;
+
+class EmbeddingOp : public Op {
  public:
   std::string_view name() const override { return "embedding"; }
   bool bf16() const override { return true; }
@@ -43,18 +49,38 @@ class EmbeddingOp final : public Op {
   }
   void gradient(GradientContext& context) const override {
     if (!context.needs(1)) return;
-    const int64_t rows = context.type(context.input(1)).shape[0];
-    context.set(1, context.builder().add1(kEmbeddingBackward, {context.input(0), context.output_gradient(0)},
-                                          {{"rows", rows}}));
+    Attributes attributes = context.attributes();
+    attributes.set("rows", context.type(context.input(1)).shape[0]);
+    context.set(
+        1, context.builder().add1(backward(), {context.input(0), context.output_gradient(0)}, attributes));
   }
+
+ protected:
+  virtual const Op& backward() const { return kEmbeddingBackward; }
+};
+
+class EmbeddingOfPartOp final : public EmbeddingOp {
+ public:
+  std::string_view name() const override { return "embedding_of_part"; }
+  /// Tokens of the whole table, of which this does not have all rows.
+  int64_t index_count(const std::vector<TensorType>& /*inputs*/) const override { return 0; }
+
+ protected:
+  const Op& backward() const override { return kEmbeddingOfPartBackward; }
 };
 
 const EmbeddingOp kEmbedding;
+const EmbeddingOfPartOp kEmbeddingOfPart;
 
 }  // namespace
 
 ValueId embedding(GraphBuilder& builder, ValueId tokens, ValueId table) {
   return builder.add1(kEmbedding, {tokens, table});
+}
+
+ValueId embedding_of_part(GraphBuilder& builder, ValueId tokens, ValueId part, int64_t first,
+                          int64_t vocabulary) {
+  return builder.add1(kEmbeddingOfPart, {tokens, part}, {{"first", first}, {"vocabulary", vocabulary}});
 }
 
 }  // namespace telar

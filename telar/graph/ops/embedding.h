@@ -10,4 +10,9 @@ namespace telar {
 /// the table is dense: [V, D] f32.
 ValueId embedding(GraphBuilder& builder, ValueId tokens, ValueId table);
 
+/// The same with a part of the table: its rows [first, first + R) of `vocabulary`, [R, D]. A token whose row
+/// is elsewhere gives zeros, so the sum over all parts is that of the whole table. CPUs only.
+ValueId embedding_of_part(GraphBuilder& builder, ValueId tokens, ValueId part, int64_t first,
+                          int64_t vocabulary);
+
 }  // namespace telar

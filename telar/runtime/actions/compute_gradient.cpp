@@ -33,9 +33,10 @@ class ComputeGradient final : public Action {
 
   void compute_again(StepContext& context) override {
     const StepRequest& request = context.request();
-    if (request.part.size == 0 && request.part.rows.empty()) return contribute_zeros(context);
-    Context& graph =
-        context.graphs().context(CompiledGraphs::Purpose::gradient, request.part.size, request.part.rows);
+    constexpr auto kPurpose = CompiledGraphs::Purpose::gradient;
+    if (!context.graphs().runs(kPurpose, request.part.size, request.part.rows))
+      return contribute_zeros(context);
+    Context& graph = context.graphs().context(kPurpose, request.part.size, request.part.rows);
     context.did(StepPhase::other, "finds or compiles kernels");
     context.set_inputs(graph, request.part, request.inputs.epoch);
     context.did(StepPhase::copy, "takes the batch");

@@ -43,8 +43,13 @@ class UpdateShard final : public Action {
     const UpdateScalars scalars{request.inputs.learning_rate, static_cast<float>(request.samples),
                                 static_cast<float>(request.inputs.step)};
     bool finite = true;
-    for (const auto& [begin, end] : context.gradients().owned_ranges())
-      finite = context.updater().apply(bindings, scalars, sum_of_squares, begin, end) && finite;
+    for (const auto& [begin, end] : context.gradients().owned_ranges()) {
+      // The state of the range is not where its parameters are, if only a part of it is kept.
+      UpdateBindings range = bindings;
+      range.states_begin = begin;
+      for (std::byte*& state : range.states) state += context.home().state_offset(begin);
+      finite = context.updater().apply(range, scalars, sum_of_squares, begin, end) && finite;
+    }
     return finite;
   }
 

@@ -12,13 +12,13 @@ class WaitForAll final : public Action {
   void run(StepContext& context) override {
     // Members whose devices sum update everything themselves, so ahead there is nobody to wait for.
     if (group_ == nullptr || context.request().ahead) return;
-    if (context.keeps_apart()) return agree(context);
+    if (context.keeps_apart() || context.program().divides_state) agree(context);
     context.communicating("barrier", [&] { context.gradients().share_parameters(); });
   }
   bool may_run_ahead(const StepContext& /*context*/) const override { return sums_ahead(group_); }
 
  private:
-  /// A gradient that is not finite is seen only by the workers that keep its piece.
+  /// A gradient that is not finite is seen only by the workers that update its piece or part.
   void agree(StepContext& context) {
     bool& finite = context.step().result.finite;
     context.communicating("barrier", [&] { finite = sum_over_members(*group_, finite ? 0 : 1) == 0; });

@@ -29,6 +29,7 @@ void register_hybrid(StrategyRegistry& registry) {
   type.count = "data";
   type.times = {"model"};
   type.of_all_processes = true;
+  type.divides_state = true;
   type.on_gpus = false;
   type.options = {{.name = "data",
                    .fallback = int64_t{2},

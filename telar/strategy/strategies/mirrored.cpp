@@ -1,6 +1,5 @@
-#include "telar/core/error.h"
 #include "telar/strategy/buckets.h"
-#include "telar/strategy/strategy.h"
+#include "telar/strategy/data_parallel.h"
 #include "telar/strategy/synchronise_batch_norm.h"
 
 namespace telar {
@@ -16,36 +15,15 @@ namespace {
 /// replicas), or synchronised ones, of the whole batch, as on one device.
 class Mirrored final : public Strategy {
  public:
-  explicit Mirrored(const Attributes& options)
-      : bucket_bytes_(bucket_bytes(options)), synchronised_(synchronises_batch_norm(options)) {}
+  explicit Mirrored(Attributes options) : options_(std::move(options)) {}
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
-    const auto local = static_cast<int>(cluster.devices.size());
-    const int replicas = local * cluster.processes;
-    if (replicas < 1) throw user_error("strategy 'mirrored' needs at least 1 replica");
-    Program program = program_of(step, "mirrored");
-    program.buckets = make_buckets(program.parameters, step.gradient, bucket_bytes_);
-    Graph gradient = step.gradient;
-    if (synchronised_) {
-      gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
-        return std::optional<StatisticsGroup>({kAllWorkers, replicas});
-      });
-    }
-    gradient = insert_bucket_reductions(gradient, program.buckets);
-    for (int r = 0; r < local; ++r) {
-      program.workers.push_back(
-          {r,
-           gradient,
-           {action::compute_gradient(), action::finish_exchange(), action::exchange_metrics(),
-            action::exchange_norm(), action::update_shard(), action::wait_for_all()}});
-    }
-    return program;
+    return data_parallel_program("mirrored", step, cluster, options_);
   }
 
  private:
-  size_t bucket_bytes_;
-  bool synchronised_;
+  Attributes options_;
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ void register_tensor(StrategyRegistry& registry) {
   type.worker = "worker";
   type.count = "ways";
   type.of_all_processes = true;
+  type.divides_state = true;
   type.on_gpus = false;
   type.options = {{.name = "ways",
                    .fallback = int64_t{2},

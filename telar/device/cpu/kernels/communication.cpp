@@ -17,20 +17,25 @@ void lower_all_gather(Lowering& lowering, const Node& node) {
   lowering.host(rows);
 }
 
-void lower_sample_exchange(Lowering& lowering, const Node& node) {
-  const RegionId from = lowering.plain_region(node.inputs[0]);
-  lowering.host(from, lowering.define_plain(node.outputs[0]));
+void lower_exchange(Lowering& lowering, const Node& node) {
+  std::vector<RegionId> from;
+  std::vector<RegionId> to;
+  for (const ValueId id : node.inputs) from.push_back(lowering.plain_region(id));
+  for (const ValueId id : node.outputs) to.push_back(lowering.define_plain(id));
+  lowering.host(from, to);
 }
 
 }  // namespace
 
 void register_communication(Kernels& kernels) {
   kernels.add("all_gather", lower_all_gather);
-  kernels.add("all_gather_samples", lower_sample_exchange);
-  kernels.add("features_to_samples", lower_sample_exchange);
+  kernels.add("all_gather_parameters", lower_exchange);
+  kernels.add("all_gather_samples", lower_exchange);
+  kernels.add("features_to_samples", lower_exchange);
   kernels.add("reduce_bucket", lower_reduce_bucket);
-  kernels.add("reduce_scatter_samples", lower_sample_exchange);
-  kernels.add("samples_to_features", lower_sample_exchange);
+  kernels.add("reduce_scatter_gradients", lower_exchange);
+  kernels.add("reduce_scatter_samples", lower_exchange);
+  kernels.add("samples_to_features", lower_exchange);
 }
 
 }  // namespace telar::cpu

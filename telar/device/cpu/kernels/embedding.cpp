@@ -12,6 +12,24 @@ namespace {
 constexpr int64_t kCopiesAThread = 16384;  // elements for each thread
 constexpr int64_t kColumns = 16;           // one cache line of floats: threads never write to the same line
 
+/// The rows of a table that are here: [first, first + rows) of `vocabulary`.
+struct Rows {
+  int64_t first = 0;
+  int64_t rows = 0;
+  int64_t vocabulary = 0;
+
+  /// −1: the token's row is elsewhere.
+  int64_t row_of(int32_t token) const {
+    const int64_t row = token - first;
+    return row >= 0 && row < rows ? row : -1;
+  }
+};
+
+Rows rows_of(const Node& node, int64_t rows) {
+  if (!node.attributes.has("first")) return {0, rows, rows};
+  return {node.attributes.integer("first"), rows, node.attributes.integer("vocabulary")};
+}
+
 void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std::string& scope) {
   for (int64_t i = 0; i < count; ++i) {
     if (tokens[i] >= 0 && tokens[i] < rows) continue;
@@ -24,7 +42,7 @@ void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std:
 void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId table = node.inputs[1];
   const ValueId y = node.outputs[0];
-  const int64_t rows = lowering.shape(table)[0];
+  const Rows rows = rows_of(node, lowering.shape(table)[0]);
   const int64_t features = lowering.shape(table)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   const auto source = lowering.converted_parameter(table);
@@ -39,11 +57,16 @@ void lower_embedding(Lowering& lowering, const Node& node) {
     const auto* token = p.get<const int32_t>(0);
     const auto* values = p.get<const std::byte>(1);
     auto* to = p.get<std::byte>(2);
-    check_tokens(token, count, rows, scope);
+    check_tokens(token, count, rows.vocabulary, scope);
     parallel_for(count, std::max<int64_t>(1, kCopiesAThread / features), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(to + static_cast<size_t>(i) * row_bytes,
-                    values + static_cast<size_t>(token[i]) * row_bytes, row_bytes);
+        std::byte* y_row = to + static_cast<size_t>(i) * row_bytes;
+        const int64_t row = rows.row_of(token[i]);
+        if (row < 0) {
+          std::memset(y_row, 0, row_bytes);
+        } else {
+          std::memcpy(y_row, values + static_cast<size_t>(row) * row_bytes, row_bytes);
+        }
       }
     });
   });
@@ -53,7 +76,8 @@ void lower_embedding(Lowering& lowering, const Node& node) {
 void lower_embedding_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[1];
   const ValueId dtable = node.outputs[0];
-  const int64_t rows = lowering.shape(dtable)[0];
+  const Rows here = rows_of(node, lowering.shape(dtable)[0]);
+  const int64_t rows = here.rows;
   const int64_t features = lowering.shape(dtable)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
@@ -72,7 +96,9 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
                    for (int64_t r = 0; r < rows; ++r)
                      std::fill(to + r * features + begin, to + r * features + end, 0.0F);
                    for (int64_t i = 0; i < count; ++i) {
-                     float* row = to + token[i] * features;
+                     const int64_t r = here.row_of(token[i]);
+                     if (r < 0) continue;
+                     float* row = to + r * features;
                      for (int64_t c = begin; c < end; ++c) row[c] += from[i * features + c];
                    }
                  });
@@ -84,6 +110,8 @@ void lower_embedding_backward(Lowering& lowering, const Node& node) {
 void register_embedding(Kernels& kernels) {
   kernels.add("embedding", lower_embedding);
   kernels.add("embedding_backward", lower_embedding_backward);
+  kernels.add("embedding_of_part", lower_embedding);
+  kernels.add("embedding_of_part_backward", lower_embedding_backward);
 }
 
 }  // namespace telar::cpu

@@ -1,0 +1,21 @@
+#include "telar/comm/mpi/shared_windows.h"
+
+namespace telar::mpi {
+
+std::unique_ptr<SharedWindows> SharedWindows::make(MPI_Comm comm, const Watch& watch, size_t bytes) {
+  auto regions = SharedRegions::make(comm, watch, 2 * bytes);
+  if (regions == nullptr) return nullptr;
+  return std::unique_ptr<SharedWindows>(new SharedWindows(std::move(regions), watch, bytes));
+}
+
+void SharedWindows::meet() {
+  regions_->counts(regions_->rank()).arrived.store(++met_, std::memory_order_release);
+  watch_.wait_until([this] {
+    for (int process = 0; process < regions_->size(); ++process)
+      if (regions_->counts(process).arrived.load(std::memory_order_acquire) < met_) return false;
+    return true;
+  });
+  turn_ = 1 - turn_;
+}
+
+}  // namespace telar::mpi

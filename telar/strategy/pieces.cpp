@@ -1,0 +1,61 @@
+#include "telar/strategy/pieces.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "telar/graph/autodiff.h"
+#include "telar/graph/forward_part.h"
+
+namespace telar {
+
+Graph gradient_of(const Graph& forward, const TrainingStep& step) {
+  std::vector<ValueId> wanted;
+  for (const ParameterInfo& parameter : step.parameters) {
+    if (parameter.trainable && step.gradient.has(ValueKind::buffer, "gradient/" + parameter.name))
+      wanted.push_back(forward.find(ValueKind::parameter, parameter.name));
+  }
+  return differentiate(forward, loss_of(forward), wanted);
+}
+
+Graph update_of_pieces(const Graph& update, const Pieces& pieces) {
+  GraphBuilder builder;
+  std::vector<ValueId> now(update.values().size(), kNoValue);
+  for (size_t i = 0; i < update.values().size(); ++i) {
+    const Value& value = update.values()[i];
+    TensorType type = value.type;
+    const auto piece = pieces.find(value.name.substr(value.name.find('/') + 1));
+    if (piece != pieces.end()) type.shape = piece->second.piece_shape();
+    if (value.kind == ValueKind::input) now[i] = builder.input(value.name, type, value.batched);
+    if (value.kind == ValueKind::parameter) now[i] = builder.parameter(value.name, type);
+    if (value.kind == ValueKind::buffer) now[i] = builder.buffer(value.name, type);
+  }
+  for (const Node& node : update.nodes()) {
+    std::vector<ValueId> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(id == kNoValue ? id : now[static_cast<size_t>(id)]);
+    builder.set_scope(node.scope);
+    const auto outputs = builder.add(*node.op, std::move(inputs), node.attributes);
+    for (size_t i = 0; i < outputs.size(); ++i) now[static_cast<size_t>(node.outputs[i])] = outputs[i];
+  }
+  builder.set_scope("");
+  return builder.build();
+}
+
+std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, const std::string& copies) {
+  std::vector<std::string> order;
+  for (const Bucket& bucket : program.buckets)
+    order.insert(order.end(), bucket.parameters.begin(), bucket.parameters.end());
+  std::map<std::string, const ParameterInfo*> infos;
+  for (const ParameterInfo& parameter : program.parameters) {
+    infos[parameter.name] = &parameter;
+    if (std::ranges::find(order, parameter.name) == order.end()) order.push_back(parameter.name);
+  }
+  std::vector<Holding> holdings;
+  for (const std::string& name : order)
+    if (!pieces.contains(name)) holdings.push_back({Piece::all_of(*infos.at(name)), kAllWorkers});
+  for (const std::string& name : order)
+    if (pieces.contains(name)) holdings.push_back({pieces.at(name), copies});
+  return holdings;
+}
+
+}  // namespace telar
