@@ -19,11 +19,12 @@ GradientExchange::GradientExchange(const Device& device, const Program& program,
   owned_ = find_owned_ranges();
   if (state.gradients.size() > 0) return;
   size_t bytes = home_.arena.bytes;
-  if (group_ != nullptr) {
+  const bool sums = group_ != nullptr && (program.micro_batches == 0 || !program.buckets.empty());
+  if (sums) {
     if (apart()) bytes = largest_of_members(*group_, bytes);  // all members request the same size
     summed_ = group_->allocate(bytes);
   }
-  if (group_ != nullptr && (device_.in_host_memory() || group_->sums_on_device())) {
+  if (sums && (device_.in_host_memory() || group_->sums_on_device())) {
     arena_ = summed_.data();
     return;
   }
@@ -56,6 +57,11 @@ void GradientExchange::start(size_t bucket) {
   start_sums_that_arrived();
 }
 
+void GradientExchange::start_all() {
+  for (size_t b = 0; b < of_bucket_.size(); ++b)
+    if (has(b)) start(b);
+}
+
 void GradientExchange::start_sum(size_t bucket) {
   of_bucket_[bucket]->start_reduce_scatter(summed_floats(bucket));
   ++started_;
@@ -82,7 +88,8 @@ void GradientExchange::finish() {
   for (Group* group : groups_) group->finish();
   complete_ = started_;
   if (apart())
-    for (size_t b = 0; b < of_bucket_.size(); ++b) of_bucket_[b]->share_shards(summed_floats(b));
+    for (size_t b = 0; b < of_bucket_.size(); ++b)
+      if (has(b)) of_bucket_[b]->share_shards(summed_floats(b));
   if (own_ == nullptr) return;
   for (const auto& [begin, end] : owned_)
     device_.copy_in(summed_.subspan(begin, end - begin), arena_ + begin);

@@ -60,9 +60,13 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
   if (part.size > 0 || !part.rows.empty()) {
-    Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
-    context_.set_inputs(graph, part, 0);
-    graph.run(context_);
+    if (passes_on()) {
+      context_.stage()->evaluation().run(part);
+    } else {
+      Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
+      context_.set_inputs(graph, part, 0);
+      graph.run(context_);
+    }
   }
   if (Group* group = context_.group()) group->all_reduce(metrics.values());
   const std::span<const float> sums = metrics.values();
@@ -71,6 +75,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 
 std::vector<float> Replica::predict(const BatchView& part) {
   if (part.size == 0 && part.rows.empty()) return {};
+  if (passes_on()) return context_.stage()->predict(part);
   Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size, part.rows);
   context_.set_inputs(graph, part, 0);
   graph.run(context_);

@@ -30,6 +30,7 @@ std::vector<float> StateTensors::read(const std::string& name) const {
 void StateTensors::write(const std::string& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
+    if (memory->holdings != nullptr && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
     std::byte* to = arena_of(*memory, place) + entry.offset;
     if (memory->holdings == nullptr) {
