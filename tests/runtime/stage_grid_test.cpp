@@ -13,7 +13,7 @@ using test::Samples;
 using test::StagedCase;
 using test::StageGridCase;
 
-std::unique_ptr<Session> grid_session(const Model& model, const StepOptions& step,
+std::unique_ptr<Session> staged_session(const Model& model, const StepOptions& step,
                                       const StageGridCase& grid) {
   return make_session(model, step,
                       {.replicas = static_cast<int>(grid.data * grid.stages),
@@ -21,7 +21,7 @@ std::unique_ptr<Session> grid_session(const Model& model, const StepOptions& ste
                        .strategy = test::options_of(grid)});
 }
 
-std::vector<StageGridCase> grids() {
+std::vector<StageGridCase> stage_grids() {
   if (test::kSanitized) return {{2, 2}};
   return {{1, 3}, {2, 2}, {3, 2}, {2, 4}};
 }
@@ -31,9 +31,9 @@ TEST(StageGrid, GradientsEvaluationAndPredictionAreThoseOfOneDevice) {
   const StepOptions step{.batch = 13, .optimizer = SgdOptions{}};
   for (const StagedCase& tested : test::staged_cases()) {
     if (tested.text == "normalised") continue;
-    for (const StageGridCase& grid : grids()) {
+    for (const StageGridCase& grid : stage_grids()) {
       const auto one = make_session(tested.model, step, {});
-      const auto several = grid_session(tested.model, step, grid);
+      const auto several = staged_session(tested.model, step, grid);
       test::fill_clear_of_zero(*one);
       test::fill_clear_of_zero(*several);
       const Samples samples(13, tested.model.sample, tested.classes, 6);
@@ -57,7 +57,7 @@ TEST(StageGrid, BatchNormOfMicroBatchesEqualsThatOfMirroredReplicas) {
   const StepOptions step{.batch = 16, .optimizer = SgdOptions{.momentum = 0.9}};
   const Samples samples(16, {2, 8, 8}, 5);
   const auto mirrored = make_session(test::normalised(), step, {.replicas = 8, .mirrored = true});
-  const auto several = grid_session(test::normalised(), step, {2, 2});  // with 4 micro-batches
+  const auto several = staged_session(test::normalised(), step, {2, 2});  // with 4 micro-batches
   for (int64_t s = 1; s <= 3; ++s) {
     mirrored->train(samples.view(), {.learning_rate = 0.01F, .step = s});
     several->train(samples.view(), {.learning_rate = 0.01F, .step = s});
@@ -76,16 +76,16 @@ TEST(StageGrid, BatchesOfAnySizeAreExactAndGiveTheSameBitsTwice) {
     return test::all_state(session);
   };
   const auto one = make_session(tested.model, step, {});
-  const std::vector<float> state = run(*grid_session(tested.model, step, {2, 2}));
+  const std::vector<float> state = run(*staged_session(tested.model, step, {2, 2}));
   EXPECT_LT(relative_l2(state, run(*one)), 1e-5);
-  EXPECT_EQ(run(*grid_session(tested.model, step, {2, 2})), state);
+  EXPECT_EQ(run(*staged_session(tested.model, step, {2, 2})), state);
 }
 
 TEST(StageGrid, EachStageKeepsOnlyItsLayers) {
   const StagedCase tested = test::staged_cases()[0];
   const StepOptions step{.batch = 8, .optimizer = AdamOptions{}};
   const auto one = make_session(tested.model, step, {});
-  const auto several = grid_session(tested.model, step, {2, 3});
+  const auto several = staged_session(tested.model, step, {2, 3});
   std::map<std::string, int> kept;
   for (const WorkerProgram& worker : several->program().workers)
     for (const Holding& holding : worker.holdings) ++kept[holding.piece.name()];
