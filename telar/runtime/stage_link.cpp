@@ -164,14 +164,14 @@ void StageLink::waited(std::chrono::steady_clock::time_point start) {
 }
 
 void StageLink::wait_for(Transfer& transfer) {
-  constexpr int kSpins = 1000;  // then other threads may need the processor, or nobody will ever send
-  for (int turns = 0; !transfer.done(); ++turns) {
-    if (turns < kSpins) {
-      pause_processor();
-      continue;
-    }
+  // Spins as long as a sleeping thread may take to wake up, as Progress does. Then it sleeps and looks again:
+  // a thread that spins or yields uses up the time that the system would give it when its work arrives.
+  constexpr std::chrono::microseconds kLook(200);
+  constexpr std::chrono::microseconds kSleep(20);
+  if (spin_until([&] { return transfer.done(); }, kLook)) return;
+  while (!transfer.done()) {
     group().check();
-    std::this_thread::yield();
+    std::this_thread::sleep_for(kSleep);
   }
 }
 
