@@ -200,6 +200,7 @@ void add_train(Verb& program) {
       "  telar train runs/fashion_mnist-1 --resume\n"
       "  telar train examples/mlp.yaml --profile\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
+      "  mpirun -n 2 telar train examples/fashion_mnist.yaml --set strategy.name=pipeline --set strategy.stages=2\n"
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C stops the training after the current step, with a checkpoint; a second Ctrl-C quits at once.\n"
       "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C, 143 by SIGTERM,\n"

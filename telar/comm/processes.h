@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "telar/comm/group.h"
+#include "telar/comm/transfer.h"
 #include "telar/core/error.h"
 
 namespace telar {
@@ -63,6 +64,12 @@ class Processes {
   /// call it, each for as many replicas. `channel`: a number below 10,000 that groups with the same
   /// processes do not share. Waits.
   virtual std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) = 0;
+
+  /// Messages between this process and another, which makes the counterpart with the same `tag` and number of
+  /// bytes. Messages with equal tag between the same two processes pass in the order in which they start. The
+  /// bytes must outlive the result. Throws Error (user) if they are too many for one message.
+  virtual std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) = 0;
+  virtual std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) = 0;
 
   /// Whether processes of one host sum in each other's memory (the default, where possible) or by MPI.
   /// Applies to later calls of join(); all processes must make the same choice.

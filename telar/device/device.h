@@ -225,6 +225,10 @@ class Device {
   bool in_host_memory() const { return memory_name() == "host"; }
   /// Row-major, without padding: the layout that all devices support.
   virtual TensorLayout plain_layout(const Shape& shape) const = 0;
+  /// A layout as bytes, and back in another process of the same program on the same kind of device. Throws
+  /// Error (run) on devices whose layouts do not pass to other processes, and for other bytes.
+  virtual std::string packed(const TensorLayout& layout) const;
+  virtual TensorLayout unpacked(const std::string& bytes) const;
   /// Copies between device memory and host memory, after the work submitted so far. Returns when the copy is
   /// complete.
   virtual void copy_out(const std::byte* memory, std::span<std::byte> host) const = 0;

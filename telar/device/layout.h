@@ -29,6 +29,7 @@ struct ArenaLayout {
   std::vector<Entry> entries;
   size_t bytes = 0;
 
+  bool has(const std::string& name) const;
   /// Throws Error (run) when there is no such parameter.
   const Entry& find(const std::string& name) const;
   /// Places the tensors one after the other, each aligned.

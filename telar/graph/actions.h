@@ -54,6 +54,11 @@ inline constexpr ActionKind kPull("pull");
 inline constexpr ActionKind kForward("forward");
 inline constexpr ActionKind kBackward("backward");
 inline constexpr ActionKind kWeightGradients("weight_gradients");
+inline constexpr ActionKind kReceiveForward("receive_forward");
+inline constexpr ActionKind kSendForward("send_forward");
+inline constexpr ActionKind kReceiveBackward("receive_backward");
+inline constexpr ActionKind kSendBackward("send_backward");
+inline constexpr ActionKind kSumGradients("sum_gradients");
 
 /// Runs the gradient graph over the worker's part of the batch; this starts the sums of buckets.
 inline ScheduledAction compute_gradient() { return {.kind = kComputeGradient}; }
@@ -92,6 +97,25 @@ inline ScheduledAction backward(int64_t micro_batch) {
 }
 /// Of a pipeline stage: runs the graph of weight gradients over all micro-batches at once.
 inline ScheduledAction weight_gradients() { return {.kind = kWeightGradients}; }
+
+/// Of a pipeline stage with neighbours in other processes: waits until what these send of a micro-batch has
+/// arrived, before forward() or backward() reads it.
+inline ScheduledAction receive_forward(int64_t micro_batch) {
+  return {.kind = kReceiveForward, .micro_batch = micro_batch};
+}
+inline ScheduledAction receive_backward(int64_t micro_batch) {
+  return {.kind = kReceiveBackward, .micro_batch = micro_batch};
+}
+/// Of a pipeline stage with neighbours in other processes: starts to send what forward() or backward() has
+/// delivered to them of a micro-batch. Does not wait.
+inline ScheduledAction send_forward(int64_t micro_batch) {
+  return {.kind = kSendForward, .micro_batch = micro_batch};
+}
+inline ScheduledAction send_backward(int64_t micro_batch) {
+  return {.kind = kSendBackward, .micro_batch = micro_batch};
+}
+/// Starts the sums of all buckets, when the gradients of all micro-batches are complete.
+inline ScheduledAction sum_gradients() { return {.kind = kSumGradients}; }
 
 }  // namespace action
 

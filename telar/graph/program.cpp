@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "telar/core/error.h"
 
@@ -40,6 +41,28 @@ const std::vector<int>& members_of(const Program& program, const std::string& gr
   throw run_error("worker {} belongs to no group '{}'", number, group);
 }
 
+std::vector<int> stages_of(const Program& program, size_t worker) {
+  if (program.stage_group != kAllWorkers) return members_of(program, program.stage_group, worker);
+  std::vector<int> all(program.workers.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+namespace {
+
+std::string text_of(const std::vector<Crossing>& crossings, int worker) {
+  std::string text;
+  for (const Crossing& crossing : crossings) {
+    const bool sends = crossing.from == worker;
+    text += fmt::format("{} {} {} worker {}, {}\n", sends ? "sends" : "receives", crossing.value,
+                        sends ? "to" : "from", sends ? crossing.to : crossing.from,
+                        crossing.forward ? "forward" : "backward");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string Program::str() const {
   std::string text =
       fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
@@ -56,12 +79,15 @@ std::string Program::str() const {
     text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(actions, ", "));
     for (const Holding& holding : workers[w].holdings)
       text += fmt::format("keeps {}, as all of its group {}\n", holding.piece.name(), holding.copies);
+    const int number = first_worker + static_cast<int>(w);
+    text += text_of(workers[w].crossings, number);
     text += workers[w].gradient.str();
     if (!workers[w].weight_gradients.nodes().empty())
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
     if (!workers[w].holdings.empty()) {
       text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
-      text += fmt::format("worker {}, evaluation\n", w) + workers[w].evaluation.str();
+      text += fmt::format("worker {}, evaluation\n", w) + text_of(workers[w].evaluation_crossings, number) +
+              workers[w].evaluation.str();
     }
   }
   text += "update\n" + update.str();

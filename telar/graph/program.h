@@ -19,10 +19,11 @@ struct DeviceSpec {
 
 /// The devices, processes and servers available for training.
 struct Cluster {
-  std::vector<DeviceSpec> devices;  ///< of each process
-  int processes = 1;                ///< processes that train together, each with the same number of devices
-  int process = 0;                  ///< the number of this process among them
-  int servers = 0;                  ///< number of parameter servers
+  std::vector<DeviceSpec> devices;    ///< of each process
+  int processes = 1;                  ///< processes that train together, each with the same number of devices
+  int process = 0;                    ///< the number of this process among them
+  int servers = 0;                    ///< number of parameter servers
+  std::vector<int> all_threads = {};  ///< of the devices of all processes, if a strategy must know them
 };
 
 /// Gradients that are exchanged together: consecutive parameters, in the order in which gradients become
@@ -45,6 +46,24 @@ struct Holding {
   std::string copies = kAllWorkers;  ///< the group whose members keep the same piece
 };
 
+/// A value that passes from a pipeline stage to one of another process, one micro-batch after another.
+struct Crossing {
+  std::string value;    ///< the name under which graphs deliver and read it: "%28"
+  int from = 0;         ///< numbers of workers among all
+  int to = 0;           ///< the first of its process that needs the value
+  bool forward = true;  ///< whether it is delivered before the graph's `pause`
+  int number = 0;       ///< of all crossings of the same graphs
+
+  bool operator==(const Crossing&) const = default;
+};
+
+/// The share of every batch that a process computes: parts [begin, end) of `of` equal parts.
+struct BatchShare {
+  int64_t begin = 0;
+  int64_t end = 1;
+  int64_t of = 1;
+};
+
 struct WorkerProgram {
   int device = 0;  ///< index into Cluster::devices
   Graph gradient;
@@ -57,6 +76,11 @@ struct WorkerProgram {
   Graph update = {};
   Graph evaluation = {};
   Graph prediction = {};
+  /// Of a pipeline stage: what it sends to and receives from stages of other processes when it runs the
+  /// gradient, evaluation and prediction graphs.
+  std::vector<Crossing> crossings = {};
+  std::vector<Crossing> evaluation_crossings = {};
+  std::vector<Crossing> prediction_crossings = {};
 };
 
 /// How the workers of a program work together in time.
@@ -107,6 +131,9 @@ struct Program {
   /// processes then exchange the updated parameters. Not with holdings.
   bool divides_state = false;
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
+  /// Of a pipeline: the group whose members are its stages, in their order.
+  std::string stage_group = kAllWorkers;
+  std::optional<BatchShare> share = std::nullopt;  ///< absent: an equal share for each process
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }
@@ -129,6 +156,8 @@ std::string text_of(const ScheduledAction& scheduled);
 /// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
 /// there is no such group.
 const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker);
+/// The numbers of the workers that are the stages of the pipeline of a worker of this process.
+std::vector<int> stages_of(const Program& program, size_t worker);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 

@@ -14,10 +14,15 @@ struct Bubble {
   double formula = 0;
 };
 
-/// Accumulates the busy time of a pipeline's stages.
+struct PipelineSize {
+  int64_t micro_batches = 0;
+  int64_t stages = 0;  ///< in all processes together
+};
+
+/// Accumulates the busy time of the stages of this process.
 class BubbleMeter {
  public:
-  BubbleMeter(int64_t stages, int64_t micro_batches) : stages_(stages), micro_batches_(micro_batches) {}
+  BubbleMeter(const PipelineSize& size, int64_t stages_here) : size_(size), stages_here_(stages_here) {}
 
   /// Records a step: its duration until the last stage has its gradients, and the sum of the stages'
   /// computing times. The first three steps are ignored because they compile kernels.
@@ -26,8 +31,8 @@ class BubbleMeter {
   std::optional<Bubble> bubble() const;
 
  private:
-  int64_t stages_;
-  int64_t micro_batches_;
+  PipelineSize size_;
+  int64_t stages_here_;
   int64_t steps_ = 0;
   double busy_ = 0;       ///< seconds
   double available_ = 0;  ///< seconds of the steps × number of stages

@@ -20,11 +20,12 @@ GradientExchange::GradientExchange(const Device& device, const Program& program,
   owned_ = find_owned_ranges();
   if (state.gradients.size() > 0) return;
   size_t bytes = home_.arena.bytes;
-  if (group_ != nullptr) {
+  const bool sums = group_ != nullptr && (program.micro_batches == 0 || !program.buckets.empty());
+  if (sums) {
     if (apart()) bytes = largest_of_members(*group_, bytes);  // all members request the same size
     summed_ = group_->allocate(bytes);
   }
-  if (group_ != nullptr && (device_.in_host_memory() || group_->sums_on_device())) {
+  if (sums && (device_.in_host_memory() || group_->sums_on_device())) {
     arena_ = summed_.data();
     return;
   }
@@ -49,6 +50,11 @@ void GradientExchange::start(size_t bucket) {
   handed_over_.push_back(
       {bucket, device_.start_copy_out(arena_ + begin, summed_.subspan(begin, end - begin), true)});
   start_sums_that_arrived();
+}
+
+void GradientExchange::start_all() {
+  for (size_t b = 0; b < of_bucket_.size(); ++b)
+    if (has(b)) start(b);
 }
 
 void GradientExchange::start_sum(size_t bucket) {
@@ -79,7 +85,8 @@ void GradientExchange::finish() {
   for (Group* group : groups_) group->finish();
   complete_ = started_;
   if (apart())
-    for (size_t b = 0; b < of_bucket_.size(); ++b) of_bucket_[b]->share_shards(summed_floats(b));
+    for (size_t b = 0; b < of_bucket_.size(); ++b)
+      if (has(b)) of_bucket_[b]->share_shards(summed_floats(b));
   if (own_ == nullptr) return;
   for (const auto& [begin, end] : owned_)
     device_.copy_in(summed_.subspan(begin, end - begin), arena_ + begin);

@@ -46,6 +46,8 @@ class GradientExchange {
   /// Call after queueing the computation of this bucket on the device. The sum starts when the bucket is in
   /// the group's memory.
   void start(size_t bucket);
+  /// Starts the sums of all buckets of which the worker has the gradients.
+  void start_all();
   /// Advances the sums without waiting. Does nothing unless under_way().
   void poll();
   bool under_way() const { return !handed_over_.empty() || complete_ < started_; }
@@ -72,6 +74,7 @@ class GradientExchange {
   /// Lets processes exchange the parameters that each alone has updated.
   void share_parts();
   bool apart() const { return home_.holdings != nullptr; }
+  bool has(size_t bucket) const { return home_.buckets[bucket].first < home_.buckets[bucket].second; }
   std::span<float> summed_floats(size_t bucket) const;
   void start_sum(size_t bucket);
   void start_sums_that_arrived();

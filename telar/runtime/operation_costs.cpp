@@ -6,6 +6,11 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
+#include <sstream>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "telar/core/random.h"
 #include "telar/runtime/batch_parts.h"
@@ -75,26 +80,54 @@ std::vector<OperationCost> listed(const std::map<Key, OperationCost>& costs) {
   return all;
 }
 
+/// The sums of what all processes have measured, divided by `by`.
+std::vector<OperationCost> of_all(const std::vector<OperationCost>& costs, Processes& processes, double by) {
+  std::string mine;
+  for (const OperationCost& cost : costs)
+    mine += fmt::format("{}\n{}\n{} {}\n", cost.scope, cost.op, cost.batch, cost.micro_batches);
+  std::map<Key, OperationCost> all;
+  for (const std::string& of_process : processes.gather(mine)) {
+    std::istringstream lines(of_process);
+    OperationCost cost;
+    while (std::getline(lines, cost.scope) && std::getline(lines, cost.op) &&
+           lines >> cost.batch >> cost.micro_batches) {
+      lines.ignore();  // the end of the line
+      OperationCost& sum = cost_of(all, {cost.scope, cost.op});
+      sum.batch += cost.batch / by;
+      sum.micro_batches += cost.micro_batches / by;
+    }
+  }
+  return listed(all);
+}
+
 struct Trial {
   std::vector<OperationCost> costs;  ///< in the stages, whether per micro-batch or once
   double step = 0;                   ///< seconds, the minimum over several steps
 };
 
+/// The samples of a batch that this process computes.
+int64_t samples_here(const Program& program, int64_t batch) {
+  const BatchShare share = program.share.value_or(BatchShare{});
+  return batch * share.end / share.of - batch * share.begin / share.of;
+}
+
 /// Trains this pipeline for some steps on random samples.
-Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& cluster) {
+Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& cluster,
+              Processes* processes) {
   constexpr int kSteps = 5;
-  Session session(pipeline, cluster, {.seed = kSeed});
+  Session session(pipeline, cluster, {.seed = kSeed, .processes = processes});
   std::map<Key, OperationCost> costs;
-  for (const auto& [key, seconds] : profile(session, step.gradient, step.gradient.batch())) {
+  const int64_t batch = samples_here(pipeline, step.gradient.batch());
+  for (const auto& [key, seconds] : profile(session, step.gradient, batch)) {
     OperationCost& cost = cost_of(costs, key);
     cost.batch += seconds;
     cost.micro_batches += seconds;
   }
   Trial trial{listed(costs), std::numeric_limits<double>::infinity()};
-  const RandomBatch samples(step.gradient, step.gradient.batch());
+  const RandomBatch samples(step.gradient, batch);
   for (int64_t s = 1; s <= kSteps; ++s) {
     const auto start = std::chrono::steady_clock::now();
-    session.train(samples.view(), {.learning_rate = 0, .step = s});
+    session.train(samples.view(), {.learning_rate = 0, .step = s, .samples = step.gradient.batch()});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     trial.step = std::min(trial.step, seconds.count());
   }
@@ -120,19 +153,26 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
   return listed(costs);
 }
 
-Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster) {
+Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster,
+                         Processes* processes) {
   constexpr int kRounds = 3;
   const int64_t micro_batches = strategy.measured_micro_batches(cluster);
   if (micro_batches == 0) return strategy.rewrite(step, cluster);
   std::vector<OperationCost> costs = measure_costs(step, cluster.devices.front(), micro_batches);
+  if (processes != nullptr) costs = of_all(costs, *processes, processes->size());
   Program best;
   double shortest = std::numeric_limits<double>::infinity();
   std::set<std::string> tried;
   for (int round = 0; round < kRounds; ++round) {
     Program program = strategy.rewrite(step, cluster, costs);
-    if (!tried.insert(program.str()).second) break;
-    Trial trial = try_out(program, step, cluster);
+    const bool fresh = tried.insert(program.str()).second;
+    if (processes == nullptr ? !fresh : !processes->any(fresh)) break;
+    Trial trial = try_out(program, step, cluster, processes);
     costs = std::move(trial.costs);
+    if (processes != nullptr) {
+      costs = of_all(costs, *processes, 1);
+      processes->broadcast(std::as_writable_bytes(std::span(&trial.step, 1)));
+    }
     if (trial.step >= shortest) continue;
     shortest = trial.step;
     best = std::move(program);

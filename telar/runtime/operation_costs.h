@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "telar/comm/processes.h"
 #include "telar/strategy/strategy.h"
 
 namespace telar {
@@ -13,7 +14,9 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
 
 /// The strategy's program. A strategy that asks for measurements gets them: first each operation's time
 /// alone, then its time in the program, whose workers share caches and memory. Tries at most three programs
-/// and returns the one with the shortest step. Throws what measure_costs and rewrite throw.
-Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster);
+/// and returns the one with the shortest step. `processes`: those that train together, which all call it and
+/// get parts of the same program; null if there is only one. Throws what measure_costs and rewrite throw.
+Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster,
+                         Processes* processes = nullptr);
 
 }  // namespace telar

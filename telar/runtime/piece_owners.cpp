@@ -9,13 +9,13 @@ namespace telar {
 
 namespace {
 
-/// The pieces of this process: name, axis, begin and end, one in each line.
+/// What only some workers keep, of this process: name, axis, begin and end, one in each line.
 std::string text_of_pieces(const Program& program) {
   std::string text;
   for (const WorkerProgram& worker : program.workers) {
     for (const Holding& holding : worker.holdings) {
       const Piece& piece = holding.piece;
-      if (!piece.whole())
+      if (holding.copies != kAllWorkers)
         text += fmt::format("{}\n{} {} {}\n", piece.variable, piece.axis, piece.begin, piece.end);
     }
   }

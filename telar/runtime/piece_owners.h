@@ -16,8 +16,8 @@ struct OwnedPiece {
   int process = 0;
 };
 
-/// The pieces of every parameter that is divided among workers, by the parameter's name; together they are
-/// the parameter. Empty for a program without holdings.
+/// The pieces of every parameter that only some workers keep, or of which they keep parts, by the parameter's
+/// name; together they are the parameter. Empty for a program without holdings.
 using PieceOwners = std::map<std::string, std::vector<OwnedPiece>>;
 
 /// `processes`: null if there is only one, otherwise all of them call this. Waits. Throws Error (run) when

@@ -1,14 +1,12 @@
 #include "telar/runtime/pipeline_stage.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
 #include "telar/graph/training_step.h"
-#include "telar/runtime/shares.h"
 
 namespace telar {
 
@@ -61,12 +59,20 @@ std::vector<OperationTime> summed_over_micro_batches(const std::vector<Operation
   return sums;
 }
 
-PipelineStage::PipelineStage(StepContext& worker, size_t stage, StageExchange& exchange)
+PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
     : worker_(worker),
-      stage_(stage),
-      exchange_(exchange),
+      exchange_(exchange.gradient),
+      link_(worker, exchange.gradient, worker.worker().crossings),
       weight_gradients_(fuse_activations(worker.worker().weight_gradients)),
-      in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {}
+      in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {
+  link_.add_names(worker.gradient_graph());
+  link_.add_names(weight_gradients_);
+  if (!worker.program().keeps_apart()) return;
+  evaluation_.emplace(worker, exchange.evaluation, worker.evaluation_graph(),
+                      worker.worker().evaluation_crossings);
+  prediction_.emplace(worker, exchange.prediction, worker.prediction_graph(),
+                      worker.worker().prediction_crossings);
+}
 
 std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) const {
   const Graph& gradient = worker_.gradient_graph();
@@ -84,6 +90,7 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::sum_of_squares() {
+  if (worker_.keeps_apart()) return sum_of_kept_squares();
   const auto& entries = worker_.home().arena.entries;
   const auto& owned = worker_.gradients().owned_ranges();
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -102,11 +109,33 @@ double PipelineStage::sum_of_squares() {
   return sum;
 }
 
-void PipelineStage::in_order(const std::function<void()>& work) {
-  for (size_t s = 0; s < stages(); ++s) {
-    if (s == stage_) work();
-    worker_.group()->barrier();
+/// The same sum: each parameter's squares come from the stage that keeps it.
+double PipelineStage::sum_of_kept_squares() {
+  constexpr size_t kFloats = sizeof(double) / sizeof(float);
+  const std::vector<ParameterInfo>& parameters = worker_.program().parameters;
+  const size_t row = parameters.size() * kFloats;
+  squares_.assign(row * exchange_.here.count, 0.0F);
+  const std::vector<ArenaLayout::Entry>& entries = worker_.home().arena.entries;
+  for (size_t p = 0, e = 0; e < entries.size(); ++p) {
+    if (entries[e].name != parameters[p].name) continue;  // entries are in the order of the parameters
+    const double squares = worker_.updater().sum_of_squares(
+        worker_.update_bindings(), entries[e].offset, entries[e].offset + align_up(entries[e].layout.bytes));
+    std::memcpy(&squares_[row * link_.stage() + p * kFloats], &squares, sizeof squares);
+    ++e;
   }
+  worker_.did(StepPhase::update, "gradient norm");
+  worker_.communicating("sum of norms", [&] {
+    if (Group* stages = worker_.group(worker_.program().stage_group)) stages->all_gather(squares_);
+  });
+  double sum = 0;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    for (size_t s = 0; s < exchange_.here.count; ++s) {
+      double squares = 0;
+      std::memcpy(&squares, &squares_[row * s + p * kFloats], sizeof squares);
+      sum += squares;
+    }
+  }
+  return sum;
 }
 
 PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
@@ -125,13 +154,9 @@ PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
 }
 
 void PipelineStage::make_plan(Plan& plan, int64_t batch) {
-  const auto count = static_cast<size_t>(worker_.program().micro_batches);
-  int64_t first = 0;
-  for (const int64_t size : split_by_shares(batch, std::vector<double>(count, 1.0))) {
-    if (size > 0) plan.micro_batches.push_back({first, size, &micro_batch_graph(size), nullptr});
-    first += size;
-  }
-  if (weight_gradients_.nodes().empty()) return;
+  for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
+    plan.micro_batches.push_back({part, &micro_batch_graph(part.size), nullptr});
+  if (weight_gradients_.nodes().empty() || batch == 0) return;
   plan.weight_gradients =
       worker_.device().compile(weight_gradients_.with_batch(batch), {.parameters = &worker_.home().arena,
                                                                      .metrics = worker_.program().metrics,
@@ -153,7 +178,7 @@ void PipelineStage::bind(Plan& plan) {
   }
   for (size_t i = 0; i < plan.micro_batches.size(); ++i) {
     MicroBatch& micro_batch = plan.micro_batches[i];
-    const auto addresses = exchange_.addresses(micro_batch.first);
+    const auto addresses = exchange_.addresses(micro_batch.part.first);
     const std::span<std::byte> activations{memory_.data() + i % in_flight_ * micro_batch_bytes_,
                                            micro_batch_bytes_};
     Bindings of_micro_batch = worker_.bindings();
@@ -169,6 +194,9 @@ void PipelineStage::bind(Plan& plan) {
     of_batch.delivered = &addresses;
     plan.weight_gradients_context = plan.weight_gradients->bind(worker_.home().arena, of_batch);
   }
+  std::vector<MicroBatchPart> parts;
+  for (const MicroBatch& micro_batch : plan.micro_batches) parts.push_back(micro_batch.part);
+  plan.messages = link_.messages(parts);
   plan.generation = exchange_.generation();
 }
 
@@ -177,15 +205,15 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
   const bool known = plans_.contains(batch);  // the same in all stages, because all have had the same batches
   Plan& plan = plans_[batch];
   if (!known) {
-    in_order([&] { make_plan(plan, batch); });
-    if (stage_ == 0) exchange_.reserve(batch);
-    worker_.group()->barrier();
+    link_.in_order([&] { make_plan(plan, batch); });
+    link_.reserve(batch);
   }
   if (plan.generation != exchange_.generation()) bind(plan);
   return plan;
 }
 
 void PipelineStage::clear_sums() {
+  if (plan_->micro_batches.empty()) std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
   // Gradients computed per micro-batch are added up; those computed at the end are overwritten.
   for (const std::string& name : trained_by(worker_.gradient_graph())) {
     const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
@@ -198,7 +226,7 @@ void PipelineStage::set_micro_batch_inputs() {
   const uint32_t epoch = worker_.request().inputs.epoch;
   for (const MicroBatch& micro_batch : plan_->micro_batches)
     worker_.set_inputs(*micro_batch.context,
-                       slice(batch, micro_batch.first, micro_batch.size, exchange_.inputs), epoch);
+                       slice(batch, micro_batch.part.first, micro_batch.part.size, exchange_.inputs), epoch);
   if (plan_->weight_gradients_context) worker_.set_inputs(*plan_->weight_gradients_context, batch, epoch);
 }
 
@@ -210,17 +238,8 @@ void PipelineStage::begin_step() {
   clear_sums();
   worker_.did(StepPhase::backward, "clears gradients");
   ++steps_;
-  begin_ = exchange_.forward[stage_].count();
-}
-
-void PipelineStage::wait_for(const Progress& progress, size_t micro_batch) {
-  const int64_t count = begin_ + static_cast<int64_t>(micro_batch) + 1;
-  if (progress.count() >= count) return;
-  const auto start = std::chrono::steady_clock::now();
-  if (!progress.wait_for(count)) throw run_error("another stage failed; stage {} stopped with it", stage_);
-  const auto end = std::chrono::steady_clock::now();
-  worker_.step().compute_seconds -= std::chrono::duration<double>(end - start).count();
-  if (Timeline* timeline = worker_.timeline()) timeline->did(StepPhase::wait, "waits for its neighbour", end);
+  link_.begin();
+  plan_->messages.start_receiving();
 }
 
 void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction) {
@@ -234,21 +253,53 @@ void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPh
 
 void PipelineStage::forward(size_t micro_batch) {
   if (micro_batch >= plan_->micro_batches.size()) return;  // no samples
-  if (stage_ > 0) wait_for(exchange_.forward[stage_ - 1], micro_batch);
+  link_.wait_forward(micro_batch);
   run_micro_batch(plan_->micro_batches[micro_batch], Phase::before_pause, StepPhase::forward);
-  exchange_.forward[stage_].advance();
+  link_.advance_forward();
 }
 
 void PipelineStage::backward(size_t micro_batch) {
   if (micro_batch >= plan_->micro_batches.size()) return;
-  if (stage_ + 1 < stages()) wait_for(exchange_.backward[stage_ + 1], micro_batch);
+  link_.wait_backward(micro_batch);
   run_micro_batch(plan_->micro_batches[micro_batch], Phase::after_pause, StepPhase::backward);
-  exchange_.backward[stage_].advance();
+  link_.advance_backward();
 }
 
 void PipelineStage::weight_gradients() {
   if (plan_->weight_gradients_context)
     worker_.run(*plan_->weight_gradients_context, Phase::whole, StepPhase::backward);
+  link_.finish_sending(plan_->messages);
+}
+
+void PipelineStage::receive(bool forward, size_t micro_batch) {
+  link_.receive(plan_->messages, forward, micro_batch);
+}
+
+void PipelineStage::send(bool forward, size_t micro_batch) {
+  StageLink::send(plan_->messages, forward, micro_batch);
+  worker_.did(StepPhase::exchange, "sends");
+}
+
+void PipelineStage::poll() {
+  if (plan_ != nullptr) StageLink::poll(plan_->messages);
+}
+
+std::vector<float> PipelineStage::predict(const BatchView& batch) {
+  std::vector<float> own = prediction_->run(batch);
+  Group& stages = *worker_.group(worker_.program().stage_group);
+  // The stage with the output sends it to all others.
+  const uint64_t count = largest_of_members(stages, own.size());
+  const bool has = !own.empty();
+  const auto source = static_cast<size_t>(largest_of_members(stages, has ? link_.stage() : 0));
+  std::vector<float> outputs = has ? std::move(own) : std::vector<float>(static_cast<size_t>(count));
+  std::vector<std::span<const std::byte>> outgoing(exchange_.here.count);
+  std::vector<std::span<std::byte>> incoming(exchange_.here.count);
+  if (has)
+    outgoing.assign(outgoing.size(), std::as_bytes(std::span(outputs)));
+  else
+    incoming[source] = std::as_writable_bytes(std::span(outputs));
+  stages.exchange(outgoing, incoming);
+  return link_.is_first_here() ? outputs : std::vector<float>();
 }
 
 size_t PipelineStage::intervals(size_t of_graph) const {
@@ -257,8 +308,10 @@ size_t PipelineStage::intervals(size_t of_graph) const {
 }
 
 size_t PipelineStage::activation_bytes() const {
-  size_t bytes = memory_.size() + (stage_ == 0 ? exchange_.bytes() : 0);
+  size_t bytes = memory_.size() + (link_.is_first_here() ? exchange_.bytes() : 0);
   for (const auto& [size, graph] : graphs_) bytes += graph.prepared.size();
+  for (const std::optional<StagePass>* pass : {&evaluation_, &prediction_})
+    if (*pass) bytes += (*pass)->activation_bytes();
   return bytes;
 }
 

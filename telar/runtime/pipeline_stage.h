@@ -4,28 +4,31 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "telar/core/buffer.h"
-#include "telar/runtime/stage_exchange.h"
+#include "telar/runtime/pipeline_exchanges.h"
+#include "telar/runtime/stage_link.h"
+#include "telar/runtime/stage_pass.h"
 #include "telar/runtime/step_context.h"
 
 namespace telar {
 
 /// What a pipeline stage computes with in a step, besides what each worker has. The stage trains its layers
-/// with the whole batch, one micro-batch after another. (For evaluation and prediction a stage works like a
-/// replica: the whole model on its part of the batch.)
+/// with the whole batch, one micro-batch after another. For evaluation and prediction, a stage that keeps its
+/// layers does the same. One that shares the state with the others works like a replica: the whole model on
+/// its part of the batch.
 ///
 /// Every micro-batch has its own context. The schedule limits how many micro-batches are in flight, that is,
 /// between forward and backward. There is activation memory for this number of contexts.
 class PipelineStage {
  public:
-  /// `worker`: the context of this stage; it and `exchange` must outlive the stage. `stage`: index of the
-  /// worker in the program. Throws Error (run) unless the schedule takes all micro-batches in order, each
-  /// forward before it goes back.
-  PipelineStage(StepContext& worker, size_t stage, StageExchange& exchange);
+  /// `worker`: the context of this stage; it and `exchange` must outlive the stage. Throws Error (run) unless
+  /// the schedule takes all micro-batches in order, each forward before it goes back.
+  PipelineStage(StepContext& worker, PipelineExchange& exchange);
 
   /// For the parameters that this stage trains.
   std::vector<std::pair<std::string, TensorLayout>> wanted_layouts(int64_t batch) const;
@@ -38,6 +41,16 @@ class PipelineStage {
   void forward(size_t micro_batch);
   void backward(size_t micro_batch);
   void weight_gradients();
+  /// Exchange with stages of other processes: see action::receive_forward and those that follow it.
+  void receive(bool forward, size_t micro_batch);
+  void send(bool forward, size_t micro_batch);
+  /// Advances what is being sent, without waiting.
+  void poll();
+  /// If the stage keeps its layers: its part of the evaluation of a batch.
+  StagePass& evaluation() { return *evaluation_; }
+  /// The same for prediction. Returns the model's output from the first stage of each process, and nothing
+  /// from the others.
+  std::vector<float> predict(const BatchView& batch);
   /// Sum of the squares of all gradients of all stages. Adds up parameter by parameter in arena order, so the
   /// result does not depend on the cuts.
   double sum_of_squares();
@@ -56,8 +69,7 @@ class PipelineStage {
     int64_t prepared_backward = -1;
   };
   struct MicroBatch {
-    int64_t first = 0;
-    int64_t size = 0;
+    MicroBatchPart part;
     MicroBatchGraph* graph = nullptr;
     std::unique_ptr<Context> context;
   };
@@ -66,12 +78,10 @@ class PipelineStage {
     std::vector<MicroBatch> micro_batches;  ///< those that have samples
     std::unique_ptr<Executable> weight_gradients;
     std::unique_ptr<Context> weight_gradients_context;
+    StageMessages messages;
     uint64_t generation = 0;  ///< of the memory to which the contexts are bound
   };
 
-  size_t stages() const { return exchange_.forward.size(); }
-  /// Calls work() on one stage after the other, in order; the other stages wait.
-  void in_order(const std::function<void()>& work);
   Plan& plan_for(int64_t batch);
   void make_plan(Plan& plan, int64_t batch);
   void bind(Plan& plan);
@@ -79,12 +89,15 @@ class PipelineStage {
   void set_micro_batch_inputs();
   void clear_sums();
   void run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction);
-  void wait_for(const Progress& progress, size_t micro_batch);
+  double sum_of_kept_squares();
 
   StepContext& worker_;
-  size_t stage_;
   StageExchange& exchange_;
+  StageLink link_;
   Graph weight_gradients_;
+  std::optional<StagePass> evaluation_;
+  std::optional<StagePass> prediction_;
+  std::vector<float> squares_;  ///< doubles in two floats, by stage and parameter, if the stages keep layers
   std::map<int64_t, MicroBatchGraph> graphs_;
   std::map<int64_t, Plan> plans_;
   Buffer memory_;                 ///< of activations
@@ -94,7 +107,6 @@ class PipelineStage {
   uint64_t resets_ = 0;
   // State of the current step.
   Plan* plan_ = nullptr;
-  int64_t begin_ = 0;  ///< micro-batches done in earlier steps
 };
 
 /// Sums the times of equal operations over the micro-batches of a step.

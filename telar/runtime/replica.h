@@ -62,6 +62,8 @@ class Replica {
     std::unique_ptr<Action> action;
   };
 
+  /// Whether the worker is a stage with a part of the model's layers, also in evaluation and prediction.
+  bool passes_on() const { return context_.stage() != nullptr && context_.keeps_apart(); }
   void run_schedule(const StepRequest& request);
   /// Computes the gradients of a step again, without consequences.
   void compute_again(const StepRequest& request);

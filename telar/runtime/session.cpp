@@ -10,18 +10,19 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
 #include "telar/nn/initialise.h"
 #include "telar/runtime/batch_parts.h"
 #include "telar/runtime/piece_owners.h"
+#include "telar/runtime/pipeline_exchanges.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_groups.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
-#include "telar/runtime/stage_exchange.h"
 #include "telar/runtime/state_tensors.h"
 #include "telar/runtime/step_speeds.h"
 
@@ -85,6 +86,29 @@ std::string first_of(const std::vector<NonFinite>& found) {
   return last == found.rend() ? "" : last->backward;
 }
 
+/// What the workers of all processes have found, in their order.
+std::vector<NonFinite> found_by_all(const std::vector<NonFinite>& found, Processes& processes) {
+  std::string forward;
+  std::string backward;
+  for (const NonFinite& worker : found) {
+    forward += worker.forward + "\n";
+    backward += worker.backward + "\n";
+  }
+  const auto lines_of = [&](const std::string& text) {
+    std::vector<std::string> lines;
+    for (const std::string& of_process : processes.gather(text)) {
+      std::istringstream stream(of_process);
+      for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    }
+    return lines;
+  };
+  const std::vector<std::string> forwards = lines_of(forward);
+  const std::vector<std::string> backwards = lines_of(backward);
+  std::vector<NonFinite> all;
+  for (size_t w = 0; w < forwards.size(); ++w) all.push_back({forwards[w], backwards[w]});
+  return all;
+}
+
 const BatchView& part(const std::vector<BatchView>& parts, int rank) {
   return parts[static_cast<size_t>(rank)];
 }
@@ -98,12 +122,14 @@ class Session::Impl {
       : program_(std::move(program)),
         options_(std::move(options)),
         speeds_(starting_shares(options_, cluster, options_.measured_shares || staged()),
-                options_.measured_shares, on_gpus(program_, cluster), program_.micro_batches),
+                options_.measured_shares, on_gpus(program_, cluster),
+                {.micro_batches = program_.micro_batches,
+                 .stages = staged() ? static_cast<int64_t>(stages_of(program_, 0).size()) : 0}),
         groups_(program_, options_.processes),
         threads_(static_cast<int>(program_.workers.size())),
         inputs_(sample_inputs(program_.evaluation)),
         of_prediction_(sample_inputs(program_.prediction)),
-        exchange_(program_.workers.size(), program_.parameters.size(), inputs_) {
+        pipelines_(program_, inputs_) {
     options_.warn = warn_once(std::move(options_.warn));
     std::vector<std::unique_ptr<Device>> devices;
     for (const WorkerProgram& worker : program_.workers) {
@@ -138,7 +164,7 @@ class Session::Impl {
       return body();
     } catch (...) {
       groups_.reset();
-      exchange_.reset();
+      pipelines_.reset();
       throw;
     }
   }
@@ -147,7 +173,7 @@ class Session::Impl {
     guarded([&] {
       threads_.run(work, [this](int rank) {
         groups_.fail(rank);
-        exchange_.stop();
+        pipelines_.stop();
       });
     });
   }
@@ -166,13 +192,23 @@ class Session::Impl {
     });
   }
 
-  /// The samples of a training batch for each worker: a replica's part, or the whole batch for a stage.
+  /// Whether evaluation and prediction pass through stages that keep their layers.
+  bool passes_on() const { return staged() && program_.keeps_apart(); }
+
+  /// The samples of a training batch for each worker: a replica's part, or its pipeline's for a stage.
   std::vector<BatchView> training_parts(const BatchView& batch) {
-    if (staged()) return std::vector<BatchView>(replicas_.size(), batch);
-    return split(batch);
+    return staged() ? parts_of_pipelines(batch) : split(batch);
+  }
+
+  std::vector<BatchView> parts_of_pipelines(const BatchView& batch) {
+    const auto parts = split_batch(batch, inputs_, std::vector<double>(pipelines_.count(), 1.0));
+    std::vector<BatchView> of_workers;
+    for (size_t w = 0; w < replicas_.size(); ++w) of_workers.push_back(parts[pipelines_.index(w)]);
+    return of_workers;
   }
 
   std::vector<BatchView> split(const BatchView& batch) {
+    if (passes_on()) return parts_of_pipelines(batch);
     auto parts = split_batch(batch, inputs_, speeds_.shares());
     if (program_.batch_group.empty()) return parts;
     rows_ = rows_of(batch.all > 0 ? batch.all : batch.size);
@@ -214,7 +250,7 @@ class Session::Impl {
   ReplicaThreads threads_;
   SampleInputs inputs_;
   SampleInputs of_prediction_;
-  StageExchange exchange_;  ///< of a pipeline's stages
+  PipelineExchanges pipelines_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   SharedState state_;
   PieceOwners owners_;
@@ -236,7 +272,8 @@ class Session::Impl {
       WorkerOptions worker{.group = groups_.of(static_cast<int>(w)),
                            .groups = groups_.named(static_cast<int>(w)),
                            .store = options_.store,
-                           .stages = staged() ? &exchange_ : nullptr,
+                           .stages = pipelines_.of(w),
+                           .processes = options_.processes,
                            .seed = options_.seed,
                            .tf32 = options_.tf32,
                            .warn = options_.warn};
@@ -250,7 +287,8 @@ class Session::Impl {
   std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
-    const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / processes();
+    const int64_t shares = program_.share ? program_.share->of : processes();
+    const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / shares;
     const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, speeds_.shares());
     const int64_t part = std::max<int64_t>(1, parts[0]);
@@ -264,7 +302,7 @@ class Session::Impl {
       const auto layouts = replica(rank).wanted_layouts(staged() ? batch : part, rows);
       wanted[w].insert(layouts.begin(), layouts.end());
     });
-    if (staged())
+    if (staged() && !apart)
       for (size_t w = 1; w < wanted.size(); ++w) wanted[0].insert(wanted[w].begin(), wanted[w].end());
     return wanted;
   }
@@ -365,10 +403,10 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
     }
   }
   const auto parts = impl_->training_parts(batch);
-  const auto found = impl_->from_each(
+  auto found = impl_->from_each(
       [&](int rank) { return impl_->replica(rank).find_non_finite(part(parts, rank), inputs); });
-  std::string place = first_of(found);
-  if (impl_->options_.processes != nullptr) place = impl_->options_.processes->first_text(place);
+  if (impl_->options_.processes != nullptr) found = found_by_all(found, *impl_->options_.processes);
+  const std::string place = first_of(found);
   return place.empty() ? "the sum of the losses" : place;
 }
 
@@ -404,7 +442,7 @@ SessionMemory Session::memory() const {
     memory.parameter_bytes += one->arena.bytes;
     for (const auto& state : one->states) memory.optimizer_bytes += state->size();
   }
-  if (impl_->staged()) {
+  if (impl_->staged() && !impl_->passes_on()) {
     memory.gradient_bytes = impl_->state_.arena().bytes;
   } else {
     for (const auto& replica : impl_->replicas_) memory.gradient_bytes += replica->home().arena.bytes;
@@ -433,12 +471,22 @@ std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->tensors().read_gradient(parameter);
 }
 int Session::replicas() const {
-  return impl_->staged() ? 1 : static_cast<int>(program().workers.size()) * impl_->processes();
+  const int workers = static_cast<int>(program().workers.size()) * impl_->processes();
+  return impl_->staged() ? workers / static_cast<int>(impl_->pipelines_.stages()) : workers;
 }
 bool Session::exchanges_by_nccl() const { return impl_->groups_.sum_by_nccl(); }
 std::vector<double> Session::shares() const { return impl_->speeds_.shares(); }
 std::optional<MixedSpeed> Session::mixed_speed() const { return impl_->speeds_.mixed(); }
-std::optional<Bubble> Session::bubble() const { return impl_->speeds_.bubble(); }
+std::optional<Bubble> Session::bubble() const {
+  std::optional<Bubble> bubble = impl_->speeds_.bubble();
+  Processes* processes = impl_->options_.processes;
+  if (!bubble || processes == nullptr || !impl_->staged()) return bubble;
+  double sum = 0;
+  for (const std::string& measured : processes->gather(fmt::format("{}", bubble->measured)))
+    sum += std::stod(measured);
+  bubble->measured = sum / processes->size();
+  return bubble;
+}
 
 std::vector<BatchTensor> Session::inputs() const {
   std::vector<BatchTensor> inputs;

@@ -163,7 +163,7 @@ class Session {
   /// Empty without record_phases.
   std::vector<TraceRow> trace(std::chrono::steady_clock::time_point zero) const;
 
-  /// The number of replicas in all processes. The stages of a pipeline are one replica.
+  /// The number of replicas in all processes. The stages of a pipeline are one replica together.
   int replicas() const;
   std::string strategy() const;
   const Program& program() const;
@@ -175,7 +175,7 @@ class Session {
   std::optional<MixedSpeed> mixed_speed() const;
   /// Current relative shares of the replicas.
   std::vector<double> shares() const;
-  /// For a pipeline, over all steps but the first ones; none before.
+  /// For a pipeline, over all steps but the first ones; none before. All processes call it.
   std::optional<Bubble> bubble() const;
 
  private:

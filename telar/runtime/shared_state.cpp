@@ -63,6 +63,10 @@ void SharedState::add_memory(const Program& program, const Device& device,
   memory->arena = ArenaLayout::pack(parameters);
   memory->parameters = device.allocate(memory->arena.bytes, "parameters");
   for (const Bucket& bucket : program.buckets) {
+    if (!memory->arena.has(bucket.parameters.front())) {
+      memory->buckets.emplace_back(0, 0);
+      continue;
+    }
     const ArenaLayout::Entry& begin = memory->arena.find(bucket.parameters.front());
     const ArenaLayout::Entry& last = memory->arena.find(bucket.parameters.back());
     memory->buckets.emplace_back(begin.offset, last.offset + align_up(last.layout.bytes));
@@ -86,7 +90,7 @@ void SharedState::add_memory(const Program& program, const Device& device,
 
 void SharedState::allocate(const Program& program, const std::vector<const Device*>& devices,
                            const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups) {
-  slots = state_slots(program.update_of(0));
+  slots = state_slots(program.update);
   if (program.keeps_apart()) {
     for (size_t w = 0; w < devices.size(); ++w) {
       std::vector<std::pair<std::string, TensorLayout>> ordered;
@@ -137,7 +141,7 @@ std::string SharedState::layout_text() const {
   std::string text;
   const std::vector<Holding>* holdings = memories.front()->holdings;
   for (size_t i = 0; i < arena().entries.size(); ++i) {
-    if (holdings != nullptr && !(*holdings)[i].piece.whole()) break;  // pieces come last
+    if (holdings != nullptr && (*holdings)[i].copies != kAllWorkers) break;  // these come last
     const ArenaLayout::Entry& entry = arena().entries[i];
     text += fmt::format("{} {} {} {} {}\n", entry.name, entry.offset, entry.layout.shape.str(),
                         entry.layout.bytes, entry.layout.format);
@@ -148,7 +152,7 @@ std::string SharedState::layout_text() const {
 std::vector<std::string> state_names(const Program& program) {
   std::vector<std::string> names;
   for (const ParameterInfo& parameter : program.parameters) names.push_back(parameter.name);
-  for (const Value& value : program.update_of(0).values()) {
+  for (const Value& value : program.update.values()) {
     if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/")) names.push_back(value.name);
   }
   return names;

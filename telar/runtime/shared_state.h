@@ -34,7 +34,8 @@ struct StateMemory {
   const Device* device = nullptr;  ///< a device that computes in it
   /// Offsets and sizes are the same in all memories. Of workers with holdings, those of what all have whole.
   ArenaLayout arena;
-  /// Byte ranges of the program's buckets in the arenas; without buckets, one range for everything.
+  /// Byte ranges of the program's buckets in the arenas; empty ones for buckets of what the worker does not
+  /// keep. Without buckets, one range for everything.
   ByteRanges buckets;
   const std::vector<Holding>* holdings = nullptr;  ///< in the order of the arena; null: all parameters, whole
   std::unique_ptr<Memory> parameters;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,22 +32,38 @@ class Progress {
   std::atomic<int64_t> done_{0};
 };
 
-/// What the stages of a pipeline share in addition to the state: the values that pass from stage to stage,
-/// and each stage's progress.
+/// The stages of a pipeline that are in this process: [begin, end) of `count`.
+struct StagesHere {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t count = 0;
+
+  bool all() const { return begin == 0 && end == count; }
+};
+
+/// What the stages of a pipeline in one process share in addition to the state: the values that pass from
+/// stage to stage, and each stage's progress.
 class StageExchange {
  public:
-  StageExchange(size_t stages, size_t parameters, SampleInputs of_samples)
-      : inputs(std::move(of_samples)), squares(parameters), forward(stages), backward(stages) {}
+  StageExchange(const StagesHere& stages, size_t parameters, SampleInputs of_samples)
+      : here(stages),
+        inputs(std::move(of_samples)),
+        squares(parameters),
+        forward(stages.count),
+        backward(stages.count) {}
 
+  const StagesHere here;
   const SampleInputs inputs;  ///< of all stages
-  /// Sum of the squares of each parameter's gradient, written by the stage that updates the parameter's
-  /// beginning.
+  /// If the stages share their state: the sum of the squares of each parameter's gradient, written by the
+  /// stage that updates the parameter's beginning.
   std::vector<double> squares;
 
+  /// Names of the values that stages of this process deliver or read.
+  std::set<std::string> names;
   /// By name, in the layout chosen by the first stage that uses the value. Written while the other stages
   /// wait.
   std::map<std::string, TensorLayout> layouts;
-  /// Each stage's progress, forward and backward.
+  /// Each stage's progress, forward and backward; only those of this process advance.
   std::vector<Progress> forward;
   std::vector<Progress> backward;
 

@@ -41,6 +41,7 @@ std::vector<float> StateTensors::read(const std::string& name) const {
 void StateTensors::write(const std::string& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
+    if (memory->holdings != nullptr && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
     if (memory->holdings == nullptr) {
       if (place.state && !memory->has_all_state()) {

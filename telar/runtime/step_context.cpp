@@ -30,7 +30,7 @@ StepContext::StepContext(const Program& program, size_t worker, std::unique_ptr<
       device_(std::move(device)),
       options_(std::move(options)),
       random_{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32), 0, 0} {
-  if (options_.stages != nullptr) stage_ = std::make_unique<PipelineStage>(*this, worker, *options_.stages);
+  if (options_.stages != nullptr) stage_ = std::make_unique<PipelineStage>(*this, *options_.stages);
 }
 
 StepContext::~StepContext() = default;
@@ -193,6 +193,7 @@ void StepContext::gather(Group& group, std::span<float> rows) {
 
 void StepContext::poll() {
   if (gradients_->under_way()) communicating(nullptr, [this] { gradients_->poll(); });
+  if (stage_) stage_->poll();
 }
 
 void StepContext::warn(const std::string& text) {

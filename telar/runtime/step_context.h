@@ -25,14 +25,15 @@
 namespace telar {
 
 class PipelineStage;
-class StageExchange;
+struct PipelineExchange;
 
 /// How a worker takes part in its session.
 struct WorkerOptions {
   Group* group = nullptr;                     ///< of all workers; null for a single one
   std::map<std::string, Group*> groups = {};  ///< others, by name; null: the worker is the only member
   const StoreAccess* store = nullptr;         ///< for a program with parameter servers
-  StageExchange* stages = nullptr;            ///< for a pipeline
+  PipelineExchange* stages = nullptr;         ///< for a stage of a pipeline
+  Processes* processes = nullptr;             ///< that train together; null if there is only one
   uint64_t seed = 0;
   bool tf32 = false;                                  ///< see CompileOptions
   std::function<void(const std::string&)> warn = {};  ///< see SessionOptions; called once
@@ -86,6 +87,11 @@ class StepContext final : public HostOperations {
   const Program& program() const { return program_; }
   const WorkerProgram& worker() const { return program_.workers[worker_]; }
   const Graph& gradient_graph() const { return gradient_; }
+  const Graph& evaluation_graph() const { return evaluation_; }
+  const Graph& prediction_graph() const { return prediction_; }
+  size_t index() const { return worker_; }                                          ///< in the program
+  int number() const { return program_.first_worker + static_cast<int>(worker_); }  ///< among all workers
+  Processes* processes() const { return options_.processes; }
   const Device& device() const { return *device_; }
   const StateMemory& home() const { return *home_; }
   /// The group of this name; null if the worker is its only member. Throws Error (run) for an unknown name.

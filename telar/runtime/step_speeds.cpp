@@ -6,9 +6,9 @@
 namespace telar {
 
 StepSpeeds::StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
-                       int64_t micro_batches)
+                       const PipelineSize& pipeline)
     : shares_(std::move(shares)), measured_(measured), mixed_(on_gpu) {
-  if (micro_batches > 0) bubble_.emplace(static_cast<int64_t>(on_gpu.size()), micro_batches);
+  if (pipeline.micro_batches > 0) bubble_.emplace(pipeline, static_cast<int64_t>(on_gpu.size()));
 }
 
 void StepSpeeds::record(std::span<const BatchView> parts, std::span<const WorkerStep> steps,

@@ -17,9 +17,9 @@ namespace telar {
 class StepSpeeds {
  public:
   /// `shares`: initial shares of the replicas, fixed unless `measured`. `on_gpu`: for each replica, whether
-  /// it runs on a GPU. `micro_batches`: 0 without a pipeline.
+  /// it runs on a GPU. `pipeline`: no micro-batches without one.
   StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
-             int64_t micro_batches);
+             const PipelineSize& pipeline);
 
   /// Records a step from `start` to `end`: the replicas' parts of the batch and their times.
   void record(std::span<const BatchView> parts, std::span<const WorkerStep> steps,

@@ -8,22 +8,30 @@
 
 namespace telar {
 
+std::vector<bool> batch_is_outermost(const Graph& graph) {
+  const int64_t batch = graph.batch();
+  const Graph larger = graph.with_batch(batch + 1);
+  std::vector<bool> outermost;
+  for (size_t v = 0; v < graph.values().size(); ++v) {
+    const TensorType& type = graph.values()[v].type;
+    const TensorType& other = larger.values()[v].type;
+    outermost.push_back(type != other && type.shape.rank() > 0 && type.shape[0] == batch &&
+                        other.shape[0] == batch + 1);
+  }
+  return outermost;
+}
+
 StageCuts::StageCuts(const TrainingStep& step)
     : graph_(step.gradient),
       forward_(step.forward_nodes),
-      batched_(graph_.values().size()),
+      batched_(batch_is_outermost(graph_)),
       depends_(graph_.values().size()),
       first_read_(graph_.values().size(), -1) {
   if (forward_ == 0 || forward_ > graph_.nodes().size())
     throw run_error("a training step whose forward part is not known cannot be cut into stages");
   const auto at = [](std::vector<bool>& flags, ValueId id) { return flags[static_cast<size_t>(id)]; };
-  const int64_t batch = graph_.batch();
-  const Graph larger = graph_.with_batch(batch + 1);
   for (size_t v = 0; v < graph_.values().size(); ++v) {
     const Value& value = graph_.values()[v];
-    const Shape& shape = value.type.shape;
-    batched_[v] = value.type != larger.values()[v].type && shape.rank() > 0 && shape[0] == batch &&
-                  larger.values()[v].type.shape[0] == batch + 1;
     depends_[v] = value.kind == ValueKind::input && value.batched;
   }
   for (const Node& node : graph_.nodes()) {

@@ -7,6 +7,9 @@
 
 namespace telar {
 
+/// By value of a graph: whether axis 0 is the batch.
+std::vector<bool> batch_is_outermost(const Graph& graph);
+
 /// A gradient graph, analysed for cutting: the stage of each node, and what passes from one stage to the
 /// other.
 ///

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "telar/core/error.h"
 #include "telar/graph/ops/stage.h"
 #include "telar/graph/rewrite.h"
 #include "telar/graph/training_step.h"
@@ -41,6 +42,8 @@ class StageBuilder {
     builder_.set_scope("");
     pause(builder_);
   }
+
+  void output(const std::string& name, ValueId id) { builder_.output(name, remap_(id)); }
 
   Graph build() {
     builder_.set_scope("");
@@ -142,6 +145,85 @@ std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::
       (left[n] ? over_batch : over_micro_batch).add(n, delivered);
     }
     graphs.push_back({over_micro_batch.build(), over_batch.build()});
+  }
+  return graphs;
+}
+
+std::vector<int> forward_stages(const Graph& forward, std::map<std::string, int>& stage_of_parameter) {
+  // By value: the first stage that can read it; −1: any. Parameters whose stage is not known join their
+  // reader's.
+  std::vector<int> first(forward.values().size(), -1);
+  std::vector<bool> depends(forward.values().size(), false);
+  std::vector<std::vector<std::string>> unknown(forward.values().size());
+  for (size_t v = 0; v < first.size(); ++v) {
+    const Value& value = forward.values()[v];
+    depends[v] = value.kind == ValueKind::input && value.batched;
+    if (value.kind != ValueKind::parameter) continue;
+    const auto known = stage_of_parameter.find(value.name);
+    if (known == stage_of_parameter.end()) {
+      unknown[v].push_back(value.name);
+    } else {
+      first[v] = known->second;
+    }
+  }
+  std::vector<int> stages;
+  for (const Node& node : forward.nodes()) {
+    bool of_samples = node.op->has_effect();
+    int stage = -1;
+    std::vector<std::string> joining;
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      const auto v = static_cast<size_t>(id);
+      of_samples = of_samples || depends[v];
+      stage = std::max(stage, first[v]);
+      joining.insert(joining.end(), unknown[v].begin(), unknown[v].end());
+    }
+    if (of_samples) {
+      stage = std::max(stage, 0);
+      for (const std::string& name : joining) stage_of_parameter.emplace(name, stage);
+      joining.clear();
+    }
+    stages.push_back(of_samples ? stage : -1);
+    for (const ValueId id : node.outputs) {
+      const auto v = static_cast<size_t>(id);
+      depends[v] = of_samples;
+      first[v] = stage;
+      unknown[v] = joining;
+    }
+  }
+  return stages;
+}
+
+std::vector<Graph> make_forward_graphs(const Graph& forward, const std::vector<int>& stage_of_node,
+                                       int stages) {
+  const std::vector<bool> outermost = batch_is_outermost(forward);
+  const auto stage_of_value = [&](ValueId id) {
+    const Value& value = forward.value(id);
+    return value.kind == ValueKind::result ? stage_of_node[static_cast<size_t>(value.node)] : -1;
+  };
+  std::vector<bool> free;
+  for (const int stage : stage_of_node) free.push_back(stage < 0);
+  std::vector<bool> delivered(forward.values().size(), false);
+  for (size_t n = 0; n < stage_of_node.size(); ++n) {
+    for (const ValueId id : forward.nodes()[n].inputs) {
+      if (free[n] || id == kNoValue || stage_of_value(id) < 0 || stage_of_value(id) == stage_of_node[n])
+        continue;
+      if (!outermost[static_cast<size_t>(id)]) {
+        throw user_error(
+            "this model cannot be evaluated in stages that keep their layers: a value {} would pass from one to the other, and its first axis is not the batch; choose another strategy",
+            forward.value(id).type.str());
+      }
+      delivered[static_cast<size_t>(id)] = true;
+    }
+  }
+  std::vector<Graph> graphs;
+  for (int s = 0; s < stages; ++s) {
+    StageBuilder builder(forward, free);
+    for (size_t n = 0; n < stage_of_node.size(); ++n)
+      if (stage_of_node[n] == s) builder.add(n, delivered);
+    for (const auto& [name, id] : forward.outputs())
+      if (stage_of_value(id) == s) builder.output(name, id);
+    graphs.push_back(builder.build());
   }
   return graphs;
 }

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "telar/graph/program.h"
 #include "telar/strategy/stage_cuts.h"
 
@@ -27,5 +31,14 @@ struct StageGraphs {
 };
 std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::vector<int>& stage_of_node,
                                            int stages, const std::vector<bool>& left, const Graph& micro);
+
+/// The stage of every node of a forward graph in evaluation or prediction mode, whose stages keep different
+/// parameters: a node belongs to the first stage that has its inputs and its parameters. −1 for a node that
+/// depends on no sample. `stage_of_parameter`: gains the parameters that only this graph reads.
+std::vector<int> forward_stages(const Graph& forward, std::map<std::string, int>& stage_of_parameter);
+/// The part of such a graph that each stage computes. Throws Error (user) if a value passes between stages
+/// whose outermost axis is not the batch.
+std::vector<Graph> make_forward_graphs(const Graph& forward, const std::vector<int>& stage_of_node,
+                                       int stages);
 
 }  // namespace telar

@@ -42,6 +42,8 @@ struct StrategyType {
   std::string worker = "replica";       ///< what it calls one of its workers
   std::string count;                    ///< the option that is the number of workers; empty: there is one
   std::vector<std::string> times = {};  ///< options by which the number of workers is multiplied
+  /// The option by which several workers compute the same samples, one after the other; empty: none do.
+  std::string in_line = {};
   /// The number of workers is that of all processes together, not of each.
   bool of_all_processes = false;
   bool divides_state = false;   ///< processes keep only parts of the state, at best an equal share each

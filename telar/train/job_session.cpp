@@ -1,6 +1,7 @@
 #include "telar/train/job_session.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
@@ -69,6 +70,18 @@ int divided_threads(const std::vector<DeviceSpec>& devices, const Processes* pro
     left -= device.threads;  // a GPU has one, which feeds it
   }
   return static_cast<int>(std::max<int64_t>(1, left / std::max<int64_t>(1, sharing)));
+}
+
+/// The threads of the workers of all processes. All of them call it.
+std::vector<int> threads_of_all(const Cluster& cluster, Processes& processes) {
+  std::string mine;
+  for (const DeviceSpec& device : cluster.devices) mine += fmt::format("{} ", device.threads);
+  std::vector<int> all;
+  for (const std::string& of_process : processes.gather(mine)) {
+    std::istringstream numbers(of_process);
+    for (int threads = 0; numbers >> threads;) all.push_back(threads);
+  }
+  return all;
 }
 
 /// The workers of one process.
@@ -156,11 +169,12 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   return cluster;
 }
 
-Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes, Costs costs) {
+Program job_program(const Job& job, const SampleSpec& spec, Processes* processes, Costs costs) {
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
-  const Cluster cluster = job_cluster(job, processes);
+  Cluster cluster = job_cluster(job, processes);
+  if (processes != nullptr) cluster.all_threads = threads_of_all(cluster, *processes);
   const auto strategy = make_strategy(job.strategy.name, job.strategy.options);
-  return costs == Costs::measured ? measured_program(*strategy, step, cluster)
+  return costs == Costs::measured ? measured_program(*strategy, step, cluster, processes)
                                   : strategy->rewrite(step, cluster);
 }
 

@@ -26,8 +26,9 @@ Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 /// Whether a strategy that balances its workers does so by measured times or by estimates.
 enum class Costs : uint8_t { measured, estimated };
 
-/// The training step, rewritten for the job's strategy and cluster.
-Program job_program(const Job& job, const SampleSpec& spec, const Processes* processes = nullptr,
+/// The training step, rewritten for the job's strategy and cluster. `processes`: as for job_cluster(); all of
+/// them call it.
+Program job_program(const Job& job, const SampleSpec& spec, Processes* processes = nullptr,
                     Costs costs = Costs::measured);
 /// See SessionOptions.
 struct SessionTalk {

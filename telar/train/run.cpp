@@ -58,7 +58,7 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
-    Trainer trainer(*session, trainer_options());
+    Trainer trainer(*session, trainer_options(session->program()));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
@@ -347,7 +347,7 @@ class Run {
     return (data_.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
-  TrainerOptions trainer_options() const {
+  TrainerOptions trainer_options(const Program& program) const {
     const TrainingJob& training = job_.training;
     TrainerOptions options;
     options.epochs = training.epochs;
@@ -362,6 +362,7 @@ class Run {
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
     options.pause_steps = job_.output.checkpoint_steps;
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
+    if (program.share) options.part = {program.share->begin, program.share->end, program.share->of};
     return options;
   }
 

@@ -100,6 +100,42 @@ TEST_F(OverMpi, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
   EXPECT_EQ(moved.code, 0) << moved.err;
 }
 
+// Each process has a stage, which keeps its layers, and reads whole batches.
+TEST_F(OverMpi, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
+  const std::string staged =
+      " --set optimizer=adam --set strategy.name=pipeline --set strategy.stages=2 --set training.clip_norm=1"
+      " --set data.validation=30 --set training.early_stopping.patience=100";
+  const auto model = [&](const std::string& run, const std::string& step) {
+    return read_text(folder_ / run / "checkpoints" / step / "model.safetensors");
+  };
+  ASSERT_EQ(telar(0, "train small.yaml --output inside" + staged).code, 0);
+  const CommandResult whole = telar(2, "train small.yaml --output whole" + staged);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(model("whole", "step-00000036"), model("inside", "step-00000036"));
+  EXPECT_EQ(summary("whole").at("replicas"), 1);
+  for (const char* key : {"train_loss", "validation_loss", "test_loss"})
+    EXPECT_NEAR(summary("whole").at(key).get<double>(), summary("inside").at(key).get<double>(), 1e-5) << key;
+  ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2" + staged).code, 0);
+  const CommandResult resumed = telar(2, "train run --resume --set training.epochs=4");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(model("run", "step-00000036"), model("whole", "step-00000036"));
+  EXPECT_EQ(telar(0, "evaluate run").code, 0) << "with two stages in one process";
+  const CommandResult moved =
+      telar(0, "train run --resume --set training.epochs=5 --set strategy.name=single");
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  const CommandResult back = telar(
+      2, "train run --resume --set training.epochs=6 --set strategy.name=pipeline --set strategy.stages=2");
+  EXPECT_EQ(back.code, 0) << back.err;
+}
+
+TEST_F(OverMpi, StagesThatCannotBeDividedAmongProcessesAreRefusedOnce) {
+  const CommandResult result =
+      telar(2, "train small.yaml --set strategy.name=pipeline --set strategy.stages=3");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_TRUE(says(result.err, "strategy pipeline has 3 stages in all processes together")) << result.err;
+  EXPECT_EQ(result.err.find("error: "), result.err.rfind("error: ")) << result.err;
+}
+
 TEST_F(OverMpi, BatchAndRateGrowWithTheNumberOfWorkers) {
   const std::string scaled =
       " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 --set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";

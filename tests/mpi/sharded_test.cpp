@@ -95,7 +95,8 @@ TEST_P(MpiSharded, AllProcessesStopAtAGradientThatIsNotFinite) {
   const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
   const Part part{processes().rank(), processes().rank() + 1, processes().size()};
   const int64_t first = part.first(8);
-  const BatchView batch{part.last(8) - first, x.data() + 12 * first, labels.data() + first,
+  const BatchView batch{part.last(8) - first,
+                        {{"x", x.data() + 12 * first}, {"label", labels.data() + first}},
                         ids.data() + first};
   const StepResult result = all->train(batch, {.learning_rate = 0.1F, .step = 1, .samples = 8});
   EXPECT_TRUE(std::isfinite(result.metrics[0]));

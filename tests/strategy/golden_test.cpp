@@ -49,15 +49,31 @@ Program golden_program(const StrategyType& type, Attributes options) {
   return make_strategy(type.name, options)->rewrite(make_training_step(model, step), cluster);
 }
 
-TEST_P(GoldenProgram, IsAsRecorded) {
-  const Recorded& recorded = GetParam();
-  const std::string text = golden_program(strategy_type(recorded.strategy), recorded.options).str();
-  const std::filesystem::path file =
-      std::filesystem::path(TELAR_FIXTURES) / "programs" / (recorded.name + ".txt");
+void expect_as_recorded(const std::string& name, const std::string& text) {
+  const std::filesystem::path file = std::filesystem::path(TELAR_FIXTURES) / "programs" / (name + ".txt");
   if (std::getenv("TELAR_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
   ASSERT_TRUE(std::filesystem::exists(file))
       << file << " is missing; TELAR_UPDATE_GOLDEN=1 writes it, to be read before it is committed";
   EXPECT_EQ(text, read_text_file(file, "the recorded program"));
+}
+
+TEST_P(GoldenProgram, IsAsRecorded) {
+  const Recorded& recorded = GetParam();
+  expect_as_recorded(recorded.name, golden_program(strategy_type(recorded.strategy), recorded.options).str());
+}
+
+TEST(GoldenPrograms, OfAPipelineOverTwoProcessesSendsAndReceives) {
+  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
+  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 1.0};
+  std::string text;
+  for (const int process : {0, 1}) {
+    Cluster cluster{{{"cpu", 1, {}}}, 2, process};
+    text += "process " + std::to_string(process) + "\n" +
+            make_strategy("pipeline", {{"micro_batches", int64_t{3}}})
+                ->rewrite(make_training_step(model, options), cluster)
+                .str();
+  }
+  expect_as_recorded("pipeline_over_processes", text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(recorded_programs()),

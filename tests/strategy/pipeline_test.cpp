@@ -213,9 +213,56 @@ TEST(PipelineStrategy, KeepsActivationsWithTheirLayers) {
 TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
   test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, 0); },
                      {"can be cut at", "40", "strategy.stages"});
-  Cluster cluster{{{"cpu", 1, {}}}, 2};
+  const Cluster cluster{{{"cpu", 1, {}}, {"cpu", 1, {}}}, 2};
   test::expect_error([&] { make_strategy("pipeline")->rewrite(step_of(small_mlp(), 8), cluster); },
-                     {"one process, not 2"});
+                     {"can be cut at 2 places", "at most 3 stages, not 4"});
+}
+
+/// The programs of all processes.
+std::vector<Program> over_processes(const TrainingStep& step, int processes, int stages_each) {
+  std::vector<Program> programs;
+  for (int p = 0; p < processes; ++p) {
+    Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(stages_each)), processes, p};
+    programs.push_back(make_strategy("pipeline", {{"micro_batches", int64_t{4}}})->rewrite(step, cluster));
+  }
+  return programs;
+}
+
+// Of the stages that need a value, in whatever graph, one of each process receives it.
+TEST(PipelineStrategy, EveryValueReachesEveryProcessThatReadsItOnce) {
+  const TrainingStep step = step_of(resnet(), 8);
+  for (const auto& [processes, each] : std::vector<std::pair<int, int>>{{2, 1}, {3, 1}, {2, 2}, {4, 1}}) {
+    std::multiset<std::string> sent;
+    std::multiset<std::string> received;
+    std::multiset<std::string> needed;
+    std::multiset<std::string> kept;
+    for (const Program& program : over_processes(step, processes, each)) {
+      std::set<std::string> made;
+      std::set<std::string> read;
+      for (size_t w = 0; w < program.workers.size(); ++w) {
+        const WorkerProgram& worker = program.workers[w];
+        for (const Crossing& crossing : worker.crossings)
+          (crossing.from == program.first_worker + static_cast<int>(w) ? sent : received)
+              .insert(crossing.value + " " + std::to_string(crossing.number));
+        for (const Graph* graph : {&worker.gradient, &worker.weight_gradients}) {
+          for (const Node& node : graph->nodes())
+            if (node.op->name() == "deliver") made.insert(node.attributes.text("name"));
+          for (const Value& value : graph->values())
+            if (value.kind == ValueKind::input && value.name.starts_with('%')) read.insert(value.name);
+        }
+        for (const Holding& holding : worker.holdings) kept.insert(holding.piece.name());
+      }
+      for (const std::string& name : read)
+        if (!made.contains(name)) needed.insert(name);
+    }
+    EXPECT_EQ(sent, received);
+    std::multiset<std::string> names;
+    for (const std::string& text : received) names.insert(text.substr(0, text.find(' ')));
+    EXPECT_EQ(names, needed) << processes << " processes with " << each << " stages";
+    std::multiset<std::string> all;
+    for (const ParameterInfo& parameter : step.parameters) all.insert(parameter.name);
+    EXPECT_EQ(kept, all);
+  }
 }
 
 }  // namespace

@@ -71,7 +71,9 @@ class TokenSamples {
   }
   std::vector<int32_t>& tokens() { return tokens_; }
   BatchView view(int64_t first, int64_t last) const {
-    return {last - first, tokens_.data() + 5 * first, labels_.data() + first, ids_.data() + first};
+    return {last - first,
+            {{"x", tokens_.data() + 5 * first}, {"label", labels_.data() + first}},
+            ids_.data() + first};
   }
 
  private:

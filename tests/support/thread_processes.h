@@ -66,6 +66,8 @@ class ThreadProcess final : public Processes {
   void library_all_reduce(std::span<float> values) override { processes_.all_reduce(values); }
   std::unique_ptr<Group> join(Group& /*local*/) override { return std::make_unique<Borrowed>(replicas_); }
   std::unique_ptr<Group> join_some(Group&, const std::vector<int>&, int) override { std::abort(); }
+  std::unique_ptr<Transfer> message_to(int, int, std::span<const std::byte>) override { std::abort(); }
+  std::unique_ptr<Transfer> message_from(int, int, std::span<std::byte>) override { std::abort(); }
   void share_memory(bool /*share*/) override {}
   void when_lost(std::function<void(const Error&)> /*last_resort*/) override {}
   void abort(int /*code*/) override { std::abort(); }

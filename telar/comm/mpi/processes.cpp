@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "telar/comm/mpi/member.h"
+#include "telar/comm/mpi/message.h"
 #include "telar/comm/mpi/watch.h"
 #include "telar/core/error.h"
 
@@ -60,6 +61,7 @@ class MpiProcesses final : public Processes {
   MpiProcesses()
       : comm_(mpi::copy_of(MPI_COMM_WORLD)),
         watched_(mpi::copy_of(MPI_COMM_WORLD)),
+        messages_(mpi::copy_of(MPI_COMM_WORLD)),
         watch_(new mpi::Watch(watched_)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
@@ -72,6 +74,7 @@ class MpiProcesses final : public Processes {
   ~MpiProcesses() override {
     watch_.reset();
     for (auto& [ranks, comm] : among_) MPI_Comm_free(&comm);
+    MPI_Comm_free(&messages_);
     MPI_Comm_free(&watched_);
     MPI_Comm_free(&comm_);
     MPI_Finalize();
@@ -133,6 +136,13 @@ class MpiProcesses final : public Processes {
     return std::make_unique<mpi::Member>(local, among(ranks), *watch_, false, channel);
   }
 
+  std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) override {
+    return mpi::message_to(messages_, rank, tag, bytes);
+  }
+  std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) override {
+    return mpi::message_from(messages_, rank, tag, bytes);
+  }
+
   void share_memory(bool share) override { share_memory_ = share; }
 
   void when_lost(std::function<void(const Error&)> last_resort) override {
@@ -159,6 +169,7 @@ class MpiProcesses final : public Processes {
   MPI_Comm comm_;
   std::map<std::vector<int>, MPI_Comm> among_;  ///< by their ranks
   MPI_Comm watched_;
+  MPI_Comm messages_;
   std::unique_ptr<mpi::Watch> watch_;
   int rank_ = 0;
   int size_ = 1;

@@ -80,6 +80,18 @@ class CpuDevice final : public Device {
   TensorLayout plain_layout(const Shape& shape) const override {
     return cpu::make_layout(cpu::plain(DType::f32, shape));
   }
+  std::string packed(const TensorLayout& layout) const override {
+    const dnnl_memory_desc_t& desc = cpu::native_desc(layout).data;
+    return {reinterpret_cast<const char*>(&desc), sizeof desc};
+  }
+  TensorLayout unpacked(const std::string& bytes) const override {
+    dnnl_memory_desc_t desc;
+    if (bytes.size() != sizeof desc)
+      throw run_error("a layout has {} bytes, not {}: another version of oneDNN has written it", bytes.size(),
+                      sizeof desc);
+    std::memcpy(&desc, bytes.data(), sizeof desc);
+    return cpu::make_layout(cpu::Desc(desc));
+  }
   void copy_out(const std::byte* memory, std::span<std::byte> host) const override {
     std::copy_n(memory, host.size(), host.data());
   }

@@ -1,47 +1,98 @@
+#include "telar/core/error.h"
+#include "telar/strategy/buckets.h"
+#include "telar/strategy/stage_program.h"
+#include "telar/strategy/synchronise_batch_norm.h"
 #include "telar/strategy/worker_grid.h"
 
 namespace telar {
 
 namespace {
 
-/// Groups of workers divide layers among themselves, and the groups are data parallel.
+/// Groups of workers divide layers among themselves, or form pipelines, and the groups are data parallel.
 class Hybrid final : public Strategy {
  public:
   explicit Hybrid(Attributes options) : options_(std::move(options)) {}
 
+  int64_t measured_micro_batches(const Cluster& /*cluster*/) const override {
+    return stages() > 1 ? micro_batches_of(options_, stages()) : 0;
+  }
+
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
+                  const std::vector<OperationCost>& costs) const override {
+    if (stages() > 1) {
+      return stage_program("hybrid", step, cluster, {.data = options_.integer("data"), .stages = stages()},
+                           micro_batches_of(options_, stages()), bucket_bytes(options_), costs);
+    }
     return grid_program("hybrid", step, cluster,
                         {.data = options_.integer("data"), .model = options_.integer("model")}, options_);
   }
 
  private:
+  int64_t stages() const { return options_.integer("stages"); }
+
   Attributes options_;
 };
+
+void check(const Attributes& options) {
+  const int64_t model = options.integer("model");
+  const int64_t stages = options.integer("stages");
+  if (stages == 1 && model == 1) {
+    throw OptionError(
+        "model", "strategy.model and strategy.stages are both 1, so nothing is divided; choose 'mirrored'");
+  }
+  check_division(options);
+  if (stages == 1) return;
+  if (model > 1) {
+    throw OptionError(
+        "model",
+        fmt::format(
+            "strategy.model is {} and strategy.stages is {}, but one of them must be 1: the workers that share a layer compute it for the samples of all of them, and would wait for each other in every micro-batch of a stage",
+            model, stages));
+  }
+  if (synchronises_batch_norm(options)) {
+    throw OptionError(
+        "batch_norm",
+        "strategy.batch_norm is synchronised, but the statistics of stages are those of each micro-batch, because its backward pass begins before the next ones arrive; set local");
+  }
+  if (!options.texts("split").empty())
+    throw OptionError("split",
+                      "strategy.split divides layers among the workers of strategy.model, which is 1");
+}
 
 }  // namespace
 
 void register_hybrid(StrategyRegistry& registry) {
   StrategyType type;
   type.name = "hybrid";
-  type.summary = "data parallel over groups of workers, each of which divides layers among its workers";
+  type.summary =
+      "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline";
   type.worker = "worker";
   type.count = "data";
-  type.times = {"model"};
+  type.times = {"model", "stages"};
+  type.in_line = "stages";
   type.of_all_processes = true;
   type.divides_state = true;
   type.on_gpus = false;
-  type.options = {{.name = "data",
-                   .fallback = int64_t{2},
-                   .rule = {.least = 1, .most = 1024},
-                   .help = "Number of groups, in all processes together, that train on different samples."},
-                  {.name = "model",
-                   .fallback = int64_t{2},
-                   .rule = {.least = 2, .most = 1024},
-                   .help = "Number of workers of a group, among which a layer is divided."}};
+  type.options = {
+      {.name = "data",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of groups, in all processes together, that train on different samples."},
+      {.name = "model",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of workers of a group, among which a layer is divided."},
+      {.name = "stages",
+       .fallback = int64_t{1},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of stages of a group that is a pipeline; with several, strategy.model must be 1."},
+      micro_batches_option()};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
-  type.make = [](const Attributes& options) { return std::make_unique<Hybrid>(options); };
-  type.check = [](const Attributes& options, int) { check_division(options); };
+  type.make = [](const Attributes& options) {
+    check(options);
+    return std::make_unique<Hybrid>(options);
+  };
+  type.check = [](const Attributes& options, int) { check(options); };
   registry.add(std::move(type));
 }
 

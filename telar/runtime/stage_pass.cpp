@@ -1,0 +1,86 @@
+#include "telar/runtime/stage_pass.h"
+
+#include <utility>
+
+namespace telar {
+
+StagePass::StagePass(StepContext& worker, StageExchange& exchange, const Graph& graph,
+                     const std::vector<Crossing>& crossings)
+    : worker_(worker), exchange_(exchange), link_(worker, exchange, crossings), graph_(graph) {
+  link_.add_names(graph);
+}
+
+Executable& StagePass::executable(int64_t size) {
+  std::unique_ptr<Executable>& known = executables_[size];
+  if (known) return *known;
+  known = worker_.device().compile(graph_.with_batch(size), {.parameters = &worker_.home().arena,
+                                                             .metrics = worker_.program().metrics,
+                                                             .delivered = &exchange_.layouts});
+  for (const auto& [name, layout] : known->delivered_layouts()) exchange_.layouts.emplace(name, layout);
+  return *known;
+}
+
+void StagePass::bind(Plan& plan) {
+  size_t bytes = memory_.size();
+  for (const MicroBatch& micro_batch : plan.micro_batches)
+    bytes = std::max(bytes, micro_batch.executable->activation_bytes());
+  if (bytes > memory_.size()) {
+    for (auto& [size, other] : plans_) other.generation = 0;  // they are bound to the smaller memory
+    memory_ = Buffer(0);
+    memory_ = Buffer(bytes);
+  }
+  std::vector<MicroBatchPart> parts;
+  for (MicroBatch& micro_batch : plan.micro_batches) {
+    const auto addresses = exchange_.addresses(micro_batch.part.first);
+    Bindings bindings = worker_.bindings();
+    bindings.activations = {memory_.data(), memory_.size()};
+    bindings.delivered = &addresses;
+    micro_batch.context = micro_batch.executable->bind(worker_.home().arena, bindings);
+    parts.push_back(micro_batch.part);
+  }
+  plan.messages = link_.messages(parts);
+  plan.generation = exchange_.generation();
+}
+
+StagePass::Plan& StagePass::plan_for(int64_t batch) {
+  if (std::exchange(resets_, exchange_.resets()) != exchange_.resets()) plans_.clear();
+  const bool known = plans_.contains(batch);  // the same in all stages, because all have had the same batches
+  Plan& plan = plans_[batch];
+  if (!known) {
+    link_.in_order([&] {
+      for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
+        plan.micro_batches.push_back({part, &executable(part.size), nullptr});
+    });
+    link_.reserve(batch);
+  }
+  if (plan.generation != exchange_.generation()) bind(plan);
+  return plan;
+}
+
+std::vector<float> StagePass::run(const BatchView& batch) {
+  Plan& plan = plan_for(batch.size);
+  link_.begin();
+  plan.messages.start_receiving();
+  std::vector<float> outputs;
+  for (size_t i = 0; i < plan.micro_batches.size(); ++i) {
+    MicroBatch& micro_batch = plan.micro_batches[i];
+    link_.receive(plan.messages, true, i);
+    link_.wait_forward(i);
+    worker_.set_inputs(*micro_batch.context,
+                       slice(batch, micro_batch.part.first, micro_batch.part.size, exchange_.inputs), 0);
+    micro_batch.context->run(worker_);
+    link_.advance_forward();
+    StageLink::send(plan.messages, true, i);
+    if (graph_.outputs().empty()) continue;
+    const std::vector<float> output = micro_batch.context->output("prediction");
+    outputs.insert(outputs.end(), output.begin(), output.end());
+  }
+  link_.finish_sending(plan.messages);
+  return outputs;
+}
+
+size_t StagePass::activation_bytes() const {
+  return memory_.size() + (link_.is_first_here() ? exchange_.bytes() : 0);
+}
+
+}  // namespace telar

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "telar/core/buffer.h"
+#include "telar/runtime/stage_link.h"
+
+namespace telar {
+
+/// The part of a stage in evaluation or prediction, when stages keep their layers. Micro-batches pass through
+/// the stages one after another, forward only, so all of them share the stage's memory.
+class StagePass {
+ public:
+  /// `graph`: that of this stage. All arguments must outlive this object.
+  StagePass(StepContext& worker, StageExchange& exchange, const Graph& graph,
+            const std::vector<Crossing>& crossings);
+
+  /// Runs the graph over a batch; all stages call it. Returns the graph's output "prediction" of all samples;
+  /// empty if it has none.
+  std::vector<float> run(const BatchView& batch);
+  size_t activation_bytes() const;
+
+ private:
+  struct MicroBatch {
+    MicroBatchPart part;
+    Executable* executable = nullptr;
+    std::unique_ptr<Context> context;
+  };
+  struct Plan {
+    std::vector<MicroBatch> micro_batches;
+    StageMessages messages;
+    uint64_t generation = 0;  ///< of the memory to which the contexts are bound
+  };
+
+  Executable& executable(int64_t size);
+  Plan& plan_for(int64_t batch);
+  void bind(Plan& plan);
+
+  StepContext& worker_;
+  StageExchange& exchange_;
+  StageLink link_;
+  const Graph& graph_;
+  std::map<int64_t, std::unique_ptr<Executable>> executables_;  ///< by the size of a micro-batch
+  std::map<int64_t, Plan> plans_;
+  Buffer memory_;  ///< of activations
+  uint64_t resets_ = 0;
+};
+
+}  // namespace telar

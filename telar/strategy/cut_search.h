@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "telar/strategy/stage_cuts.h"
+
+namespace telar {
+
+/// What a search for the best cuts must know. All references outlive it.
+struct CutProblem {
+  const TrainingStep& step;
+  const StageCuts& cuts;
+  const std::vector<size_t>& places;   ///< of cuts, among which it chooses; at least one fewer than stages
+  const std::vector<bool>& left;       ///< by node: computed once for the whole batch
+  const std::vector<double>& seconds;  ///< by node
+  const std::vector<double>& update;   ///< by node: seconds of the update that only its stage makes
+  const std::vector<int>& threads;     ///< of each stage
+};
+
+/// The places with the shortest simulated step.
+std::vector<size_t> best_cuts(const CutProblem& problem, int64_t micro_batches);
+
+}  // namespace telar
