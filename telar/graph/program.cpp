@@ -83,8 +83,8 @@ std::string Program::str() const {
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
     if (!workers[w].holdings.empty()) {
       text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
-      text += fmt::format("worker {}, evaluation\n", w) +
-              text_of(workers[w].evaluation_crossings, number) + workers[w].evaluation.str();
+      text += fmt::format("worker {}, evaluation\n", w) + text_of(workers[w].evaluation_crossings, number) +
+              workers[w].evaluation.str();
     }
   }
   text += "update\n" + update.str();

@@ -19,10 +19,10 @@ struct DeviceSpec {
 
 /// The devices, processes and servers available for training.
 struct Cluster {
-  std::vector<DeviceSpec> devices;  ///< of each process
-  int processes = 1;                ///< processes that train together, each with the same number of devices
-  int process = 0;                  ///< the number of this process among them
-  int servers = 0;                  ///< number of parameter servers
+  std::vector<DeviceSpec> devices;    ///< of each process
+  int processes = 1;                  ///< processes that train together, each with the same number of devices
+  int process = 0;                    ///< the number of this process among them
+  int servers = 0;                    ///< number of parameter servers
   std::vector<int> all_threads = {};  ///< of the devices of all processes, if a strategy must know them
 };
 

@@ -12,7 +12,8 @@ void BubbleMeter::record(std::chrono::duration<double> step, double busy_seconds
 std::optional<Bubble> BubbleMeter::bubble() const {
   if (available_ == 0) return std::nullopt;
   const auto stages = static_cast<double>(size_.stages);
-  return Bubble{1 - busy_ / available_, (stages - 1) / (static_cast<double>(size_.micro_batches) + stages - 1)};
+  return Bubble{1 - busy_ / available_,
+                (stages - 1) / (static_cast<double>(size_.micro_batches) + stages - 1)};
 }
 
 }  // namespace telar

@@ -18,8 +18,8 @@ PipelineExchanges::PipelineExchanges(const Program& program, const SampleBytes& 
       const auto exchange = [&] {
         return StageExchange(here, program.parameters.size(), bytes.x, bytes.label);
       };
-      pipelines_.push_back(std::unique_ptr<PipelineExchange>(
-          new PipelineExchange{exchange(), exchange(), exchange()}));
+      pipelines_.push_back(
+          std::unique_ptr<PipelineExchange>(new PipelineExchange{exchange(), exchange(), exchange()}));
     }
     pipeline_of_worker_.push_back(pipelines_.size() - 1);
   }

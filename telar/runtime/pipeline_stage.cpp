@@ -118,9 +118,8 @@ double PipelineStage::sum_of_kept_squares() {
   const std::vector<ArenaLayout::Entry>& entries = worker_.home().arena.entries;
   for (size_t p = 0, e = 0; e < entries.size(); ++p) {
     if (entries[e].name != parameters[p].name) continue;  // entries are in the order of the parameters
-    const double squares =
-        worker_.updater().sum_of_squares(worker_.update_bindings(), entries[e].offset,
-                                         entries[e].offset + align_up(entries[e].layout.bytes));
+    const double squares = worker_.updater().sum_of_squares(
+        worker_.update_bindings(), entries[e].offset, entries[e].offset + align_up(entries[e].layout.bytes));
     std::memcpy(&squares_[row * link_.stage() + p * kFloats], &squares, sizeof squares);
     ++e;
   }
@@ -214,8 +213,7 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 }
 
 void PipelineStage::clear_sums() {
-  if (plan_->micro_batches.empty())
-    std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
+  if (plan_->micro_batches.empty()) std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
   // Gradients computed per micro-batch are added up; those computed at the end are overwritten.
   for (const std::string& name : trained_by(worker_.gradient_graph())) {
     const ArenaLayout::Entry& entry = worker_.home().arena.find(name);

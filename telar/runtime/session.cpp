@@ -17,12 +17,12 @@
 #include "telar/nn/initialise.h"
 #include "telar/runtime/batch_parts.h"
 #include "telar/runtime/piece_owners.h"
+#include "telar/runtime/pipeline_exchanges.h"
 #include "telar/runtime/replica.h"
 #include "telar/runtime/replica_groups.h"
 #include "telar/runtime/replica_threads.h"
 #include "telar/runtime/replica_times.h"
 #include "telar/runtime/shares.h"
-#include "telar/runtime/pipeline_exchanges.h"
 #include "telar/runtime/state_tensors.h"
 #include "telar/runtime/step_speeds.h"
 

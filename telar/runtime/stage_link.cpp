@@ -125,7 +125,8 @@ StageMessages StageLink::messages(const std::vector<MicroBatchPart>& parts) {
       const size_t bytes =
           sample_bytes(exchange_.layouts.at(crossing.value)) * static_cast<size_t>(parts[i].size);
       const std::span<std::byte> memory{exchange_.addresses(parts[i].first).at(crossing.value), bytes};
-      const int tag = crossing.number * static_cast<int>(worker_.program().micro_batches) + static_cast<int>(i);
+      const int tag =
+          crossing.number * static_cast<int>(worker_.program().micro_batches) + static_cast<int>(i);
       StageMessages::Direction& direction = crossing.forward ? messages.forward_ : messages.backward_;
       const bool sends = crossing.from == worker_.number();
       messages.all_.push_back(sends ? processes->message_to(crossing.to / local, tag, memory)
@@ -193,8 +194,7 @@ void StageLink::send(StageMessages& messages, bool forward, size_t micro_batch) 
 }
 
 void StageLink::finish_sending(StageMessages& messages) {
-  for (; messages.left_ < messages.sent_.size(); ++messages.left_)
-    wait_for(*messages.sent_[messages.left_]);
+  for (; messages.left_ < messages.sent_.size(); ++messages.left_) wait_for(*messages.sent_[messages.left_]);
 }
 
 void StageLink::poll(StageMessages& messages) {

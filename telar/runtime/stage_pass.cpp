@@ -49,8 +49,7 @@ StagePass::Plan& StagePass::plan_for(int64_t batch) {
   if (!known) {
     link_.in_order([&] {
       for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
-        plan.micro_batches.push_back(
-            {part, &executable(part.size), nullptr});
+        plan.micro_batches.push_back({part, &executable(part.size), nullptr});
     });
     link_.reserve(batch);
   }

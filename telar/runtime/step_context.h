@@ -88,7 +88,7 @@ class StepContext final : public HostOperations {
   const Graph& gradient_graph() const { return gradient_; }
   const Graph& evaluation_graph() const { return evaluation_; }
   const Graph& prediction_graph() const { return prediction_; }
-  size_t index() const { return worker_; }  ///< in the program
+  size_t index() const { return worker_; }                                          ///< in the program
   int number() const { return program_.first_worker + static_cast<int>(worker_); }  ///< among all workers
   Processes* processes() const { return options_.processes; }
   const Device& device() const { return *device_; }

@@ -30,9 +30,10 @@ void require_places(size_t places, size_t stages) {
 }
 
 /// The graphs of the stages into which a step is cut.
-std::vector<StageGraphs> cut(const TrainingStep& step, const StageCuts& cuts, const std::vector<size_t>& places,
-            const std::vector<double>& update, const std::vector<int>& threads,
-                             int64_t micro_batches, const std::vector<OperationCost>& costs) {
+std::vector<StageGraphs> cut(const TrainingStep& step, const StageCuts& cuts,
+                             const std::vector<size_t>& places, const std::vector<double>& update,
+                             const std::vector<int>& threads, int64_t micro_batches,
+                             const std::vector<OperationCost>& costs) {
   require_places(places.size(), threads.size());
   const int64_t batch = step.gradient.batch();
   const Graph micro = step.gradient.with_batch((batch + micro_batches - 1) / micro_batches);
@@ -62,8 +63,8 @@ const ParameterInfo* trained_by(const TrainingStep& step, const Node& node) {
 /// with such parameters, the one that the fewest bytes cross.
 std::vector<size_t> places_between_layers(const TrainingStep& step, const StageCuts& cuts) {
   std::map<size_t, std::pair<double, size_t>> best;  // by the number of parameters before: bytes, place
-  const size_t all = static_cast<size_t>(
-      std::ranges::count_if(step.gradient.nodes(), [&](const Node& n) { return trained_by(step, n) != nullptr; }));
+  const size_t all = static_cast<size_t>(std::ranges::count_if(
+      step.gradient.nodes(), [&](const Node& n) { return trained_by(step, n) != nullptr; }));
   for (const size_t place : cuts.places()) {
     const std::vector<int> stage = cuts.stages({place});
     size_t before = 0;
@@ -274,7 +275,8 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
   const auto stages = static_cast<int>(cluster.devices.size());
   const std::vector<double> nothing(step.gradient.nodes().size(), 0.0);
   const std::vector<int> threads = threads_of_stages(cluster, {.stages = stages});
-  const std::vector<StageGraphs> parts = cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs);
+  const std::vector<StageGraphs> parts =
+      cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs);
   Program program = program_of(step, "pipeline");
   program.micro_batches = micro_batches;
   for (int s = 0; s < stages; ++s) {
@@ -294,8 +296,9 @@ Program stage_program(const std::string& strategy, const TrainingStep& step, con
   const StageCuts cuts(step);
   const auto stages = static_cast<int>(grid.stages);
   const auto local = static_cast<int>(cluster.devices.size());
-  const std::vector<StageGraphs> parts = cut(step, cuts, places_between_layers(step, cuts), update_seconds(step),
-                            threads_of_stages(cluster, grid), micro_batches, costs);
+  const std::vector<StageGraphs> parts =
+      cut(step, cuts, places_between_layers(step, cuts), update_seconds(step),
+          threads_of_stages(cluster, grid), micro_batches, costs);
 
   std::map<std::string, int> stage_of_parameter = stages_of_parameters(parts);
   const auto cut_forward = [&](const Graph& graph) {

@@ -123,8 +123,8 @@ TEST_F(OverMpi, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
   const CommandResult moved =
       telar(0, "train run --resume --set training.epochs=5 --set strategy.name=single");
   EXPECT_EQ(moved.code, 0) << moved.err;
-  const CommandResult back =
-      telar(2, "train run --resume --set training.epochs=6 --set strategy.name=pipeline --set strategy.stages=2");
+  const CommandResult back = telar(
+      2, "train run --resume --set training.epochs=6 --set strategy.name=pipeline --set strategy.stages=2");
   EXPECT_EQ(back.code, 0) << back.err;
 }
 

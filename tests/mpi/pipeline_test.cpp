@@ -2,8 +2,8 @@
 
 #include "mpi/started.h"
 #include "support/grids.h"
-#include "support/staged.h"
 #include "support/sentences.h"
+#include "support/staged.h"
 #include "telar/runtime/operation_costs.h"
 
 namespace telar::test {
@@ -175,8 +175,7 @@ TEST_F(MpiPipeline, PipelinesThatAreDataParallelEqualThoseOfOneProcess) {
       for (const int64_t size : {11, 1, 8}) {
         // Processes divide batches by rounding down, workers of a process otherwise.
         if (tested.text == "normalised" && size % grid.data != 0) continue;
-        const StepInputs inputs{
-            .learning_rate = 0.01F, .step = ++number, .epoch = 1, .samples = size};
+        const StepInputs inputs{.learning_rate = 0.01F, .step = ++number, .epoch = 1, .samples = size};
         const auto expected = reference->train(samples.view(0, size), inputs);
         EXPECT_NEAR(all->train(mine(size), inputs).metrics[0], expected.metrics[0],
                     1e-5 * expected.metrics[0]);
@@ -208,7 +207,8 @@ TEST_F(MpiPipeline, MeasuresTheSameCutsInAllProcesses) {
 
 TEST_F(MpiPipeline, RefusesMoreStagesThanLayers) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{}}}, {12}, 10);
-  expect_error([&] { together(model, {.batch = 8}, count()); }, {"can be cut at 0 places", "strategy.stages"});
+  expect_error([&] { together(model, {.batch = 8}, count()); },
+               {"can be cut at 0 places", "strategy.stages"});
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using test::StagedCase;
 using test::StageGridCase;
 
 std::unique_ptr<Session> staged_session(const Model& model, const StepOptions& step,
-                                      const StageGridCase& grid) {
+                                        const StageGridCase& grid) {
   return make_session(model, step,
                       {.replicas = static_cast<int>(grid.data * grid.stages),
                        .name = "hybrid",

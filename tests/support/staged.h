@@ -43,10 +43,7 @@ struct StageGridCase {
 };
 
 inline Attributes options_of(const StageGridCase& grid) {
-  return {{"data", grid.data},
-          {"model", int64_t{1}},
-          {"stages", grid.stages},
-          {"micro_batches", int64_t{4}}};
+  return {{"data", grid.data}, {"model", int64_t{1}}, {"stages", grid.stages}, {"micro_batches", int64_t{4}}};
 }
 
 /// All tensors of the state. With several processes, all call it.

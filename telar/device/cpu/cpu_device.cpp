@@ -87,8 +87,8 @@ class CpuDevice final : public Device {
   TensorLayout unpacked(const std::string& bytes) const override {
     dnnl_memory_desc_t desc;
     if (bytes.size() != sizeof desc)
-      throw run_error("a layout has {} bytes, not {}: another version of oneDNN has written it",
-                      bytes.size(), sizeof desc);
+      throw run_error("a layout has {} bytes, not {}: another version of oneDNN has written it", bytes.size(),
+                      sizeof desc);
     std::memcpy(&desc, bytes.data(), sizeof desc);
     return cpu::make_layout(cpu::Desc(desc));
   }

@@ -55,7 +55,8 @@ void check(const Attributes& options) {
         "strategy.batch_norm is synchronised, but the statistics of stages are those of each micro-batch, because its backward pass begins before the next ones arrive; set local");
   }
   if (!options.texts("split").empty())
-    throw OptionError("split", "strategy.split divides layers among the workers of strategy.model, which is 1");
+    throw OptionError("split",
+                      "strategy.split divides layers among the workers of strategy.model, which is 1");
 }
 
 }  // namespace
@@ -63,27 +64,28 @@ void check(const Attributes& options) {
 void register_hybrid(StrategyRegistry& registry) {
   StrategyType type;
   type.name = "hybrid";
-  type.summary = "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline";
+  type.summary =
+      "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline";
   type.worker = "worker";
   type.count = "data";
   type.times = {"model", "stages"};
   type.in_line = "stages";
   type.of_all_processes = true;
   type.on_gpus = false;
-  type.options = {{.name = "data",
-                   .fallback = int64_t{2},
-                   .rule = {.least = 1, .most = 1024},
-                   .help = "Number of groups, in all processes together, that train on different samples."},
-                  {.name = "model",
-                   .fallback = int64_t{2},
-                   .rule = {.least = 1, .most = 1024},
-                   .help = "Number of workers of a group, among which a layer is divided."},
-                  {.name = "stages",
-                   .fallback = int64_t{1},
-                   .rule = {.least = 1, .most = 1024},
-                   .help =
-                       "Number of stages of a group that is a pipeline; with several, strategy.model must be 1."},
-                  micro_batches_option()};
+  type.options = {
+      {.name = "data",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of groups, in all processes together, that train on different samples."},
+      {.name = "model",
+       .fallback = int64_t{2},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of workers of a group, among which a layer is divided."},
+      {.name = "stages",
+       .fallback = int64_t{1},
+       .rule = {.least = 1, .most = 1024},
+       .help = "Number of stages of a group that is a pipeline; with several, strategy.model must be 1."},
+      micro_batches_option()};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
   type.make = [](const Attributes& options) {
     check(options);
