@@ -62,8 +62,7 @@ struct SharedState {
 
   /// Allocates everything in the memory of each of these devices, one for each worker. `layouts`: of the
   /// parameters, for each worker; if the workers share them, those of the first count, and with several
-  /// memories all layouts are plain. `groups`: each worker's member of the group of all; null for a single
-  /// one.
+  /// memories all layouts are plain. `groups`: each worker's member of the group of all; null if alone.
   void allocate(const Program& program, const std::vector<const Device*>& devices,
                 const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups);
   StateMemory& memory_of(size_t worker) const { return *memories[memory_of_worker_[worker]]; }

@@ -121,7 +121,11 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 }  // namespace
 
 void read_for_checkpoint(const Session& session) {
-  for (const bool parameters : {true, false}) tensors_of(session, parameters);
+  // In the order of write_checkpoint, but one at a time: this process keeps none of them.
+  for (const bool parameters : {true, false}) {
+    for (const std::string& state : session.state_names())
+      if (is_parameter(state) == parameters) session.read_state(state);
+  }
 }
 
 std::string read_checkpoint_text(const fs::path& path) {
