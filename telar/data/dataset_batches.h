@@ -28,7 +28,8 @@ class DatasetBatches : public BatchSource {
   std::optional<PassSize> size(uint32_t pass) const override;
   bool at_end(const Position& position) const override;
   std::optional<Position> after(const Position& position) const override;
-  void read(const Position& position, Batch& batch) const override;
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& stop) const override;
 
  private:
   const Dataset& data_;
