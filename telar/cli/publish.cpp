@@ -5,6 +5,7 @@
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_stream.h"
@@ -61,7 +62,7 @@ int publish_data(const PublishArguments& arguments) {
   options.stop_requested = [&stop] { return stop.requested(); };
   DataJob data = data_of(arguments);
   const Datasets samples = open_datasets(data, 0);
-  const Published published = publish(*samples.train, options);
+  const Published published = telar::publish(*samples.train, options);
   if (!arguments.quiet)
     std::cout << fmt::format(
                      "published {} messages to {} partitions of topic '{}' in {:.1f} s, {:.0f} a second\n",
@@ -84,8 +85,8 @@ void add_publish(Verb& program) {
   verb.option("--topic", options.topic.name, "The topic; it is created if it does not exist").required();
   verb.option("--partitions", options.partitions, "Partitions of a topic that is created (1)")
       .between(1, 100'000);
-  verb.option("--format", options.format.name, "How a message holds a sample")
-      .one_of({"raw", "json", "csv"})
+  verb.option("--format", options.format.name,
+              "How a message holds a sample: " + one_of(message_format_names()))
       .show_default();
   verb.option("--dtype", options.format.dtype, "Numbers of a raw message; u8 for images of bytes")
       .one_of({"u8", "f32"})

@@ -38,6 +38,15 @@ std::unique_ptr<MessageLog> open_kafka_log(const KafkaTopic& topic);
 /// Throws Error (user) if it exists with another number of them than `partitions`, which is not 0.
 std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions);
 
+/// For comparison: a client that takes messages as librdkafka gives them, and looks at none.
+class PlainConsumer {
+ public:
+  virtual ~PlainConsumer() = default;
+  /// Takes messages from these offsets on, until it has `messages` of them.
+  virtual void consume(const std::vector<int64_t>& starts, int64_t messages) = 0;
+};
+std::unique_ptr<PlainConsumer> open_plain_consumer(const KafkaTopic& topic);
+
 /// "librdkafka 2.0.2"; empty if telar was built without it.
 std::string kafka_library();
 

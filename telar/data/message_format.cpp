@@ -249,7 +249,14 @@ void append_numbers(std::span<const std::byte> bytes, bool integers, char separa
 
 }  // namespace
 
+const std::vector<std::string>& message_format_names() {
+  static const std::vector<std::string> names = {"raw", "json", "csv"};
+  return names;
+}
+
 void check(const MessageFormat& format) {
+  if (std::ranges::find(message_format_names(), format.name) == message_format_names().end())
+    throw user_error("there is no format '{}'; it must be {}", format.name, one_of(message_format_names()));
   const bool tokens = format.spec.dtype == DType::i32;
   if (tokens != (format.name == "raw" ? format.dtype == "i32" : format.vocabulary > 0) ||
       tokens != (format.vocabulary > 0))

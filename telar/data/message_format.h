@@ -27,7 +27,10 @@ struct MessageFormat {
   char separator = ',';                     ///< csv
 };
 
-/// Throws Error (user) for a format that does not suit its samples.
+/// The names of all formats.
+const std::vector<std::string>& message_format_names();
+
+/// Throws Error (user) for an unknown format, and one that does not suit its samples.
 void check(const MessageFormat& format);
 
 /// Reads samples from messages. Thread-safe.

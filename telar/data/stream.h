@@ -35,8 +35,9 @@ class Stream : public BatchSource {
   /// For the user: "topic 'events': 8 partitions, 60000 messages".
   virtual std::string described() const = 0;
 
-  /// The offsets of the messages in the batch that was read between these positions, in ascending order, as
-  /// they were put into it. Throws Error (run) for a batch that this object has not read, or long ago.
+  /// The offsets of the messages in the batch that was read before this position, in ascending order, as
+  /// they were put into it. Throws Error (run) for a batch that this object has not read, or long ago, or if
+  /// the source's option `audit` is not set.
   virtual std::vector<UsedOffsets> uses(const Position& after) const = 0;
 
   /// Messages of the pass up to this position that were left out because they are damaged.
@@ -56,6 +57,7 @@ struct StreamRequest {
   const Attributes& options;  ///< all options of the source
   int64_t batch = 0;          ///< messages in a batch, over all workers
   Part part = {};             ///< of each batch, for this worker
+  int64_t ahead = 0;          ///< batches that are read before the step that uses the first of them
   std::vector<double> mean;   ///< for normalising; empty: none
   std::vector<double> std;
   std::function<void(const std::string&)> warn = {};  ///< may be empty; called from threads that read

@@ -105,13 +105,14 @@ void StreamBatches::remember(Known batch) const {
   const std::scoped_lock lock(known_mutex_);
   if (known_batch(batch.at) != nullptr) return;
   known_.push_back(std::move(batch));
-  if (known_.size() > kRemembered) known_.pop_front();
+  if (known_.size() > options_.remembered) known_.pop_front();
 }
 
 std::vector<UsedOffsets> StreamBatches::uses(const Position& after) const {
   const std::scoped_lock lock(known_mutex_);
   const auto found = std::ranges::find(known_, after, &Known::after);
-  if (found == known_.end()) throw run_error("the batch before this position has not been read here");
+  if (found == known_.end() || !options_.audit)
+    throw run_error("the batch before this position has not been read here, or is not remembered");
   std::vector<Taken> taken = found->taken;
   std::ranges::sort(taken, {}, [](const Taken& t) { return std::pair(t.partition, t.offset); });
   std::vector<UsedOffsets> uses;
@@ -178,6 +179,7 @@ class StreamBatches::Reading {
     batch_.epoch = place_.pass;
     batch_.all_samples = messages - damaged;
     batch_.after = to_position(place_, log_.name());
+    if (!options_.audit && !options_.by_arrival) taken_.clear();
     stream_.remember({at_, batch_.after, std::move(taken_)});
   }
 

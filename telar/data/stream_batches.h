@@ -26,6 +26,8 @@ struct StreamOptions {
   /// Messages of the partition that has some, not of each partition in turn.
   bool by_arrival = false;
   bool skip_damaged = false;
+  bool audit = false;          ///< for uses()
+  size_t remembered = 16;      ///< batches, for uses() and, by arrival, to be read again
   ChannelScale channels = {};  ///< for normalising the features
   std::function<void(const std::string&)> warn = {};
   std::function<bool()> stop_requested = {};
@@ -36,8 +38,8 @@ struct StreamOptions {
 /// The order of messages is that of offsets in each partition, and one message of each partition in turn:
 /// partition 0, 1, …, 0, 1, …, without the partitions that have ended. So the same position always gives the
 /// same batch, in every process. A partition without a next message makes all wait. With `by_arrival`, the
-/// next message is one of the first partition in turn that has one; then only this object knows the last
-/// batches (kRemembered) again.
+/// next message is one of the first partition in turn that has one; then only this object can read the last
+/// batches again (StreamOptions::remembered).
 ///
 /// A pass ends at `ends`, or after `messages` messages. The id of a sample is offset × partitions +
 /// partition.
@@ -63,8 +65,6 @@ class StreamBatches final : public Stream {
   int64_t left_out(const Position& position) const override { return place_of(position).left_out; }
   std::optional<int64_t> behind(const Position& position) const override;
   void stored(const Position& position) const override;
-
-  static constexpr size_t kRemembered = 1024;  ///< batches
 
  private:
   struct Taken {

@@ -18,6 +18,8 @@ std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& /*topic*/, int /*
   throw no_kafka();
 }
 
+std::unique_ptr<PlainConsumer> open_plain_consumer(const KafkaTopic& /*topic*/) { throw no_kafka(); }
+
 std::string kafka_library() { return ""; }
 
 }  // namespace telar

@@ -16,13 +16,15 @@ std::string offsets_text(const std::vector<int64_t>& offsets) {
 
 bool is_decided(const std::string& text) { return text.starts_with("offsets: "); }
 
+/// Whether the offsets are found out when the stream is opened.
+bool is_open(const std::string& text) { return text == "earliest" || text == "latest" || text == "now"; }
+
 /// Options that the job leaves open are those of the run before.
 void take_decided(DataJob& data, const DataJob& before) {
   if (before.source != data.source) return;
   for (const char* name : {"start", "end"}) {
     const std::string& decided = before.options.text_or(name, "");
-    const bool open = !is_decided(data.options.text(name)) && data.options.text(name) != "never";
-    if (open && is_decided(decided)) data.options.set(name, decided);
+    if (is_open(data.options.text(name)) && is_decided(decided)) data.options.set(name, decided);
   }
 }
 
@@ -41,6 +43,7 @@ StreamPtr open_here(const Job& job, const StreamOpening& opening) {
       .open_stream({.options = data.options,
                     .batch = job.training.batch,
                     .part = part,
+                    .ahead = data.prefetch,
                     .mean = normalises ? data.mean : std::vector<double>{},
                     .std = normalises ? data.std : std::vector<double>{},
                     .warn = opening.warn,

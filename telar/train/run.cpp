@@ -207,7 +207,8 @@ class Run {
     if (stream) observers.push_back(&*stream);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
-      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names()));
+      observers.insert(observers.begin(),
+                       &progress.emplace(*options_.progress, session.metric_names(), behind()));
 
     RunSummary summary;
     summary.outcome = fit(trainer, observers);
@@ -290,6 +291,12 @@ class Run {
   FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
     if (data_.stream != nullptr) return trainer.fit(*data_.stream, nullptr, observers, stop_requested());
     return trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+  }
+
+  /// The messages that wait for the training; empty without a stream.
+  std::function<std::optional<int64_t>(const Position&)> behind() const {
+    if (data_.stream == nullptr) return {};
+    return [stream = data_.stream](const Position& position) { return stream->behind(position); };
   }
 
   bool is_audited() const { return job_.data.options.flag_or("audit", false); }

@@ -139,6 +139,7 @@ TEST(MessageFormat, AWrongMessageSaysWhatIsWrong) {
 }
 
 TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {
+  expect_error([] { check(format_named("xml")); }, {"no format 'xml'", "raw, json or csv"});
   expect_error([] { check(format_named("raw", "i32")); }, {"token ids", "vocabulary above 0"});
   MessageFormat format = format_named("json");
   format.fields.clear();

@@ -217,7 +217,7 @@ TEST(Stream, ByArrivalASilentPartitionMakesNobodyWait) {
   MemoryTopic topic(3);
   for (int n = 0; n < 6; ++n) topic.add(n < 4 ? 2 : 0, message_of(n));
   StreamOptions options = options_for(topic, 3);
-  options.by_arrival = true;
+  options.by_arrival = options.audit = true;
   const auto stream = stream_of(topic, std::move(options));
   Batch batch(stream->tensors());
   stream->read(stream->begin(0), batch);

@@ -17,13 +17,21 @@ namespace telar {
 class KafkaTrouble {
  public:
   void note(std::string text);
-  void clear() { note(""); }
+  void note_all_brokers_down(const std::string& text);
+  void clear();
+  /// Empty: nothing is wrong.
   std::string text() const;
+  bool all_brokers_down() const;
 
  private:
   mutable std::mutex mutex_;
   std::string text_;
+  bool all_down_ = false;
 };
+
+/// Messages that are taken from librdkafka together; more are slower, because they no longer fit the CPU's
+/// caches.
+inline constexpr size_t kTakenTogether = 64;
 
 /// A client of librdkafka.
 class KafkaClient {
@@ -35,6 +43,8 @@ class KafkaClient {
   KafkaClient(rd_kafka_type_t type, const KafkaTopic& topic, const Settings& defaults, const Settings& fixed,
               const std::function<void(rd_kafka_conf_t*)>& configure = {});
   ~KafkaClient();
+  /// Defaults of clients that read.
+  static Settings reading();
   KafkaClient(const KafkaClient&) = delete;
   KafkaClient& operator=(const KafkaClient&) = delete;
 

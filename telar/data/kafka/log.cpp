@@ -12,21 +12,6 @@ namespace telar {
 namespace {
 
 constexpr int kAskMs = 10'000;
-constexpr size_t kTogether = 64;  ///< messages; more are slower, because they no longer fit the CPU's caches
-
-/// From this version on, a full queue delays the next request by fetch.queue.backoff.ms; before, by a second.
-constexpr int kShortBackoff = 0x02020000;
-
-/// What librdkafka keeps ready for each partition. With its own 64 MiB, 64 partitions would take 4 GiB.
-KafkaClient::Settings reading_defaults() {
-  const bool quick = rd_kafka_version() >= kShortBackoff;
-  return {{"client.id", "telar"},
-          {"queued.max.messages.kbytes", quick ? "16384" : "65536"},
-          {"fetch.queue.backoff.ms", "10"},
-          {"fetch.wait.max.ms", "100"},
-          {"reconnect.backoff.max.ms", "1000"}};
-}
-
 /// Messages of one partition that have been taken from librdkafka together.
 class FetchedMessages {
  public:
@@ -62,7 +47,7 @@ class FetchedMessages {
     messages_[i] = nullptr;
   }
 
-  std::array<rd_kafka_message_t*, kTogether> messages_{};
+  std::array<rd_kafka_message_t*, kTakenTogether> messages_{};
   size_t at_ = 0;
   size_t count_ = 0;
 };
@@ -71,7 +56,7 @@ class KafkaLog final : public MessageLog {
  public:
   explicit KafkaLog(const KafkaTopic& topic)
       : described_(topic),
-        client_(RD_KAFKA_CONSUMER, topic, reading_defaults(),
+        client_(RD_KAFKA_CONSUMER, topic, KafkaClient::reading(),
                 {{"enable.partition.eof", "true"}, {"auto.offset.reset", "error"}}),
         partitions_(existing_partitions()),
         topic_(rd_kafka_topic_new(client_.get(), topic.name.c_str(), nullptr)),

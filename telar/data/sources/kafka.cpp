@@ -76,7 +76,7 @@ void check_kafka(const Attributes& options) {
   try {
     check_kafka_settings(options.texts("kafka"));
   } catch (const Error& error) {
-    throw OptionError("kafka", error.what());
+    throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
   }
   check_end(options);
 }
@@ -112,6 +112,8 @@ StreamPtr open_topic(const StreamRequest& request) {
   stream.batch = request.batch;
   stream.part = request.part;
   stream.by_arrival = options.text("order") == "arrival";
+  stream.audit = options.flag("audit");
+  stream.remembered += static_cast<size_t>(request.ahead);
   stream.skip_damaged = options.text("on_error") == "skip";
   if (!request.mean.empty())
     stream.channels = channel_scale(stream.format.spec, {request.mean.begin(), request.mean.end()},
@@ -157,11 +159,12 @@ void register_kafka(SourceRegistry& registry) {
   registry.add(
       {.name = "kafka",
        .summary = "messages of a topic of Apache Kafka, as they arrive (docs/stream.md)",
+       .unit = "messages",
        .options =
            {free_option("brokers", "", {}, "The brokers, HOST:PORT,HOST:PORT."),
             samples_option("topic", "", {}, "Name of the topic. Each message is a sample."),
             samples_option(
-                "format", "raw", {.choices = {"raw", "json", "csv"}},
+                "format", "raw", {.choices = message_format_names()},
                 "How a message holds a sample. raw: the features as `data.dtype`, then the label. json: an object. csv: a line of numbers."),
             samples_option("dtype", "f32", {.choices = {"u8", "f32", "i32"}},
                            "Numbers of a raw message. u8: v / 255 is the feature. i32: token ids."),
@@ -195,7 +198,9 @@ void register_kafka(SourceRegistry& registry) {
                 "kafka", std::vector<std::string>{}, {.group = true},
                 "librdkafka's own keys, such as `{security.protocol: ssl}`. A value `env:NAME` or `file:PATH` is read from there; passwords must be."),
             changing_option("test_source", "", {}, "The source of the test samples. Empty: there are none."),
-            changing_option("test_path", "", {}, "Its file or folder; empty: the default of that source.")},
+            changing_option(
+                "test_path", "", {},
+                "File or folder of the samples of `data.test_source`. Empty: the default of that source.")},
        .paths = {"test_path"},
        .test_paths = {"test_path"},
        .open = open_test_of,
