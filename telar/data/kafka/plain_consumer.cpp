@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "telar/core/error.h"
@@ -26,7 +27,9 @@ class KafkaPlainConsumer final : public PlainConsumer {
     std::array<rd_kafka_message_t*, kTakenTogether> taken{};
     for (int64_t left = messages; left > 0;) {
       constexpr int kWaitMs = 1000;
-      const ssize_t count = rd_kafka_consume_batch_queue(queue_, kWaitMs, taken.data(), taken.size());
+      // It waits until the batch is full, so the last one must not be larger than what is left.
+      const size_t wanted = std::min(taken.size(), static_cast<size_t>(left));
+      const ssize_t count = rd_kafka_consume_batch_queue(queue_, kWaitMs, taken.data(), wanted);
       if (count < 0)
         throw run_error("librdkafka cannot consume: {}", rd_kafka_err2str(rd_kafka_last_error()));
       for (ssize_t i = 0; i < count; ++i) {
