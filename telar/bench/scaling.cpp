@@ -144,8 +144,7 @@ class Scaling {
       check_runs(job);
       if (!spec_) {
         const auto known = spec_without_files(job.data);
-        spec_ =
-            known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+        spec_ = known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
       }
       const Program program = job_program(job, *spec_, nullptr, Costs::estimated);
       setting.server_bytes = fullest_server(program);

@@ -17,6 +17,7 @@ void add_bench(Verb& program) {
   add_bench_pipeline(verb);
   add_bench_ps(verb);
   add_bench_scaling(verb);
+  add_bench_stream(verb);
 }
 
 }  // namespace telar::cli

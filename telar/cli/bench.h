@@ -13,5 +13,6 @@ void add_bench_conv(Verb& bench);
 void add_bench_train(Verb& bench);
 void add_bench_limits(Verb& bench);
 void add_bench_scaling(Verb& bench);
+void add_bench_stream(Verb& bench);
 
 }  // namespace telar::cli

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   telar::cli::add_compare(program);
   telar::cli::add_bench(program);
   telar::cli::add_report(program);
+  telar::cli::add_publish(program);
   return line.run(argc, argv);
 }
 

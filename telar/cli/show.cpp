@@ -65,7 +65,7 @@ Job job_of(const ShowArguments& arguments) {
 
 SampleSpec spec_of(Job& job) {
   const auto known = spec_without_files(job.data);
-  return known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+  return known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
 }
 
 std::string layer_table(const Summary& summary) {

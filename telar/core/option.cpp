@@ -60,7 +60,9 @@ bool ValueRule::allows(double value) const {
 }
 
 bool ValueRule::allows(const std::string& text) const {
-  return choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end();
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return true;
+  return std::any_of(forms.begin(), forms.end(),
+                     [&](const std::string& form) { return text.starts_with(form + ": "); });
 }
 
 std::string value_kind(const ValueRule& rule, const int64_t& /*type*/) {
@@ -71,7 +73,10 @@ std::string value_kind(const ValueRule& rule, const double& /*type*/) {
 }
 std::string value_kind(const ValueRule& /*rule*/, const bool& /*type*/) { return "true or false"; }
 std::string value_kind(const ValueRule& rule, const std::string& /*type*/) {
-  return rule.choices.empty() ? "a text" : one_of(rule.choices);
+  if (rule.choices.empty()) return "a text";
+  std::vector<std::string> valid = rule.choices;
+  for (const std::string& form : rule.forms) valid.push_back("{" + form + ": …}");
+  return one_of(valid);
 }
 std::string value_kind(const ValueRule& rule, const std::vector<int64_t>& /*type*/) {
   return with_limits("a list of integers", rule);
@@ -80,6 +85,7 @@ std::string value_kind(const ValueRule& rule, const std::vector<double>& /*type*
   return with_limits("a list of numbers", rule);
 }
 std::string value_kind(const ValueRule& rule, const std::vector<std::string>& /*type*/) {
+  if (rule.group) return "a group of texts";
   return rule.choices.empty() ? "a list of texts" : "a list, each item " + one_of(rule.choices);
 }
 

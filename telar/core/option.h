@@ -16,6 +16,11 @@ struct ValueRule {
   bool above_least = false;               ///< `least` itself is excluded
   bool below_most = false;                ///< `most` itself is excluded
   std::vector<std::string> choices = {};  ///< the valid texts, also for the items of a list; empty: any
+  /// Texts: besides the choices, a group with one of these names and integers, `{offsets: [3, 5]}`. The value
+  /// is what stands between the braces.
+  std::vector<std::string> forms = {};
+  /// Lists of texts: a group of any names and texts, `{a: x, b: y}`. The value is a list of "a: x".
+  bool group = false;
 
   bool allows(double value) const;
   bool allows(const std::string& text) const;

@@ -76,7 +76,7 @@ std::optional<Position> AssignedBatches::after(const Position& position) const {
   return position_of(place);
 }
 
-void AssignedBatches::read(const Position& position, Batch& batch) const {
+void AssignedBatches::read(const Position& position, Batch& batch, const std::stop_token& /*stop*/) const {
   const Place place = place_of(position, assignment_);
   const std::vector<int64_t> samples = assignment_.samples(place.epoch, place.step);
   for (const int64_t sample : samples) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "telar/data/assignment.h"
@@ -20,7 +21,8 @@ class AssignedBatches : public BatchSource {
   std::optional<PassSize> size(uint32_t pass) const final;
   bool at_end(const Position& position) const final;
   std::optional<Position> after(const Position& position) const final;
-  void read(const Position& position, Batch& batch) const final;
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& stop) const final;
 
  protected:
   /// `samples`: how many there are. The assignment must outlive this object.

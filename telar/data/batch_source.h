@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,9 @@ struct PassSize {
   int64_t samples = 0;
 };
 
+/// Thrown by a read that waited for samples and was told to stop.
+struct ReadStopped {};
+
 /// Batches, one after another: position in, batch out. A source has no current position; whoever reads keeps
 /// it, and a checkpoint stores it. A source may have an end, after which further passes (epochs) read the
 /// samples again, or none. Thread-safe.
@@ -97,8 +101,10 @@ class BatchSource {
   virtual std::optional<Position> after(const Position& position) const = 0;
 
   /// Reads this worker's share of the batch that follows the position, with batch.after. The share may have
-  /// no samples. The same position always gives the same batch. Throws Error (user) for damaged samples.
-  virtual void read(const Position& position, Batch& batch) const = 0;
+  /// no samples. The same position always gives the same batch. Throws Error (user) for damaged samples, and
+  /// ReadStopped if it waits for samples that do not exist yet when `stop` is requested.
+  virtual void read(const Position& position, Batch& batch, const std::stop_token& stop) const = 0;
+  void read(const Position& position, Batch& batch) const { read(position, batch, {}); }
 };
 
 }  // namespace telar

@@ -33,6 +33,10 @@ Loader::Loader(const BatchSource& source, LoaderOptions options) : source_(sourc
 }
 
 Loader::~Loader() {
+  {
+    const std::scoped_lock lock(mutex_);
+    reads_.request_stop();
+  }
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -41,7 +45,9 @@ void Loader::start(const Position& position, int64_t most) {
     std::unique_lock lock(mutex_);
     more_ = false;  // stops the threads from taking further batches
     most_ = 0;
+    reads_.request_stop();
     ready_.wait(lock, [this] { return filling_ == 0; });
+    reads_ = {};
     for (BatchBuffer& buffer : buffers_) {
       buffer.done = false;
       buffer.error = nullptr;
@@ -112,8 +118,9 @@ void Loader::take(std::unique_lock<std::mutex>& lock) {
   try {
     after = source_.after(buffer.batch.at);
     if (after) go_to(*after);
+    const std::stop_token stop = reads_.get_token();
     lock.unlock();
-    source_.read(buffer.batch.at, buffer.batch);
+    source_.read(buffer.batch.at, buffer.batch, stop);
     lock.lock();
     if (!after) go_to(buffer.batch.after);
   } catch (...) {

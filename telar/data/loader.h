@@ -34,7 +34,8 @@ class Loader {
 
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-  /// Begins at a position, whether or not the batches before were finished, and reads at most `most` batches:
+  /// Begins at a position, whether or not the batches before were finished (reads that wait for samples
+  /// stop), and reads at most `most` batches:
   /// a source without an end would be read ahead further than needed. Invalidates the current batch. Throws
   /// Error (user) for a position that is not one of the source.
   void start(const Position& position, int64_t most = kNoLimit);
@@ -70,14 +71,15 @@ class Loader {
   std::condition_variable_any work_;
   std::condition_variable ready_;
   std::vector<BatchBuffer> buffers_;
-  Position next_;        ///< where the next batch to be filled begins
-  bool known_ = false;   ///< next_ is known; otherwise the batch before it is being filled
-  bool more_ = false;    ///< next_ is known, and a batch follows it
-  int64_t most_ = 0;     ///< batches to be read
-  int64_t taken_ = 0;    ///< batches that are or were being filled, since start()
-  int64_t held_ = 0;     ///< the oldest batch whose buffer is in use: the one returned last
-  int64_t given_ = 0;    ///< the next batch that next() will return
-  int64_t filling_ = 0;  ///< buffers being filled
+  Position next_;           ///< where the next batch to be filled begins
+  bool known_ = false;      ///< next_ is known; otherwise the batch before it is being filled
+  bool more_ = false;       ///< next_ is known, and a batch follows it
+  int64_t most_ = 0;        ///< batches to be read
+  int64_t taken_ = 0;       ///< batches that are or were being filled, since start()
+  int64_t held_ = 0;        ///< the oldest batch whose buffer is in use: the one returned last
+  int64_t given_ = 0;       ///< the next batch that next() will return
+  int64_t filling_ = 0;     ///< buffers being filled
+  std::stop_source reads_;  ///< ends reads that wait for samples; one for each start()
   /// the last batch took so little time to fill that next() fills the following one itself
   bool cheap_ = false;
   std::vector<std::jthread> threads_;

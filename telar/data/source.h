@@ -10,6 +10,7 @@
 #include "telar/data/files.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/moments.h"
+#include "telar/data/stream.h"
 
 namespace telar {
 
@@ -65,6 +66,10 @@ struct SourceType {
   Moments moments = {};    ///< the published ones; empty: they are measured
   /// Throws Error (user): missing or damaged files, options that do not fit them.
   std::function<OpenedSource(const SourceRequest& request, Split part)> open;
+  /// The training samples, if they arrive one after another and cannot be read in any order; `open` then opens
+  /// only the test samples. Options of these names say what a run has begun with: `start` and, of a source
+  /// with an end, `end`, as "offsets: [3, 5]". Throws Error (user, run).
+  std::function<StreamPtr(const StreamRequest& request)> open_stream = {};
   /// A sample as far as the options determine it; absent: they do not.
   std::function<SampleSpec(const Attributes& options)> spec = {};
   /// Throws OptionError if the options do not suit each other; absent: they always do.

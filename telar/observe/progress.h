@@ -36,6 +36,7 @@ struct ProgressState {
   int64_t samples = 0;  ///< samples done in this epoch
   double loss = 0;
   std::optional<double> accuracy;
+  std::optional<int64_t> behind = std::nullopt;  ///< samples of a stream that are waiting, if it is known
 };
 
 /// Results of an epoch.
@@ -44,6 +45,7 @@ struct EpochSummary {
   std::optional<double> accuracy;
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;
+  std::optional<int64_t> behind = std::nullopt;  ///< as in ProgressState
 };
 
 /// Shows the progress of a training run on a stream. The terminal is unchanged at any moment (nothing is

@@ -94,6 +94,13 @@ std::map<std::string, SourceFiles> sources_of(const DataJob& job, const Datasets
 
 int64_t samples_of(const DatasetPtr& data) { return data == nullptr ? 0 : data->size(); }
 
+/// 0: there is no end.
+int64_t training_samples(const Datasets& data) {
+  if (data.stream == nullptr) return samples_of(data.train);
+  const std::optional<PassSize> size = data.stream->size(0);
+  return size ? size->samples : 0;
+}
+
 SourceFiles files_from(const nlohmann::json& json, const std::string& name, const JsonFields& fields) {
   const auto number = [&](const char* field, uint64_t most) {
     const bool right = json.is_object() && json.contains(field) && json.at(field).is_number_unsigned() &&
@@ -140,8 +147,8 @@ std::string names_text(const std::vector<std::string>& names) {
 
 DataRecord data_record(const DataJob& job, const Datasets& data) {
   try {
-    return {samples_of(data.train), samples_of(data.validation), samples_of(data.test),
-            data.train->spec().class_names, sources_of(job, data)};
+    return {training_samples(data), samples_of(data.validation), samples_of(data.test),
+            data.spec().class_names, sources_of(job, data)};
   } catch (const fs::filesystem_error& error) {
     throw user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
   }
@@ -162,7 +169,7 @@ std::string to_json(const DataRecord& record) {
 DataRecord data_record_from_json(const std::string& text, const std::string& source) {
   const JsonFields fields(text, source);
   DataRecord record;
-  record.train = fields.integer("train", 1, kMostSamples);
+  record.train = fields.integer("train", 0, kMostSamples);
   record.validation = fields.integer("validation", 0, kMostSamples);
   record.test = fields.integer("test", 0, kMostSamples);
   record.class_names = fields.texts("class_names");

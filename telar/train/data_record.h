@@ -23,7 +23,7 @@ struct SourceFiles {
 /// data.json, a file of a run and of each checkpoint: the data on which it was trained, to notice when a
 /// resumed run finds others.
 struct DataRecord {
-  int64_t train = 0;  ///< samples
+  int64_t train = 0;  ///< samples; 0: a stream without an end
   int64_t validation = 0;
   int64_t test = 0;
   std::vector<std::string> class_names;  ///< if the source knows them

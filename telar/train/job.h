@@ -78,6 +78,7 @@ struct ScheduleJob {
 
 struct TrainingJob {
   int64_t epochs = 10;
+  int64_t epoch_steps = 0;  ///< of a stream without an end; 0: not given
   int64_t batch = 32;
   std::string batch_per = "step";
   int64_t evaluation_batch = 256;

@@ -10,6 +10,7 @@
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_value.h"
 
 namespace telar {
@@ -73,7 +74,7 @@ void check_data(const DataJob& data, const Where& where) {
 }
 
 void check_training(const Job& job, const Where& where) {
-  if (job.training.early_stopping_patience > 0 && job.data.validation == 0) {
+  if (job.training.early_stopping_patience > 0 && job.data.validation == 0 && !trains_on_stream(job.data)) {
     throw user_error("{}: early stopping requires validation samples, but data.validation is 0",
                      where("training.early_stopping.patience"));
   }
@@ -216,6 +217,10 @@ void fill_in_defaults(Job& job) {
   if (job.schedule.warmup_rate == kNotGiven) {
     job.schedule.warmup_rate = job.schedule.scale == "none" ? 0 : job.optimizer.learning_rate;
   }
+  if (trains_on_stream(job.data)) {  // nothing is set aside or put into another order
+    job.data.validation = 0;
+    job.data.shuffle = false;
+  }
   job.data.options =
       completed("source '" + job.data.source + "'", source_type(job.data.source).options, job.data.options);
 }
@@ -227,6 +232,7 @@ void check_job(const Job& job, const Where& where) {
   check_devices(job, where);
   check_strategy(job.strategy, where);
   if (uses_servers(job)) check_servers(job, where);
+  if (trains_on_stream(job.data)) check_stream_keys(job, where);
 }
 
 }  // namespace telar

@@ -49,8 +49,11 @@ std::string reference_table(const std::string& section) {
   for (const JobKey& key : job_keys()) {
     const size_t dot = key.path.find('.');
     if ((dot == std::string::npos ? "" : key.path.substr(0, dot)) != section) continue;
-    const std::string only =
-        key.when.key.empty() ? "" : fmt::format(" *For {} {}.*", key.when.key, one_of(key.when.values));
+    const bool most = !key.when.except.empty();
+    const std::string only = key.when.key.empty()
+                                 ? ""
+                                 : fmt::format(" *{} {} {}.*", most ? "Not for" : "For", key.when.key,
+                                               one_of(most ? key.when.except : key.when.values));
     table += fmt::format("| `{}` | {} | {} | {}{} |\n", key.path, key.kind, default_of(key), key.doc, only);
   }
   return table;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,8 +15,9 @@ namespace telar {
 
 /// When a key is valid: always, or only for some values of an earlier key.
 struct KeyCondition {
-  std::string key;                  ///< "data.source"; empty: always
-  std::vector<std::string> values;  ///< "csv", "npy"
+  std::string key;                       ///< "data.source"; empty: always
+  std::vector<std::string> values;       ///< "csv", "npy"
+  std::vector<std::string> except = {};  ///< all others, if these are fewer: for the documentation
 };
 
 /// One key of a job: its valid values, its meaning, and how it is read into a Job and written back. The
@@ -64,13 +66,25 @@ JobKey option_key(const std::string& section, const Option& option, Access acces
     access(job).set(option.name, read_option(node, path, option));
   };
   key.write = [access, option](const Job& job) {
-    return value_text(access(job).has(option.name) ? access(job).at(option.name) : option.fallback);
+    return option_text(access(job).has(option.name) ? access(job).at(option.name) : option.fallback,
+                       option.rule);
   };
   return key;
 }
 
 inline JobKey when(std::string decider, std::vector<std::string> values, JobKey key) {
   key.when = {std::move(decider), std::move(values)};
+  return key;
+}
+
+/// For all values of the earlier key but some.
+inline JobKey unless(std::string decider, const std::vector<std::string>& all,
+                     std::vector<std::string> except, JobKey key) {
+  std::vector<std::string> values;
+  std::ranges::copy_if(all, std::back_inserter(values), [&](const std::string& value) {
+    return std::ranges::find(except, value) == except.end();
+  });
+  key.when = {std::move(decider), std::move(values), std::move(except)};
   return key;
 }
 

@@ -24,6 +24,13 @@ std::vector<std::string> with_files_of_one_sample() {
   return source_names([](const SourceType& type) { return type.file_each; });
 }
 
+/// For sources whose samples can be read in any order.
+JobKey for_datasets(JobKey key) {
+  return unless(kSource, source_names(),
+                source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
+                std::move(key));
+}
+
 std::string sources_text() {
   std::string text = "Source of the samples. ";
   for (const SourceType& type : source_types()) text += fmt::format("{}: {}. ", type.name, type.summary);
@@ -53,16 +60,17 @@ std::vector<JobKey> source_keys() {
 
 std::vector<JobKey> handling_keys() {
   return {
-      fixed(
+      for_datasets(fixed(
           kDeterminesSamples,
           job_key(
               "data.limit", [](auto& job) -> auto& { return job.data.limit; }, {.least = 0, .most = 4e9},
-              "Uses only the first N samples; applied before the validation samples are set aside. 0: all samples.")),
-      fixed(kDivision,
-            job_key(
-                "data.validation", [](auto& job) -> auto& { return job.data.validation; },
-                {.least = 0, .most = 1, .below_most = true},
-                "Fraction of the training samples that is set aside for validation; the seed selects them.")),
+              "Uses only the first N samples; applied before the validation samples are set aside. 0: all samples."))),
+      for_datasets(fixed(
+          kDivision,
+          job_key(
+              "data.validation", [](auto& job) -> auto& { return job.data.validation; },
+              {.least = 0, .most = 1, .below_most = true},
+              "Fraction of the training samples that is set aside for validation; the seed selects them."))),
       when(
           kSource, with_test_by_user(),
           fixed(
@@ -87,20 +95,20 @@ std::vector<JobKey> handling_keys() {
                         "data.std", [](auto& job) -> auto& { return job.data.std; },
                         {.least = 0, .above_least = true},
                         "Standard deviation for `data.normalise`. Empty: as for `data.mean`.")),
-      job_key(
+      for_datasets(job_key(
           "data.augment.padding", [](auto& job) -> auto& { return job.data.augment_padding; },
           {.least = 0, .most = 1024},
-          "Pads each training image with N black pixels on each side, then crops it at a random position."),
-      job_key(
+          "Pads each training image with N black pixels on each side, then crops it at a random position.")),
+      for_datasets(job_key(
           "data.augment.flip", [](auto& job) -> auto& { return job.data.augment_flip; }, {},
-          "Flips half of the training images horizontally, selected at random."),
-      job_key(
+          "Flips half of the training images horizontally, selected at random.")),
+      for_datasets(job_key(
           "data.shuffle", [](auto& job) -> auto& { return job.data.shuffle; }, {},
-          "Uses a new order of the training samples in each epoch."),
-      job_key(
+          "Uses a new order of the training samples in each epoch.")),
+      for_datasets(job_key(
           "data.mixing", [](auto& job) -> auto& { return job.data.mixing; },
           {.choices = {"shuffled", "by_label"}},
-          "by_label: the training samples are sorted by label. Each worker's share of a batch (or the whole batch, if it is not divided) is a run of adjacent samples, so it contains one or two labels. The order of the shares is random. Use it to see the effect of poorly mixed data."),
+          "by_label: the training samples are sorted by label. Each worker's share of a batch (or the whole batch, if it is not divided) is a run of adjacent samples, so it contains one or two labels. The order of the shares is random. Use it to see the effect of poorly mixed data.")),
       when(
           kSource, with_files_of_one_sample(),
           job_key(

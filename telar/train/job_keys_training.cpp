@@ -1,3 +1,4 @@
+#include "telar/data/source.h"
 #include "telar/train/job_keys.h"
 
 namespace telar {
@@ -102,6 +103,12 @@ std::vector<JobKey> loop_keys() {
       job_key(
           "training.epochs", [](auto& job) -> auto& { return job.training.epochs; },
           {.least = 1, .most = 1e9}, "Number of passes over all training samples."),
+      when(
+          "data.source", source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
+          job_key(
+              "training.epoch_steps", [](auto& job) -> auto& { return job.training.epoch_steps; },
+              {.least = 0, .most = 1e12},
+              "Steps of an epoch, if `data.end` is never: after each epoch there are a line in the log and a checkpoint.")),
       job_key(
           "training.batch", [](auto& job) -> auto& { return job.training.batch; },
           {.least = 1, .most = 1 << 24},

@@ -10,6 +10,7 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 
@@ -25,10 +26,12 @@ JobMemory checked_memory(const Job& job, const SampleSpec& spec) {
 }
 
 std::string samples_text(const Datasets& data) {
-  std::string text = fmt::format("samples: {} for training", data.train->size());
+  std::string text =
+      "samples: " + (data.stream != nullptr ? data.stream->described()
+                                            : fmt::format("{} for training", data.train->size()));
   if (data.validation != nullptr) text += fmt::format(", {} for validation", data.validation->size());
   if (data.test != nullptr) text += fmt::format(", {} for the test", data.test->size());
-  const SampleSpec& spec = data.train->spec();
+  const SampleSpec& spec = data.spec();
   text += fmt::format("; each {} {}", name_of(spec.dtype), spec.features.str());
   text += spec.classes > 0 ? fmt::format(", {} classes", spec.classes)
                            : fmt::format(", with targets {}", spec.targets.str());
@@ -47,7 +50,13 @@ Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>
                                 },
                             .warn = warn,
                             .decode = job.data.on_error == "skip"};
-  return open_datasets(job.data, static_cast<uint64_t>(job.training.seed), &checks);
+  const auto seed = static_cast<uint64_t>(job.training.seed);
+  if (!trains_on_stream(job.data)) return open_datasets(job.data, seed, &checks);
+  Datasets data;
+  data.stream = open_job_stream(job);
+  data.test = open_test_dataset(job.data, seed, &checks);
+  if (data.test != nullptr) require_alike(data.spec(), data.test->spec());
+  return data;
 }
 
 std::string data_text(const Job& job, const Datasets& data) {
@@ -85,7 +94,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
     text = fmt::format("samples: not counted, because {} is not on this machine\n", path);
   } else {
     const Datasets data = opened_datasets(job, warn, say);
-    if (!known) memory = checked_memory(job, data.train->spec());
+    if (!known) memory = checked_memory(job, data.spec());
     text = data_text(job, data);
   }
   const std::string missing = missing_here(job);

@@ -79,6 +79,36 @@ void read_list(const JobNode& node, const std::string& key, const ValueRule& rul
   value = std::move(list);
 }
 
+/// The text between the braces of `{offsets: [3, 5]}` or `{messages: 7}`.
+std::string form_of(const JobNode& node, const std::string& key, const ValueRule& rule) {
+  const bool known =
+      node.entries.size() == 1 && std::ranges::find(rule.forms, node.entries.front().key) != rule.forms.end();
+  if (!known) throw wrong(node, key, rule, std::string());
+  const auto& [name, where, number] = node.entries.front();
+  if (number.kind != JobNode::Kind::list) {
+    int64_t value = 0;
+    read_value(number, key + "." + name, {.least = 0}, value);
+    return fmt::format("{}: {}", name, value);
+  }
+  std::vector<int64_t> values;
+  read_value(number, key + "." + name, {.least = 0}, values);
+  return fmt::format("{}: {}", name, value_text(values));
+}
+
+/// The entries of `{a: x, b: y}`.
+std::vector<std::string> group_of(const JobNode& node, const std::string& key) {
+  if (node.kind != JobNode::Kind::map)
+    throw user_error("{}: {} is {}; it must be a group of texts, as in {{a: x, b: y}}", node.where, key,
+                     node.described());
+  std::vector<std::string> entries;
+  for (const JobEntry& entry : node.entries) {
+    std::string text;
+    read_value(entry.value, key + "." + entry.key, {}, text);
+    entries.push_back(entry.key + ": " + text);
+  }
+  return entries;
+}
+
 template <typename T>
 std::string list_text(const std::vector<T>& values) {
   std::vector<std::string> texts;
@@ -103,7 +133,11 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, std::string& value) {
-  read_single(node, key, rule, value);
+  if (node.kind == JobNode::Kind::map && !rule.forms.empty()) {
+    value = form_of(node, key, rule);
+  } else {
+    read_single(node, key, rule, value);
+  }
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
@@ -118,7 +152,11 @@ void read_value(const JobNode& node, const std::string& key, const ValueRule& ru
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule,
                 std::vector<std::string>& value) {
-  read_list(node, key, rule, value);
+  if (rule.group) {
+    value = group_of(node, key);
+  } else {
+    read_list(node, key, rule, value);
+  }
 }
 
 void read_value(const JobNode& node, const std::string& key, const ValueRule& rule, SharesJob& value) {
@@ -172,6 +210,19 @@ std::string value_text(const SharesJob& value) {
 }
 std::string value_text(const Attribute& value) {
   return std::visit([](const auto& held) { return value_text(held); }, value);
+}
+
+std::string option_text(const Attribute& value, const ValueRule& rule) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr && !rule.forms.empty() && text->find(": ") != std::string::npos)
+    return "{" + *text + "}";
+  if (!rule.group) return value_text(value);
+  std::vector<std::string> entries;
+  for (const std::string& entry : std::get<std::vector<std::string>>(value)) {
+    const size_t colon = entry.find(": ");
+    entries.push_back(value_text(entry.substr(0, colon)) + ": " + value_text(entry.substr(colon + 2)));
+  }
+  return fmt::format("{{{}}}", fmt::join(entries, ", "));
 }
 
 Attribute read_option(const JobNode& node, const std::string& key, const Option& option) {

@@ -40,6 +40,9 @@ std::string value_text(const Attribute& value);
 /// Reads a value of the option's type; see read_value().
 Attribute read_option(const JobNode& node, const std::string& key, const Option& option);
 
+/// The value of such an option as YAML on one line.
+std::string option_text(const Attribute& value, const ValueRule& rule);
+
 /// The value of a model's option; the model checks it. The form of the text determines its type: flag,
 /// integer, real, text or list of integers. Throws Error (user) for anything else.
 Attribute read_attribute(const JobNode& node, const std::string& key);

@@ -111,13 +111,16 @@ class PartCheck {
   int64_t named_ = 0;
 };
 
-void check_alike(const SampleSpec& train, const SampleSpec& test) {
+}  // namespace
+
+void require_alike(const SampleSpec& train, const SampleSpec& test) {
   if (train.features != test.features || train.dtype != test.dtype) {
     throw user_error(
         "the training samples are {} and the test samples {}; they must have the same shape and type",
         train.features.str(), test.features.str());
   }
-  if (train.classes != test.classes || train.class_names != test.class_names) {
+  const bool named = !train.class_names.empty() || test.class_names.empty();  // a stream knows no names
+  if (train.classes != test.classes || (named && train.class_names != test.class_names)) {
     throw user_error("the training samples have the classes {}, the test samples {}; they must be the same",
                      train.class_names.empty() ? fmt::format("0 … {}", train.classes - 1)
                                                : fmt::format("{}", fmt::join(train.class_names, ", ")),
@@ -125,8 +128,6 @@ void check_alike(const SampleSpec& train, const SampleSpec& test) {
                                               : fmt::format("{}", fmt::join(test.class_names, ", ")));
   }
 }
-
-}  // namespace
 
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
   if (samples == nullptr || !wants_normalising(data, samples->spec()) || data.mean.empty()) return samples;
@@ -167,7 +168,7 @@ Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listi
     opened.test_pictures = std::move(test.pictures);
   }
   const DatasetPtr rest = std::move(source.parts.train);
-  if (opened.test != nullptr) check_alike(rest->spec(), opened.test->spec());
+  if (opened.test != nullptr) require_alike(rest->spec(), opened.test->spec());
   HeldOut parts = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
   opened.train = std::move(parts.train);
   opened.validation = std::move(parts.validation);

@@ -8,6 +8,7 @@
 
 #include "telar/data/dataset.h"
 #include "telar/data/image_folder.h"
+#include "telar/data/stream.h"
 #include "telar/train/job.h"
 
 namespace telar {
@@ -22,12 +23,16 @@ struct LeftOut {
 
 /// The datasets of a job, with their decorators. `validation` and `test` are null if the job has none.
 struct Datasets {
-  DatasetPtr train;
+  DatasetPtr train;  ///< null if the training samples are a stream
+  StreamPtr stream;  ///< null if they are not
   DatasetPtr validation;
   DatasetPtr test;
   PictureListPtr pictures;       ///< the files of data.path, if they are images; otherwise null
   PictureListPtr test_pictures;  ///< of data.test_path
   LeftOut left_out;              ///< already left out of the parts above
+
+  /// Of a sample.
+  const SampleSpec& spec() const { return train != nullptr ? train->spec() : stream->spec(); }
 };
 
 /// How samples are checked before they are needed. Only samples that are files of their own are checked:
@@ -66,6 +71,9 @@ LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const D
 /// Only the test samples, for a job as run. Does not open the training files if the source stores them
 /// separately. Null if there are no test samples.
 DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks = nullptr);
+
+/// Throws Error (user) unless samples of both kinds have the same shape, type and classes.
+void require_alike(const SampleSpec& train, const SampleSpec& test);
 
 /// Samples as in training: normalised with the job's mean and std if it has them. Null if `samples` is null.
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples);

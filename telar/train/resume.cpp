@@ -8,6 +8,7 @@
 #include "telar/io/json_fields.h"
 #include "telar/train/job_changes.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 
 namespace telar {
@@ -63,9 +64,25 @@ void begin_epoch_again(ResumePoint& point, const std::string& reason) {
   point.state.epoch_sums.clear();
 }
 
+/// A stream's position holds for every batch, but the steps of an epoch are counted.
+void adapt_stream(ResumePoint& point, const Job& before, const Job& now, int64_t steps) {
+  const int64_t used = point.state.step_in_epoch * before.training.batch;
+  const bool endless = now.training.epoch_steps > 0;
+  if (!endless && used % now.training.batch != 0)
+    throw user_error(
+        "the epoch has used {} messages, which batches of {} do not divide; keep training.batch {}, or change it at the end of an epoch",
+        used, now.training.batch, before.training.batch);
+  if (!endless) point.state.step_in_epoch = used / now.training.batch;
+  if (endless && point.state.step_in_epoch >= steps)
+    throw user_error("the epoch has made {} steps, and training.epoch_steps is {} now; it must be larger",
+                     point.state.step_in_epoch, steps);
+}
+
 /// Finds the position in the epoch that corresponds to that of the checkpoint.
 void adapt_position(ResumePoint& point, const Job& before, const ResumeRequest& request, bool same_data) {
   if (point.state.step_in_epoch == 0) return;
+  if (trains_on_stream(request.job.data))
+    return adapt_stream(point, before, request.job, request.job.training.epoch_steps);
   const int64_t batch = request.job.training.batch;
   const int64_t used = point.state.step_in_epoch * before.training.batch;
   if (!same_data) {
@@ -97,8 +114,9 @@ std::optional<ResumePoint> resume_point(const ResumeRequest& request) {
   if (!found) return std::nullopt;
   ResumePoint point{found->path, found->state, std::move(found->warnings), {}};
   const DataRecord data = data_before(point.checkpoint, request.data);
-  check_position(point.state, {steps_of(data.train, before.training.batch), request.metrics},
-                 (point.checkpoint / "state.json").string());
+  const bool endless = before.training.epoch_steps > 0;
+  const int64_t steps = endless ? before.training.epoch_steps : steps_of(data.train, before.training.batch);
+  check_position(point.state, {steps, request.metrics}, (point.checkpoint / "state.json").string());
   for (const JobChange& change : changes_of(changes, OnResume::recorded))
     point.changes.push_back(change.str());
   const std::vector<std::string> other_data = data_changes(request, data);

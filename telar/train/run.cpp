@@ -18,12 +18,14 @@
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/resume.h"
 #include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
+#include "telar/train/stream_observer.h"
 
 namespace telar {
 
@@ -54,7 +56,7 @@ class Run {
     check_coordination();
     check_profile();
     check_devices();
-    const SampleSpec& spec = data_.train->spec();
+    const SampleSpec& spec = data_.spec();
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
@@ -70,19 +72,36 @@ class Run {
     const auto known = spec_without_files(job_.data);
     if (known) require_memory(job_, *known, processes);
     Datasets data = checked_data();
-    if (!known) require_memory(job_, data.train->spec(), processes);
+    if (!known) require_memory(job_, data.spec(), processes);
     return data;
   }
 
   Datasets checked_data() {
     const SampleChecks checks = sample_checks();
     const auto seed = static_cast<uint64_t>(job_.training.seed);
+    if (trains_on_stream(job_.data)) return opened_stream(seed, checks);
     if (options_.processes != nullptr)
       return open_datasets_together(job_.data, seed, checks, *options_.processes);
     if (!uses_servers(job_)) return open_datasets(job_.data, seed, &checks);
     DecidedDatasets decided = open_and_decide(job_.data, seed, checks);
     decision_ = std::move(decided.decision);
     return std::move(decided.data);
+  }
+
+  Datasets opened_stream(uint64_t seed, const SampleChecks& checks) {
+    Datasets data;
+    data.test = open_test_dataset(job_.data, seed, leads() ? &checks : nullptr);
+    std::optional<Job> before;
+    const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
+    if (folder) before = read_job(*folder / "job.yaml");
+    StreamOpening opening{.processes = options_.processes,
+                          .before = before ? &before->data : nullptr,
+                          .warn = leads() ? options_.warn : nullptr};
+    // Over several processes a read that stops in one of them would leave the others in the step.
+    if (options_.processes == nullptr) opening.stop_requested = options_.stop_requested;
+    data.stream = open_job_stream(job_, opening);
+    if (data.test != nullptr) require_alike(data.stream->spec(), data.test->spec());
+    return data;
   }
 
   SampleChecks sample_checks() const {
@@ -168,26 +187,33 @@ class Run {
     if (resumed) keep_changes(folder, *resumed);
     LogObserver log = make_log(folder, session, trainer.state(), resumed.has_value());
     if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
+    std::optional<StreamObserver> stream;
+    if (data_.stream != nullptr)
+      stream.emplace(*data_.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path());
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
-         {"samples.json", to_json(data_.train->spec())},
+         {"samples.json", to_json(data_.spec())},
          {"data.json", to_json(record_)}},
         [&] {
           if (cluster) cluster->fetch(session);
           log.sync();
+          if (stream) stream->sync();
         },
         session.state_is_divided() ? options_.processes : nullptr);
     LastEpoch last;
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&energy, &last, &log, &checkpoints};
+    if (stream) observers.push_back(&*stream);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
-      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names()));
+      observers.insert(observers.begin(),
+                       &progress.emplace(*options_.progress, session.metric_names(), behind()));
 
     RunSummary summary;
-    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+    summary.outcome = fit(trainer, observers);
     summary.checkpoint = checkpoints.save(trainer.state()).string();
+    if (stream) stream->stored();
     test(summary, trainer);
     if (!summary.test.empty() && !trainer.step_seconds().empty())
       log.test_done(summary.test, trainer.state());
@@ -196,6 +222,7 @@ class Run {
     summary.train = last.report().train;
     summary.validation = last.report().validation;
     fill_in(summary, session, trainer);
+    if (stream) summary.left_out_samples += stream->left_out();
     summary.joules = energy.joules();
     summary.energy_source = energy.source();
     if (profile_) summary.trace = trace_file(folder);
@@ -237,7 +264,7 @@ class Run {
                                             Trainer& trainer) const {
     if (!uses_servers(job_)) return nullptr;
     auto cluster = std::make_unique<ClusterRun>(
-        job_, data_.train->spec(), decision_,
+        job_, data_.spec(), decision_,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
                        steps_of_epoch(), options_.stop_requested});
     cluster->start(session, trainer.state().step);
@@ -253,13 +280,26 @@ class Run {
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers;
     if (session.state_is_divided()) observers.push_back(&checkpoints);
-    summary.outcome = trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+    summary.outcome = fit(trainer, observers);
     if (session.state_is_divided()) checkpoints.follow();
     test(summary, trainer);
     fill_in(summary, session, trainer);
     if (profile_) profile_->trace();
     return summary;
   }
+
+  FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
+    if (data_.stream != nullptr) return trainer.fit(*data_.stream, nullptr, observers, stop_requested());
+    return trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+  }
+
+  /// The messages that wait for the training; empty without a stream.
+  std::function<std::optional<int64_t>(const Position&)> behind() const {
+    if (data_.stream == nullptr) return {};
+    return [stream = data_.stream](const Position& position) { return stream->behind(position); };
+  }
+
+  bool is_audited() const { return job_.data.options.flag_or("audit", false); }
 
   CheckpointPolicy checkpoint_policy() const {
     const OutputJob& output = job_.output;
@@ -344,6 +384,7 @@ class Run {
   }
 
   int64_t steps_of_epoch() const {
+    if (data_.stream != nullptr) return telar::steps_of_epoch(job_, *data_.stream);
     return (data_.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
@@ -352,6 +393,7 @@ class Run {
     TrainerOptions options;
     options.epochs = training.epochs;
     options.batch = training.batch;
+    options.epoch_steps = training.epoch_steps;
     options.evaluation_batch = training.evaluation_batch;
     options.schedule = job_schedule(job_, steps_of_epoch());
     options.seed = static_cast<uint64_t>(training.seed);
@@ -368,10 +410,11 @@ class Run {
 
   /// Begins a new run, or one that was stopped before its first checkpoint.
   void begin(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(data_.train->spec()), Links::refuse);
+    write_file(folder.samples(), to_json(data_.spec()), Links::refuse);
     write_file(folder.data(), to_json(record_), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
     say(fmt::format("run folder: {}", folder.path().string()));
+    if (data_.stream != nullptr) say("samples: " + data_.stream->described());
   }
 
   /// Resumes from the newest intact checkpoint. Empty if there is none.
@@ -381,6 +424,7 @@ class Run {
     if (!point) {
       say(fmt::format("no checkpoint in {} yet: starting from the beginning", folder.path().string()));
       fs::remove(folder.metrics());
+      fs::remove(folder.offsets());
       return point;
     }
     for (const std::string& warning : point->warnings) warn(warning);
@@ -395,6 +439,7 @@ class Run {
     for (const fs::path& path : set_aside_checkpoints_after(folder.checkpoints(), state.step))
       say(fmt::format("the damaged checkpoint is kept as {}", path.string()));
     discard_metrics_after(folder.metrics(), state.step);
+    discard_metrics_after(folder.offsets(), state.step);
     say(fmt::format("resuming {} after step {} (epoch {}, step {} of it), from {}", folder.path().string(),
                     state.step, state.epoch + 1, state.step_in_epoch, point.checkpoint.string()));
   }
@@ -485,7 +530,7 @@ void check_runs(Job job) {
   settle_workers(job, job_workers(job, nullptr));
   const auto known = spec_without_files(job.data);
   const SampleSpec spec =
-      known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).train->spec();
+      known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
   require_memory(job, spec);
   job_program(job, spec, nullptr, Costs::estimated);
 }

@@ -70,8 +70,8 @@ bool is_free(const fs::path& folder) {
 /// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
 /// not, because that would write to another place.
 void refuse_links(const fs::path& run) {
-  for (const char* name : {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "summary.json",
-                           "trace.json", "run_id", "checkpoints", "logs", "servers"}) {
+  for (const char* name : {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl",
+                           "summary.json", "trace.json", "run_id", "checkpoints", "logs", "servers"}) {
     refuse_link(run / name);
   }
   std::error_code error;
@@ -150,6 +150,13 @@ RunFolder RunFolder::create(const Job& job) {
   }
   make_folder(path);
   return {path, existed ? Origin::was_empty : Origin::created};
+}
+
+std::optional<fs::path> RunFolder::find(const Job& job) {
+  const int64_t last = job.output.folder.empty() ? last_number(job.name) : 0;
+  if (job.output.folder.empty() && last == 0) return std::nullopt;
+  fs::path path = job.output.folder.empty() ? numbered(job.name, last) : fs::path(job.output.folder);
+  return fs::exists(path / "job.yaml") ? std::optional(std::move(path)) : std::nullopt;
 }
 
 RunFolder RunFolder::resume(const Job& job) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "telar/train/checkpoint.h"
@@ -14,6 +15,7 @@ namespace telar {
 ///   samples.json     the description of a sample
 ///   data.json        the number of samples, and what identifies their files (telar/train/data_record.h)
 ///   metrics.jsonl    a line for each step and epoch
+///   offsets.jsonl    of a stream, with data.audit: the offsets that each step has used
 ///   events.out.…     the same for TensorBoard
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
@@ -26,6 +28,9 @@ class RunFolder {
   /// The folder of the run to resume: output.folder, or the last runs/NAME-N. It is created if it does not
   /// exist, so --resume also works for a job that may have been stopped before it began.
   static RunFolder resume(const Job& job);
+
+  /// The folder of that run; none if there is no such run yet. Takes no lock.
+  static std::optional<std::filesystem::path> find(const Job& job);
 
   ~RunFolder();
   RunFolder(RunFolder&& other) noexcept;
@@ -42,6 +47,7 @@ class RunFolder {
   std::filesystem::path samples() const { return path_ / "samples.json"; }
   std::filesystem::path data() const { return path_ / "data.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path offsets() const { return path_ / "offsets.jsonl"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path summary() const { return path_ / "summary.json"; }
 

@@ -140,10 +140,15 @@ std::optional<double> EnergyObserver::joules() {
   return meter_.source().empty() ? std::nullopt : std::optional(joules_);
 }
 
-ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics)
-    : progress_(progress) {
+ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
+                                   std::function<std::optional<int64_t>(const Position&)> behind)
+    : progress_(progress), behind_(std::move(behind)) {
   const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");
   if (found != metrics.end()) accuracy_ = static_cast<size_t>(found - metrics.begin());
+}
+
+std::optional<int64_t> ProgressObserver::behind(const TrainingState& state) const {
+  return behind_ && !state.position.bytes.empty() ? behind_(state.position) : std::nullopt;
 }
 
 std::optional<double> ProgressObserver::accuracy_of(const std::vector<double>& metrics) const {
@@ -156,13 +161,14 @@ void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState&
 
 void ProgressObserver::step_done(const StepReport& /*report*/, const TrainingState& state) {
   const auto samples = static_cast<double>(state.epoch_samples);
-  ProgressState shown{state.epoch_samples, state.epoch_sums[0] / samples, accuracy_of(state.epoch_sums)};
+  ProgressState shown{state.epoch_samples, state.epoch_sums[0] / samples, accuracy_of(state.epoch_sums),
+                      behind(state)};
   if (shown.accuracy) *shown.accuracy /= samples;
   progress_.update(shown);
 }
 
-void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& /*state*/) {
-  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
+void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
+  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt, behind(state)};
   if (!report.validation.empty()) {
     summary.validation_loss = report.validation[0];
     summary.validation_accuracy = accuracy_of(report.validation);

@@ -129,7 +129,9 @@ class EnergyObserver final : public TrainingObserver {
 /// Updates a Progress (telar/observe/progress.h).
 class ProgressObserver final : public TrainingObserver {
  public:
-  ProgressObserver(Progress& progress, const std::vector<std::string>& metrics);
+  /// `behind`: samples of a stream that are waiting after a position; may be empty.
+  ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
+                   std::function<std::optional<int64_t>(const Position&)> behind = {});
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
@@ -137,8 +139,11 @@ class ProgressObserver final : public TrainingObserver {
 
  private:
   std::optional<double> accuracy_of(const std::vector<double>& metrics) const;
+  std::optional<int64_t> behind(const TrainingState& state) const;
+
   Progress& progress_;
   std::optional<size_t> accuracy_;
+  std::function<std::optional<int64_t>(const Position&)> behind_;
 };
 
 }  // namespace telar

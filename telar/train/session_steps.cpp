@@ -90,9 +90,18 @@ std::vector<CompletedStep> SessionSteps::wait() {
   return completed;
 }
 
+/// Null if there is no further one, or reading it was stopped.
+const Batch* SessionSteps::next_batch() {
+  try {
+    return loader_.next();
+  } catch (const ReadStopped&) {
+    return nullptr;
+  }
+}
+
 void SessionSteps::begin_step() {
   const auto start = std::chrono::steady_clock::now();
-  const Batch* batch = loader_.next();
+  const Batch* batch = next_batch();
   if (batch == nullptr) {
     ended_ = true;
     return;

@@ -43,6 +43,7 @@ class SessionSteps final : public StepSource {
 
   bool follows() const { return next_ < range_.end && !draining_ && !ended_; }
   Position first_position() const;
+  const Batch* next_batch();
   void begin_step();
   Error not_finite();
 

@@ -20,7 +20,8 @@ class Sequences : public Endless {
  public:
   Sequences() : Endless(2) {}
   const std::vector<BatchTensor>& tensors() const override { return tensors_; }
-  void read(const Position& position, Batch& batch) const override {
+  using Endless::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& /*stop*/) const override {
     batch.resize(2);
     for (size_t i = 0; i < tensors_.size(); ++i)
       std::memset(batch.data(i), static_cast<int>(i + 1), 2 * tensors_[i].sample_bytes());

@@ -60,11 +60,34 @@ TEST(Source, ATestPathThatIsNotGivenMeansNoTestSamples) {
 
 TEST(Source, AMissingPathIsRefused) {
   for (const SourceType& type : source_types()) {
-    if (type.generated) continue;
+    if (type.generated || type.open_stream) continue;
     Attributes options = options_of(type.name);
     options.set("path", std::string());
     expect_error([&] { type.check(options); }, {"source " + type.name + " needs 'data.path'"});
   }
+}
+
+TEST(Source, AStreamNeedsItsTopicAndOptionsThatSuitEachOther) {
+  const Attributes topic = {{"brokers", "localhost:1"}, {"topic", "events"}};
+  const SourceType& kafka = source_type("kafka");
+  kafka.check(options_of("kafka", topic));
+  const auto wrong = [&](const std::string& option, const Attribute& value, std::string_view part) {
+    expect_error([&] { kafka.check(options_of("kafka", topic.with(option, value))); }, {part});
+  };
+  wrong("brokers", std::string(), "source kafka needs 'data.brokers'");
+  wrong("topic", std::string(), "source kafka needs 'data.topic'");
+  wrong("dtype", "i32", "token ids need the dtype i32 and a vocabulary");
+  wrong("end", "messages: 0", "at least one message");
+  wrong("kafka", std::vector<std::string>{"sasl.password: x"}, "sasl.password is a secret");
+  const Attributes by_arrival = topic.with("order", "arrival").with("end", "messages: 5");
+  expect_error([&] { kafka.check(options_of("kafka", by_arrival)); }, {"data.order is arrival", "use fixed"});
+  const Attributes defaults = options_of("kafka", topic);
+  EXPECT_EQ(kafka.open({.options = defaults}, Split::test).samples, nullptr);
+  const Attributes tested =
+      options_of("kafka", topic.with("test_source", "synthetic").with("classes", int64_t{4}));
+  const DatasetPtr test = kafka.open({.options = tested}, Split::test).samples;
+  EXPECT_EQ(test->spec().classes, 4);
+  EXPECT_EQ(test->spec().features, kafka.spec(tested).features);
 }
 
 TEST(Source, FilesToPredictAreRecognisedByTheirContent) {

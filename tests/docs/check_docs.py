@@ -36,7 +36,7 @@ STAND_IN = "examples/fashion_mnist.yaml"
 LAUNCHERS = {"env", "mpirun", "nohup", "salloc", "srun", "sudo", "time", "timeout"}
 VERBS_WITH_JOB = {("train",), ("compare",), ("show",), ("bench", "scaling")}
 MISSING_HERE = re.compile(
-    r"there is no such (file|folder)$|no GPU: |telar-cuda is missing|this build has no MPI", re.MULTILINE)
+    r"there is no such (file|folder)$|no GPU: |no broker at |telar-cuda is missing|this build has no MPI", re.MULTILINE)
 # Options of mpirun, Slurm, podman and torchrun, and of scripts to weave.
 OF_OTHERS = {"--bind-to", "--hostfile", "--mca", "--cpus-per-task", "--gpus-per-task", "--mpi", "--build-arg",
              "--redirects", "--tee", "--device"}

@@ -47,6 +47,16 @@ TEST_F(ProgressTest, TheBarShowsTheProgress) {
       "[============>            ]  epoch 1/2   50%  loss 0.5124  accuracy 0.7500  250 images/s  0:06 left");
 }
 
+TEST_F(ProgressTest, AStreamShowsWhatWaits) {
+  Progress progress(out_, options(ProgressStyle::bar));
+  progress.begin_epoch(1, 2, 1000);
+  time_ += 2;
+  progress.update({500, 0.5, {}, 1234});
+  EXPECT_TRUE(last_drawn().ends_with("250 images/s  1,234 behind  0:06 left")) << last_drawn();
+  progress.end_epoch({0.5, {}, {}, {}, 7});
+  EXPECT_NE(out_.str().find("500 images/s  7 behind"), std::string::npos);
+}
+
 TEST_F(ProgressTest, TheBarIsRedrawnAtMostTenTimesASecond) {
   Progress progress(out_, options(ProgressStyle::bar));
   progress.begin_epoch(1, 1, 1000);

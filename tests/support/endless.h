@@ -34,7 +34,8 @@ class Endless : public BatchSource {
     return foresees_ ? std::optional(position_of(number_of(position) + 1)) : std::nullopt;
   }
 
-  void read(const Position& position, Batch& batch) const override {
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& /*stop*/) const override {
     const int64_t number = number_of(position);
     ++reads_;
     batch.resize(samples_);

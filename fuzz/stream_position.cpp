@@ -1,0 +1,14 @@
+#include "telar/data/stream_position.h"
+
+#include "fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const telar::Position position{{reinterpret_cast<const char*>(data), size}};
+  try {
+    const telar::StreamPosition place = telar::stream_position(position, "t", 2);
+    if (telar::to_position(place, "t") != position) __builtin_trap();
+  } catch (const telar::Error&) {
+    return 0;
+  }
+  return 0;
+}

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "telar/data/message_log.h"
+
+namespace telar {
+
+/// A topic of Apache Kafka or of a broker with its protocol. Without librdkafka (without_kafka.cpp), all
+/// functions that reach one throw Error (user).
+struct KafkaTopic {
+  std::string brokers;  ///< "host:port,host:port"
+  std::string name;
+  std::string group;  ///< whose committed offsets tell others how far the messages are used; empty: none
+  /// librdkafka's own keys, "security.protocol: sasl_ssl". A value "env:NAME" or "file:PATH" is read from the
+  /// environment or from a file.
+  std::vector<std::string> settings;
+};
+
+/// Throws Error (user) for a key that is ours to set, and for a password or key in plain text, which would be
+/// stored with the job. Messages contain no values.
+void check_kafka_settings(const std::vector<std::string>& settings);
+
+/// The value of a setting, with "env:" and "file:" resolved. Throws Error (user), without the value.
+struct KafkaSetting {
+  std::string key;
+  std::string value;
+  bool secret = false;
+};
+KafkaSetting kafka_setting(const std::string& setting);
+
+/// Throws Error (run) if no broker answers within 10 seconds, Error (user) if there is no such topic.
+std::unique_ptr<MessageLog> open_kafka_log(const KafkaTopic& topic);
+
+/// The same for writing. If there is no such topic, it is created with `partitions` partitions (0: one).
+/// Throws Error (user) if it exists with another number of them than `partitions`, which is not 0.
+std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions);
+
+/// For comparison: a client that takes messages as librdkafka gives them, and looks at none.
+class PlainConsumer {
+ public:
+  virtual ~PlainConsumer() = default;
+  /// Takes messages from these offsets on, until it has `messages` of them.
+  virtual void consume(const std::vector<int64_t>& starts, int64_t messages) = 0;
+};
+std::unique_ptr<PlainConsumer> open_plain_consumer(const KafkaTopic& topic);
+
+/// "librdkafka 2.0.2"; empty if telar was built without it.
+std::string kafka_library();
+
+}  // namespace telar

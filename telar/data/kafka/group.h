@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "telar/data/kafka/client.h"
+
+namespace telar {
+
+/// The committed offsets of a consumer group, for tools that show its lag. Nothing is read from them.
+/// Thread-safe.
+class KafkaGroup {
+ public:
+  explicit KafkaGroup(const KafkaTopic& topic);
+  /// Waits up to two seconds for commits that are under way.
+  ~KafkaGroup();
+  KafkaGroup(const KafkaGroup&) = delete;
+  KafkaGroup& operator=(const KafkaGroup&) = delete;
+
+  /// One offset for each partition. Returns at once.
+  void commit(const std::vector<int64_t>& next);
+
+ private:
+  void serve(int wait_ms);
+
+  std::string topic_;
+  KafkaClient client_;
+  rd_kafka_queue_t* answers_;
+  std::mutex mutex_;
+  int under_way_ = 0;
+};
+
+}  // namespace telar

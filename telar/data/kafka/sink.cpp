@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <atomic>
+
+#include "telar/core/error.h"
+#include "telar/data/kafka/client.h"
+
+namespace telar {
+
+namespace {
+
+constexpr int kCreateMs = 10'000;
+
+/// Creates the topic, and waits until it exists.
+void create_topic(const KafkaClient& client, const std::string& name, int partitions) {
+  constexpr int kReplicasOfTheBroker = -1;
+  char reason[512] = "";
+  rd_kafka_NewTopic_t* topic =
+      rd_kafka_NewTopic_new(name.c_str(), partitions, kReplicasOfTheBroker, reason, sizeof reason);
+  if (topic == nullptr) throw user_error("topic '{}' cannot be created: {}", name, reason);
+  rd_kafka_queue_t* answers = rd_kafka_queue_new(client.get());
+  rd_kafka_CreateTopics(client.get(), &topic, 1, nullptr, answers);
+  rd_kafka_event_t* event = rd_kafka_queue_poll(answers, kCreateMs);
+  std::string error = event == nullptr ? "no broker answers" : "";
+  if (event != nullptr && rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    error = rd_kafka_event_error_string(event);
+  const rd_kafka_CreateTopics_result_t* result =
+      event == nullptr ? nullptr : rd_kafka_event_CreateTopics_result(event);
+  size_t count = 0;
+  if (result != nullptr) {
+    const rd_kafka_topic_result_t** topics = rd_kafka_CreateTopics_result_topics(result, &count);
+    if (count > 0 && rd_kafka_topic_result_error(topics[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      const char* text = rd_kafka_topic_result_error_string(topics[0]);
+      error = text != nullptr ? text : rd_kafka_err2str(rd_kafka_topic_result_error(topics[0]));
+    }
+  }
+  if (event != nullptr) rd_kafka_event_destroy(event);
+  rd_kafka_queue_destroy(answers);
+  rd_kafka_NewTopic_destroy(topic);
+  if (!error.empty()) throw run_error("topic '{}' cannot be created: {}", name, error);
+}
+
+class KafkaSink final : public MessageSink {
+ public:
+  KafkaSink(const KafkaTopic& topic, int partitions)
+      : name_(topic.name),
+        client_(RD_KAFKA_PRODUCER, topic, {{"client.id", "telar"}, {"linger.ms", "5"}},
+                {{"enable.idempotence", "true"}},
+                [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_dr_msg_cb(conf, on_delivery); }),
+        partitions_(found_or_created(partitions)),
+        topic_(rd_kafka_topic_new(client_.get(), name_.c_str(), nullptr)) {}
+
+  ~KafkaSink() override {
+    rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_flush(client_.get(), 100);
+    rd_kafka_topic_destroy(topic_);
+  }
+
+  int partitions() const override { return partitions_; }
+
+  void publish(int partition, std::string_view message) override {
+    while (rd_kafka_produce(topic_, partition, RD_KAFKA_MSG_F_COPY,
+                            const_cast<char*>(message.data()),  // NOLINT: the library only copies it
+                            message.size(), nullptr, 0, this) != 0) {
+      const rd_kafka_resp_err_t error = rd_kafka_last_error();
+      if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL)
+        throw run_error("topic '{}', partition {}: a message cannot be sent: {}", name_, partition,
+                        rd_kafka_err2str(error));
+      rd_kafka_poll(client_.get(), 10);
+      require_stored();
+    }
+    rd_kafka_poll(client_.get(), 0);
+    require_stored();
+  }
+
+  void flush() override {
+    while (rd_kafka_flush(client_.get(), 100) != RD_KAFKA_RESP_ERR_NO_ERROR) require_stored();
+    require_stored();
+  }
+
+ private:
+  static void on_delivery(rd_kafka_t* /*client*/, const rd_kafka_message_t* message, void* /*opaque*/) {
+    auto* sink = static_cast<KafkaSink*>(message->_private);
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR && sink->lost_++ == 0)
+      sink->reason_ = rd_kafka_err2str(message->err);
+  }
+
+  int found_or_created(int wanted) const {
+    if (const int found = partitions_now(); found > 0) {
+      if (wanted == 0 || wanted == found) return found;
+      throw user_error("topic '{}' exists with {} partitions, not {}", name_, found, wanted);
+    }
+    create_topic(client_, name_, std::max(1, wanted));
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries; ++i) {
+      if (const int found = partitions_now(); found > 0) return found;
+      rd_kafka_poll(client_.get(), 50);
+    }
+    throw run_error("topic '{}' was created, but the brokers do not list it", name_);
+  }
+
+  int partitions_now() const {
+    const std::vector<KafkaClient::TopicSize> topics = client_.topics();
+    const auto found = std::ranges::find(topics, name_, &KafkaClient::TopicSize::first);
+    return found == topics.end() ? 0 : found->second;
+  }
+
+  void require_stored() const {
+    if (lost_ > 0) throw run_error("topic '{}': a message could not be stored: {}", name_, reason_);
+  }
+
+  std::string name_;
+  KafkaClient client_;
+  int partitions_;
+  rd_kafka_topic_t* topic_;
+  int64_t lost_ = 0;  ///< written by poll() and flush(), in the thread that calls them
+  std::string reason_;
+};
+
+}  // namespace
+
+std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions) {
+  return std::make_unique<KafkaSink>(topic, partitions);
+}
+
+}  // namespace telar

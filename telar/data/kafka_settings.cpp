@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "telar/core/error.h"
+#include "telar/data/files.h"
+#include "telar/data/kafka.h"
+
+namespace telar {
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kOurKeys = {
+    "bootstrap.servers",    "metadata.broker.list", "group.id",
+    "enable.auto.commit",   "auto.offset.reset",    "enable.auto.offset.store",
+    "enable.partition.eof", "enable.idempotence"};
+
+constexpr std::array<std::string_view, 8> kSecretKeys = {"sasl.password",
+                                                         "ssl.key.password",
+                                                         "ssl.key.pem",
+                                                         "ssl.keystore.password",
+                                                         "sasl.oauthbearer.config",
+                                                         "sasl.oauthbearer.client.secret",
+                                                         "ssl_key",
+                                                         "ssl.keystore.pem"};
+
+constexpr std::string_view kFromEnvironment = "env:";
+constexpr std::string_view kFromFile = "file:";
+
+template <size_t N>
+bool is_among(const std::array<std::string_view, N>& keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+std::string from_environment(const std::string& key, const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr)
+    throw user_error("data.kafka: the value of {} is that of the variable {}, which the environment lacks",
+                     key, name);
+  return value;
+}
+
+std::string from_file(const std::string& path) {
+  const Bytes bytes = read_file(path);
+  std::string text(bytes.begin(), bytes.end());
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+KafkaSetting kafka_setting(const std::string& setting) {
+  const size_t colon = setting.find(": ");
+  KafkaSetting split{setting.substr(0, colon), setting.substr(colon + 2), false};
+  split.secret = is_among(kSecretKeys, split.key);
+  if (split.value.starts_with(kFromEnvironment)) {
+    split.value = from_environment(split.key, split.value.substr(kFromEnvironment.size()));
+  } else if (split.value.starts_with(kFromFile)) {
+    split.value = from_file(split.value.substr(kFromFile.size()));
+  }
+  return split;
+}
+
+void check_kafka_settings(const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const size_t colon = setting.find(": ");
+    const std::string key = setting.substr(0, colon);
+    const std::string_view value = std::string_view(setting).substr(colon + 2);
+    if (is_among(kOurKeys, key))
+      throw user_error("data.kafka: {} is set by telar; the job's own keys decide what it is", key);
+    const bool stored_elsewhere = value.starts_with(kFromEnvironment) || value.starts_with(kFromFile);
+    if (is_among(kSecretKeys, key) && !stored_elsewhere)
+      throw user_error(
+          "data.kafka: {} is a secret, which the run folder would store; write env:NAME or file:PATH instead of its value",
+          key);
+  }
+}
+
+}  // namespace telar

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace telar {
+
+struct Message {
+  int64_t offset = 0;
+  std::string_view value;
+};
+
+/// The offsets of a partition's messages: from `first` to before `end`.
+struct OffsetRange {
+  int64_t first = 0;
+  int64_t end = 0;
+  bool operator==(const OffsetRange&) const = default;
+};
+
+/// The messages of a topic, in partitions. In each they are numbered by offsets, which ascend, possibly with
+/// gaps. One thread at a time, except for what says otherwise.
+class MessageLog {
+ public:
+  virtual ~MessageLog() = default;
+
+  /// Of the topic.
+  virtual const std::string& name() const = 0;
+  virtual int partitions() const = 0;
+
+  /// The messages that each partition has now. Throws Error (run) if nobody answers.
+  virtual std::vector<OffsetRange> ranges() = 0;
+
+  /// The next message of the partition will be the first one from this offset on. To read on needs no seek.
+  virtual void seek(int partition, int64_t offset) = 0;
+
+  /// The next message of a partition, valid until the next call for it; none if none arrives in this time.
+  /// Throws Error (user) if the offset does not exist (any more), and Error (run) for what will not heal by
+  /// itself: the topic was deleted, access is denied.
+  virtual std::optional<Message> next(int partition, std::chrono::milliseconds wait) = 0;
+
+  /// Messages that exist from this offset on, as far as is known without asking; none before the first read.
+  /// Thread-safe.
+  virtual std::optional<int64_t> behind(int partition, int64_t offset) const = 0;
+
+  /// Tells others up to which offsets the messages have been used. Does not wait, and may fail. Thread-safe.
+  virtual void tell_used(const std::vector<int64_t>& next) = 0;
+
+  /// Why no message arrives, as far as is known: "no broker answers: …"; empty: nothing is wrong.
+  virtual std::string trouble() const = 0;
+};
+
+/// Writes messages to a topic. One thread at a time.
+class MessageSink {
+ public:
+  virtual ~MessageSink() = default;
+  virtual int partitions() const = 0;
+  /// Waits if too many messages are under way. Throws Error (run) if an earlier one could not be stored.
+  virtual void publish(int partition, std::string_view message) = 0;
+  /// Waits until all messages are stored. Throws Error (run) if one could not be.
+  virtual void flush() = 0;
+};
+
+}  // namespace telar

@@ -1,0 +1,212 @@
+#include "telar/data/kafka.h"
+
+#include <charconv>
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/data/source.h"
+#include "telar/data/stream_batches.h"
+
+namespace telar {
+
+namespace {
+
+/// The integers of "offsets: [3, 5]" or "messages: 7"; none for another text.
+std::vector<int64_t> numbers_of(const std::string& text, const std::string& form) {
+  std::vector<int64_t> numbers;
+  if (!text.starts_with(form + ": ")) return numbers;
+  const char* at = text.data() + form.size() + 2;
+  const char* end = text.data() + text.size();
+  while (at < end) {
+    int64_t number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error == std::errc()) numbers.push_back(number);
+    at = error == std::errc() ? stop : at + 1;
+  }
+  return numbers;
+}
+
+SampleSpec kafka_spec(const Attributes& options) {
+  SampleSpec spec;
+  spec.features = Shape(options.integers("shape"));
+  spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
+  spec.classes = options.integer("classes");
+  if (spec.classes == 0) spec.targets = {1};
+  return spec;
+}
+
+MessageFormat format_of(const Attributes& options) {
+  MessageFormat format;
+  format.name = options.text("format");
+  format.dtype = options.text("dtype");
+  format.spec = kafka_spec(options);
+  format.vocabulary = options.integer("vocabulary");
+  format.fields = options.texts("fields");
+  format.label = options.text("label");
+  return format;
+}
+
+KafkaTopic topic_of(const Attributes& options) {
+  return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
+}
+
+void check_end(const Attributes& options) {
+  const std::string& end = options.text("end");
+  if (end.starts_with("messages: ") && numbers_of(end, "messages") == std::vector<int64_t>{0})
+    throw OptionError("end", "data.end is {messages: 0}; it must be at least one message");
+  if (options.text("order") == "arrival" && end.starts_with("messages: "))
+    throw OptionError(
+        "order",
+        "data.order is arrival, so the messages of data.end: {messages: …} would be others each "
+        "time; use fixed");
+}
+
+void check_kafka(const Attributes& options) {
+  for (const char* name : {"brokers", "topic"}) {
+    if (options.text(name).empty())
+      throw OptionError("source", fmt::format("source kafka needs 'data.{}'", name));
+  }
+  if (options.integers("shape").empty())
+    throw OptionError("shape", "data.shape is empty; it must contain at least one number");
+  try {
+    check(format_of(options));
+  } catch (const Error& error) {
+    throw OptionError("format", fmt::format("data.format: {}", error.what()));
+  }
+  try {
+    check_kafka_settings(options.texts("kafka"));
+  } catch (const Error& error) {
+    throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
+  }
+  check_end(options);
+}
+
+std::vector<int64_t> firsts(const std::vector<OffsetRange>& ranges) {
+  std::vector<int64_t> offsets;
+  for (const OffsetRange& range : ranges) offsets.push_back(range.first);
+  return offsets;
+}
+
+std::vector<int64_t> ends_of(const std::vector<OffsetRange>& ranges) {
+  std::vector<int64_t> offsets;
+  for (const OffsetRange& range : ranges) offsets.push_back(range.end);
+  return offsets;
+}
+
+StreamPtr open_topic(const StreamRequest& request) {
+  const Attributes& options = request.options;
+  std::unique_ptr<MessageLog> log = open_kafka_log(topic_of(options));
+  const std::string& start = options.text("start");
+  const std::string& end = options.text("end");
+  StreamOptions stream;
+  stream.starts = numbers_of(start, "offsets");
+  stream.ends = numbers_of(end, "offsets");
+  if (stream.starts.empty() || end == "now") {
+    const std::vector<OffsetRange> ranges = log->ranges();
+    if (stream.starts.empty()) stream.starts = start == "latest" ? ends_of(ranges) : firsts(ranges);
+    if (end == "now") stream.ends = ends_of(ranges);
+  }
+  const std::vector<int64_t> messages = numbers_of(end, "messages");
+  stream.messages = messages.empty() ? 0 : messages.front();
+  stream.format = format_of(options);
+  stream.batch = request.batch;
+  stream.part = request.part;
+  stream.by_arrival = options.text("order") == "arrival";
+  stream.audit = options.flag("audit");
+  stream.remembered += static_cast<size_t>(request.ahead);
+  stream.skip_damaged = options.text("on_error") == "skip";
+  if (!request.mean.empty())
+    stream.channels = channel_scale(stream.format.spec, {request.mean.begin(), request.mean.end()},
+                                    {request.std.begin(), request.std.end()});
+  stream.warn = request.warn;
+  stream.stop_requested = request.stop_requested;
+  return std::make_shared<StreamBatches>(std::move(log), std::move(stream));
+}
+
+/// The test samples are those of another source.
+OpenedSource open_test_of(const SourceRequest& request, Split part) {
+  const Attributes& options = request.options;
+  const std::string& name = options.text("test_source");
+  if (part == Split::train) throw run_error("the training samples of source kafka are a stream");
+  if (name.empty()) return {};
+  const SourceType& type = source_type(name);
+  if (type.open_stream) throw user_error("data.test_source is {}; test samples are those of a file", name);
+  Attributes given;
+  for (const Option& option : type.options) {
+    const bool path = option.name == "path" || option.name == "test_path";
+    if (path && !options.text("test_path").empty()) given.set(option.name, options.text("test_path"));
+    if (option.name == "classes" || option.name == "shape") given.set(option.name, options.at(option.name));
+  }
+  const Attributes all = completed("source '" + name + "'", type.options, given);
+  return type.open({.options = all, .seed = request.seed, .listing = request.listing}, Split::test);
+}
+
+}  // namespace
+
+void register_kafka(SourceRegistry& registry) {
+  const auto free_option = [](std::string name, Attribute fallback, ValueRule rule, std::string help) {
+    Option option = samples_option(std::move(name), std::move(fallback), std::move(rule), std::move(help));
+    option.on_resume = OnResume::free;
+    option.because = "";
+    return option;
+  };
+  const auto changing_option = [](std::string name, Attribute fallback, ValueRule rule, std::string help) {
+    Option option = samples_option(std::move(name), std::move(fallback), std::move(rule), std::move(help));
+    option.on_resume = OnResume::recorded;
+    option.because = "";
+    return option;
+  };
+  registry.add(
+      {.name = "kafka",
+       .summary = "messages of a topic of Apache Kafka, as they arrive (docs/stream.md)",
+       .unit = "messages",
+       .options =
+           {free_option("brokers", "", {}, "The brokers, HOST:PORT,HOST:PORT."),
+            samples_option("topic", "", {}, "Name of the topic. Each message is a sample."),
+            samples_option(
+                "format", "raw", {.choices = message_format_names()},
+                "How a message holds a sample. raw: the features as `data.dtype`, then the label. json: an object. csv: a line of numbers."),
+            samples_option("dtype", "f32", {.choices = {"u8", "f32", "i32"}},
+                           "Numbers of a raw message. u8: v / 255 is the feature. i32: token ids."),
+            samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
+                           "Shape of one sample."),
+            classes_option(),
+            samples_option("vocabulary", int64_t{0}, {.least = 0, .most = 1 << 30},
+                           "Above 0: features are token ids below this value."),
+            samples_option("fields", std::vector<std::string>{"x"}, {},
+                           "Fields of a JSON message that are the features: numbers, or arrays of numbers."),
+            samples_option(
+                "label", "", {},
+                "JSON: the field of the label; empty: `label`. CSV: the number of its column (-1 is the last); empty: the last."),
+            samples_option("start", "earliest", {.choices = {"earliest", "latest"}, .forms = {"offsets"}},
+                           "Where a new run begins: an offset for each partition."),
+            changing_option(
+                "end", "never", {.choices = {"never", "now"}, .forms = {"messages", "offsets"}},
+                "Where an epoch ends. never: it has `training.epoch_steps` steps, and the next one continues there. now: at the messages that the topic has when the run begins, and each epoch begins again."),
+            samples_option(
+                "order", "fixed", {.choices = {"fixed", "arrival"}},
+                "fixed: one message of each partition in turn, so that every process, and a run that is repeated, has the same batches; a silent partition makes all wait. arrival: of the partitions that have one; for one process."),
+            changing_option(
+                "on_error", "stop", {.choices = {"stop", "skip"}},
+                "What happens to a message that is not a sample. stop: the run ends with an error that names it. skip: it is named, counted and left out; its batch is smaller."),
+            free_option(
+                "group", "", {},
+                "A consumer group whose offsets are committed after each checkpoint, for tools that show its lag. The run does not read them."),
+            free_option("audit", false, {},
+                        "Writes the offsets that each step has used to `offsets.jsonl` in the run folder."),
+            free_option(
+                "kafka", std::vector<std::string>{}, {.group = true},
+                "librdkafka's own keys, such as `{security.protocol: ssl}`. A value `env:NAME` or `file:PATH` is read from there; passwords must be."),
+            changing_option("test_source", "", {}, "The source of the test samples. Empty: there are none."),
+            changing_option(
+                "test_path", "", {},
+                "File or folder of the samples of `data.test_source`. Empty: the default of that source.")},
+       .paths = {"test_path"},
+       .test_paths = {"test_path"},
+       .open = open_test_of,
+       .open_stream = open_topic,
+       .spec = kafka_spec,
+       .check = check_kafka});
+}
+
+}  // namespace telar

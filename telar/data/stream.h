@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/core/attributes.h"
+#include "telar/data/assignment.h"
+#include "telar/data/batch_source.h"
+#include "telar/data/dataset.h"
+
+namespace telar {
+
+/// Offsets of one partition that a step has used, from `first` to before `end`.
+struct UsedOffsets {
+  int partition = 0;
+  int64_t first = 0;
+  int64_t end = 0;
+  bool operator==(const UsedOffsets&) const = default;
+};
+
+/// Batches of samples that arrive one after another and are stored elsewhere.
+class Stream : public BatchSource {
+ public:
+  virtual const SampleSpec& spec() const = 0;
+
+  /// The offsets at which the first pass begins, one for each partition.
+  virtual const std::vector<int64_t>& starts() const = 0;
+  /// Those at which it ends; empty: it does not end at offsets.
+  virtual const std::vector<int64_t>& ends() const = 0;
+
+  /// For the user: "topic 'events': 8 partitions, 60000 messages".
+  virtual std::string described() const = 0;
+
+  /// The offsets of the messages in the batch that was read before this position, in ascending order, as
+  /// they were put into it. Throws Error (run) for a batch that this object has not read, or long ago, or if
+  /// the source's option `audit` is not set.
+  virtual std::vector<UsedOffsets> uses(const Position& after) const = 0;
+
+  /// Messages of the pass up to this position that were left out because they are damaged.
+  virtual int64_t left_out(const Position& position) const = 0;
+
+  /// Messages from this position on, as far as is known without asking.
+  virtual std::optional<int64_t> behind(const Position& position) const = 0;
+
+  /// The state of the training up to this position is stored.
+  virtual void stored(const Position& position) const = 0;
+};
+
+using StreamPtr = std::shared_ptr<const Stream>;
+
+/// What a stream is opened with, besides its source's options.
+struct StreamRequest {
+  const Attributes& options;  ///< all options of the source
+  int64_t batch = 0;          ///< messages in a batch, over all workers
+  Part part = {};             ///< of each batch, for this worker
+  int64_t ahead = 0;          ///< batches that are read before the step that uses the first of them
+  std::vector<double> mean;   ///< for normalising; empty: none
+  std::vector<double> std;
+  std::function<void(const std::string&)> warn = {};  ///< may be empty; called from threads that read
+  /// Ends reads that wait for messages; called from threads that read. Empty: never.
+  std::function<bool()> stop_requested = {};
+};
+
+}  // namespace telar

@@ -1,0 +1,326 @@
+#include "telar/data/stream_batches.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+using WaitClock = std::chrono::steady_clock;
+
+/// How long one call waits for a message, before it asks whether to stop.
+constexpr std::chrono::milliseconds kWait(100);
+/// The same, if another partition may receive one first.
+constexpr std::chrono::milliseconds kArrivalWait(2);
+constexpr std::chrono::seconds kWaitWarning(10);
+constexpr int64_t kNamedDamaged = 10;
+
+std::vector<BatchTensor> tensors_of_stream(const SampleSpec& spec) {
+  const bool classes = spec.classes > 0;
+  return {{"x", spec.dtype, spec.features},
+          {"label", classes ? DType::i32 : DType::f32, classes ? Shape{} : spec.targets}};
+}
+
+int64_t sum_of_lengths(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends) {
+  int64_t sum = 0;
+  for (size_t p = 0; p < starts.size(); ++p) sum += ends[p] - starts[p];
+  return sum;
+}
+
+void check_stream(const StreamOptions& options, const MessageLog& log) {
+  const auto partitions = static_cast<size_t>(log.partitions());
+  if (options.batch < 1) throw user_error("the batch is {}; it must be at least 1", options.batch);
+  for (const auto& [offsets, name] : {std::pair(&options.starts, "start"), std::pair(&options.ends, "end")}) {
+    const bool optional = offsets == &options.ends && offsets->empty();
+    if (!optional && offsets->size() != partitions)
+      throw user_error("data.{} has {} offsets; topic '{}' has {} partitions", name, offsets->size(),
+                       log.name(), partitions);
+  }
+  for (size_t p = 0; p < options.ends.size(); ++p) {
+    if (options.ends[p] < options.starts[p])
+      throw user_error("topic '{}', partition {}: the end {} comes before the start {}", log.name(), p,
+                       options.ends[p], options.starts[p]);
+  }
+}
+
+}  // namespace
+
+StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions options)
+    : log_(std::move(log)),
+      options_(std::move(options)),
+      tensors_(tensors_of_stream(options_.format.spec)),
+      decoder_(message_decoder(options_.format)),
+      reading_(static_cast<size_t>(log_->partitions()), -1) {
+  check_stream(options_, *log_);
+  if (!options_.ends.empty()) {
+    options_.messages = sum_of_lengths(options_.starts, options_.ends);
+    if (options_.messages == 0)
+      throw user_error("topic '{}' has no messages between data.start and data.end", log_->name());
+  }
+}
+
+std::string StreamBatches::described() const {
+  const std::string topic = fmt::format("topic '{}' with {} {}", log_->name(), log_->partitions(),
+                                        log_->partitions() == 1 ? "partition" : "partitions");
+  return options_.messages == 0 ? topic + ", without an end"
+                                : fmt::format("{}, {} messages", topic, options_.messages);
+}
+
+StreamPosition StreamBatches::place_of(const Position& position) const {
+  return stream_position(position, log_->name(), log_->partitions());
+}
+
+Position StreamBatches::begin(uint32_t pass) const {
+  if (pass > 0 && options_.messages == 0)
+    throw run_error("topic '{}' is read without an end, so it has no pass {}", log_->name(), pass);
+  return to_position({.pass = pass, .next = options_.starts}, log_->name());
+}
+
+std::optional<Position> StreamBatches::find(uint32_t pass, int64_t batches) const {
+  if (batches != 0 || (pass > 0 && options_.messages == 0)) return std::nullopt;
+  return begin(pass);
+}
+
+std::optional<PassSize> StreamBatches::size(uint32_t /*pass*/) const {
+  if (options_.messages == 0) return std::nullopt;
+  return PassSize{(options_.messages + options_.batch - 1) / options_.batch, options_.messages};
+}
+
+bool StreamBatches::at_end(const Position& position) const {
+  const StreamPosition place = place_of(position);
+  return options_.messages > 0 && place.messages >= options_.messages;
+}
+
+const StreamBatches::Known* StreamBatches::known_batch(const Position& at) const {
+  const auto found = std::ranges::find(known_, at, &Known::at);
+  return found == known_.end() ? nullptr : &*found;
+}
+
+void StreamBatches::remember(Known batch) const {
+  const std::scoped_lock lock(known_mutex_);
+  if (known_batch(batch.at) != nullptr) return;
+  known_.push_back(std::move(batch));
+  if (known_.size() > options_.remembered) known_.pop_front();
+}
+
+std::vector<UsedOffsets> StreamBatches::uses(const Position& after) const {
+  const std::scoped_lock lock(known_mutex_);
+  const auto found = std::ranges::find(known_, after, &Known::after);
+  if (found == known_.end() || !options_.audit)
+    throw run_error("the batch before this position has not been read here, or is not remembered");
+  std::vector<Taken> taken = found->taken;
+  std::ranges::sort(taken, {}, [](const Taken& t) { return std::pair(t.partition, t.offset); });
+  std::vector<UsedOffsets> uses;
+  for (const Taken& t : taken) {
+    const bool follows = !uses.empty() && uses.back().partition == t.partition && uses.back().end == t.offset;
+    if (follows) {
+      ++uses.back().end;
+    } else {
+      uses.push_back({t.partition, t.offset, t.offset + 1});
+    }
+  }
+  return uses;
+}
+
+std::optional<int64_t> StreamBatches::behind(const Position& position) const {
+  const StreamPosition place = place_of(position);
+  int64_t sum = 0;
+  for (size_t p = 0; p < place.next.size(); ++p) {
+    const std::optional<int64_t> messages = log_->behind(static_cast<int>(p), place.next[p]);
+    if (!messages) return std::nullopt;
+    sum += *messages;
+  }
+  return sum;
+}
+
+void StreamBatches::stored(const Position& position) const { log_->tell_used(place_of(position).next); }
+
+/// One call of read().
+class StreamBatches::Reading {
+ public:
+  Reading(const StreamBatches& stream, const Position& at, Batch& batch, const std::stop_token& stop)
+      : stream_(stream),
+        options_(stream.options_),
+        log_(*stream.log_),
+        at_(at),
+        batch_(batch),
+        stop_(stop),
+        place_(stream.place_of(at)) {}
+
+  void run() {
+    const int64_t messages = batch_messages();
+    const int64_t first = options_.part.first(messages);
+    const int64_t last = options_.part.last(messages);
+    batch_.resize(last - first);
+    if (options_.skip_damaged) spare_.emplace(stream_.tensors_).resize(1);
+    recall();
+    taken_.reserve(static_cast<size_t>(messages));
+    int64_t rows = 0;
+    const int64_t damaged_before = place_.left_out;
+    for (int64_t i = 0; i < messages; ++i) {
+      const int partition = take_next();
+      const bool mine = i >= first && i < last;
+      if (mine) {
+        rows += decode(partition, batch_, rows) ? 1 : 0;
+      } else if (options_.skip_damaged) {
+        decode(partition, *spare_, 0);
+      }
+    }
+    const int64_t damaged = place_.left_out - damaged_before;
+    if (damaged == messages)
+      throw user_error("topic '{}': all {} messages of a batch are damaged; the last: {}", log_.name(),
+                       messages, last_damage_);
+    batch_.resize(rows);
+    batch_.epoch = place_.pass;
+    batch_.all_samples = messages - damaged;
+    batch_.after = to_position(place_, log_.name());
+    if (!options_.audit && !options_.by_arrival) taken_.clear();
+    stream_.remember({at_, batch_.after, std::move(taken_)});
+  }
+
+ private:
+  int64_t batch_messages() const {
+    if (options_.messages == 0) return options_.batch;
+    const int64_t left = options_.messages - place_.messages;
+    if (left <= 0) throw run_error("topic '{}': no message follows the end", log_.name());
+    return std::min(options_.batch, left);
+  }
+
+  /// If the order depended on what had arrived, it is the one of the first time.
+  void recall() {
+    const std::scoped_lock lock(stream_.known_mutex_);
+    const Known* known = stream_.known_batch(at_);
+    again_ = known != nullptr;
+    if (known == nullptr || !options_.by_arrival) return;
+    for (const Taken& taken : known->taken) order_.push_back(taken.partition);
+  }
+
+  bool has_ended(int partition) const {
+    const auto p = static_cast<size_t>(partition);
+    return !options_.ends.empty() && place_.next[p] >= options_.ends[p];
+  }
+
+  int after(int partition) const { return partition + 1 == log_.partitions() ? 0 : partition + 1; }
+
+  /// Puts the next message into message_ and moves on behind it; returns its partition.
+  int take_next() {
+    while (has_ended(place_.turn)) place_.turn = after(place_.turn);
+    const int partition = !options_.by_arrival ? wait_for(place_.turn)
+                          : order_.empty()     ? wait_for_any()
+                                               : wait_for(order_[taken_.size()]);
+    const auto p = static_cast<size_t>(partition);
+    require_no_gap(partition);
+    place_.next[p] = message_.offset + 1;
+    ++place_.messages;
+    place_.turn = after(partition);
+    taken_.push_back({partition, message_.offset});
+    return partition;
+  }
+
+  /// The number of messages up to `ends` is known only if there is one for every offset.
+  void require_no_gap(int partition) const {
+    const int64_t expected = place_.next[static_cast<size_t>(partition)];
+    if (options_.ends.empty() || message_.offset == expected) return;
+    throw user_error(
+        "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic), so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never",
+        log_.name(), partition, expected, message_.offset - 1);
+  }
+
+  bool try_next(int partition, std::chrono::milliseconds wait) {
+    const auto p = static_cast<size_t>(partition);
+    if (stream_.reading_[p] != place_.next[p]) {
+      log_.seek(partition, place_.next[p]);
+      stream_.reading_[p] = place_.next[p];
+    }
+    const std::optional<Message> message = log_.next(partition, wait);
+    if (!message) return false;
+    message_ = *message;
+    stream_.reading_[p] = message_.offset + 1;
+    return true;
+  }
+
+  int wait_for(int partition) {
+    const auto began = WaitClock::now();
+    while (!try_next(partition, kWait)) wait_on(began, fmt::format("partition {}", partition));
+    return partition;
+  }
+
+  int wait_for_any() {
+    const auto began = WaitClock::now();
+    while (true) {
+      int partition = place_.turn;
+      for (int i = 0; i < log_.partitions(); ++i, partition = after(partition)) {
+        const bool last = i + 1 == log_.partitions();
+        if (!has_ended(partition) && try_next(partition, last ? kArrivalWait : std::chrono::milliseconds(0)))
+          return partition;
+      }
+      wait_on(began, "a message");
+    }
+  }
+
+  void wait_on(WaitClock::time_point began, const std::string& awaited) {
+    if (stop_.stop_requested() || (options_.stop_requested && options_.stop_requested())) throw ReadStopped();
+    if (warned_ || !options_.warn || WaitClock::now() - began < kWaitWarning) return;
+    warned_ = true;
+    const std::string trouble = log_.trouble();
+    options_.warn(fmt::format("topic '{}': waiting for {}{}", log_.name(), awaited,
+                              trouble.empty() ? "" : ": " + trouble));
+  }
+
+  /// False if the message is damaged and left out.
+  bool decode(int partition, Batch& batch, int64_t row) {
+    const size_t i = static_cast<size_t>(row);
+    const size_t features = stream_.tensors_[0].sample_bytes();
+    const size_t labels = stream_.tensors_[1].sample_bytes();
+    const std::span<std::byte> sample(batch.data(0) + i * features, features);
+    try {
+      stream_.decoder_->decode(message_.value, sample, {batch.data(1) + i * labels, labels});
+    } catch (const Error& error) {
+      leave_out(partition, error);
+      return false;
+    }
+    options_.channels.apply(as_floats(sample));
+    batch.ids()[i] = message_.offset * log_.partitions() + partition;
+    return true;
+  }
+
+  void leave_out(int partition, const Error& error) {
+    last_damage_ = fmt::format("topic '{}', partition {}, offset {}: {}", log_.name(), partition,
+                               message_.offset, error.what());
+    if (!options_.skip_damaged)
+      throw user_error("{}; data.on_error: skip leaves such messages out", last_damage_);
+    ++place_.left_out;
+    if (again_ || !options_.warn || stream_.named_ > kNamedDamaged) return;
+    options_.warn(++stream_.named_ > kNamedDamaged
+                      ? "further messages are left out; the summary has their number"
+                      : "left out: " + last_damage_);
+  }
+
+  const StreamBatches& stream_;
+  const StreamOptions& options_;
+  MessageLog& log_;
+  const Position& at_;
+  Batch& batch_;
+  const std::stop_token& stop_;
+  StreamPosition place_;
+  Message message_;
+  std::vector<Taken> taken_;
+  std::vector<int> order_;  ///< partitions, if the batch has been read before
+  bool again_ = false;
+  bool warned_ = false;
+  std::optional<Batch> spare_;  ///< for messages of others' parts
+  std::string last_damage_;
+};
+
+void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
+  const Position at = position;  // it may be the batch's own
+  const std::scoped_lock lock(mutex_);
+  Reading(*this, at, batch, stop).run();
+}
+
+}  // namespace telar

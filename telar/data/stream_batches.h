@@ -1,0 +1,97 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "telar/data/message_format.h"
+#include "telar/data/message_log.h"
+#include "telar/data/normalised.h"
+#include "telar/data/stream.h"
+#include "telar/data/stream_position.h"
+
+namespace telar {
+
+struct StreamOptions {
+  MessageFormat format;
+  int64_t batch = 0;            ///< messages in a batch, over all workers
+  Part part = {};               ///< of each batch, for this worker
+  std::vector<int64_t> starts;  ///< one for each partition
+  std::vector<int64_t> ends;    ///< the same; empty: no end at offsets
+  int64_t messages = 0;         ///< of a pass; 0: there is no end
+  /// Messages of the partition that has some, not of each partition in turn.
+  bool by_arrival = false;
+  bool skip_damaged = false;
+  bool audit = false;          ///< for uses()
+  size_t remembered = 16;      ///< batches, for uses() and, by arrival, to be read again
+  ChannelScale channels = {};  ///< for normalising the features
+  std::function<void(const std::string&)> warn = {};
+  std::function<bool()> stop_requested = {};
+};
+
+/// The messages of a topic as batches of samples.
+///
+/// The order of messages is that of offsets in each partition, and one message of each partition in turn:
+/// partition 0, 1, …, 0, 1, …, without the partitions that have ended. So the same position always gives the
+/// same batch, in every process. A partition without a next message makes all wait. With `by_arrival`, the
+/// next message is one of the first partition in turn that has one; then only this object can read the last
+/// batches again (StreamOptions::remembered).
+///
+/// A pass ends at `ends`, or after `messages` messages. The id of a sample is offset × partitions +
+/// partition.
+class StreamBatches final : public Stream {
+ public:
+  /// Throws Error (user) for options that do not suit the topic.
+  StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions options);
+
+  const std::vector<BatchTensor>& tensors() const override { return tensors_; }
+  Position begin(uint32_t pass) const override;
+  std::optional<Position> find(uint32_t pass, int64_t batches) const override;
+  std::optional<PassSize> size(uint32_t pass) const override;
+  bool at_end(const Position& position) const override;
+  std::optional<Position> after(const Position& /*position*/) const override { return std::nullopt; }
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& stop) const override;
+
+  const SampleSpec& spec() const override { return options_.format.spec; }
+  const std::vector<int64_t>& starts() const override { return options_.starts; }
+  const std::vector<int64_t>& ends() const override { return options_.ends; }
+  std::string described() const override;
+  std::vector<UsedOffsets> uses(const Position& after) const override;
+  int64_t left_out(const Position& position) const override { return place_of(position).left_out; }
+  std::optional<int64_t> behind(const Position& position) const override;
+  void stored(const Position& position) const override;
+
+ private:
+  struct Taken {
+    int partition = 0;
+    int64_t offset = 0;
+  };
+  /// A batch that has been read.
+  struct Known {
+    Position at;
+    Position after;
+    std::vector<Taken> taken;
+  };
+  class Reading;
+
+  StreamPosition place_of(const Position& position) const;
+  const Known* known_batch(const Position& at) const;
+  void remember(Known batch) const;
+
+  std::unique_ptr<MessageLog> log_;
+  StreamOptions options_;
+  std::vector<BatchTensor> tensors_;
+  std::unique_ptr<MessageDecoder> decoder_;
+  mutable std::mutex mutex_;              ///< guards the log, and what follows
+  mutable std::vector<int64_t> reading_;  ///< of each partition, the offset that the log reads next
+  mutable int64_t named_ = 0;             ///< damaged messages that were named in warnings
+  mutable std::mutex known_mutex_;        ///< guards the batches below
+  mutable std::deque<Known> known_;       ///< the last ones
+};
+
+}  // namespace telar

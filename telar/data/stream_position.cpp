@@ -1,0 +1,78 @@
+#include "telar/data/stream_position.h"
+
+#include <limits>
+#include <string_view>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+constexpr uint64_t kPositionVersion = 1;
+constexpr uint64_t kMostOffset = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMostPartitions = 1 << 20;
+
+/// Big-endian, so that the bytes are ordered as the numbers are.
+void put_number(std::string& bytes, uint64_t number, size_t count) {
+  for (size_t i = count; i-- > 0;) bytes += static_cast<char>(number >> (8 * i));
+}
+
+class PositionBytes {
+ public:
+  explicit PositionBytes(std::string_view bytes) : rest_(bytes) {}
+
+  uint64_t number(size_t count, uint64_t most) {
+    if (rest_.size() < count) throw wrong();
+    uint64_t number = 0;
+    for (const char byte : rest_.substr(0, count)) number = number << 8U | static_cast<unsigned char>(byte);
+    rest_.remove_prefix(count);
+    if (number > most) throw wrong();
+    return number;
+  }
+
+  std::string_view rest() const { return rest_; }
+
+  static Error wrong() { return user_error("the position is not one of a topic"); }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace
+
+Position to_position(const StreamPosition& place, const std::string& topic) {
+  Position position;
+  std::string& bytes = position.bytes;
+  put_number(bytes, place.pass, 4);
+  put_number(bytes, static_cast<uint64_t>(place.messages), 8);
+  put_number(bytes, kPositionVersion, 1);
+  put_number(bytes, static_cast<uint64_t>(place.left_out), 8);
+  put_number(bytes, static_cast<uint64_t>(place.turn), 4);
+  put_number(bytes, place.next.size(), 4);
+  for (const int64_t offset : place.next) put_number(bytes, static_cast<uint64_t>(offset), 8);
+  bytes += topic;
+  return position;
+}
+
+StreamPosition stream_position(const Position& position, const std::string& topic, int partitions) {
+  PositionBytes bytes(position.bytes);
+  StreamPosition place;
+  place.pass = static_cast<uint32_t>(bytes.number(4, UINT32_MAX));
+  place.messages = static_cast<int64_t>(bytes.number(8, kMostOffset));
+  bytes.number(1, kPositionVersion);
+  place.left_out = static_cast<int64_t>(bytes.number(8, static_cast<uint64_t>(place.messages)));
+  place.turn = static_cast<int>(bytes.number(4, kMostPartitions));
+  const uint64_t count = bytes.number(4, kMostPartitions);
+  for (uint64_t p = 0; p < count; ++p)
+    place.next.push_back(static_cast<int64_t>(bytes.number(8, kMostOffset)));
+  if (bytes.rest() != topic)
+    throw user_error("the position is one of the topic '{}', not of '{}'", bytes.rest(), topic);
+  if (count != static_cast<uint64_t>(partitions))
+    throw user_error("the position is one of a topic with {} partitions; '{}' has {}", count, topic,
+                     partitions);
+  if (place.turn >= partitions) throw PositionBytes::wrong();
+  return place;
+}
+
+}  // namespace telar

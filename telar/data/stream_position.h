@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "telar/data/batch_source.h"
+
+namespace telar {
+
+/// A place between two batches of a topic.
+struct StreamPosition {
+  uint32_t pass = 0;
+  int64_t messages = 0;       ///< of the pass, before it
+  int64_t left_out = 0;       ///< of these, those that are damaged
+  int turn = 0;               ///< the partition of the message that follows
+  std::vector<int64_t> next;  ///< of each partition, the offset of the first message after it
+  bool operator==(const StreamPosition&) const = default;
+};
+
+/// The position as bytes that are ordered as positions of one pass are, with the topic's name.
+Position to_position(const StreamPosition& place, const std::string& topic);
+
+/// Throws Error (user) for bytes that are no position of a topic of this name with so many partitions.
+StreamPosition stream_position(const Position& position, const std::string& topic, int partitions);
+
+}  // namespace telar

@@ -1,0 +1,100 @@
+#include "telar/train/job_stream.h"
+
+#include <fmt/ranges.h>
+
+#include "telar/core/error.h"
+#include "telar/data/source.h"
+#include "telar/train/job_strategy.h"
+
+namespace telar {
+
+namespace {
+
+std::string offsets_text(const std::vector<int64_t>& offsets) {
+  return fmt::format("offsets: [{}]", fmt::join(offsets, ", "));
+}
+
+bool is_decided(const std::string& text) { return text.starts_with("offsets: "); }
+
+/// Whether the offsets are found out when the stream is opened.
+bool is_open(const std::string& text) { return text == "earliest" || text == "latest" || text == "now"; }
+
+/// Options that the job leaves open are those of the run before.
+void take_decided(DataJob& data, const DataJob& before) {
+  if (before.source != data.source) return;
+  for (const char* name : {"start", "end"}) {
+    const std::string& decided = before.options.text_or(name, "");
+    if (is_open(data.options.text(name)) && is_decided(decided)) data.options.set(name, decided);
+  }
+}
+
+void write_decided(DataJob& data, const Stream& stream) {
+  data.options.set("start", offsets_text(stream.starts()));
+  if (!stream.ends().empty()) data.options.set("end", offsets_text(stream.ends()));
+}
+
+StreamPtr open_here(const Job& job, const StreamOpening& opening) {
+  const DataJob& data = job.data;
+  Part part;
+  if (opening.processes != nullptr)
+    part = {opening.processes->rank(), opening.processes->rank() + 1, opening.processes->size()};
+  const bool normalises = data.normalise;
+  return source_type(data.source)
+      .open_stream({.options = data.options,
+                    .batch = job.training.batch,
+                    .part = part,
+                    .ahead = data.prefetch,
+                    .mean = normalises ? data.mean : std::vector<double>{},
+                    .std = normalises ? data.std : std::vector<double>{},
+                    .warn = opening.warn,
+                    .stop_requested = opening.stop_requested});
+}
+
+}  // namespace
+
+bool trains_on_stream(const DataJob& data) { return source_type(data.source).open_stream != nullptr; }
+
+StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
+  Processes* all = opening.processes;
+  if (all != nullptr && job.data.options.text_or("order", "") == "arrival")
+    throw user_error(
+        "data.order is arrival, so {} processes would not read the same batches; use fixed, or one process with several replicas",
+        all->size());
+  const bool decides = all == nullptr || all->rank() == 0;
+  StreamPtr stream;
+  if (decides) {
+    if (opening.before != nullptr) take_decided(job.data, *opening.before);
+    stream = open_here(job, opening);
+    write_decided(job.data, *stream);
+  }
+  if (all == nullptr) return stream;
+  for (const char* name : {"start", "end"}) {
+    std::string text = job.data.options.text(name);
+    all->broadcast(text);
+    job.data.options.set(name, text);
+  }
+  return decides ? stream : open_here(job, opening);
+}
+
+int64_t steps_of_epoch(const Job& job, const Stream& stream) {
+  const std::optional<PassSize> size = stream.size(0);
+  return size ? size->batches : job.training.epoch_steps;
+}
+
+void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where) {
+  if (uses_servers(job))
+    throw user_error("{}: strategy {} cannot train on a stream yet; choose single or mirrored",
+                     where("strategy.name"), job.strategy.name);
+  if (job.training.early_stopping_patience > 0)
+    throw user_error("{}: early stopping requires validation samples, which source {} does not set aside",
+                     where("training.early_stopping.patience"), job.data.source);
+  const bool endless = job.data.options.text_or("end", "") == "never";
+  if (endless && job.training.epoch_steps == 0)
+    throw user_error("{}: data.end is never, so training.epoch_steps must say how many steps an epoch has",
+                     where("training.epoch_steps"));
+  if (!endless && job.training.epoch_steps > 0)
+    throw user_error("{}: training.epoch_steps is for data.end never; in this job it is {}",
+                     where("training.epoch_steps"), job.data.options.text_or("end", ""));
+}
+
+}  // namespace telar

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "telar/comm/processes.h"
+#include "telar/data/stream.h"
+#include "telar/train/job.h"
+
+namespace telar {
+
+/// Whether the training samples of a job arrive one after another (SourceType::open_stream).
+bool trains_on_stream(const DataJob& data);
+
+/// How a job's stream is opened.
+struct StreamOpening {
+  /// Those that train together; null: this one alone. Rank 0 decides where the stream begins and ends.
+  Processes* processes = nullptr;
+  /// Of the run that is resumed, if it is; null otherwise. It begins where that one began.
+  const DataJob* before = nullptr;
+  std::function<void(const std::string&)> warn = {};  ///< called from threads that read
+  std::function<bool()> stop_requested = {};          ///< the same
+};
+
+/// Opens the stream of a settled job (settle_workers()), with this process's part of each batch. Where it
+/// begins and, if it has an end, ends is written into the job as offsets, so that the job as run contains
+/// them. Throws Error.
+StreamPtr open_job_stream(Job& job, const StreamOpening& opening = {});
+
+/// The steps of an epoch: all batches, or as many as the job says.
+int64_t steps_of_epoch(const Job& job, const Stream& stream);
+
+/// Throws Error (user), with the key's position, if the section "training" does not suit the source.
+void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where);
+
+}  // namespace telar

@@ -1,0 +1,123 @@
+#include "telar/train/publish.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "telar/core/buffer.h"
+#include "telar/core/clock.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+/// The messages of some partitions.
+class Bot {
+ public:
+  Bot(const Dataset& data, const PublishOptions& options, std::unique_ptr<MessageSink> sink, int number)
+      : data_(data),
+        options_(options),
+        sink_(std::move(sink)),
+        number_(number),
+        features_(data.spec().feature_bytes()),
+        label_(data.spec().label_bytes()) {}
+
+  /// `give_up`: another bot has failed.
+  void run(const std::atomic<bool>& give_up) {
+    const int64_t all = data_.size();
+    const int partitions = sink_->partitions();
+    for (int64_t n = number_; options_.loop || n < all; ++n) {
+      const auto partition = static_cast<int>(n % partitions);
+      if (partition % options_.bots != number_) continue;
+      if (give_up || !wait_until_due(n)) break;
+      send(n % all, partition);
+    }
+    sink_->flush();
+  }
+
+  int64_t messages() const { return messages_; }
+
+ private:
+  /// False if it was stopped.
+  bool wait_until_due(int64_t n) const {
+    constexpr std::chrono::milliseconds kLongest(50);
+    while (true) {
+      if (options_.stop_requested && options_.stop_requested()) return false;
+      const double early =
+          options_.rate > 0 ? static_cast<double>(n) / options_.rate - seconds_since(start_) : 0;
+      if (early <= 0) return true;
+      std::this_thread::sleep_for(
+          std::min<std::chrono::duration<double>>(std::chrono::duration<double>(early), kLongest));
+    }
+  }
+
+  void send(int64_t sample, int partition) {
+    const std::span<std::byte> features(features_.data(), features_.size());
+    const std::span<std::byte> label(label_.data(), label_.size());
+    data_.read(sample, {}, features, label);
+    try {
+      encode_message(options_.format, features, label, message_);
+    } catch (const Error& error) {
+      throw user_error("sample {}: {}", sample, error.what());
+    }
+    sink_->publish(partition, message_);
+    ++messages_;
+  }
+
+  const Dataset& data_;
+  const PublishOptions& options_;
+  std::unique_ptr<MessageSink> sink_;
+  int number_;
+  Buffer features_;
+  Buffer label_;
+  std::string message_;
+  int64_t messages_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+Published publish(const Dataset& data, PublishOptions options) {
+  const auto start = std::chrono::steady_clock::now();
+  options.format.spec = data.spec();
+  if (data.spec().dtype == DType::i32) options.format.dtype = "i32";
+  // Which ids there are is the data's matter; a reader checks them.
+  if (data.spec().dtype == DType::i32) options.format.vocabulary = 1 << 30;
+  check(options.format);
+  Published published;
+  std::vector<std::unique_ptr<Bot>> bots;
+  for (int b = 0; b < options.bots; ++b) {
+    std::unique_ptr<MessageSink> sink = open_kafka_sink(options.topic, options.partitions);
+    published.partitions = sink->partitions();
+    if (options.bots > published.partitions)
+      throw user_error("{} bots cannot share {} partitions; each needs one of its own", options.bots,
+                       published.partitions);
+    bots.push_back(std::make_unique<Bot>(data, options, std::move(sink), b));
+  }
+  std::atomic<bool> give_up = false;
+  std::vector<std::exception_ptr> errors(bots.size());
+  {
+    std::vector<std::jthread> threads;
+    for (size_t b = 0; b < bots.size(); ++b) {
+      threads.emplace_back([&, b] {
+        try {
+          bots[b]->run(give_up);
+        } catch (...) {
+          errors[b] = std::current_exception();
+          give_up = true;
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  for (const auto& bot : bots) published.messages += bot->messages();
+  published.seconds = seconds_since(start);
+  return published;
+}
+
+}  // namespace telar

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "telar/data/dataset.h"
+#include "telar/data/kafka.h"
+#include "telar/data/message_format.h"
+
+namespace telar {
+
+struct PublishOptions {
+  KafkaTopic topic;
+  int partitions = 0;         ///< of a topic that does not exist yet; 0: one, or those that there are
+  MessageFormat format = {};  ///< its samples become those of the data
+  int bots = 1;               ///< threads, each with its own client
+  double rate = 0;            ///< messages a second, all bots together; 0: as fast as possible
+  bool loop = false;          ///< begin again after the last sample, until stopped
+  std::function<bool()> stop_requested = {};  ///< called from several threads
+};
+
+struct Published {
+  int64_t messages = 0;
+  int partitions = 0;
+  double seconds = 0;
+};
+
+/// Publishes the samples of a dataset, in its order: message n is sample n mod N, in partition n mod P. So
+/// who reads one message of each partition in turn has them in that order again. A partition belongs to one
+/// bot, and its messages stay in order also when they are sent again after an error. Throws Error (user) for
+/// more bots than partitions, and samples that the format cannot hold; Error (run) if a message is not stored.
+Published publish(const Dataset& data, PublishOptions options);
+
+}  // namespace telar

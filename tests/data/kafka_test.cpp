@@ -1,0 +1,158 @@
+#include "telar/data/kafka.h"
+
+#include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+#include <future>
+#include <thread>
+
+#include "data/support.h"
+#include "telar/data/stream_batches.h"
+
+namespace telar::test {
+namespace {
+
+/// librdkafka's own brokers in this process. They show what a client does when errors are injected; that a
+/// real broker answers alike is shown by tests/stream.
+class MockBrokers {
+ public:
+  explicit MockBrokers(int count = 1) {
+    char reason[256];
+    rd_kafka_conf_t* conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, [](const rd_kafka_t*, int, const char*, const char*) {});
+    client_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason);
+    cluster_ = rd_kafka_mock_cluster_new(client_, count);
+  }
+  ~MockBrokers() {
+    rd_kafka_mock_cluster_destroy(cluster_);
+    rd_kafka_destroy(client_);
+  }
+  MockBrokers(const MockBrokers&) = delete;
+  MockBrokers& operator=(const MockBrokers&) = delete;
+
+  rd_kafka_mock_cluster_t* get() const { return cluster_; }
+  void create(const std::string& topic, int partitions) const {
+    rd_kafka_mock_topic_create(cluster_, topic.c_str(), partitions, 1);
+  }
+  KafkaTopic topic(const std::string& name, const std::string& group = "") const {
+    return {rd_kafka_mock_cluster_bootstraps(cluster_), name, group, {}};
+  }
+
+ private:
+  rd_kafka_t* client_;
+  rd_kafka_mock_cluster_t* cluster_;
+};
+
+void publish_numbers(const KafkaTopic& topic, int first, int end) {
+  const auto sink = open_kafka_sink(topic, 0);
+  for (int n = first; n < end; ++n) sink->publish(n % sink->partitions(), std::to_string(n));
+  sink->flush();
+}
+
+std::string next_of(MessageLog& log, int partition) {
+  for (int tries = 0; tries < 100; ++tries)
+    if (const auto message = log.next(partition, std::chrono::milliseconds(100)))
+      return std::string(message->value);
+  return "nothing";
+}
+
+TEST(Kafka, ReadsEachPartitionInItsOrderFromAnyOffset) {
+  const MockBrokers brokers;
+  brokers.create("events", 3);
+  publish_numbers(brokers.topic("events"), 0, 600);
+  const auto log = open_kafka_log(brokers.topic("events"));
+  EXPECT_EQ(log->partitions(), 3);
+  EXPECT_EQ(log->ranges(), (std::vector<OffsetRange>{{0, 200}, {0, 200}, {0, 200}}));
+  for (int p = 0; p < 3; ++p) log->seek(p, 0);
+  for (int n = 0; n < 600; ++n) ASSERT_EQ(next_of(*log, n % 3), std::to_string(n));
+  EXPECT_FALSE(log->next(1, std::chrono::milliseconds(10)));
+  EXPECT_EQ(log->behind(1, 150), 50);
+  log->seek(1, 66);
+  EXPECT_EQ(next_of(*log, 1), "199");
+  EXPECT_EQ(next_of(*log, 1), "202");
+  publish_numbers(brokers.topic("events"), 0, 3);
+  EXPECT_EQ(next_of(*log, 2), "2") << "a message that came later";
+}
+
+TEST(Kafka, SaysWhatIsMissing) {
+  const MockBrokers brokers;
+  brokers.create("events", 1);
+  expect_error([&] { open_kafka_log(brokers.topic("evnets")); },
+               {"no topic 'evnets'", brokers.topic("").brokers, "did you mean 'events'?"});
+  publish_numbers(brokers.topic("events"), 0, 5);
+  const auto log = open_kafka_log(brokers.topic("events"));
+  log->seek(0, 17);
+  expect_error([&] { next_of(*log, 0); }, {"topic 'events', partition 0", "no offset 17", "from 0 on"});
+  expect_error([&] { open_kafka_sink(brokers.topic("events"), 4); }, {"1 partitions, not 4"});
+}
+
+TEST(Kafka, ABrokerThatIsAwayForATimeLosesAndRepeatsNothing) {
+  const MockBrokers brokers;
+  brokers.create("events", 2);
+  publish_numbers(brokers.topic("events"), 0, 100);
+  const auto log = open_kafka_log(brokers.topic("events"));
+  for (int p = 0; p < 2; ++p) log->seek(p, 0);
+  for (int n = 0; n < 40; ++n) ASSERT_EQ(next_of(*log, n % 2), std::to_string(n));
+  rd_kafka_mock_broker_set_down(brokers.get(), 1);
+  auto rest = std::async(std::launch::async, [&] {
+    std::vector<std::string> values;
+    for (int n = 40; n < 200; ++n) values.push_back(next_of(*log, n % 2));
+    return values;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  rd_kafka_mock_broker_set_up(brokers.get(), 1);
+  publish_numbers(brokers.topic("events"), 100, 200);
+  const std::vector<std::string> values = rest.get();
+  for (int n = 40; n < 200; ++n) ASSERT_EQ(values[static_cast<size_t>(n - 40)], std::to_string(n));
+}
+
+TEST(Kafka, CommitsWhatIsStoredForOthersToSee) {
+  const MockBrokers brokers;
+  brokers.create("events", 2);
+  publish_numbers(brokers.topic("events"), 0, 10);
+  const KafkaTopic topic = brokers.topic("events", "trainers");
+  open_kafka_log(topic)->tell_used({3, 2});
+  char reason[256];
+  rd_kafka_conf_t* conf = rd_kafka_conf_new();
+  rd_kafka_conf_set(conf, "bootstrap.servers", topic.brokers.c_str(), reason, sizeof reason);
+  rd_kafka_conf_set(conf, "group.id", "trainers", reason, sizeof reason);
+  rd_kafka_t* client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, reason, sizeof reason);
+  rd_kafka_topic_partition_list_t* offsets = rd_kafka_topic_partition_list_new(2);
+  for (int p = 0; p < 2; ++p) rd_kafka_topic_partition_list_add(offsets, "events", p);
+  EXPECT_EQ(rd_kafka_committed(client, offsets, 10'000), RD_KAFKA_RESP_ERR_NO_ERROR);
+  EXPECT_EQ(offsets->elems[0].offset, 3);
+  EXPECT_EQ(offsets->elems[1].offset, 2);
+  rd_kafka_topic_partition_list_destroy(offsets);
+  rd_kafka_destroy(client);
+}
+
+TEST(Kafka, SecretsAreNeverPartOfTheJobOrOfAMessage) {
+  check_kafka_settings({"security.protocol: ssl", "sasl.password: env:TELAR_TEST_SECRET"});
+  expect_error([] { check_kafka_settings({"sasl.password: hunter2"}); },
+               {"sasl.password is a secret", "env:NAME or file:PATH"});
+  try {
+    check_kafka_settings({"sasl.password: hunter2"});
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("hunter2"), std::string::npos);
+  }
+  expect_error([] { check_kafka_settings({"group.id: mine"}); }, {"group.id is set by telar"});
+  ::setenv("TELAR_TEST_SECRET", "hunter2", 1);
+  EXPECT_EQ(kafka_setting("sasl.password: env:TELAR_TEST_SECRET").value, "hunter2");
+  ::unsetenv("TELAR_TEST_SECRET");
+  expect_error([] { kafka_setting("sasl.password: env:TELAR_TEST_SECRET"); },
+               {"TELAR_TEST_SECRET", "environment lacks"});
+  const TempFolder folder;
+  const std::string text = "hunter2\n";
+  folder.write("secret", {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  EXPECT_EQ(kafka_setting("ssl.key.password: file:" + folder.path("secret")).value, "hunter2");
+  const MockBrokers brokers;
+  KafkaTopic topic = brokers.topic("events");
+  topic.settings = {"fetch.min.bytes: many"};
+  expect_error([&] { open_kafka_log(topic); }, {"refuses the value of fetch.min.bytes"});
+  topic.settings = {"fetch.mni.bytes: 1"};
+  expect_error([&] { open_kafka_log(topic); }, {"does not know the key fetch.mni.bytes"});
+}
+
+}  // namespace
+}  // namespace telar::test

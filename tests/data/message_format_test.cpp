@@ -1,0 +1,150 @@
+#include "telar/data/message_format.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "data/support.h"
+
+namespace telar::test {
+namespace {
+
+MessageFormat format_named(const std::string& name, const std::string& dtype = "f32", int64_t classes = 10) {
+  MessageFormat format;
+  format.name = name;
+  format.dtype = dtype;
+  format.spec.features = {3};
+  format.spec.classes = classes;
+  if (classes == 0) format.spec.targets = {1};
+  return format;
+}
+
+struct Decoded {
+  std::vector<float> x = std::vector<float>(3);
+  std::vector<int32_t> label = {0};
+  float target() const {
+    float value = 0;
+    std::memcpy(&value, label.data(), sizeof value);
+    return value;
+  }
+};
+
+Decoded decoded(const MessageFormat& format, std::string_view message) {
+  Decoded sample;
+  message_decoder(format)->decode(message, std::as_writable_bytes(std::span(sample.x)),
+                                  std::as_writable_bytes(std::span(sample.label)));
+  return sample;
+}
+
+std::string encoded(const MessageFormat& format, const std::vector<float>& x, int32_t label) {
+  std::string message = "of before";
+  encode_message(format, std::as_bytes(std::span(x)), std::as_bytes(std::span(&label, 1)), message);
+  return message;
+}
+
+TEST(MessageFormat, RawHasTheBytesThatTheTableSays) {
+  EXPECT_EQ(encoded(format_named("raw", "u8"), {0, 1, 2.0F * (1.0F / 255)}, 7),
+            std::string("\x00\xff\x02\x07", 4));
+  EXPECT_EQ(encoded(format_named("raw"), {0, 1, -2}, 7),
+            std::string("\0\0\0\0\0\0\x80\x3f\0\0\0\xc0\x07", 13));
+  EXPECT_EQ(encoded(format_named("raw", "u8", 257), {0, 0, 0}, 256).size(), 7U) << "an i32 for the label";
+  const Decoded sample = decoded(format_named("raw", "u8"), std::string_view("\x00\xff\x02\x07", 4));
+  EXPECT_EQ(sample.x, (std::vector<float>{0, 1, 2.0F * (1.0F / 255)}));
+  EXPECT_EQ(sample.label[0], 7);
+  expect_error(
+      [] {
+        encoded(format_named("raw", "u8"), {0, 0.3F, 0}, 7);
+      },
+      {"feature 1 is 0.3", "not a byte / 255"});
+}
+
+TEST(MessageFormat, JsonAndCsvAreReadableTexts) {
+  const std::vector<float> x = {0.1F, -1e-20F, 123456.7F};
+  EXPECT_EQ(encoded(format_named("json"), x, 3), R"({"x":[0.1,-1e-20,123456.7],"label":3})");
+  EXPECT_EQ(encoded(format_named("csv"), x, 3), "0.1,-1e-20,123456.7,3");
+  for (const char* name : {"json", "csv"}) {
+    const Decoded sample = decoded(format_named(name), encoded(format_named(name), x, 3));
+    EXPECT_EQ(sample.x, x) << name;
+    EXPECT_EQ(sample.label[0], 3) << name;
+    const float target = 2.5F;
+    int32_t bits = 0;
+    std::memcpy(&bits, &target, sizeof bits);
+    const MessageFormat regression = format_named(name, "f32", 0);
+    EXPECT_EQ(decoded(regression, encoded(regression, x, bits)).target(), target) << name;
+  }
+}
+
+TEST(MessageFormat, JsonFieldsFollowEachOtherAndMayBeNested) {
+  MessageFormat format = format_named("json");
+  format.fields = {"b", "a"};
+  format.label = "kind";
+  const Decoded sample = decoded(format, R"({"a": 3, "other": "x", "kind": 9, "b": [[1], [2]]})");
+  EXPECT_EQ(sample.x, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(sample.label[0], 9);
+}
+
+TEST(MessageFormat, TokensAreWithinTheVocabulary) {
+  MessageFormat format = format_named("raw", "i32");
+  format.spec.dtype = DType::i32;
+  format.vocabulary = 5;
+  const std::string message("\x04\0\0\0\0\0\0\0\x03\0\0\0\x01", 13);
+  Decoded sample = decoded(format, message);
+  EXPECT_EQ(std::memcmp(sample.x.data(), message.data(), 12), 0);
+  format.vocabulary = 4;
+  expect_error([&] { decoded(format, message); }, {"token 0 is 4", "0 … 3"});
+  format.name = "json";
+  expect_error([&] { decoded(format, R"({"x": [1, 2.5, 3], "label": 1})"); }, {"token 1 is 2.5"});
+  expect_error([&] { decoded(format, R"({"x": [1, -2, 3], "label": 1})"); }, {"token 1 is -2"});
+}
+
+struct WrongMessage {
+  MessageFormat format;
+  std::string message;
+  std::vector<std::string_view> parts;
+};
+
+TEST(MessageFormat, AWrongMessageSaysWhatIsWrong) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::string with_nan(13, '\0');
+  std::memcpy(with_nan.data() + 4, &nan, sizeof nan);
+  const MessageFormat json = format_named("json");
+  const MessageFormat csv = format_named("csv");
+  const std::vector<WrongMessage> wrong = {
+      {format_named("raw"), "", {"has 0 bytes", "need 13"}},
+      {format_named("raw"), std::string(14, 'x'), {"has 14 bytes"}},
+      {format_named("raw"), with_nan, {"feature 1 is nan", "finite"}},
+      {format_named("raw", "u8"), "abc\x0a", {"the label is 10", "0 … 9"}},
+      {format_named("raw", "f32", 0), std::string(12, '\0') + "\0\0\x80\x7f", {"has 12 bytes", "need 16"}},
+      {json, "", {"not valid JSON"}},
+      {json, R"({"x": [1, 2, 3], "label": )", {"not valid JSON"}},
+      {json, "[1, 2, 3]", {"JSON array", "an object"}},
+      {json, R"({"X": [1, 2, 3], "label": 1})", {"no field 'x'", "did you mean 'X'"}},
+      {json, R"({"x": [1, 2], "label": 1})", {"2 numbers", "3 are needed"}},
+      {json, R"({"x": [1, 2, 3, 4], "label": 1})", {"4 numbers", "3 are needed"}},
+      {json, R"({"x": [1, "2", 3], "label": 1})", {"'x' has a text"}},
+      {json, R"({"x": [1, 1e39, 3], "label": 1})", {"feature 1 is 1e+39", "finite"}},
+      {json, R"({"x": [1, 2, 3], "label": 1.5})", {"the label is 1.5"}},
+      {json, R"({"x": [1, 2, 3], "label": -1})", {"the label is -1"}},
+      {json, R"({"x": [1, 2, 3], "label": [1]})", {"'label' is not a number"}},
+      {json, R"({"x": [1, 2, 3]})", {"no field 'label'"}},
+      {csv, "1,2,3", {"2 features", "need 3"}},
+      {csv, "1,2,nan,1", {"column 3", "cannot be learned from"}},
+      {csv, "1,2,3,1\n1,2,3,1", {"2 lines"}},
+      {csv, "1,2,3,11", {"11 is not one of the 10 classes"}},
+  };
+  for (const WrongMessage& each : wrong)
+    expect_error([&] { decoded(each.format, each.message); }, each.parts);
+}
+
+TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {
+  expect_error([] { check(format_named("xml")); }, {"no format 'xml'", "raw, json or csv"});
+  expect_error([] { check(format_named("raw", "i32")); }, {"token ids", "vocabulary above 0"});
+  MessageFormat format = format_named("json");
+  format.fields.clear();
+  expect_error([&] { check(format); }, {"names of the fields"});
+}
+
+}  // namespace
+}  // namespace telar::test

@@ -1,0 +1,288 @@
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "data/support.h"
+#include "support/memory_log.h"
+#include "telar/data/loader.h"
+#include "telar/data/stream_batches.h"
+
+namespace telar::test {
+namespace {
+
+/// Samples of two bytes and one of 10 classes; sample n has the values n / 255 and the class n mod 10.
+MessageFormat bytes_format() {
+  MessageFormat format;
+  format.dtype = "u8";
+  format.spec.features = {2};
+  format.spec.classes = 10;
+  return format;
+}
+
+std::string message_of(int n) {
+  const char byte = static_cast<char>(n);
+  return {byte, byte, static_cast<char>(n % 10)};
+}
+
+/// Messages 0, 1, 2 … in turn, as long as their partition is not full.
+void fill(MemoryTopic& topic, const std::vector<int>& sizes) {
+  int n = 0;
+  for (int row = 0; row < *std::ranges::max_element(sizes); ++row) {
+    for (size_t p = 0; p < sizes.size(); ++p)
+      if (row < sizes[p]) topic.add(p, message_of(n++));
+  }
+}
+
+StreamOptions options_for(const MemoryTopic& topic, int64_t batch) {
+  StreamOptions options;
+  options.format = bytes_format();
+  options.batch = batch;
+  options.starts.assign(topic.partitions(), 0);
+  return options;
+}
+
+StreamOptions until_now(const MemoryTopic& topic, int64_t batch) {
+  StreamOptions options = options_for(topic, batch);
+  for (size_t p = 0; p < topic.partitions(); ++p) options.ends.push_back(topic.range(p).end);
+  return options;
+}
+
+std::unique_ptr<StreamBatches> stream_of(MemoryTopic& topic, StreamOptions options) {
+  return std::make_unique<StreamBatches>(std::make_unique<MemoryLog>(topic), std::move(options));
+}
+
+/// The numbers of the samples, as their features say.
+std::vector<int> numbers_in(Batch& batch) {
+  std::vector<int> numbers;
+  for (size_t i = 0; i < static_cast<size_t>(batch.size()); ++i) {
+    float values[2];
+    int32_t label = 0;
+    std::memcpy(values, batch.data(0) + i * sizeof values, sizeof values);
+    std::memcpy(&label, batch.data(1) + i * sizeof label, sizeof label);
+    const int number = static_cast<int>(std::lround(values[1] * 255));
+    EXPECT_EQ(values[0], values[1]);
+    EXPECT_EQ(label, number % 10);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+struct ReadBatch {
+  Position at;
+  std::vector<int> numbers;
+  std::vector<int64_t> ids;
+};
+
+std::vector<ReadBatch> read_pass(const StreamBatches& stream, uint32_t pass) {
+  std::vector<ReadBatch> batches;
+  Batch batch(stream.tensors());
+  for (Position at = stream.begin(pass); !stream.at_end(at); at = batch.after) {
+    stream.read(at, batch);
+    EXPECT_LT(at, batch.after) << "positions ascend";
+    batches.push_back({at, numbers_in(batch), {batch.ids().begin(), batch.ids().end()}});
+  }
+  return batches;
+}
+
+std::vector<int> counted(int first, int end) {
+  std::vector<int> numbers;
+  for (int n = first; n < end; ++n) numbers.push_back(n);
+  return numbers;
+}
+
+TEST(Stream, TakesOneMessageOfEachPartitionInTurnUntilItsEnd) {
+  MemoryTopic topic(3);
+  fill(topic, {5, 2, 4});
+  const auto stream = stream_of(topic, until_now(topic, 4));
+  EXPECT_EQ(stream->size(0)->batches, 3);
+  EXPECT_EQ(stream->size(0)->samples, 11);
+  for (const uint32_t pass : {0U, 1U}) {
+    const std::vector<ReadBatch> batches = read_pass(*stream, pass);
+    ASSERT_EQ(batches.size(), 3U);
+    EXPECT_EQ(batches[0].numbers, counted(0, 4));
+    EXPECT_EQ(batches[1].numbers, counted(4, 8));
+    EXPECT_EQ(batches[2].numbers, counted(8, 11)) << "the last one is smaller";
+    EXPECT_EQ(batches[0].ids, (std::vector<int64_t>{0, 1, 2, 3})) << "offset × partitions + partition";
+    EXPECT_EQ(batches[2].ids, (std::vector<int64_t>{9, 11, 12}));
+  }
+}
+
+TEST(Stream, APositionGivesTheSameBatchInAnyOrderAndInAnotherProcess) {
+  MemoryTopic topic(3);
+  fill(topic, {9, 7, 8});
+  const std::vector<ReadBatch> batches = read_pass(*stream_of(topic, until_now(topic, 5)), 0);
+  const auto another = stream_of(topic, until_now(topic, 5));
+  Batch batch(another->tensors());
+  for (const size_t i : {3U, 1U, 4U, 0U, 2U, 2U}) {
+    another->read(batches[i].at, batch);
+    EXPECT_EQ(numbers_in(batch), batches[i].numbers) << i;
+  }
+  const int64_t seeks = topic.seeks;
+  another->read(another->begin(0), batch);
+  for (int i = 0; i < 3; ++i) another->read(batch.after, batch);
+  EXPECT_EQ(topic.seeks - seeks, 3) << "reading on needs no seek";
+}
+
+TEST(Stream, ThePartsOfProcessesAreTheBatch) {
+  MemoryTopic topic(2);
+  fill(topic, {10, 10});
+  std::vector<std::vector<int>> parts(3);
+  for (int64_t process = 0; process < 3; ++process) {
+    StreamOptions options = until_now(topic, 7);
+    options.part = {process, process + 1, 3};
+    const auto stream = stream_of(topic, std::move(options));
+    Batch batch(stream->tensors());
+    for (Position at = stream->begin(0); !stream->at_end(at); at = batch.after) {
+      stream->read(at, batch);
+      EXPECT_EQ(batch.all_samples, stream->at_end(batch.after) ? 6 : 7);
+      const std::vector<int> numbers = numbers_in(batch);
+      parts[static_cast<size_t>(process)].insert(parts[static_cast<size_t>(process)].end(), numbers.begin(),
+                                                 numbers.end());
+    }
+  }
+  EXPECT_EQ(parts[0], (std::vector<int>{0, 1, 7, 8, 14, 15}));
+  EXPECT_EQ(parts[1], (std::vector<int>{2, 3, 9, 10, 16, 17}));
+  EXPECT_EQ(parts[2], (std::vector<int>{4, 5, 6, 11, 12, 13, 18, 19}));
+}
+
+TEST(Stream, WithoutAnEndItWaitsForMessages) {
+  MemoryTopic topic(2);
+  fill(topic, {2, 2});
+  const auto stream = stream_of(topic, options_for(topic, 3));
+  EXPECT_FALSE(stream->size(0));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  const Position after = batch.after;
+  EXPECT_FALSE(stream->at_end(after));
+  EXPECT_EQ(stream->behind(after), 1);
+  auto second = std::async(std::launch::async, [&] {
+    Batch other(stream->tensors());
+    stream->read(after, other);
+    return numbers_in(other);
+  });
+  topic.add(0, message_of(4));
+  topic.add(1, message_of(5));
+  EXPECT_EQ(second.get(), counted(3, 6));
+  EXPECT_THROW(stream->begin(1), Error);
+  stream->stored(after);
+  EXPECT_EQ(topic.used, (std::vector<int64_t>{2, 1}));
+}
+
+TEST(Stream, AWaitingReadStops) {
+  MemoryTopic topic(2);
+  fill(topic, {3, 1});
+  {
+    const auto stream = stream_of(topic, options_for(topic, 2));
+    Loader loader(*stream, {.threads = 1, .prefetch = 2});
+    loader.start(stream->begin(0));
+    EXPECT_NE(loader.next(), nullptr);
+    loader.start(stream->begin(0), 1);  // while the second batch is awaited
+    EXPECT_NE(loader.next(), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+  std::atomic<bool> stop = false;
+  StreamOptions options = options_for(topic, 2);
+  options.stop_requested = [&] { return stop.load(); };
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  const Position second = batch.after;
+  stop = true;
+  EXPECT_THROW(stream->read(second, batch), ReadStopped);
+  stop = false;
+  topic.add(1, message_of(3));
+  topic.add(0, message_of(4));
+  stream->read(second, batch);
+  EXPECT_EQ(batch.ids().front(), 2) << "what had been taken before the stop is taken again";
+}
+
+TEST(Stream, EndsAfterANumberOfMessages) {
+  MemoryTopic topic(2);
+  fill(topic, {4, 4});
+  topic.add(0, message_of(8), 5);  // offsets 4 … 8 are missing
+  StreamOptions options = options_for(topic, 4);
+  options.messages = 9;
+  const auto stream = stream_of(topic, std::move(options));
+  const std::vector<ReadBatch> batches = read_pass(*stream, 0);
+  ASSERT_EQ(batches.size(), 3U);
+  EXPECT_EQ(batches[2].numbers, counted(8, 9));
+  EXPECT_EQ(batches[2].ids, (std::vector<int64_t>{18}));
+  expect_error([&] { read_pass(*stream_of(topic, until_now(topic, 4)), 0); },
+               {"partition 0", "no messages from offset 4 to 8", "data.end: {messages: N}"});
+}
+
+TEST(Stream, ByArrivalASilentPartitionMakesNobodyWait) {
+  MemoryTopic topic(3);
+  for (int n = 0; n < 6; ++n) topic.add(n < 4 ? 2 : 0, message_of(n));
+  StreamOptions options = options_for(topic, 3);
+  options.by_arrival = options.audit = true;
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  const std::vector<int> first = numbers_in(batch);
+  EXPECT_EQ(first, (std::vector<int>{4, 0, 5}));
+  EXPECT_EQ(stream->uses(batch.after), (std::vector<UsedOffsets>{{0, 0, 2}, {2, 0, 1}}));
+  topic.add(1, message_of(9));
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(numbers_in(batch), first) << "the batch that was read before";
+  stream->read(batch.after, batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{9, 1, 2}));
+}
+
+TEST(Stream, ADamagedMessageStopsOrIsLeftOutAndCounted) {
+  MemoryTopic topic(2);
+  fill(topic, {2, 1});
+  topic.add(1, "too long");
+  topic.add(0, message_of(4));
+  topic.add(1, std::string("\x01\x01\x63", 3));
+  expect_error([&] { read_pass(*stream_of(topic, until_now(topic, 3)), 0); },
+               {"topic 'events', partition 1, offset 1", "the message has 8 bytes",
+                "u8 [2] and a label of 1 byte need 3", "data.on_error: skip"});
+  std::vector<std::string> warnings;
+  StreamOptions options = until_now(topic, 3);
+  options.skip_damaged = true;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(batch.all_samples, 3);
+  EXPECT_EQ(stream->left_out(batch.after), 0);
+  stream->read(batch.after, batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{4}));
+  EXPECT_EQ(batch.all_samples, 1) << "the others are left out";
+  EXPECT_EQ(stream->left_out(batch.after), 2);
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_TRUE(says(warnings[1], "partition 1, offset 2: the label is 99; the classes are 0 … 9"));
+}
+
+TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
+  MemoryTopic topic(2);
+  fill(topic, {3, 3});
+  const auto stream = stream_of(topic, until_now(topic, 2));
+  Batch batch(stream->tensors());
+  const std::string bytes = stream->begin(0).bytes;
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_THROW(stream->read({bytes.substr(0, length)}, batch), Error) << length;
+  expect_error([&] { stream->read({bytes + "!"}, batch); }, {"topic 'events!'", "'events'"});
+  const Position other = to_position({.next = {0, 0, 0}}, "events");
+  expect_error([&] { stream->read(other, batch); }, {"3 partitions", "has 2"});
+  const StreamPosition place{4, 77, 3, 1, {5, int64_t{1} << 60}};
+  EXPECT_EQ(stream_position(to_position(place, "events"), "events", 2), place);
+}
+
+TEST(Stream, NormalisesAsFilesAre) {
+  MemoryTopic topic(1);
+  fill(topic, {10});
+  StreamOptions options = until_now(topic, 10);
+  options.channels = channel_scale(options.format.spec, {0.25F}, {0.5F});
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  const auto* values = reinterpret_cast<const float*>(batch.data(0));
+  EXPECT_FLOAT_EQ(values[2 * 9], (9.0F / 255 - 0.25F) / 0.5F);
+}
+
+}  // namespace
+}  // namespace telar::test

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "telar/core/error.h"
+#include "telar/data/message_log.h"
+
+namespace telar::test {
+
+/// A topic in memory, to which messages can be added at any time, with gaps. It counts seeks.
+class MemoryTopic {
+ public:
+  explicit MemoryTopic(size_t partitions) : partitions_(partitions) {}
+
+  void add(size_t partition, std::string message, int64_t gap = 0) {
+    const std::scoped_lock lock(mutex_);
+    auto& messages = partitions_[partition];
+    const int64_t next = messages.empty() ? 0 : messages.rbegin()->first + 1;
+    messages[next + gap] = std::move(message);
+  }
+
+  size_t partitions() const { return partitions_.size(); }
+  OffsetRange range(size_t partition) const {
+    const std::scoped_lock lock(mutex_);
+    const auto& messages = partitions_[partition];
+    return messages.empty() ? OffsetRange{}
+                            : OffsetRange{messages.begin()->first, messages.rbegin()->first + 1};
+  }
+  /// The first message from the offset on; false if there is none.
+  bool find(size_t partition, int64_t offset, int64_t& found, std::string& message) const {
+    const std::scoped_lock lock(mutex_);
+    const auto at = partitions_[partition].lower_bound(offset);
+    if (at == partitions_[partition].end()) return false;
+    found = at->first;
+    message = at->second;
+    return true;
+  }
+
+  std::atomic<int64_t> seeks = 0;
+  std::vector<int64_t> used;  ///< what tell_used() was told last
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::map<int64_t, std::string>> partitions_;
+};
+
+class MemoryLog final : public MessageLog {
+ public:
+  explicit MemoryLog(MemoryTopic& topic)
+      : topic_(topic), next_(topic.partitions()), messages_(topic.partitions()) {}
+
+  const std::string& name() const override { return name_; }
+  int partitions() const override { return static_cast<int>(next_.size()); }
+  std::vector<OffsetRange> ranges() override {
+    std::vector<OffsetRange> ranges;
+    for (size_t p = 0; p < next_.size(); ++p) ranges.push_back(topic_.range(p));
+    return ranges;
+  }
+  void seek(int partition, int64_t offset) override {
+    ++topic_.seeks;
+    next_[static_cast<size_t>(partition)] = offset;
+  }
+  std::optional<Message> next(int partition, std::chrono::milliseconds wait) override {
+    const auto p = static_cast<size_t>(partition);
+    const auto until = std::chrono::steady_clock::now() + wait;
+    int64_t offset = 0;
+    while (!topic_.find(p, next_[p], offset, messages_[p])) {
+      if (std::chrono::steady_clock::now() >= until) return std::nullopt;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    next_[p] = offset + 1;
+    return Message{offset, messages_[p]};
+  }
+  std::optional<int64_t> behind(int partition, int64_t offset) const override {
+    return std::max<int64_t>(0, topic_.range(static_cast<size_t>(partition)).end - offset);
+  }
+  void tell_used(const std::vector<int64_t>& next) override { topic_.used = next; }
+  std::string trouble() const override { return ""; }
+
+ private:
+  MemoryTopic& topic_;
+  std::string name_ = "events";
+  std::vector<int64_t> next_;
+  std::vector<std::string> messages_;
+};
+
+}  // namespace telar::test

@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "support/make_session.h"
+#include "support/memory_log.h"
+#include "support/sentences.h"
+#include "telar/data/stream_batches.h"
+#include "telar/data/synthetic.h"
+#include "telar/nn/zoo.h"
+#include "telar/train/job_keys.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/trainer.h"
+
+namespace telar {
+namespace {
+
+using test::MemoryTopic;
+using test::says;
+using test::sentence_of;
+
+constexpr int64_t kMessages = 50;
+constexpr int64_t kStreamBatch = 8;
+
+std::unique_ptr<Session> stream_session(int replicas) {
+  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{8}}, {"dropout", 0.3}}, {6}, 3);
+  StepOptions options;
+  options.batch = kStreamBatch;
+  options.optimizer = AdamOptions{};
+  return test::make_session(model, options, {.replicas = replicas, .mirrored = replicas > 1});
+}
+
+DatasetPtr stream_samples() {
+  return synthetic({.samples = kMessages, .features = {6}, .classes = 3, .seed = 3});
+}
+
+MessageFormat stream_format() {
+  MessageFormat format;
+  format.spec = stream_samples()->spec();
+  return format;
+}
+
+/// Sample n is message n, in partition n mod 3.
+void publish_samples(MemoryTopic& topic) {
+  const DatasetPtr data = stream_samples();
+  std::vector<std::byte> features(data->spec().feature_bytes());
+  std::vector<std::byte> label(data->spec().label_bytes());
+  std::string message;
+  for (int64_t n = 0; n < data->size(); ++n) {
+    data->read(n, {}, features, label);
+    encode_message(stream_format(), features, label, message);
+    topic.add(static_cast<size_t>(n % 3), message);
+  }
+}
+
+std::unique_ptr<StreamBatches> open_stream(MemoryTopic& topic, bool endless) {
+  StreamOptions options;
+  options.format = stream_format();
+  options.batch = kStreamBatch;
+  options.starts = {0, 0, 0};
+  options.audit = true;
+  if (!endless) options.ends = {17, 17, 16};
+  return std::make_unique<StreamBatches>(std::make_unique<test::MemoryLog>(topic), std::move(options));
+}
+
+TrainerOptions stream_training() {
+  TrainerOptions options;
+  options.epochs = 3;
+  options.batch = kStreamBatch;
+  options.epoch_steps = 2;
+  options.schedule = {.base = 0.05};
+  options.shuffle = false;
+  options.prefetch = 3;
+  return options;
+}
+
+/// The losses of all steps, and how often each offset was used in a step that counts.
+class StepLog final : public TrainingObserver {
+ public:
+  explicit StepLog(const Stream* stream = nullptr) : stream_(stream) {}
+  void step_done(const StepReport& report, const TrainingState& state) override {
+    losses.push_back(report.sums[0]);
+    if (stream_ == nullptr) return;
+    for (const UsedOffsets& used : stream_->uses(state.position))
+      for (int64_t offset = used.first; offset < used.end; ++offset) ++uses[{used.partition, offset}];
+  }
+  std::vector<double> losses;
+  std::map<std::pair<int, int64_t>, int> uses;
+
+ private:
+  const Stream* stream_;
+};
+
+TEST(StreamTraining, GivesTheLossesOfTheFileInItsOrder) {
+  MemoryTopic topic(3);
+  publish_samples(topic);
+  const DatasetPtr data = stream_samples();
+  for (const int replicas : {1, 2}) {
+    StepLog file;
+    const auto from_file = stream_session(replicas);
+    Trainer(*from_file, stream_training()).fit(*data, nullptr, {&file});
+    StepLog streamed;
+    const auto from_topic = stream_session(replicas);
+    const auto stream = open_stream(topic, false);
+    Trainer(*from_topic, stream_training()).fit(*stream, nullptr, {&streamed});
+    EXPECT_EQ(file.losses.size(), 3U * 7);
+    EXPECT_EQ(file.losses, streamed.losses) << replicas << " replicas";
+    for (const std::string& name : from_file->state_names())
+      EXPECT_EQ(from_file->read_state(name), from_topic->read_state(name)) << name;
+  }
+}
+
+TEST(StreamTraining, WhatWasReadInAdvanceIsUsedAgainAfterAStop) {
+  MemoryTopic topic(3);
+  publish_samples(topic);
+  const auto undisturbed = stream_session(1);
+  const auto whole = open_stream(topic, true);
+  StepLog expected(whole.get());
+  Trainer(*undisturbed, stream_training()).fit(*whole, nullptr, {&expected});
+  EXPECT_EQ(expected.uses.size(), 6U * kStreamBatch);
+
+  const auto session = stream_session(1);
+  TrainingState state;
+  std::map<std::pair<int, int64_t>, int> uses;
+  std::vector<double> losses;
+  for (int stops = 0;; ++stops) {
+    ASSERT_LT(stops, 20);
+    const auto stream = open_stream(topic, true);  // as another process would
+    StepLog log(stream.get());
+    Trainer trainer(*session, stream_training());
+    trainer.restore(state);
+    int left = 1;
+    const FitOutcome outcome =
+        trainer.fit(*stream, nullptr, {&log}, [&] { return left-- <= 0 || stops == 0; });
+    state = trainer.state();
+    for (const auto& [offset, count] : log.uses) uses[offset] += count;
+    losses.insert(losses.end(), log.losses.begin(), log.losses.end());
+    if (outcome == FitOutcome::finished) break;
+  }
+  EXPECT_EQ(uses, expected.uses);
+  for (const auto& [offset, count] : uses) EXPECT_EQ(count, 1) << offset.first << ":" << offset.second;
+  EXPECT_EQ(losses, expected.losses);
+}
+
+const std::string kStreamJob =
+    "model: mlp\n"
+    "data: {source: kafka, brokers: \"localhost:1\", topic: events}\n"
+    "training: {epoch_steps: 10}\n";
+
+Job stream_job(const std::vector<std::string>& overrides = {}) {
+  return parse_job(kStreamJob, "job.yaml", overrides);
+}
+
+std::string stream_mistake(const std::vector<std::string>& overrides) {
+  return sentence_of([&] { stream_job(overrides); });
+}
+
+TEST(StreamJob, ItsGroupsAreReadAndWrittenBack) {
+  const std::vector<std::string> given = {"data.start={offsets: [3, 5]}", "data.end={messages: 70}",
+                                          "data.kafka={security.protocol: ssl, \"x\": \"a: b\"}",
+                                          "training.epoch_steps=0"};
+  const Job job = stream_job(given);
+  EXPECT_EQ(job.data.options.text("start"), "offsets: [3, 5]");
+  EXPECT_EQ(job.data.options.text("end"), "messages: 70");
+  EXPECT_EQ(job.data.options.texts("kafka"), (std::vector<std::string>{"security.protocol: ssl", "x: a: b"}));
+  EXPECT_EQ(job.data.validation, 0);
+  const std::string text = job_text(job);
+  EXPECT_TRUE(says(text, "start: {offsets: [3, 5]}\n"));
+  EXPECT_TRUE(says(text, "kafka: {security.protocol: ssl, x: \"a: b\"}\n"));
+  EXPECT_EQ(text.find("shuffle"), std::string::npos) << "it has no meaning for a stream";
+  EXPECT_EQ(job_text(parse_job(text, "again")), text);
+}
+
+TEST(StreamJob, MistakesAreSentences) {
+  const auto expect_mistake = [](const std::vector<std::string>& overrides, const std::string& part) {
+    EXPECT_TRUE(says(stream_mistake(overrides), part));
+  };
+  expect_mistake({"data.end=later"}, "it must be never, now, {messages: …} or {offsets: …}");
+  expect_mistake({"data.start={offset: 3}"}, "data.start is a group");
+  expect_mistake({"data.start={offsets: [-1]}"}, "data.start.offsets is '-1'");
+  expect_mistake({"data.kafka=ssl"}, "it must be a group of texts");
+  expect_mistake({"data.kafka={sasl.password: x}"}, "sasl.password is a secret");
+  expect_mistake({"training.epoch_steps=0"}, "data.end is never, so training.epoch_steps must say");
+  expect_mistake({"data.end=now"}, "training.epoch_steps is for data.end never");
+  expect_mistake({"data.validation=0.1"}, "data.validation is for data.source");
+  expect_mistake({"strategy.name=sync_ps"}, "strategy sync_ps cannot train on a stream yet");
+  expect_mistake({"training.early_stopping.patience=2"}, "validation samples, which source kafka");
+  EXPECT_TRUE(says(
+      sentence_of([] { parse_job("model: mlp\ndata: synthetic\ntraining: {epoch_steps: 3}\n", "job.yaml"); }),
+      "training.epoch_steps is for data.source kafka"));
+}
+
+}  // namespace
+}  // namespace telar
