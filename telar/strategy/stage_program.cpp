@@ -63,7 +63,7 @@ const ParameterInfo* trained_by(const TrainingStep& step, const Node& node) {
 /// with such parameters, the one that the fewest bytes cross.
 std::vector<size_t> places_between_layers(const TrainingStep& step, const StageCuts& cuts) {
   std::map<size_t, std::pair<double, size_t>> best;  // by the number of parameters before: bytes, place
-  const size_t all = static_cast<size_t>(std::ranges::count_if(
+  const auto all = static_cast<size_t>(std::ranges::count_if(
       step.gradient.nodes(), [&](const Node& n) { return trained_by(step, n) != nullptr; }));
   for (const size_t place : cuts.places()) {
     const std::vector<int> stage = cuts.stages({place});
@@ -139,9 +139,9 @@ std::map<std::string, int> stages_of_parameters(const std::vector<StageGraphs>& 
   for (size_t s = 0; s < graphs.size(); ++s) {
     for (const Graph* graph : {&graphs[s].micro_batch, &graphs[s].weight_gradients}) {
       for (const Value& value : graph->values()) {
-        if (value.kind == ValueKind::parameter) stages.emplace(value.name, s);
+        if (value.kind == ValueKind::parameter) stages.emplace(value.name, static_cast<int>(s));
         if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix))
-          stages.emplace(value.name.substr(kGradientPrefix.size()), s);
+          stages.emplace(value.name.substr(kGradientPrefix.size()), static_cast<int>(s));
       }
     }
   }

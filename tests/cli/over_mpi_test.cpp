@@ -104,7 +104,7 @@ TEST_F(OverMpi, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
 TEST_F(OverMpi, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
   const std::string staged =
       " --set optimizer=adam --set strategy.name=pipeline --set strategy.stages=2 --set training.clip_norm=1"
-      " --set data.validation=30 --set training.early_stopping.patience=100";
+      " --set training.early_stopping.patience=100";
   const auto model = [&](const std::string& run, const std::string& step) {
     return read_text(folder_ / run / "checkpoints" / step / "model.safetensors");
   };
