@@ -12,11 +12,13 @@ namespace telar {
 
 /// How a message holds one sample.
 ///
-/// | name | the bytes of a message |
-/// |---|---|
-/// | raw | the features one after another as `dtype`, then the label: one byte for up to 256 classes, an i32 for more, f32 targets for none; little-endian, without a header |
-/// | json | an object. `fields` are numbers, or arrays of numbers (nested or not), which follow each other; `label` is a number, or an array of targets |
-/// | csv | one line of numbers, of which column `label` is the label |
+/// raw: the features one after another as `dtype`, then the label: one byte for up to 256 classes, an i32 for
+/// more, f32 targets for none. Little-endian, without a header.
+///
+/// json: an object. `fields` are numbers, or arrays of numbers (nested or not), which follow each other;
+/// `label` is a number, or an array of targets.
+///
+/// csv: one line of numbers, of which column `label` is the label.
 struct MessageFormat {
   std::string name = "raw";
   std::string dtype = "f32";  ///< raw: "u8" (v / 255 as f32), "f32" or "i32" (token ids)

@@ -66,9 +66,9 @@ struct SourceType {
   Moments moments = {};    ///< the published ones; empty: they are measured
   /// Throws Error (user): missing or damaged files, options that do not fit them.
   std::function<OpenedSource(const SourceRequest& request, Split part)> open;
-  /// The training samples, if they arrive one after another and cannot be read in any order; `open` then opens
-  /// only the test samples. Options of these names say what a run has begun with: `start` and, of a source
-  /// with an end, `end`, as "offsets: [3, 5]". Throws Error (user, run).
+  /// The training samples, if they arrive one after another and cannot be read in any order; `open` then
+  /// opens only the test samples. The options `start` and `end` have a meaning for all such sources: as
+  /// "offsets: [3, 5]" they are decided, otherwise the stream says what it has found. Throws Error (user, run).
   std::function<StreamPtr(const StreamRequest& request)> open_stream = {};
   /// A sample as far as the options determine it; absent: they do not.
   std::function<SampleSpec(const Attributes& options)> spec = {};

@@ -143,14 +143,15 @@ void StreamBatches::stored(const Position& position) const { log_->tell_used(pla
 /// One call of read().
 class StreamBatches::Reading {
  public:
-  Reading(const StreamBatches& stream, const Position& at, Batch& batch, const std::stop_token& stop)
+  /// `at` may be the batch's own.
+  Reading(const StreamBatches& stream, Position at, Batch& batch, const std::stop_token& stop)
       : stream_(stream),
         options_(stream.options_),
         log_(*stream.log_),
-        at_(at),
+        at_(std::move(at)),
         batch_(batch),
         stop_(stop),
-        place_(stream.place_of(at)) {}
+        place_(stream.place_of(at_)) {}
 
   void run() {
     const int64_t messages = batch_messages();
@@ -304,7 +305,7 @@ class StreamBatches::Reading {
   const StreamBatches& stream_;
   const StreamOptions& options_;
   MessageLog& log_;
-  const Position& at_;
+  Position at_;
   Batch& batch_;
   const std::stop_token& stop_;
   StreamPosition place_;
@@ -318,9 +319,8 @@ class StreamBatches::Reading {
 };
 
 void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
-  const Position at = position;  // it may be the batch's own
   const std::scoped_lock lock(mutex_);
-  Reading(*this, at, batch, stop).run();
+  Reading(*this, position, batch, stop).run();
 }
 
 }  // namespace telar

@@ -29,7 +29,8 @@ struct Published {
 /// Publishes the samples of a dataset, in its order: message n is sample n mod N, in partition n mod P. So
 /// who reads one message of each partition in turn has them in that order again. A partition belongs to one
 /// bot, and its messages stay in order also when they are sent again after an error. Throws Error (user) for
-/// more bots than partitions, and samples that the format cannot hold; Error (run) if a message is not stored.
+/// more bots than partitions, and samples that the format cannot hold; Error (run) if a message is not
+/// stored.
 Published publish(const Dataset& data, PublishOptions options);
 
 }  // namespace telar

@@ -44,7 +44,7 @@ std::string encoded(const MessageFormat& format, const std::vector<float>& x, in
   return message;
 }
 
-TEST(MessageFormat, RawHasTheBytesThatTheTableSays) {
+TEST(MessageFormat, RawHasTheBytesThatItsHeaderSays) {
   EXPECT_EQ(encoded(format_named("raw", "u8"), {0, 1, 2.0F * (1.0F / 255)}, 7),
             std::string("\x00\xff\x02\x07", 4));
   EXPECT_EQ(encoded(format_named("raw"), {0, 1, -2}, 7),
