@@ -20,7 +20,7 @@ Instruments inside the running programs check that:
     of weights has the names and shapes of the original's.
 Comments in a script name the version that it needs (`# keras 2: reason`,
 `# keras 3 for tf.distribute: reason`) and what cannot be equal: `# not equal: reason` (dropout, schedules by
-epoch, batches of a generator) and `# other output: reason`.
+epoch, batches of a generator) and `# other output: reason`. A script with `# text only: reason` is not run.
 """
 import importlib.metadata
 import io
@@ -250,7 +250,7 @@ def check(telar, script, folder, target):
         return None
     if answer.returncode != 0:
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
-    if "# keras 2:" in source and keras_version() >= 3:
+    if "# text only:" in source or ("# keras 2:" in source and keras_version() >= 3):
         return None
     if "# keras 3 for tf.distribute:" in source and target != "horovod" and keras_version() < 3:
         return None

@@ -1,6 +1,9 @@
 // Where a tf.data pipeline is divided among the processes: as late as possible, so splits and filters see all
-// samples; but before shuffle, batch and repeat, so each process performs these on its own share.
+// samples; but before shuffle, batch and repeat, so each process performs these on its own share. If what is
+// divided there would also be used for other things (a vocabulary, validation), the batches are divided where
+// training receives them.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "telar/weave/keras/writer.h"
@@ -16,7 +19,8 @@ using Way = std::vector<const Node*>;
 struct Source {
   const Node* expression = nullptr;
   std::vector<const Node*> batches;
-  bool is_argument = false;  ///< arrays that are passed to a function which creates a dataset
+  std::vector<const Node*> makers = {};  ///< calls which make batches of files or of a series
+  bool is_argument = false;              ///< arrays that are passed to a function which creates a dataset
 };
 
 class Follower {
@@ -56,6 +60,7 @@ class Follower {
     const Node* own = w_.names.definition(function);
     if (own != nullptr && own->is_function()) return entered(call, own, part, way, depth);
     const bool method = function->is(Kind::attribute) && is_dataset(w_.names, function->child("value"));
+    if (batch_argument(w_.names.callee(call)) != nullptr) source_.makers.push_back(call);
     if (method && keeps_order(function->text)) {
       if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
       return upstream(function->child("value"), -1, way, depth + 1);
@@ -108,7 +113,26 @@ class Follower {
     if (branch && !goes_on(last->node, place)) {
       w_.refuse(statement, "the dataset for training depends on a branch; create it in one statement");
     }
+    if (last->part >= 0 && last->node->is(Kind::call) && !returns_tuple(last->node)) {
+      // One of several datasets that a library returns, or that are in a list.
+      met_.push_back(last->node);
+      if (batch_argument(w_.names.callee(last->node)) != nullptr) source_.makers.push_back(last->node);
+      return stop(use);
+    }
     upstream(last->node, last->part, way, depth + 1);
+  }
+
+  bool returns_tuple(const Node* call) const {
+    const Node* own = w_.names.definition(call->child("func"));
+    bool all = own != nullptr && own->is_function();
+    if (!all) return false;
+    walk(*own, [&](const Node& node) {
+      if (&node != own && node.is_function()) return false;
+      if (node.is(Kind::return_) && node.child("value") != nullptr)
+        all = all && node.child("value")->is(Kind::tuple);
+      return true;
+    });
+    return all;
   }
 
   /// The last assignment in the function that contains the use, otherwise in the module.
@@ -176,7 +200,7 @@ std::string sharing_function(KerasWeaving& w, const Node* at) {
   const std::string& hvd = w.dialect.module();
   w.dialect.function(
       {"def " + name + "(dataset):",
-       "    # The same number of samples for each process; the remainder is left out.",
+       "    # The same number of elements for each process; the remainder is left out.",
        "    samples = int(dataset.cardinality())", "    if samples == " + tf + ".data.UNKNOWN_CARDINALITY:",
        "        samples = int(dataset.reduce(" + tf + ".constant(0, " + tf +
            ".int64), lambda count, *sample: count + 1))",
@@ -187,28 +211,125 @@ std::string sharing_function(KerasWeaving& w, const Node* at) {
   return name;
 }
 
-void divide_batches(KerasWeaving& w, const std::vector<const Node*>& batches) {
-  const bool multiply = w.dialect.is_tf_distribute() && w.grows();
-  const bool divide = !w.dialect.is_tf_distribute() && !w.grows();
-  if (!multiply && !divide) return;
-  for (const Node* call : batches) {
-    const Node* size = w.names.argument(call, "batch_size", 0);
-    if (size == nullptr || !is_inside(size, call))
-      w.refuse(call, "pass the size to batch() directly, so that it can be changed");
-    if (!w.shared.insert(size).second) continue;
-    const bool by_hand = multiply && w.program.fits.empty();
-    if (by_hand && w.names.argument(call, "drop_remainder", 1) == nullptr) {
-      w.edits.add_argument(*call, "drop_remainder=True");
-      w.edits.explain(call->line, "drop_remainder=True",
-                      "some replicas would get no part of a smaller last batch");
-    }
-    w.edits.replace(*size, multiply ? times(w.names.tree(), *size, w.dialect.size(size))
-                                    : divided(w.names.tree(), *size, w.dialect.size(size)));
-    w.edits.explain(
-        call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
-        multiply ? "each replica takes the script's batch" : "together they take the script's batch");
+/// Multiplies or divides the size of batches: an argument of `call`, or its default.
+class BatchSizes {
+ public:
+  explicit BatchSizes(KerasWeaving& weaving) : w_(weaving) {}
+
+  /// Whether sizes change at all.
+  bool change() const { return multiply() || divide(); }
+
+  void write(const Source& source) {
+    if (!change()) return;
+    for (const Node* call : source.batches) write_batch(call);
+    for (const Node* call : source.makers) write_maker(call);
   }
-}
+
+ private:
+  bool multiply() const { return w_.dialect.is_tf_distribute() && w_.grows(); }
+  bool divide() const { return !w_.dialect.is_tf_distribute() && !w_.grows(); }
+
+  void write_batch(const Node* call) {
+    const Node* size = w_.names.argument(call, "batch_size", 0);
+    if (size == nullptr || !is_inside(size, call))
+      w_.refuse(call, "pass the size to batch() directly, so that it can be changed");
+    if (!w_.shared.insert(size).second) return;
+    const bool by_hand = multiply() && w_.program.fits.empty();
+    if (by_hand && w_.names.argument(call, "drop_remainder", 1) == nullptr) {
+      w_.edits.add_argument(*call, "drop_remainder=True");
+      w_.edits.explain(call->line, "drop_remainder=True",
+                       "some replicas would get no part of a smaller last batch");
+    }
+    replace(call, size);
+  }
+
+  void write_maker(const Node* call) {
+    const BatchArgument* known = batch_argument(w_.names.callee(call));
+    if (known == nullptr || !w_.shared.insert(call).second) return;
+    const Node* size = w_.names.argument(call, "batch_size", known->position);
+    if (size == nullptr) {
+      w_.edits.add_argument(*call, "batch_size=" + std::string(known->standard) +
+                                       (multiply() ? " * " : " // ") + w_.dialect.size(call));
+      return explain(call);
+    }
+    if (size->literal == Literal::null) return;  // single samples
+    if (!is_inside(size, call))
+      w_.refuse(call, "pass batch_size to this call directly, so that it can be changed");
+    if (w_.shared.insert(size).second) replace(call, size);
+  }
+
+  void replace(const Node* call, const Node* size) {
+    w_.edits.replace(*size, multiply() ? times(w_.names.tree(), *size, w_.dialect.size(size))
+                                       : divided(w_.names.tree(), *size, w_.dialect.size(size)));
+    explain(call);
+  }
+
+  void explain(const Node* call) {
+    w_.edits.explain(
+        call->line, multiply() ? "batch × number of replicas" : "the batch is divided among the processes",
+        multiply() ? "each replica takes the script's batch" : "together they take the script's batch");
+  }
+
+  KerasWeaving& w_;
+};
+
+/// Finds the batches of a pipeline on every way by which a dataset may come to an expression: through all
+/// assignments of a variable, all values that a function returns, and all its callers.
+class EveryWay {
+ public:
+  explicit EveryWay(const KerasWeaving& weaving) : w_(weaving) {}
+
+  Source follow(const Node* expression) {
+    source_.expression = expression;
+    upstream(expression);
+    return source_;
+  }
+
+ private:
+  void upstream(const Node* expression) {
+    if (expression == nullptr || !seen_.insert(expression).second) return;
+    if (expression->is(Kind::tuple) || expression->is(Kind::list)) {
+      for (const Node* one : expression->list("elts")) upstream(one);
+    }
+    if (expression->is(Kind::if_exp)) {
+      upstream(expression->child("body"));
+      upstream(expression->child("orelse"));
+    }
+    if (expression->is(Kind::subscript)) upstream(expression->child("value"));
+    for (const Value& value : w_.names.values(w_.names.place(expression))) {
+      if (!value.node->is_function() && !value.node->is(Kind::class_def)) upstream(value.node);
+    }
+    if (const int place = w_.names.place(expression); place >= 0) appended(place);
+    if (!expression->is(Kind::call)) return;
+    const Node* function = expression->child("func");
+    if (batch_argument(w_.names.callee(expression)) != nullptr) source_.makers.push_back(expression);
+    const Node* own = w_.names.definition(function);
+    if (own != nullptr && own->is_function()) return returned(own);
+    if (!function->is(Kind::attribute)) return;
+    if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(expression);
+    upstream(function->child("value"));
+  }
+
+  void appended(int place) {
+    for (const Node* mention : w_.names.mentions(place)) {
+      const Node* call = mention->parent->parent;
+      if (mention->parent->is(Kind::attribute) && mention->parent->text == "append" && call->is(Kind::call))
+        upstream(call->list("args").empty() ? nullptr : call->list("args")[0]);
+    }
+  }
+
+  void returned(const Node* own) {
+    walk(*own, [&](const Node& node) {
+      if (&node != own && node.is_function()) return false;
+      if (node.is(Kind::return_)) upstream(node.child("value"));
+      return true;
+    });
+  }
+
+  const KerasWeaving& w_;
+  Source source_;
+  std::set<const Node*> seen_;
+};
 
 bool shuffles(const KerasWeaving& w, const Node* expression) {
   bool found = false;
@@ -230,39 +351,129 @@ bool shuffles(const KerasWeaving& w, const Node* expression) {
 
 }  // namespace
 
+namespace {
+
+/// The datasets of a program that are not trained on: of validation, evaluation, a preprocessing layer.
+std::vector<const Node*> other_datasets(const KerasWeaving& w) {
+  std::vector<const Node*> found;
+  for (const KerasCall& fit : w.program.fits)
+    found.push_back(w.names.argument(fit.call, "validation_data", 7));
+  for (const KerasCall& evaluation : w.program.evaluations)
+    found.push_back(w.names.argument(evaluation.call, "x", 0));
+  for (const Node* call : w.names.calls()) {
+    const Node* function = call->child("func");
+    if (function->is(Kind::attribute) && function->text == "adapt" && !call->list("args").empty())
+      found.push_back(call->list("args")[0]);
+  }
+  for (const KerasLoop& loop : w.program.loops) {
+    // A loop over a few batches only looks at them.
+    const bool looks = loop.dataset->is(Kind::call) && loop.dataset->child("func")->is(Kind::attribute) &&
+                       loop.dataset->child("func")->text == "take";
+    if (w.program.fits.empty() && !loop.trains && !looks) found.push_back(loop.dataset);
+  }
+  std::erase_if(found, [&](const Node* one) { return one == nullptr || !is_dataset(w.names, one); });
+  return found;
+}
+
+/// Whether a dataset that is not trained on is made from `whole`.
+bool is_used_otherwise(KerasWeaving& w, const Node* whole) {
+  for (const Node* other : other_datasets(w)) {
+    Follower follower(w);
+    try {
+      follower.follow(other);
+    } catch (const Refusal&) {
+      // What was met until then decides: behind it, other datasets are possible.
+    }
+    const auto& met = follower.met();
+    if (std::find(met.begin(), met.end(), whole) != met.end()) return true;
+  }
+  return false;
+}
+
+/// In a loop of the script's own, sums over a process's batches must not be divided by the number of all.
+void check_not_counted(const KerasWeaving& w, const Node* expression) {
+  const int place = w.names.place(expression);
+  for (const Node* call : w.names.calls()) {
+    const auto& given = call->list("args");
+    const bool counts = w.names.qualified(call->child("func")) == "len" && !given.empty() && place >= 0 &&
+                        w.names.place(given[0]) == place;
+    if (counts)
+      w.refuse(
+          call,
+          "this counts the batches of all processes, but the loop sees those of one; count them in the loop");
+  }
+}
+
+/// Divides the elements of a dataset where it is used for training.
+void share_there(KerasWeaving& w, const Node* expression) {
+  if (expression->inside_fstring) w.refuse(expression, "move the dataset out of the f-string");
+  if (!w.shared.insert(expression).second) return;
+  if (w.program.fits.empty()) check_not_counted(w, expression);
+  w.dialect.use(expression);
+  w.edits.insert(expression->begin, sharing_function(w, expression) + "(");
+  w.edits.insert(expression->end, ")");
+  w.edits.explain(expression->line,
+                  "the batches are divided among the processes where training receives them",
+                  "before, the dataset is also used for other things, which must see all samples");
+  w.draws_alike = true;
+}
+
+}  // namespace
+
 void share_dataset(KerasWeaving& w, const Node* expression) {
-  const Source source = Follower(w).follow(expression);
-  divide_batches(w, source.batches);
+  Source source;
+  bool is_ambiguous = false;
+  try {
+    source = Follower(w).follow(expression);
+  } catch (const Refusal&) {
+    // A loop of the script's own under tf.distribute leaves out incomplete batches, which only training may.
+    if (w.dialect.is_tf_distribute() && w.program.fits.empty()) throw;
+    source = EveryWay(w).follow(expression);
+    is_ambiguous = true;
+  }
+  BatchSizes sizes(w);
+  if (sizes.change() && w.dialect.is_tf_distribute() && source.batches.empty() && source.makers.empty())
+    source = EveryWay(w).follow(expression);
+  const bool sees_batches = !source.batches.empty() || !source.makers.empty();
+  const bool must_see = w.dialect.is_tf_distribute() || is_ambiguous;
+  if (sizes.change() && must_see && !sees_batches)
+    w.refuse(
+        expression,
+        "weave does not see where the batches of this dataset are made, so it cannot change their size; call batch() in this program");
+  sizes.write(source);
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
     if (source.batches.empty() && w.program.fits.empty())
       w.refuse(expression,
                "call batch() where weave can find it, so that all replicas get the same number of samples");
-    if (shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
+    if (is_ambiguous || shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return;
   }
-  if (!w.shares_samples()) return;
-  if (!w.shared.insert(whole).second) return;
+  if (!w.shares_samples() || w.shared.contains(whole)) return;
+  if (is_ambiguous || source.is_argument || is_used_otherwise(w, whole)) return share_there(w, expression);
+  w.shared.insert(whole);
   const std::string why = "each process takes its share of the samples";
-  if (source.is_argument) {
-    for (const Node* given : whole->list("args")) {
-      // Sizes and flags are not samples.
-      const auto origins = w.names.origins(given);
-      const bool constant = std::all_of(origins.begin(), origins.end(),
-                                        [](const Node* one) { return one->is(Kind::constant); });
-      if (constant && !origins.empty()) continue;
-      w.refuse(
-          given,
-          "it is not clear which of these arguments are samples; create the dataset for training separately");
-    }
-  }
   w.dialect.use(whole);
   w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
   w.edits.explain(whole->line, "the dataset is divided among the processes", why);
   if (shuffles(w, whole)) w.draws_alike = true;
 }
+
+namespace {
+
+/// Whether the size of a dataset's batches is changed.
+bool has_changed_batches(const KerasWeaving& w, const Node* dataset) {
+  const Source source = EveryWay(w).follow(dataset);
+  return std::any_of(
+             source.batches.begin(), source.batches.end(),
+             [&](const Node* call) { return w.shared.contains(w.names.argument(call, "batch_size", 0)); }) ||
+         std::any_of(source.makers.begin(), source.makers.end(),
+                     [&](const Node* call) { return w.shared.contains(call); });
+}
+
+}  // namespace
 
 bool counts_shared(const KerasWeaving& w, const Node* expression) {
   bool found = false;
@@ -278,10 +489,18 @@ bool counts_shared(const KerasWeaving& w, const Node* expression) {
       if (node.is(Kind::call) && w.names.callee(&node).ends_with("experimental.cardinality") &&
           !node.list("args").empty())
         counted = node.list("args")[0];
+      if (counted != nullptr && is_dataset(w.names, counted) && w.dialect.is_tf_distribute()) {
+        found = found || has_changed_batches(w, counted);
+        return false;
+      }
       if (counted != nullptr && is_dataset(w.names, counted)) {
         KerasWeaving copy{w.names, w.program, w.edits, w.dialect};
         Follower follower(copy);
-        follower.follow(counted);
+        try {
+          follower.follow(counted);
+        } catch (const Refusal&) {
+          return false;  // it is divided only where training receives it
+        }
         for (const Node* met : follower.met()) found = found || w.shared.contains(met);
         return false;
       }

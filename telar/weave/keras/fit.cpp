@@ -305,36 +305,9 @@ class Fits {
   /// All processes evaluate all samples, so they make the same decisions.
   void write_evaluation(const KerasCall& evaluation) {
     const Node* call = evaluation.call;
-    if (const Node* data = w_.names.argument(call, "x", 0); data != nullptr && counts(data)) {
-      w_.refuse(
-          data,
-          "this is the dataset for training, of which each process has only its share; use a separate dataset for evaluation");
-    }
     const std::string_view method = call->child("func")->text;
     if (method.ends_with("_generator")) return;
     write_verbose(call, method == "evaluate" ? 3 : 2);
-  }
-
-  bool counts(const Node* data) const {
-    if (!is_dataset(w_.names, data)) return false;
-    bool found = false;
-    walk(*data, [&](const Node& node) {
-      if (w_.shared.contains(&node)) found = true;
-      return !found;
-    });
-    return found || shares_with_training(data);
-  }
-
-  bool shares_with_training(const Node* data) const {
-    if (!data->is(Kind::name)) return false;
-    for (const KerasCall& fit : w_.program.fits) {
-      const Node* x = argument(fit.call, "x");
-      if (x != nullptr && x->is(Kind::name) && w_.names.place(x) == w_.names.place(data) &&
-          !w_.dialect.is_tf_distribute() && w_.shares_samples()) {
-        return w_.names.values(w_.names.place(x)).size() == 1;
-      }
-    }
-    return false;
   }
 
   KerasWeaving& w_;

@@ -53,10 +53,11 @@ class Optimizers {
 
   void write() {
     for (const KerasCall& compile : w_.program.compiles) write_compile(compile);
-    // The optimizers of a loop with a tape.
+    // Those that the script applies itself, in a loop with a tape or in a train_step.
     for (const Node* call : w_.program.optimizers) {
       if (w_.program.fits.empty() || applies_by_hand(call)) scale_optimizer(call);
     }
+    if (!w_.program.fits.empty() && w_.grows()) check_applied();
     write_assignments();
   }
 
@@ -64,37 +65,75 @@ class Optimizers {
   bool applies_by_hand(const Node* optimizer) const {
     return std::any_of(w_.names.calls().begin(), w_.names.calls().end(), [&](const Node* call) {
       const Node* function = call->child("func");
-      if (!function->is(Kind::attribute) || function->text != "apply_gradients") return false;
+      if (!function->is(Kind::attribute) ||
+          (function->text != "apply_gradients" && function->text != "apply"))
+        return false;
       const auto origins = w_.names.origins(function->child("value"));
       return std::find(origins.begin(), origins.end(), optimizer) != origins.end();
     });
   }
 
+  /// An optimizer that a train_step applies must be one whose rate is multiplied; `self.optimizer` is the one
+  /// that compile() received.
+  void check_applied() const {
+    for (const Node* call : w_.names.calls()) {
+      if (!is_apply(call) || class_of(call) == nullptr) continue;
+      const Node* optimizer = call->child("func")->child("value");
+      if (optimizer->is(Kind::attribute) && optimizer->text == "optimizer") continue;
+      if (w_.names.origins(optimizer).empty())
+        w_.refuse(
+            call,
+            "weave does not see where this optimizer is created, so its learning rate cannot be multiplied; pass it to the model's compile() or __init__");
+    }
+  }
+
   bool trains(const KerasCall& compile) const {
-    if (w_.program.fits.empty()) return false;
-    const int place = w_.names.place(compile.model);
-    const auto own = w_.names.origins(compile.model);
     return std::any_of(w_.program.fits.begin(), w_.program.fits.end(), [&](const KerasCall& fit) {
-      if (place >= 0 && w_.names.place(fit.model) == place) return true;
-      const auto others = w_.names.origins(fit.model);
-      if (others.empty() || own.empty()) return true;
-      return std::any_of(own.begin(), own.end(), [&](const Node* one) {
-        return std::find(others.begin(), others.end(), one) != others.end();
-      });
+      return may_be_same_model(w_.names, compile.model, fit.model);
     });
+  }
+
+  /// The call that gives Keras the optimizer: `super().compile(…)` if the model has its own compile(), and
+  /// passes it there by name; otherwise the script's call of compile().
+  const Node* compiling(const KerasCall& compile) const {
+    if (compile.own_compile == nullptr) return compile.call;
+    const Node* handed = nullptr;
+    for (const Node* call : w_.names.calls()) {
+      const Node* function = call->child("func");
+      if (!is_inside(call, compile.own_compile) || !function->is(Kind::attribute) ||
+          function->text != "compile")
+        continue;
+      const Node* receiver = function->child("value");
+      if (receiver->is(Kind::call) && w_.names.qualified(receiver->child("func")) == "super") handed = call;
+    }
+    if (handed == nullptr)
+      w_.refuse(compile.own_compile, "call super().compile(…) in it, which gives Keras the optimizer");
+    const Node* given = w_.names.argument(handed, "optimizer", 0);
+    if (given != nullptr && is_inside(given, handed)) return handed;
+    for (const Node* one : handed->list("args")) {
+      if (one->is(Kind::starred))
+        w_.refuse(handed, "pass the optimizer to super().compile() by name, not through *");
+    }
+    const bool passes_on = std::any_of(handed->list("keywords").begin(), handed->list("keywords").end(),
+                                       [](const Node* one) { return one->text.empty(); });
+    if (passes_on) return compile.call;
+    return compile.own_step ? nullptr : handed;  // without an optimizer: the step applies its own
   }
 
   void write_compile(const KerasCall& compile) {
     if (!trains(compile)) return;
-    const Node* given = w_.names.argument(compile.call, "optimizer", 0);
-    const bool wraps = w_.dialect.is_horovod() && !compile.own_step;
+    const Node* call = compiling(compile);
     w_.dialect.use(compile.call);
+    if (call == nullptr || !compiled_.insert(call).second) return;
+    // The positions of an own compile() are its own.
+    const bool by_name_only = call == compile.call && compile.own_compile != nullptr;
+    const Node* given = w_.names.argument(call, "optimizer", by_name_only ? -1 : 0);
+    const bool wraps = w_.dialect.is_horovod() && !compile.own_step;
     if (given == nullptr) {
-      w_.edits.add_argument(*compile.call, "optimizer=" + wrapped(made("RMSprop", "0.001"), wraps));
-      return explain(compile.call, wraps);
+      w_.edits.add_argument(*call, "optimizer=" + wrapped(made("RMSprop", "0.001"), wraps));
+      return explain(call, wraps);
     }
-    if (!is_inside(given, compile.call))
-      w_.refuse(compile.call, "pass the optimizer to compile() as a separate argument");
+    if (!is_inside(given, call)) w_.refuse(call, "pass the optimizer to compile() as a separate argument");
     const auto origins = w_.names.origins(given);
     const bool by_name = !origins.empty() && std::all_of(origins.begin(), origins.end(),
                                                          [](const Node* one) { return one->is_string(); });
@@ -107,7 +146,7 @@ class Optimizers {
       if (one == nullptr)
         w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
-      return explain(compile.call, wraps);
+      return explain(call, wraps);
     }
     if (origins.empty())
       w_.refuse(given,
@@ -122,7 +161,7 @@ class Optimizers {
     if (!wrapped_.insert(inner).second) return;
     w_.edits.insert(inner->begin, w_.dialect.module() + ".DistributedOptimizer(");
     w_.edits.insert(inner->end, ")");
-    explain(compile.call, true);
+    explain(call, true);
   }
 
   void explain(const Node* compile, bool wraps) {
@@ -156,6 +195,11 @@ class Optimizers {
     if (callee == "keras.optimizers.get" || callee == "keras.optimizers.deserialize" ||
         callee.ends_with(".from_config"))
       return scale_config(origin);
+    const Node* own = w_.names.definition(origin->child("func"));
+    if (own != nullptr && own->is(Kind::class_def)) {
+      if (const std::string base = optimizer_base(w_.names, own); !base.empty())
+        return scale_own_optimizer(origin, own, base);
+    }
     const bool one_of_ours = callee.starts_with(kOptimizers) ||
                              callee.starts_with("tensorflow_addons.optimizers.") ||
                              callee == "tensorflow.compat.v1.train.AdamOptimizer";
@@ -172,13 +216,65 @@ class Optimizers {
     const bool spread = std::any_of(origin->list("keywords").begin(), origin->list("keywords").end(),
                                     [](const Node* one) { return one->text.empty(); });
     const Known* one = known(callee.substr(callee.rfind('.') + 1));
-    if (spread || one == nullptr)
-      w_.refuse(
-          origin,
-          "its learning rate cannot be determined; pass it as learning_rate=…, or weave with --global-batch keep");
-    w_.edits.add_argument(*origin,
-                          "learning_rate=" + std::string(one->rate) + " * " + w_.dialect.size(origin));
+    if (spread || one == nullptr) refuse_rate(origin);
+    add_rate(origin, "learning_rate", std::string(one->rate));
+  }
+
+  [[noreturn]] void refuse_rate(const Node* origin) const {
+    w_.refuse(
+        origin,
+        "its learning rate cannot be determined; pass it as learning_rate=…, or weave with --global-batch keep");
+  }
+
+  /// Passes the default rate of an optimizer, multiplied.
+  void add_rate(const Node* origin, const std::string& name, const std::string& rate) {
+    w_.edits.add_argument(*origin, name + "=" + rate + " * " + w_.dialect.size(origin));
     w_.edits.explain(origin->line, "learning rate × number of processes", kWhyScaled);
+  }
+
+  /// An optimizer class of the script: its rate is a parameter of its own __init__ or of its base's. A rate
+  /// that __init__ computes cannot be multiplied there: Keras creates optimizers anew from their configuration.
+  void scale_own_optimizer(const Node* origin, const Node* own, const std::string& base) {
+    const Node* init = w_.names.method(own, "__init__");
+    if (init != nullptr && w_.dialect.is_horovod()) check_configuration(own, init);
+    if (!w_.grows()) return;
+    if (init == nullptr) {
+      const Node* rate = w_.names.argument(origin, "learning_rate", 0);
+      if (rate == nullptr) rate = w_.names.argument(origin, "lr", -1);
+      if (rate != nullptr) return scale_keras_rate(w_, rate);
+      const Known* one = known(base.substr(base.rfind('.') + 1));
+      if (one == nullptr) refuse_rate(origin);
+      return add_rate(origin, "learning_rate", std::string(one->rate));
+    }
+    const Node* arguments = init->child("args");
+    const Nodes parameters = arguments->list("args");
+    const Nodes defaults = arguments->list("defaults");
+    for (size_t i = 1; i < parameters.size(); ++i) {
+      const std::string name(parameters[i]->text);
+      if (name != "learning_rate" && name != "lr") continue;
+      if (const Node* rate = w_.names.argument(origin, name, static_cast<int>(i) - 1))
+        return scale_keras_rate(w_, rate);
+      const size_t first = parameters.size() - defaults.size();
+      if (i < first || defaults[i - first]->literal != Literal::number) refuse_rate(origin);
+      return add_rate(origin, name, w_.text(*defaults[i - first]));
+    }
+    w_.refuse(
+        init,
+        "give it a parameter learning_rate, by which the rate can be multiplied where the optimizer is created");
+  }
+
+  /// Horovod creates its optimizer from the configuration of the script's.
+  void check_configuration(const Node* own, const Node* init) const {
+    if (w_.names.method(own, "get_config") != nullptr) return;
+    for (const Node* parameter : init->child("args")->list("args")) {
+      const std::string_view name = parameter->text;
+      const bool known_to_base =
+          parameter == init->child("args")->list("args")[0] || name == "learning_rate" || name == "name";
+      if (!known_to_base)
+        w_.refuse(
+            parameter,
+            "give this optimizer's class a get_config() method that contains it, because Horovod creates its optimizer from the configuration");
+    }
   }
 
   /// keras.optimizers.get({"class_name": …, "config": {"learning_rate": …}}), Adam.from_config({…}),
@@ -243,6 +339,7 @@ class Optimizers {
   KerasWeaving& w_;
   std::set<const Node*> done_;
   std::set<const Node*> wrapped_;
+  std::set<const Node*> compiled_;
 };
 
 void scale_number(KerasWeaving& w, const Node* rate) {

@@ -3,6 +3,7 @@
 #include "telar/weave/keras/program.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "telar/weave/torch/program.h"
@@ -75,7 +76,8 @@ class KerasReader {
     const std::string callee = names_.callee(call);
     const Node* own = names_.definition(call->child("func"));
     const bool own_class = own != nullptr && own->is(Kind::class_def);
-    if (makes_optimizer(callee)) program_.optimizers.push_back(call);
+    if (makes_optimizer(callee) || (own_class && !optimizer_base(names_, own).empty()))
+      program_.optimizers.push_back(call);
     if (callee.starts_with("keras.optimizers.schedules.") ||
         (own_class && names_.derives(own, {"keras.optimizers.schedules.LearningRateSchedule"}))) {
       program_.schedules.push_back(call);
@@ -144,7 +146,12 @@ class KerasReader {
     const std::string_view method = function->text;
     const Node* model = function->child("value");
     if (wanted == "compile") {
-      if (method != "compile" || names_.definition(function) != nullptr) return;
+      if (method != "compile") return;
+      if (const Node* own = names_.definition(function); own != nullptr) {
+        if (is_own_model(class_of(own)) && !is_super(model))
+          program_.compiles.push_back({call, model, has_own_step(model), own});
+        return;
+      }
       const bool says =
           names_.argument(call, "loss", -1) != nullptr || names_.argument(call, "optimizer", 0) != nullptr;
       if (says && names_.qualified(model) != "re" && !is_super(model))
@@ -211,12 +218,7 @@ class KerasReader {
     for (const Node* call : names_.calls()) {
       const Node* function = call->child("func");
       if (!function->is(Kind::attribute)) continue;
-      if (function->text == "minimize" && program_.fits.empty() &&
-          !names_.origins(function->child("value")).empty()) {
-        refuse(
-            call,
-            "write the step with a GradientTape and apply_gradients, so that gradients can be averaged between the two");
-      }
+      if (function->text == "minimize") check_minimize(call);
       if (function->text == "apply_gradients" && program_.tapes.empty()) {
         refuse(call, "the source of these gradients is unknown; compute them with tf.GradientTape");
       }
@@ -233,14 +235,74 @@ class KerasReader {
   }
 
   void check_compiled(const KerasCall& fit) const {
-    if (!program_.compiles.empty()) return;
-    refuse(fit.call,
-           "the model is not compiled in this file; compile it here, so that its optimizer can be found");
+    const bool compiled = std::any_of(
+        program_.compiles.begin(), program_.compiles.end(),
+        [&](const KerasCall& compile) { return may_be_same_model(names_, compile.model, fit.model); });
+    if (compiled) return;
+    refuse(
+        fit.call,
+        "weave does not see where this model is compiled; call its compile() in this program, so that its optimizer can be found");
+  }
+
+  /// `optimizer.minimize(loss, variables, tape=tape)` computes and applies gradients in one call.
+  void check_minimize(const Node* call) const {
+    const bool in_step = is_own_model(class_of(call)) && !program_.tapes.empty();
+    const bool in_loop =
+        program_.fits.empty() && !names_.origins(call->child("func")->child("value")).empty();
+    if (!in_step && !in_loop) return;
+    refuse(
+        call,
+        "write the step with a GradientTape and apply_gradients, so that gradients can be averaged between the two");
   }
 
   const Names& names_;
   KerasProgram program_;
 };
+
+bool dataset_within(const Names& names, const Node* expression, int depth);
+
+/// Whether an expression holds several datasets: a display, what a library returns, a list that is appended to.
+bool holds_datasets(const Names& names, const Node* expression, int depth) {
+  if (expression == nullptr || depth == 0) return false;
+  const auto any = [&](Nodes all) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Node* one) { return dataset_within(names, one, depth - 1); });
+  };
+  switch (expression->kind) {
+    case Kind::tuple:
+    case Kind::list: return any(expression->list("elts"));
+    case Kind::dict: return any(expression->list("values"));
+    case Kind::list_comp: return any(expression->list("elt"));
+    case Kind::dict_comp: return any(expression->list("value"));
+    case Kind::call: {
+      const std::string& callee = names.callee(expression);
+      if (callee == "tensorflow_datasets.load" || batch_argument(callee) != nullptr) return true;
+      const Node* own = names.called_function(expression);
+      bool found = false;
+      if (own == nullptr) return found;
+      walk(*own, [&](const Node& node) {
+        if (node.is(Kind::return_)) found = found || holds_datasets(names, node.child("value"), depth - 1);
+        return !found;
+      });
+      return found;
+    }
+    case Kind::name:
+    case Kind::attribute: break;
+    default: return false;
+  }
+  const int place = names.place(expression);
+  if (place < 0) return false;
+  for (const Value& value : names.values(place)) {
+    if (value.part < 0 && !value.element && holds_datasets(names, value.node, depth - 1)) return true;
+  }
+  const auto& mentions = names.mentions(place);
+  return std::any_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
+    const Node* method = mention->parent;
+    const bool appends = method->is(Kind::attribute) && method->text == "append" &&
+                         method->parent->is(Kind::call) && method->role == "func";
+    return appends && any(method->parent->list("args"));
+  });
+}
 
 bool dataset_within(const Names& names, const Node* expression, int depth) {
   if (expression == nullptr || depth == 0) return false;
@@ -248,8 +310,7 @@ bool dataset_within(const Names& names, const Node* expression, int depth) {
     const Node* function = expression->child("func");
     const std::string callee = names.callee(expression);
     if (callee.starts_with("tensorflow.data.") || callee == "tensorflow_datasets.load" ||
-        callee.ends_with("_dataset_from_directory") ||
-        callee == "keras.utils.timeseries_dataset_from_array") {
+        batch_argument(callee) != nullptr) {
       return true;
     }
     const Node* own = names.definition(function);
@@ -270,6 +331,8 @@ bool dataset_within(const Names& names, const Node* expression, int depth) {
     return function->is(Kind::attribute) && (keeps_order(function->text) || same.contains(function->text)) &&
            dataset_within(names, function->child("value"), depth - 1);
   }
+  if (expression->is(Kind::subscript) && holds_datasets(names, expression->child("value"), depth - 1))
+    return true;
   if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
     for (const Value& value : names.values(names.place(expression))) {
       if (value.element || value.augmented) continue;
@@ -277,15 +340,17 @@ bool dataset_within(const Names& names, const Node* expression, int depth) {
       if (value.part < 0 || !value.node->is(Kind::call)) continue;
       // One of several values that a function returns.
       const Node* own = names.called_function(value.node);
-      bool found = names.callee(value.node) == "tensorflow_datasets.load";
+      bool found = own == nullptr && holds_datasets(names, value.node, depth - 1);
       if (own != nullptr) {
         walk(*own, [&](const Node& node) {
           const Node* given = node.is(Kind::return_) ? node.child("value") : nullptr;
-          if (given != nullptr && given->is(Kind::tuple) &&
-              static_cast<size_t>(value.part) < given->list("elts").size()) {
-            found = found ||
-                    dataset_within(names, given->list("elts")[static_cast<size_t>(value.part)], depth - 1);
-          }
+          if (given == nullptr) return !found;
+          const bool listed =
+              given->is(Kind::tuple) && static_cast<size_t>(value.part) < given->list("elts").size();
+          found =
+              found ||
+              (listed ? dataset_within(names, given->list("elts")[static_cast<size_t>(value.part)], depth - 1)
+                      : !given->is(Kind::tuple) && holds_datasets(names, given, depth - 1));
           return !found;
         });
       }
@@ -296,6 +361,70 @@ bool dataset_within(const Names& names, const Node* expression, int depth) {
 }
 
 }  // namespace
+
+namespace {
+
+/// A class and its bases in the program.
+std::vector<const Node*> with_bases(const Names& names, const Node* class_def) {
+  std::vector<const Node*> found = {class_def};
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const Node* base : found[i]->list("bases")) {
+      const Node* own = names.definition(base);
+      const bool is_new = std::find(found.begin(), found.end(), own) == found.end();
+      if (own != nullptr && own->is(Kind::class_def) && is_new) found.push_back(own);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+const BatchArgument* batch_argument(const std::string& callee) {
+  static const std::unordered_map<std::string_view, BatchArgument> functions = {
+      {"image_dataset_from_directory", {5, "32"}},
+      {"text_dataset_from_directory", {4, "32"}},
+      {"audio_dataset_from_directory", {4, "32"}},
+      {"timeseries_dataset_from_array", {5, "128"}}};
+  if (!callee.starts_with("keras.")) return nullptr;
+  const auto found = functions.find(std::string_view(callee).substr(callee.rfind('.') + 1));
+  return found == functions.end() ? nullptr : &found->second;
+}
+
+std::string optimizer_base(const Names& names, const Node* class_def) {
+  for (const Node* one : with_bases(names, class_def)) {
+    for (const Node* base : one->list("bases")) {
+      if (std::string name = names.qualified(base); makes_optimizer(name)) return name;
+    }
+  }
+  return {};
+}
+
+bool may_be_same_model(const Names& names, const Node* one, const Node* other) {
+  if (const int place = names.place(one); place >= 0 && names.place(other) == place) return true;
+  // For `self`, the origin is the class; for other expressions, the call that creates the instance.
+  const auto made_by = [&](const Node* expression) {
+    auto origins = names.origins(expression);
+    for (const Node*& origin : origins) {
+      const Node* own = origin->is(Kind::call) ? names.definition(origin->child("func")) : nullptr;
+      if (own != nullptr && own->is(Kind::class_def)) origin = own;
+    }
+    return origins;
+  };
+  const auto first = made_by(one);
+  const auto second = made_by(other);
+  if (first.empty() || second.empty()) return true;
+  const auto contains = [](const std::vector<const Node*>& all, const Node* one_of_them) {
+    return std::find(all.begin(), all.end(), one_of_them) != all.end();
+  };
+  return std::any_of(first.begin(), first.end(), [&](const Node* origin) {
+    return std::any_of(second.begin(), second.end(), [&](const Node* compared) {
+      if (origin == compared) return true;
+      const bool classes = origin->is(Kind::class_def) && compared->is(Kind::class_def);
+      return classes &&
+             (contains(with_bases(names, origin), compared) || contains(with_bases(names, compared), origin));
+    });
+  });
+}
 
 bool keeps_order(std::string_view method) {
   static const std::unordered_set<std::string_view> methods = {

@@ -14,6 +14,8 @@ struct KerasCall {
   const Node* model = nullptr;  ///< the object of the method
   /// The model's class has its own train_step, which computes the gradients with a tape.
   bool own_step = false;
+  /// The model's class has its own compile(): for a call of compile, that method; otherwise null.
+  const Node* own_compile = nullptr;
 };
 
 /// `with tf.GradientTape() as tape:`
@@ -55,6 +57,22 @@ const Node* handed_fit(const Names& names);
 
 /// Reads a Keras or TensorFlow script. Throws Refusal if weave does not understand how it trains.
 KerasProgram read_keras(const Names& names);
+
+/// The optimizer of Keras from which a class of the script derives, as in "keras.optimizers.Adam"; empty if it
+/// derives from none.
+std::string optimizer_base(const Names& names, const Node* class_def);
+
+/// Whether two expressions may be the same model: if they are one variable, if they have an origin in common,
+/// or if the origin of one of them is unknown.
+bool may_be_same_model(const Names& names, const Node* one, const Node* other);
+
+/// The size of the batches that a function of Keras makes of files or of a series: its argument and the default.
+struct BatchArgument {
+  int position = -1;
+  const char* standard = "";
+};
+/// For `keras.utils.image_dataset_from_directory` and similar functions; null for any other.
+const BatchArgument* batch_argument(const std::string& callee);
 
 /// Whether an expression is known to be a tf.data.Dataset.
 bool is_dataset(const Names& names, const Node* expression);

@@ -1,5 +1,6 @@
 // GradientTape loops under tf.distribute. The step runs on every replica. Its loss is divided by the number
 // of replicas, because their gradients are summed. The loop takes global batches from a distributed dataset.
+// For a model's own train_step, fit() does all but the division.
 #include <algorithm>
 #include <set>
 
@@ -26,9 +27,7 @@ class Replicas {
   explicit Replicas(KerasWeaving& weaving) : w_(weaving), strategy_(weaving.dialect.module()) {}
 
   void write() {
-    if (!w_.program.fits.empty())
-      refuse_tape(
-          "the train_step of a fitted model computes its own gradients; weave it for Horovod: --target horovod");
+    if (!w_.program.fits.empty()) return write_steps_of_models();
     if (!w_.grows())
       refuse_tape(
           "dividing the script's batch among the replicas is not supported here; weave without --global-batch keep");
@@ -52,6 +51,64 @@ class Replicas {
   }
 
  private:
+  /// The train_step of fitted models.
+  void write_steps_of_models() {
+    for (const KerasTape& tape : w_.program.tapes) {
+      if (trains(w_, tape)) write_tape(tape);
+    }
+    write_losses();
+    for (const Node* call : w_.names.calls()) {
+      const Node* function = call->child("func");
+      const bool compiled = function->is(Kind::attribute) && is_self(function->child("value")) &&
+                            (function->text == "compute_loss" || function->text == "compiled_loss");
+      if (!compiled || w_.names.definition(function) != nullptr) continue;
+      w_.edits.insert(call->begin, "(");
+      w_.edits.insert(call->end, " * " + strategy_ + ".num_replicas_in_sync)");
+      w_.edits.explain(call->line, w_.text(*function) + "(…) × number of replicas",
+                       "Keras has divided this loss by it, but here it is a mean like any other");
+    }
+    for (const KerasTape& tape : w_.program.tapes) {
+      const Node* step = function_of(tape.with);
+      if (step != nullptr && trains(w_, tape)) write_returned(step);
+    }
+  }
+
+  static bool is_self(const Node* node) { return node->is(Kind::name) && node->text == "self"; }
+
+  /// What a train_step returns besides results of metrics is one value for each replica.
+  void write_returned(const Node* step) {
+    if (step->text != "train_step" || !written_.insert(step).second) return;
+    walk(*step, [&](const Node& node) {
+      if (&node != step && node.is_function()) return false;
+      const Node* value = node.is(Kind::return_) ? node.child("value") : nullptr;
+      for (const Node* origin : value == nullptr ? std::vector<const Node*>() : w_.names.origins(value)) {
+        for (const Node* one : origin->list("values")) write_figure(one);
+      }
+      return true;
+    });
+  }
+
+  void write_figure(const Node* value) {
+    if (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
+        value->child("func")->text == "result")
+      return;
+    if (!is_loss(value))
+      w_.refuse(
+          value,
+          "weave does not know how the replicas' values of this are joined; return losses, or results of keras.metrics objects");
+    const std::string name = w_.names.fresh("mean_of_replicas");
+    const std::string keras = w_.tensorflow(value) + ".keras";
+    w_.dialect.function(
+        {"def " + name + "(value):",
+         "    # fit() takes the mean over the replicas; before Keras 3, it adds the values up.",
+         "    return value if int(" + keras + ".__version__.split(\".\")[0]) >= 3 else value / " + strategy_ +
+             ".num_replicas_in_sync"},
+        value);
+    w_.edits.insert(value->begin, name + "(");
+    w_.edits.insert(value->end, ")");
+    w_.edits.explain(value->line, name + "(…)", "each replica has the loss of its part of the batch");
+  }
+
   [[noreturn]] void refuse_tape(const std::string& decision) const {
     w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"), decision);
   }
@@ -111,14 +168,22 @@ class Replicas {
     const Node* target = statement->list("targets")[0];
     if (!target->is(Kind::name)) w_.refuse(gradient, "assign the gradients to their own variable");
     bool changed = false;
+    const Node* applies_whole = nullptr;
     for (const Node* mention : w_.names.mentions(w_.names.place(target))) {
       if (mention->store || mention->begin < statement->end) continue;
       const Node* call = mention->parent;
       const bool zipped = call->is(Kind::call) && w_.names.qualified(call->child("func")) == "zip" &&
                           call->parent->is(Kind::call) && is_apply(call->parent);
-      changed = changed || !zipped;
+      // Keras 3: optimizer.apply(gradients, variables)
+      const bool whole = call->is(Kind::call) && call->child("func")->is(Kind::attribute) &&
+                         call->child("func")->text == "apply" && mention->role == "args";
+      if (whole) applies_whole = call;
+      changed = changed || (!zipped && !whole);
     }
     if (!changed) return;
+    if (applies_whole != nullptr)
+      w_.refuse(applies_whole,
+                "call apply_gradients(zip(gradients, variables)), so that each gradient can be divided");
     const std::string tf = w_.tensorflow(gradient);
     const std::string gradients(target->text);
     const std::string line = gradients + " = " + tf + ".distribute.get_replica_context().all_reduce(" + tf +

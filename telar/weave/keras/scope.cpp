@@ -28,6 +28,8 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
   }
   if (std::find(w.program.models.begin(), w.program.models.end(), call) != w.program.models.end())
     return true;
+  if (std::find(w.program.optimizers.begin(), w.program.optimizers.end(), call) != w.program.optimizers.end())
+    return true;
   // Applying a layer to another creates its variables.
   const Node* function = call->child("func");
   if (function->is(Kind::call)) return makes_variables(w, function);
@@ -42,6 +44,12 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
       return std::find(origins.begin(), origins.end(), one) != origins.end();
     });
   };
+  const auto layers = w.names.origins(function->child("value"));
+  const bool adapts =
+      function->text == "adapt" && std::any_of(layers.begin(), layers.end(), [&](const Node* one) {
+        return one->is(Kind::call) && w.names.callee(one).starts_with("keras.layers.");
+      });
+  if (adapts) return true;
   const bool builds = function->text == "build";
   return ((builds || function->text == "add" || loads_weights(call)) && is_of(w.program.models)) ||
          (builds && is_of(w.program.optimizers));

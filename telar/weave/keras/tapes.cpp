@@ -226,10 +226,18 @@ class Tapes {
 std::vector<const Node*> gradients_of(const KerasWeaving& w, const KerasTape& tape) {
   std::vector<const Node*> found;
   const int place = w.names.place(tape.variable);
+  // A later tape may have the same name.
+  const auto is_of_another = [&](const Node* call) {
+    return std::any_of(w.program.tapes.begin(), w.program.tapes.end(), [&](const KerasTape& other) {
+      return w.names.place(other.variable) == place && other.with->begin > tape.with->begin &&
+             other.with->begin < call->begin;
+    });
+  };
   for (const Node* call : w.names.calls()) {
     const Node* function = call->child("func");
     if (function->is(Kind::attribute) && function->text == "gradient" &&
-        w.names.place(function->child("value")) == place)
+        w.names.place(function->child("value")) == place && call->begin > tape.with->begin &&
+        !is_of_another(call))
       found.push_back(call);
   }
   return found;

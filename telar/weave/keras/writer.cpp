@@ -82,6 +82,15 @@ void write_downloads(KerasWeaving& w) {
   }
 }
 
+/// Whether a function of Keras draws the order of files or windows, without a seed of its own.
+bool draws_order(const KerasWeaving& w, const Node* call, const std::string& callee) {
+  const Node* shuffle = w.names.argument(call, "shuffle", -1);
+  const Node* seed = w.names.argument(call, "seed", -1);
+  const bool by_default = callee.ends_with("_from_directory");
+  const bool shuffles = shuffle == nullptr ? by_default : shuffle->text != "False";
+  return shuffles && (seed == nullptr || seed->literal == Literal::null);
+}
+
 /// Random numbers decide which samples a process gets, so all processes must draw the same ones.
 void write_seeds(KerasWeaving& w) {
   bool tensorflow_seed = false;
@@ -102,6 +111,7 @@ void write_seeds(KerasWeaving& w) {
     if (callee == "sklearn.model_selection.train_test_split" &&
         w.names.keyword(call, "random_state") == nullptr)
       drawn_numpy.push_back(call);
+    if (batch_argument(callee) != nullptr && draws_order(w, call, callee)) drawn_numpy.push_back(call);
     if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
       w.refuse(call, "each process would draw different numbers; pass a seed");
     }

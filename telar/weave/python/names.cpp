@@ -32,7 +32,7 @@ const std::vector<const Node*> kNoNodes;
 }  // namespace
 
 std::string canonical(std::string name) {
-  static const std::array<std::pair<std::string_view, std::string_view>, 12> prefixes = {{
+  static const std::array<std::pair<std::string_view, std::string_view>, 16> prefixes = {{
       {"torch.utils.data.dataloader.", "torch.utils.data."},
       {"torch.utils.data.dataset.", "torch.utils.data."},
       {"torch.utils.data.sampler.", "torch.utils.data."},
@@ -43,6 +43,10 @@ std::string canonical(std::string name) {
       {"tensorflow.compat.v1.keras.", "keras."},
       {"tensorflow.compat.v2.keras.", "keras."},
       {"tensorflow.keras.", "keras."},
+      {"tensorflow.optimizers.", "keras.optimizers."},
+      {"tensorflow.losses.", "keras.losses."},
+      {"tensorflow.metrics.", "keras.metrics."},
+      {"keras.api._v2.keras.", "keras."},
       {"tf_keras.", "keras."},
       {"tensorflow.compat.v2.", "tensorflow."},
   }};

@@ -5,7 +5,7 @@ import horovod.tensorflow as hvd
 
 
 def shard(dataset):
-    # The same number of samples for each process; the remainder is left out.
+    # The same number of elements for each process; the remainder is left out.
     samples = int(dataset.cardinality())
     if samples == tf.data.UNKNOWN_CARDINALITY:
         samples = int(dataset.reduce(tf.constant(0, tf.int64), lambda count, *sample: count + 1))
