@@ -124,9 +124,12 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
       for (float& value : out) value *= share;
     }
     if (terms.form.payload == 0) return;
+    // The rest is one of means, because pushes may be of different numbers of samples.
+    if (terms.samples <= 0) return;
     const std::span<float> rest = std::span(rest_[part.server]).subspan(part.offset, part.floats);
-    for (size_t i = 0; i < out.size(); ++i) out[i] += rest[i];
+    for (size_t i = 0; i < out.size(); ++i) out[i] += rest[i] * terms.samples;
     numbered_payload(terms.form.payload).choose(out, rest, terms.form.share, variable.trainable);
+    for (float& value : rest) value /= terms.samples;
   };
   return exchange(gradients, fill, terms, parameters);
 }

@@ -79,7 +79,7 @@ class ServerExchange {
   const Device& device_;
   std::vector<Variable> variables_;  ///< in the order of the arena
   std::vector<float> canonical_;     ///< of the largest variable
-  /// For each server's arena, what pushes have left over; empty as long as nothing is.
+  /// For each server's arena, what pushes have left over, for one sample; empty as long as nothing is.
   std::vector<std::vector<float>> rest_;
 };
 

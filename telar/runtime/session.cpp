@@ -109,6 +109,22 @@ std::vector<NonFinite> found_by_all(const std::vector<NonFinite>& found, Process
   return all;
 }
 
+/// `texts`: SharedState::layout_text() of each process. Throws Error (user) if they sum what does not lie
+/// alike.
+void require_same_layouts(const std::vector<std::string>& texts) {
+  std::map<std::string, std::pair<std::string, size_t>> layouts;  // by name: the layout, and who has it
+  for (size_t p = 0; p < texts.size(); ++p) {
+    std::istringstream lines(texts[p]);
+    for (std::string name, layout; std::getline(lines, name, '\t') && std::getline(lines, layout);) {
+      const auto& [first, rank] = layouts.try_emplace(name, layout, p).first->second;
+      if (first != layout)
+        throw user_error(
+            "rank {} differs from rank {} in the layout of the parameters ('{}'); all hosts of a run need the same kind of CPU",
+            p, rank, name);
+    }
+  }
+}
+
 const BatchView& part(const std::vector<BatchView>& parts, int rank) {
   return parts[static_cast<size_t>(rank)];
 }
@@ -316,8 +332,7 @@ class Session::Impl {
     }
     state_.allocate(program_, devices, wanted_layouts(), groups);
     if (options_.processes == nullptr) return;
-    options_.processes->require_same(
-        state_.layout_text(), "the layout of the parameters; all hosts of a run need the same kind of CPU");
+    require_same_layouts(options_.processes->gather(state_.layout_text()));
   }
 };
 

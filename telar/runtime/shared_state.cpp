@@ -139,12 +139,13 @@ StatePlace state_place(const SharedState& state, const std::string& name) {
 
 std::string SharedState::layout_text() const {
   std::string text;
-  const std::vector<Holding>* holdings = memories.front()->holdings;
-  for (size_t i = 0; i < arena().entries.size(); ++i) {
-    if (holdings != nullptr && (*holdings)[i].copies != kAllWorkers) break;  // these come last
-    const ArenaLayout::Entry& entry = arena().entries[i];
-    text += fmt::format("{} {} {} {} {}\n", entry.name, entry.offset, entry.layout.shape.str(),
-                        entry.layout.bytes, entry.layout.format);
+  for (const auto& memory : memories) {
+    for (size_t i = 0; i < memory->arena.entries.size(); ++i) {
+      const ArenaLayout::Entry& entry = memory->arena.entries[i];
+      text += fmt::format("{}\t{} {} {} {}\n",
+                          memory->holdings == nullptr ? entry.name : (*memory->holdings)[i].piece.name(),
+                          entry.offset, entry.layout.shape.str(), entry.layout.bytes, entry.layout.format);
+    }
   }
   return text;
 }

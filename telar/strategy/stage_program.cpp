@@ -19,7 +19,7 @@ namespace telar {
 
 namespace {
 
-constexpr const char* kData = "data";
+constexpr const char* kDataGroup = "data";
 constexpr const char* kStages = "stages";
 
 void require_places(size_t places, size_t stages) {
@@ -124,7 +124,7 @@ void check_workers(const std::string& strategy, const Cluster& cluster, const St
 }
 
 std::vector<WorkerGroups> groups_of(const StageGrid& grid) {
-  WorkerGroups data{kData, std::vector<std::vector<int>>(static_cast<size_t>(grid.stages))};
+  WorkerGroups data{kDataGroup, std::vector<std::vector<int>>(static_cast<size_t>(grid.stages))};
   WorkerGroups stages{kStages, std::vector<std::vector<int>>(static_cast<size_t>(grid.data))};
   for (int64_t w = 0; w < grid.data * grid.stages; ++w) {
     data.members[static_cast<size_t>(w % grid.stages)].push_back(static_cast<int>(w));
@@ -333,7 +333,7 @@ Program stage_program(const std::string& strategy, const TrainingStep& step, con
       for (const ParameterInfo& parameter : program.parameters)
         if (stage_of_parameter[parameter.name] == s) kept.push_back(parameter);
       for (Bucket& bucket : make_buckets(kept, step.gradient, bucket_bytes,
-                                         [](const std::string&) { return std::string(kData); }))
+                                         [](const std::string&) { return std::string(kDataGroup); }))
         program.buckets.push_back(std::move(bucket));
     }
   }
@@ -352,7 +352,7 @@ Program stage_program(const std::string& strategy, const TrainingStep& step, con
     for (const ParameterInfo& parameter : program.parameters) {
       if (stage_of_parameter[parameter.name] != stage) continue;  // one that no graph reads: stage 0
       keeps.insert(parameter.name);
-      worker.holdings.push_back({Piece::all_of(parameter), kData});
+      worker.holdings.push_back({Piece::all_of(parameter), kDataGroup});
     }
     worker.update = update_of(step.update, keeps);
     worker.schedule =

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/data/source.h"
 #include "telar/train/job_strategy.h"
 
@@ -60,6 +61,12 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
     throw user_error(
         "data.order is arrival, so {} processes would not read the same batches; use fixed, or one process with several replicas",
         all->size());
+  // A process reads its own part of each batch, which may lose damaged messages. Other strategies need the
+  // whole batch in several processes, or parts of known sizes.
+  if (all != nullptr && !strategy_type(job.strategy.name).shares_batches)
+    throw user_error("strategy {} cannot train on a stream in {} processes; choose {}, or start one process",
+                     job.strategy.name, all->size(),
+                     one_of(strategy_names([](const StrategyType& type) { return type.shares_batches; })));
   const bool decides = all == nullptr || all->rank() == 0;
   StreamPtr stream;
   if (decides) {

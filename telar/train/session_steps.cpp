@@ -76,12 +76,15 @@ Position SessionSteps::first_position() const {
 }
 
 std::vector<CompletedStep> SessionSteps::wait() {
+  if (failed_) throw not_finite();
   if (follows()) begin_step();
   std::vector<CompletedStep> completed;
   while (!begun_.empty()) {
     std::optional<StepResult> result = session_.finished(!follows());
     if (!result) break;
-    if (!result->finite) throw not_finite();
+    failed_ = !result->finite;
+    if (failed_ && completed.empty()) throw not_finite();
+    if (failed_) break;  // those before it are counted first
     Begun& step = begun_.front();
     completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.after),
                          result->communication, result->phases});

@@ -55,6 +55,7 @@ class SessionSteps final : public StepSource {
   int64_t next_ = 0;      ///< the step that begins next
   int64_t complete_ = 0;  ///< steps of the epoch whose results were returned
   std::deque<Begun> begun_;
+  bool failed_ = false;  ///< the oldest step was not finite
   bool draining_ = false;
   bool ended_ = false;  ///< the source has no further batch, at present
   /// Where the loader continues, and the batches of the epoch that it may still read.

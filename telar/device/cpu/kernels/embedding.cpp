@@ -13,7 +13,7 @@ constexpr int64_t kCopiesAThread = 16384;  // elements for each thread
 constexpr int64_t kColumns = 16;           // one cache line of floats: threads never write to the same line
 
 /// The rows of a table that are here: [first, first + rows) of `vocabulary`.
-struct Rows {
+struct TableRows {
   int64_t first = 0;
   int64_t rows = 0;
   int64_t vocabulary = 0;
@@ -25,7 +25,7 @@ struct Rows {
   }
 };
 
-Rows rows_of(const Node& node, int64_t rows) {
+TableRows rows_of(const Node& node, int64_t rows) {
   if (!node.attributes.has("first")) return {0, rows, rows};
   return {node.attributes.integer("first"), rows, node.attributes.integer("vocabulary")};
 }
@@ -42,7 +42,7 @@ void check_tokens(const int32_t* tokens, int64_t count, int64_t rows, const std:
 void lower_embedding(Lowering& lowering, const Node& node) {
   const ValueId table = node.inputs[1];
   const ValueId y = node.outputs[0];
-  const Rows rows = rows_of(node, lowering.shape(table)[0]);
+  const TableRows rows = rows_of(node, lowering.shape(table)[0]);
   const int64_t features = lowering.shape(table)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   const auto source = lowering.converted_parameter(table);
@@ -76,7 +76,7 @@ void lower_embedding(Lowering& lowering, const Node& node) {
 void lower_embedding_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[1];
   const ValueId dtable = node.outputs[0];
-  const Rows here = rows_of(node, lowering.shape(dtable)[0]);
+  const TableRows here = rows_of(node, lowering.shape(dtable)[0]);
   const int64_t rows = here.rows;
   const int64_t features = lowering.shape(dtable)[1];
   const int64_t count = lowering.shape(node.inputs[0]).elements();
