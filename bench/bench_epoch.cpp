@@ -55,7 +55,9 @@ class Epoch {
   void train(Session& session, float learning_rate, uint32_t epoch) const {
     int64_t step = 0;
     for (const Kept& kept : batches_) {
-      session.train({kept.size, kept.features.data(), kept.labels.data(), kept.samples.as<int64_t>().data()},
+      session.train({kept.size,
+                     {{"x", kept.features.data()}, {"label", kept.labels.data()}},
+                     kept.samples.as<int64_t>().data()},
                     {.learning_rate = learning_rate, .step = ++step, .epoch = epoch});
     }
   }

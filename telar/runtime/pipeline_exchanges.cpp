@@ -15,9 +15,7 @@ PipelineExchanges::PipelineExchanges(const Program& program, const SampleInputs&
       const int last = std::min(end, program.first_worker + static_cast<int>(program.workers.size()));
       const StagesHere here{static_cast<size_t>(number - stages.front()),
                             static_cast<size_t>(last - stages.front()), stages.size()};
-      const auto exchange = [&] { return StageExchange(here, program.parameters.size(), inputs); };
-      pipelines_.push_back(
-          std::unique_ptr<PipelineExchange>(new PipelineExchange{exchange(), exchange(), exchange()}));
+      pipelines_.push_back(std::make_unique<PipelineExchange>(here, program.parameters.size(), inputs));
     }
     pipeline_of_worker_.push_back(pipelines_.size() - 1);
   }

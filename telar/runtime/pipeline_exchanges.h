@@ -12,6 +12,12 @@ namespace telar {
 /// What the stages of one pipeline in this process share, for each of their graphs. Evaluation and prediction
 /// pass through stages that keep their layers; otherwise each stage computes them with the whole model.
 struct PipelineExchange {
+  /// `parameters`: their number. `inputs`: of each sample.
+  PipelineExchange(const StagesHere& here, size_t parameters, const SampleInputs& inputs)
+      : gradient(here, parameters, inputs),
+        evaluation(here, parameters, inputs),
+        prediction(here, parameters, inputs) {}
+
   StageExchange gradient;
   StageExchange evaluation;
   StageExchange prediction;

@@ -71,8 +71,8 @@ struct SharedState {
   /// The staging buffer, an arena in host memory through which parameters pass from one memory to the others.
   /// Null if there is only one memory.
   std::byte* staging();
-  /// A line for each parameter or piece of one that a worker keeps: its name, a tab, and where and how it lies
-  /// in memory. Processes can sum what several of them keep only if it lies alike.
+  /// A line for each parameter or piece of one that a worker keeps: its name, a tab, and where and how it
+  /// lies in memory. Processes can sum what several of them keep only if it lies alike.
   std::string layout_text() const;
 
  private:

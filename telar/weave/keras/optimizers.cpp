@@ -233,7 +233,7 @@ class Optimizers {
   }
 
   /// An optimizer class of the script: its rate is a parameter of its own __init__ or of its base's. A rate
-  /// that __init__ computes cannot be multiplied there: Keras creates optimizers anew from their configuration.
+  /// that __init__ computes cannot be multiplied there: Keras creates optimizers anew from their settings.
   void scale_own_optimizer(const Node* origin, const Node* own, const std::string& base) {
     const Node* init = w_.names.method(own, "__init__");
     if (init != nullptr && w_.dialect.is_horovod()) check_configuration(own, init);

@@ -261,7 +261,7 @@ class KerasReader {
 
 bool dataset_within(const Names& names, const Node* expression, int depth);
 
-/// Whether an expression holds several datasets: a display, what a library returns, a list that is appended to.
+/// Whether an expression holds several datasets: a display, what a library returns, a list that grows.
 bool holds_datasets(const Names& names, const Node* expression, int depth) {
   if (expression == nullptr || depth == 0) return false;
   const auto any = [&](Nodes all) {

@@ -66,7 +66,7 @@ std::string optimizer_base(const Names& names, const Node* class_def);
 /// or if the origin of one of them is unknown.
 bool may_be_same_model(const Names& names, const Node* one, const Node* other);
 
-/// The size of the batches that a function of Keras makes of files or of a series: its argument and the default.
+/// The size of the batches that a function of Keras makes of files or of a series: argument and default.
 struct BatchArgument {
   int position = -1;
   const char* standard = "";
