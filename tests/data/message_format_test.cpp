@@ -85,6 +85,19 @@ TEST(MessageFormat, JsonFieldsFollowEachOtherAndMayBeNested) {
   EXPECT_EQ(sample.label[0], 9);
 }
 
+TEST(MessageFormat, JsonMayNotBeNestedSoDeeplyThatItEndsTheProgram) {
+  const MessageFormat json = format_named("json");
+  const auto nested = [](size_t arrays) {
+    return R"({"x": )" + std::string(arrays, '[') + "1, 2, 3" + std::string(arrays, ']') +
+           R"(, "label": 4, "note": "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["})";
+  };
+  EXPECT_EQ(decoded(json, nested(31)).x, (std::vector<float>{1, 2, 3}));
+  for (const size_t arrays : {size_t{32}, size_t{500'000}})
+    expect_error([&] { decoded(json, nested(arrays)); },
+                 {"more than 32 arrays and objects within each other"});
+  expect_error([&] { decoded(json, std::string(1'000'000, '[')); }, {"more than 32 arrays and objects"});
+}
+
 TEST(MessageFormat, TokensAreWithinTheVocabulary) {
   MessageFormat format = format_named("raw", "i32");
   format.spec.dtype = DType::i32;
