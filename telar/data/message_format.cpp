@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/csv.h"
@@ -198,7 +199,7 @@ class JsonDecoder final : public MessageDecoder {
     for (const auto& item : object.items()) names.push_back(item.key());
     const std::string near = nearest(field, names);
     throw user_error("the message has no field '{}'{}", field,
-                     near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+                     near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)));
   }
 
   MessageFormat format_;

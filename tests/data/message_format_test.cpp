@@ -151,6 +151,25 @@ TEST(MessageFormat, AWrongMessageSaysWhatIsWrong) {
     expect_error([&] { decoded(each.format, each.message); }, each.parts);
 }
 
+TEST(MessageFormat, AWrongCellIsShownWithoutItsControlCharactersAndInPart) {
+  const auto sentence = [](const std::string& cell) {
+    return sentence_of([&] { decoded(format_named("csv"), "1,2,3," + cell); });
+  };
+  EXPECT_EQ(sentence("\x1b]0;title\x07"), "the message, line 1, column 4: '?]0;title?' is not a number");
+  const std::vector<std::string> cells = {std::string(1'000'000, 'x'), std::string(1'000'000, '9'),
+                                          std::string(1'000'000, '0') + "77"};
+  for (const std::string& cell : cells) {
+    const std::string text = sentence(cell);
+    EXPECT_TRUE(says(text, "column 4: "));
+    EXPECT_TRUE(says(text, cell.substr(0, 60) + "…"));
+    EXPECT_LT(text.size(), 200U);
+  }
+  MessageFormat json = format_named("json");
+  json.fields = {"pixels"};
+  expect_error([&] { decoded(json, R"({"pixels\u001b": [1, 2, 3], "label": 1})"); },
+               {"no field 'pixels'; did you mean 'pixels?'?"});
+}
+
 TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {
   expect_error([] { check(format_named("xml")); }, {"no format 'xml'", "raw, json or csv"});
   expect_error([] { check(format_named("raw", "i32")); }, {"token ids", "vocabulary above 0"});
