@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/in_memory.h"
@@ -18,6 +19,12 @@ std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+/// A cell for error messages.
+std::string shown(std::string_view cell) {
+  constexpr size_t kLongest = 60;
+  return printable(std::string(cell), kLongest);
 }
 
 /// Iterates over the lines of a table, split into cells.
@@ -114,14 +121,14 @@ class CellReader {
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     const bool whole = end == cell.data() + cell.size();
     if (error == std::errc::result_out_of_range && whole && !is_tiny(cell)) {
-      throw user_error("{}: '{}' is too large for an f32 number", place(table, column), cell);
+      throw user_error("{}: '{}' is too large for an f32 number", place(table, column), shown(cell));
     }
     if (error == std::errc::invalid_argument || !whole) {
-      throw user_error("{}: '{}' is not a number", place(table, column), cell);
+      throw user_error("{}: '{}' is not a number", place(table, column), shown(cell));
     }
     if (!std::isfinite(value)) {
       throw user_error("{}: '{}' cannot be learned from; a finite number is needed", place(table, column),
-                       cell);
+                       shown(cell));
     }
     return value;
   }
@@ -130,7 +137,7 @@ class CellReader {
     const float value = number(table, column);
     if (value != std::floor(value) || value < 0 || value >= static_cast<float>(classes)) {
       throw user_error("{}: the label {} is not one of the {} classes 0 … {}", place(table, column),
-                       table.cells()[column], classes, classes - 1);
+                       shown(table.cells()[column]), classes, classes - 1);
     }
     return static_cast<int32_t>(value);
   }
@@ -146,7 +153,7 @@ class CellReader {
   }
 
   std::string place(const Table& table, size_t column) const {
-    const std::string name = names_.empty() ? std::string() : fmt::format(" ('{}')", names_[column]);
+    const std::string name = names_.empty() ? std::string() : fmt::format(" ('{}')", shown(names_[column]));
     return fmt::format("{}, line {}, column {}{}", file_, table.line(), column + 1, name);
   }
 

@@ -27,7 +27,7 @@ void check_kafka_settings(const std::vector<std::string>& settings);
 struct KafkaSetting {
   std::string key;
   std::string value;
-  bool secret = false;
+  bool secret = false;  ///< a password or key, or from elsewhere: nobody prints the value
 };
 KafkaSetting kafka_setting(const std::string& setting);
 

@@ -16,14 +16,10 @@ constexpr std::array<std::string_view, 8> kOurKeys = {
     "enable.auto.commit",   "auto.offset.reset",    "enable.auto.offset.store",
     "enable.partition.eof", "enable.idempotence"};
 
-constexpr std::array<std::string_view, 8> kSecretKeys = {"sasl.password",
-                                                         "ssl.key.password",
-                                                         "ssl.key.pem",
-                                                         "ssl.keystore.password",
-                                                         "sasl.oauthbearer.config",
-                                                         "sasl.oauthbearer.client.secret",
-                                                         "ssl_key",
+constexpr std::array<std::string_view, 3> kSecretKeys = {"sasl.oauthbearer.config", "ssl_key",
                                                          "ssl.keystore.pem"};
+/// What the names of other secrets contain, also of those that a newer librdkafka brings.
+constexpr std::array<std::string_view, 3> kSecretWords = {"password", "passphrase", "secret"};
 
 constexpr std::string_view kFromEnvironment = "env:";
 constexpr std::string_view kFromFile = "file:";
@@ -31,6 +27,17 @@ constexpr std::string_view kFromFile = "file:";
 template <size_t N>
 bool is_among(const std::array<std::string_view, N>& keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
+}
+
+bool is_secret(std::string_view key) {
+  return is_among(kSecretKeys, key) || key.ends_with("key.pem") ||
+         std::ranges::any_of(kSecretWords,
+                             [&](std::string_view word) { return key.find(word) != std::string_view::npos; });
+}
+
+/// A value that the job names, but does not contain.
+bool is_elsewhere(std::string_view value) {
+  return value.starts_with(kFromEnvironment) || value.starts_with(kFromFile);
 }
 
 std::string from_environment(const std::string& key, const std::string& name) {
@@ -53,7 +60,7 @@ std::string from_file(const std::string& path) {
 KafkaSetting kafka_setting(const std::string& setting) {
   const size_t colon = setting.find(": ");
   KafkaSetting split{setting.substr(0, colon), setting.substr(colon + 2), false};
-  split.secret = is_among(kSecretKeys, split.key);
+  split.secret = is_secret(split.key) || is_elsewhere(split.value);
   if (split.value.starts_with(kFromEnvironment)) {
     split.value = from_environment(split.key, split.value.substr(kFromEnvironment.size()));
   } else if (split.value.starts_with(kFromFile)) {
@@ -69,8 +76,7 @@ void check_kafka_settings(const std::vector<std::string>& settings) {
     const std::string_view value = std::string_view(setting).substr(colon + 2);
     if (is_among(kOurKeys, key))
       throw user_error("data.kafka: {} is set by telar; the job's own keys decide what it is", key);
-    const bool stored_elsewhere = value.starts_with(kFromEnvironment) || value.starts_with(kFromFile);
-    if (is_among(kSecretKeys, key) && !stored_elsewhere)
+    if (is_secret(key) && !is_elsewhere(value))
       throw user_error(
           "data.kafka: {} is a secret, which the run folder would store; write env:NAME or file:PATH instead of its value",
           key);

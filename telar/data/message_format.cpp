@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/csv.h"
@@ -99,6 +100,27 @@ class RawDecoder final : public MessageDecoder {
   size_t label_;
 };
 
+/// Throws Error (user) for JSON whose arrays and objects are nested so deeply that a function which calls
+/// itself for each level would exhaust its stack.
+void require_shallow(std::string_view message) {
+  constexpr int kDeepest = 32;
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < message.size(); ++i) {
+    const char c = message[i];
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '[' || c == '{')) {
+      if (++depth > kDeepest)
+        throw user_error("the message has more than {} arrays and objects within each other", kDeepest);
+    } else if (!quoted && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+}
+
 /// Writes the numbers of JSON values, as f32 or token ids.
 class NumberSink {
  public:
@@ -147,6 +169,7 @@ class JsonDecoder final : public MessageDecoder {
 
   void decode(std::string_view message, std::span<std::byte> features,
               std::span<std::byte> label) const override {
+    require_shallow(message);
     const nlohmann::json object = nlohmann::json::parse(message, nullptr, false);
     if (object.is_discarded()) throw user_error("the message is not valid JSON");
     if (!object.is_object())
@@ -176,7 +199,7 @@ class JsonDecoder final : public MessageDecoder {
     for (const auto& item : object.items()) names.push_back(item.key());
     const std::string near = nearest(field, names);
     throw user_error("the message has no field '{}'{}", field,
-                     near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+                     near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)));
   }
 
   MessageFormat format_;

@@ -16,7 +16,7 @@ namespace telar {
 /// more, f32 targets for none. Little-endian, without a header.
 ///
 /// json: an object. `fields` are numbers, or arrays of numbers (nested or not), which follow each other;
-/// `label` is a number, or an array of targets.
+/// `label` is a number, or an array of targets. Nothing is nested more than 32 levels deep.
 ///
 /// csv: one line of numbers, of which column `label` is the label.
 struct MessageFormat {

@@ -136,6 +136,14 @@ TEST(Kafka, SecretsAreNeverPartOfTheJobOrOfAMessage) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).find("hunter2"), std::string::npos);
   }
+  for (const char* key :
+       {"sasl.oauthbearer.assertion.private.key.passphrase", "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.secret", "ssl.key.pem", "ssl.keystore.password", "ssl.keystore.pem",
+        "ssl_key", "sasl.oauthbearer.config"}) {
+    expect_error([&] { check_kafka_settings({fmt::format("{}: hunter2", key)}); }, {key, "is a secret"});
+    check_kafka_settings({fmt::format("{}: file:of_the_secret", key)});
+  }
+  check_kafka_settings({"ssl.ca.pem: public", "ssl.key.location: key.pem"});
   expect_error([] { check_kafka_settings({"group.id: mine"}); }, {"group.id is set by telar"});
   ::setenv("TELAR_TEST_SECRET", "hunter2", 1);
   EXPECT_EQ(kafka_setting("sasl.password: env:TELAR_TEST_SECRET").value, "hunter2");
@@ -150,6 +158,16 @@ TEST(Kafka, SecretsAreNeverPartOfTheJobOrOfAMessage) {
   KafkaTopic topic = brokers.topic("events");
   topic.settings = {"fetch.min.bytes: many"};
   expect_error([&] { open_kafka_log(topic); }, {"refuses the value of fetch.min.bytes"});
+  ::setenv("TELAR_TEST_SECRET", "hunter2", 1);
+  topic.settings = {"security.protocol: env:TELAR_TEST_SECRET"};
+  const std::string refused = sentence_of([&] { open_kafka_log(topic); });
+  EXPECT_TRUE(says(refused, "refuses the value of security.protocol"));
+  topic.settings = {"sasl.mechanism: env:TELAR_TEST_SECRET", "security.protocol: sasl_plaintext"};
+  const std::string cannot_start = sentence_of([&] { open_kafka_log(topic); });
+  EXPECT_TRUE(says(cannot_start, "cannot start"));
+  ::unsetenv("TELAR_TEST_SECRET");
+  for (const std::string& sentence : {refused, cannot_start})
+    EXPECT_EQ(sentence.find("hunter2"), std::string::npos) << sentence;
   topic.settings = {"fetch.mni.bytes: 1"};
   expect_error([&] { open_kafka_log(topic); }, {"does not know the key fetch.mni.bytes"});
 }

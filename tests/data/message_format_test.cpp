@@ -85,6 +85,19 @@ TEST(MessageFormat, JsonFieldsFollowEachOtherAndMayBeNested) {
   EXPECT_EQ(sample.label[0], 9);
 }
 
+TEST(MessageFormat, JsonMayNotBeNestedSoDeeplyThatItEndsTheProgram) {
+  const MessageFormat json = format_named("json");
+  const auto nested = [](size_t arrays) {
+    return R"({"x": )" + std::string(arrays, '[') + "1, 2, 3" + std::string(arrays, ']') +
+           R"(, "label": 4, "note": "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["})";
+  };
+  EXPECT_EQ(decoded(json, nested(31)).x, (std::vector<float>{1, 2, 3}));
+  for (const size_t arrays : {size_t{32}, size_t{500'000}})
+    expect_error([&] { decoded(json, nested(arrays)); },
+                 {"more than 32 arrays and objects within each other"});
+  expect_error([&] { decoded(json, std::string(1'000'000, '[')); }, {"more than 32 arrays and objects"});
+}
+
 TEST(MessageFormat, TokensAreWithinTheVocabulary) {
   MessageFormat format = format_named("raw", "i32");
   format.spec.dtype = DType::i32;
@@ -136,6 +149,25 @@ TEST(MessageFormat, AWrongMessageSaysWhatIsWrong) {
   };
   for (const WrongMessage& each : wrong)
     expect_error([&] { decoded(each.format, each.message); }, each.parts);
+}
+
+TEST(MessageFormat, AWrongCellIsShownWithoutItsControlCharactersAndInPart) {
+  const auto sentence = [](const std::string& cell) {
+    return sentence_of([&] { decoded(format_named("csv"), "1,2,3," + cell); });
+  };
+  EXPECT_EQ(sentence("\x1b]0;title\x07"), "the message, line 1, column 4: '?]0;title?' is not a number");
+  const std::vector<std::string> cells = {std::string(1'000'000, 'x'), std::string(1'000'000, '9'),
+                                          std::string(1'000'000, '0') + "77"};
+  for (const std::string& cell : cells) {
+    const std::string text = sentence(cell);
+    EXPECT_TRUE(says(text, "column 4: "));
+    EXPECT_TRUE(says(text, cell.substr(0, 60) + "…"));
+    EXPECT_LT(text.size(), 200U);
+  }
+  MessageFormat json = format_named("json");
+  json.fields = {"pixels"};
+  expect_error([&] { decoded(json, R"({"pixels\u001b": [1, 2, 3], "label": 1})"); },
+               {"no field 'pixels'; did you mean 'pixels?'?"});
 }
 
 TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {

@@ -78,6 +78,11 @@ TEST(Source, AStreamNeedsItsTopicAndOptionsThatSuitEachOther) {
   wrong("topic", std::string(), "source kafka needs 'data.topic'");
   wrong("dtype", "i32", "token ids need the dtype i32 and a vocabulary");
   wrong("end", "messages: 0", "at least one message");
+  wrong("end", "messages: [100, 200]", "data.end is {messages: [100, 200]}; it must be one number");
+  wrong("end", "messages: []", "data.end is {messages: []}; it must be one number");
+  wrong("end", "offsets: []", "data.end is {offsets: []}; it must have an offset for each partition");
+  wrong("start", "offsets: []", "data.start is {offsets: []}; it must have an offset for each partition");
+  kafka.check(options_of("kafka", topic.with("start", "offsets: 3").with("end", "messages: [5]")));
   wrong("kafka", std::vector<std::string>{"sasl.password: x"}, "sasl.password is a secret");
   const Attributes by_arrival = topic.with("order", "arrival").with("end", "messages: 5");
   expect_error([&] { kafka.check(options_of("kafka", by_arrival)); }, {"data.order is arrival", "use fixed"});

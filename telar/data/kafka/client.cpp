@@ -10,6 +10,7 @@ namespace telar {
 namespace {
 
 constexpr int kAnswerSeconds = 10;
+constexpr std::string_view kHidden = "***";
 
 void on_error(rd_kafka_t* /*client*/, int code, const char* reason, void* opaque) {
   auto* trouble = static_cast<KafkaTrouble*>(opaque);
@@ -33,6 +34,7 @@ class Configuration {
   /// False for a key that the library does not know.
   bool set(const KafkaSetting& setting) {
     char reason[512] = "";
+    if (setting.secret && !setting.value.empty()) secrets_.push_back(setting.value);
     const auto result =
         rd_kafka_conf_set(conf_, setting.key.c_str(), setting.value.c_str(), reason, sizeof reason);
     if (result == RD_KAFKA_CONF_INVALID)
@@ -41,8 +43,12 @@ class Configuration {
     return result == RD_KAFKA_CONF_OK;
   }
 
+  /// The values that nobody may print.
+  const std::vector<std::string>& secrets() const { return secrets_; }
+
  private:
   rd_kafka_conf_t* conf_ = rd_kafka_conf_new();
+  std::vector<std::string> secrets_;
 };
 
 /// From this version on, a full queue delays the next request by fetch.queue.backoff.ms; before, by a second.
@@ -55,15 +61,25 @@ using MetadataPtr = std::unique_ptr<const rd_kafka_metadata_t, MetadataDestroy>;
 
 }  // namespace
 
+void KafkaTrouble::hide(std::vector<std::string> secrets) { secrets_ = std::move(secrets); }
+
+std::string KafkaTrouble::without_secrets(std::string text) const {
+  for (const std::string& secret : secrets_) {
+    for (size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
+      text.replace(at, secret.size(), kHidden);
+  }
+  return text;
+}
+
 void KafkaTrouble::note(std::string text) {
   const std::scoped_lock lock(mutex_);
-  text_ = std::move(text);
+  text_ = without_secrets(std::move(text));
 }
 
 /// The reason of a single broker says more.
 void KafkaTrouble::note_all_brokers_down(const std::string& text) {
   const std::scoped_lock lock(mutex_);
-  if (text_.empty()) text_ = text;
+  if (text_.empty()) text_ = without_secrets(text);
   all_down_ = true;
 }
 
@@ -97,13 +113,14 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaTopic& topic, const Se
   }
   for (const auto& [key, value] : fixed) conf.set({key, value, false});
   conf.set({"bootstrap.servers", topic.brokers, false});
+  trouble_->hide(conf.secrets());
   rd_kafka_conf_set_opaque(conf.get(), trouble_.get());
   rd_kafka_conf_set_error_cb(conf.get(), on_error);
   if (!debugs) rd_kafka_conf_set_log_cb(conf.get(), on_log);
   if (configure) configure(conf.get());
   char reason[512] = "";
   client_ = rd_kafka_new(type, conf.get(), reason, sizeof reason);
-  if (client_ == nullptr) throw user_error("librdkafka cannot start: {}", reason);
+  if (client_ == nullptr) throw user_error("librdkafka cannot start: {}", trouble_->without_secrets(reason));
   conf.release();  // it belongs to the client now
 }
 

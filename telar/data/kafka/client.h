@@ -16,6 +16,9 @@ namespace telar {
 /// What librdkafka reports from its threads about the brokers; thread-safe.
 class KafkaTrouble {
  public:
+  /// Values that no text may contain; before the others are called.
+  void hide(std::vector<std::string> secrets);
+  std::string without_secrets(std::string text) const;
   void note(std::string text);
   void note_all_brokers_down(const std::string& text);
   void clear();
@@ -24,6 +27,7 @@ class KafkaTrouble {
   bool all_brokers_down() const;
 
  private:
+  std::vector<std::string> secrets_;
   mutable std::mutex mutex_;
   std::string text_;
   bool all_down_ = false;

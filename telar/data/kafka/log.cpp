@@ -201,7 +201,7 @@ class KafkaLog final : public MessageLog {
       case RD_KAFKA_RESP_ERR__AUTHENTICATION:
       case RD_KAFKA_RESP_ERR__FATAL:
         throw run_error("topic '{}', partition {}: {}", name(), message.partition,
-                        rd_kafka_message_errstr(&message));
+                        client_.trouble().without_secrets(rd_kafka_message_errstr(&message)));
       case RD_KAFKA_RESP_ERR__PARTITION_EOF: return;
       default: client_.trouble().note(rd_kafka_message_errstr(&message));
     }

@@ -50,10 +50,22 @@ KafkaTopic topic_of(const Attributes& options) {
   return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
 }
 
+void check_offsets(const Attributes& options, const std::string& name) {
+  const std::string& value = options.text(name);
+  if (value.starts_with("offsets: ") && numbers_of(value, "offsets").empty())
+    throw OptionError(
+        name, fmt::format("data.{} is {{{}}}; it must have an offset for each partition", name, value));
+}
+
 void check_end(const Attributes& options) {
   const std::string& end = options.text("end");
-  if (end.starts_with("messages: ") && numbers_of(end, "messages") == std::vector<int64_t>{0})
-    throw OptionError("end", "data.end is {messages: 0}; it must be at least one message");
+  if (end.starts_with("messages: ")) {
+    const std::vector<int64_t> messages = numbers_of(end, "messages");
+    if (messages.size() != 1)
+      throw OptionError("end", fmt::format("data.end is {{{}}}; it must be one number", end));
+    if (messages.front() == 0)
+      throw OptionError("end", "data.end is {messages: 0}; it must be at least one message");
+  }
   if (options.text("order") == "arrival" && end.starts_with("messages: "))
     throw OptionError(
         "order",
@@ -78,6 +90,8 @@ void check_kafka(const Attributes& options) {
   } catch (const Error& error) {
     throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
   }
+  check_offsets(options, "start");
+  check_offsets(options, "end");
   check_end(options);
 }
 
