@@ -43,6 +43,10 @@ class MessageLog {
   /// itself: the topic was deleted, access is denied.
   virtual std::optional<Message> next(int partition, std::chrono::milliseconds wait) = 0;
 
+  /// The offset from which the next message is awaited: behind the last one, and, once next() has found the
+  /// partition's end, behind offsets without a message (a transaction's marker is one).
+  virtual int64_t awaited(int partition) const = 0;
+
   /// Messages that exist from this offset on, as far as is known without asking; none before the first read.
   /// Thread-safe.
   virtual std::optional<int64_t> behind(int partition, int64_t offset) const = 0;

@@ -117,7 +117,9 @@ class KafkaLog final : public MessageLog {
         if (end >= 0 && end < next_[p]) throw out_of_range(partition);
         return std::nullopt;
       }
-      if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        next_[p] = std::max(next_[p], message->offset);
+      } else if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
         require_hope(*message);
       } else if (message->offset >= next_[p]) {
         client_.trouble().clear();
@@ -134,6 +136,8 @@ class KafkaLog final : public MessageLog {
 
   void tell_used(const std::vector<int64_t>& next) override {
     if (group_) group_->commit(next);
+  int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }
+
   }
 
   std::string trouble() const override { return client_.trouble().text(); }
@@ -202,7 +206,6 @@ class KafkaLog final : public MessageLog {
       case RD_KAFKA_RESP_ERR__FATAL:
         throw run_error("topic '{}', partition {}: {}", name(), message.partition,
                         client_.trouble().without_secrets(rd_kafka_message_errstr(&message)));
-      case RD_KAFKA_RESP_ERR__PARTITION_EOF: return;
       default: client_.trouble().note(rd_kafka_message_errstr(&message));
     }
   }
