@@ -63,10 +63,13 @@ class MessageSink {
  public:
   virtual ~MessageSink() = default;
   virtual int partitions() const = 0;
-  /// Waits if too many messages are under way. Throws Error (run) if an earlier one could not be stored.
-  virtual void publish(int partition, std::string_view message) = 0;
-  /// Waits until all messages are stored. Throws Error (run) if one could not be.
-  virtual void flush() = 0;
+  /// Waits if too many messages are under way; false if a stop was requested meanwhile, and the message was
+  /// not taken. Throws Error (run) if an earlier one could not be stored.
+  virtual bool publish(int partition, std::string_view message) = 0;
+  /// Waits until all messages are stored, after a stop was requested at most kStopWait; returns how many are
+  /// not. Throws Error (run) if one could not be.
+  virtual int64_t flush() = 0;
+  static constexpr std::chrono::seconds kStopWait{5};
 };
 
 }  // namespace telar
