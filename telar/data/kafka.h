@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +37,9 @@ std::unique_ptr<MessageLog> open_kafka_log(const KafkaTopic& topic);
 
 /// The same for writing. If there is no such topic, it is created with `partitions` partitions (0: one).
 /// Throws Error (user) if it exists with another number of them than `partitions`, which is not 0.
-std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions);
+/// `stop_requested` bounds the sink's waits; it is called from the thread that uses it. Empty: never.
+std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions,
+                                             std::function<bool()> stop_requested = {});
 
 /// For comparison: a client that takes messages as librdkafka gives them, and looks at none.
 class PlainConsumer {

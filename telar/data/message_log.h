@@ -43,6 +43,10 @@ class MessageLog {
   /// itself: the topic was deleted, access is denied.
   virtual std::optional<Message> next(int partition, std::chrono::milliseconds wait) = 0;
 
+  /// The offset from which the next message is awaited: behind the last one, and, once next() has found the
+  /// partition's end, behind offsets without a message (a transaction's marker is one).
+  virtual int64_t awaited(int partition) const = 0;
+
   /// Messages that exist from this offset on, as far as is known without asking; none before the first read.
   /// Thread-safe.
   virtual std::optional<int64_t> behind(int partition, int64_t offset) const = 0;
@@ -59,10 +63,13 @@ class MessageSink {
  public:
   virtual ~MessageSink() = default;
   virtual int partitions() const = 0;
-  /// Waits if too many messages are under way. Throws Error (run) if an earlier one could not be stored.
-  virtual void publish(int partition, std::string_view message) = 0;
-  /// Waits until all messages are stored. Throws Error (run) if one could not be.
-  virtual void flush() = 0;
+  /// Waits if too many messages are under way; false if a stop was requested meanwhile, and the message was
+  /// not taken. Throws Error (run) if an earlier one could not be stored.
+  virtual bool publish(int partition, std::string_view message) = 0;
+  /// Waits until all messages are stored, after a stop was requested at most kStopWait; returns how many are
+  /// not. Throws Error (run) if one could not be.
+  virtual int64_t flush() = 0;
+  static constexpr std::chrono::seconds kStopWait{5};
 };
 
 }  // namespace telar

@@ -215,7 +215,7 @@ class StreamBatches::Reading {
                           : order_.empty()     ? wait_for_any()
                                                : wait_for(order_[taken_.size()]);
     const auto p = static_cast<size_t>(partition);
-    require_no_gap(partition);
+    require_no_gap(partition, message_.offset);
     place_.next[p] = message_.offset + 1;
     ++place_.messages;
     place_.turn = after(partition);
@@ -223,13 +223,14 @@ class StreamBatches::Reading {
     return partition;
   }
 
-  /// The number of messages up to `ends` is known only if there is one for every offset.
-  void require_no_gap(int partition) const {
+  /// The number of messages up to `ends` is known only if there is one for every offset. `found`: that of
+  /// the first message, or the end.
+  void require_no_gap(int partition, int64_t found) const {
     const int64_t expected = place_.next[static_cast<size_t>(partition)];
-    if (options_.ends.empty() || message_.offset == expected) return;
+    if (options_.ends.empty() || found == expected) return;
     throw user_error(
         "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic), so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never",
-        log_.name(), partition, expected, message_.offset - 1);
+        log_.name(), partition, expected, found - 1);
   }
 
   bool try_next(int partition, std::chrono::milliseconds wait) {
@@ -239,7 +240,11 @@ class StreamBatches::Reading {
       stream_.reading_[p] = place_.next[p];
     }
     const std::optional<Message> message = log_.next(partition, wait);
-    if (!message) return false;
+    if (!message) {
+      const int64_t awaited = log_.awaited(partition);
+      if (!options_.ends.empty() && awaited >= options_.ends[p]) require_no_gap(partition, options_.ends[p]);
+      return false;
+    }
     message_ = *message;
     stream_.reading_[p] = message_.offset + 1;
     return true;

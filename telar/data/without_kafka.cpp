@@ -14,7 +14,8 @@ Error no_kafka() {
 
 std::unique_ptr<MessageLog> open_kafka_log(const KafkaTopic& /*topic*/) { throw no_kafka(); }
 
-std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& /*topic*/, int /*partitions*/) {
+std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& /*topic*/, int /*partitions*/,
+                                             std::function<bool()> /*stop_requested*/) {
   throw no_kafka();
 }
 

@@ -34,12 +34,13 @@ class Bot {
       const auto partition = static_cast<int>(n % partitions);
       if (partition % options_.bots != number_) continue;
       if (give_up || !wait_until_due(n)) break;
-      send(n % all, partition);
+      if (!send(n % all, partition)) break;
     }
-    sink_->flush();
+    not_stored_ = sink_->flush();
   }
 
   int64_t messages() const { return messages_; }
+  int64_t not_stored() const { return not_stored_; }
 
  private:
   /// False if it was stopped.
@@ -55,7 +56,8 @@ class Bot {
     }
   }
 
-  void send(int64_t sample, int partition) {
+  /// False if it was stopped.
+  bool send(int64_t sample, int partition) {
     const std::span<std::byte> features(features_.data(), features_.size());
     const std::span<std::byte> label(label_.data(), label_.size());
     data_.read(sample, {}, features, label);
@@ -64,8 +66,9 @@ class Bot {
     } catch (const Error& error) {
       throw user_error("sample {}: {}", sample, error.what());
     }
-    sink_->publish(partition, message_);
+    if (!sink_->publish(partition, message_)) return false;
     ++messages_;
+    return true;
   }
 
   const Dataset& data_;
@@ -76,6 +79,7 @@ class Bot {
   Buffer label_;
   std::string message_;
   int64_t messages_ = 0;
+  int64_t not_stored_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -91,7 +95,8 @@ Published publish(const Dataset& data, PublishOptions options) {
   Published published;
   std::vector<std::unique_ptr<Bot>> bots;
   for (int b = 0; b < options.bots; ++b) {
-    std::unique_ptr<MessageSink> sink = open_kafka_sink(options.topic, options.partitions);
+    std::unique_ptr<MessageSink> sink =
+        open_kafka_sink(options.topic, options.partitions, options.stop_requested);
     published.partitions = sink->partitions();
     if (options.bots > published.partitions)
       throw user_error("{} bots cannot share {} partitions; each needs one of its own", options.bots,
@@ -115,7 +120,14 @@ Published publish(const Dataset& data, PublishOptions options) {
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  for (const auto& bot : bots) published.messages += bot->messages();
+  int64_t not_stored = 0;
+  for (const auto& bot : bots) {
+    published.messages += bot->messages();
+    not_stored += bot->not_stored();
+  }
+  if (not_stored > 0)
+    throw run_error("topic '{}': the brokers have not stored {} of {} messages within {} s after the stop",
+                    options.topic.name, not_stored, published.messages, MessageSink::kStopWait.count());
   published.seconds = seconds_since(start);
   return published;
 }

@@ -30,7 +30,7 @@ struct Published {
 /// who reads one message of each partition in turn has them in that order again. A partition belongs to one
 /// bot, and its messages stay in order also when they are sent again after an error. Throws Error (user) for
 /// more bots than partitions, and samples that the format cannot hold; Error (run) if a message is not
-/// stored.
+/// stored, also because the brokers are away when it is stopped.
 Published publish(const Dataset& data, PublishOptions options);
 
 }  // namespace telar

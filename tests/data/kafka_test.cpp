@@ -107,6 +107,19 @@ TEST(Kafka, ABrokerThatIsAwayForATimeLosesAndRepeatsNothing) {
   for (int n = 40; n < 200; ++n) ASSERT_EQ(values[static_cast<size_t>(n - 40)], std::to_string(n));
 }
 
+TEST(Kafka, AStoppedSinkSaysWhatIsNotStored) {
+  const MockBrokers brokers;
+  brokers.create("events", 1);
+  bool stop = false;
+  const auto sink = open_kafka_sink(brokers.topic("events"), 1, [&] { return stop; });
+  EXPECT_TRUE(sink->publish(0, "stored"));
+  EXPECT_EQ(sink->flush(), 0);
+  rd_kafka_mock_broker_set_down(brokers.get(), 1);
+  stop = true;
+  for (int n = 0; n < 3; ++n) EXPECT_TRUE(sink->publish(0, std::to_string(n))) << "there is room for it";
+  EXPECT_EQ(sink->flush(), 3);
+}
+
 TEST(Kafka, CommitsWhatIsStoredForOthersToSee) {
   const MockBrokers brokers;
   brokers.create("events", 2);

@@ -213,6 +213,22 @@ TEST(Stream, EndsAfterANumberOfMessages) {
                {"partition 0", "no messages from offset 4 to 8", "data.end: {messages: N}"});
 }
 
+TEST(Stream, APartitionThatEndsWithoutAMessageIsRefusedNotAwaited) {
+  MemoryTopic topic(2);
+  fill(topic, {2, 2});
+  topic.add_marker(1);  // of a transaction; the end is 3, and offset 2 has no message
+  for (const bool by_arrival : {false, true}) {
+    StreamOptions options = until_now(topic, 5);
+    options.by_arrival = by_arrival;
+    const auto began = std::chrono::steady_clock::now();
+    options.stop_requested = [&] {
+      return std::chrono::steady_clock::now() - began > std::chrono::seconds(5);
+    };
+    expect_error([&] { read_pass(*stream_of(topic, std::move(options)), 0); },
+                 {"partition 1", "no messages from offset 2 to 2", "data.end: {messages: N}"});
+  }
+}
+
 TEST(Stream, ByArrivalASilentPartitionMakesNobodyWait) {
   MemoryTopic topic(3);
   for (int n = 0; n < 6; ++n) topic.add(n < 4 ? 2 : 0, message_of(n));

@@ -16,21 +16,25 @@ namespace telar::test {
 /// A topic in memory, to which messages can be added at any time, with gaps. It counts seeks.
 class MemoryTopic {
  public:
-  explicit MemoryTopic(size_t partitions) : partitions_(partitions) {}
+  explicit MemoryTopic(size_t partitions) : partitions_(partitions), markers_(partitions) {}
 
   void add(size_t partition, std::string message, int64_t gap = 0) {
     const std::scoped_lock lock(mutex_);
     auto& messages = partitions_[partition];
-    const int64_t next = messages.empty() ? 0 : messages.rbegin()->first + 1;
-    messages[next + gap] = std::move(message);
+    messages[end_of(partition) + gap] = std::move(message);
+  }
+
+  /// Ends the partition with an offset without a message, as a transaction does.
+  void add_marker(size_t partition) {
+    const std::scoped_lock lock(mutex_);
+    markers_[partition] = end_of(partition) + 1;
   }
 
   size_t partitions() const { return partitions_.size(); }
   OffsetRange range(size_t partition) const {
     const std::scoped_lock lock(mutex_);
     const auto& messages = partitions_[partition];
-    return messages.empty() ? OffsetRange{}
-                            : OffsetRange{messages.begin()->first, messages.rbegin()->first + 1};
+    return messages.empty() ? OffsetRange{} : OffsetRange{messages.begin()->first, end_of(partition)};
   }
   /// The first message from the offset on; false if there is none.
   bool find(size_t partition, int64_t offset, int64_t& found, std::string& message) const {
@@ -46,8 +50,14 @@ class MemoryTopic {
   std::vector<int64_t> used;  ///< what tell_used() was told last
 
  private:
+  int64_t end_of(size_t partition) const {
+    const auto& messages = partitions_[partition];
+    return std::max(markers_[partition], messages.empty() ? 0 : messages.rbegin()->first + 1);
+  }
+
   mutable std::mutex mutex_;
   std::vector<std::map<int64_t, std::string>> partitions_;
+  std::vector<int64_t> markers_;  ///< the offsets behind them
 };
 
 class MemoryLog final : public MessageLog {
@@ -70,13 +80,19 @@ class MemoryLog final : public MessageLog {
     const auto p = static_cast<size_t>(partition);
     const auto until = std::chrono::steady_clock::now() + wait;
     int64_t offset = 0;
+    int64_t end = topic_.range(p).end;
     while (!topic_.find(p, next_[p], offset, messages_[p])) {
-      if (std::chrono::steady_clock::now() >= until) return std::nullopt;
+      if (std::chrono::steady_clock::now() >= until) {
+        next_[p] = std::max(next_[p], end);
+        return std::nullopt;
+      }
+      end = topic_.range(p).end;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     next_[p] = offset + 1;
     return Message{offset, messages_[p]};
   }
+  int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }
   std::optional<int64_t> behind(int partition, int64_t offset) const override {
     return std::max<int64_t>(0, topic_.range(static_cast<size_t>(partition)).end - offset);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 
 #include "telar/core/error.h"
@@ -11,7 +12,12 @@ namespace telar {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kAskMs = 10'000;
+/// A broker that has taken a partition over tells too low an end for a moment (KIP-207).
+constexpr std::chrono::seconds kLowEnd(10);
+
 /// Messages of one partition that have been taken from librdkafka together.
 class FetchedMessages {
  public:
@@ -62,6 +68,7 @@ class KafkaLog final : public MessageLog {
         topic_(rd_kafka_topic_new(client_.get(), topic.name.c_str(), nullptr)),
         started_(partitions_),
         next_(partitions_),
+        low_end_since_(partitions_),
         fetched_(partitions_) {
     if (!topic.group.empty()) group_.emplace(topic);
   }
@@ -94,6 +101,7 @@ class KafkaLog final : public MessageLog {
     const auto p = static_cast<size_t>(partition);
     stop(partition);
     next_[p] = offset;
+    low_end_since_[p].reset();
     if (rd_kafka_consume_start(topic_, partition, offset) != 0)
       throw run_error("topic '{}', partition {}: cannot be read from offset {}: {}", name(), partition,
                       offset, rd_kafka_err2str(rd_kafka_last_error()));
@@ -112,20 +120,23 @@ class KafkaLog final : public MessageLog {
       }
       if (message == nullptr) {
         rd_kafka_poll(client_.get(), 0);
-        // A broker reports an offset that is beyond the end (Kafka), or waits for it (Tansu 0.6).
-        const int64_t end = known_end(partition);
-        if (end >= 0 && end < next_[p]) throw out_of_range(partition);
+        if (is_beyond_end(partition)) throw out_of_range(partition);
         return std::nullopt;
       }
-      if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        next_[p] = std::max(next_[p], message->offset);
+      } else if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
         require_hope(*message);
       } else if (message->offset >= next_[p]) {
+        low_end_since_[p].reset();
         client_.trouble().clear();
         next_[p] = message->offset + 1;
         return Message{message->offset, {static_cast<const char*>(message->payload), message->len}};
       }
     }
   }
+
+  int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }
 
   std::optional<int64_t> behind(int partition, int64_t offset) const override {
     const int64_t end = known_end(partition);
@@ -162,6 +173,28 @@ class KafkaLog final : public MessageLog {
     int64_t end = -1;
     rd_kafka_get_watermark_offsets(client_.get(), described_.name.c_str(), partition, &first, &end);
     return end;
+  }
+
+  /// Whether the awaited offset lies beyond the end, and not only for a moment. A broker reports such an
+  /// offset (Kafka), or waits for it (Tansu 0.6). Asked directly, Tansu tells too low an end, so what the
+  /// fetches tell must agree.
+  bool is_beyond_end(int partition) {
+    const auto p = static_cast<size_t>(partition);
+    const int64_t end = known_end(partition);
+    if (end < 0 || end >= next_[p]) {
+      low_end_since_[p].reset();
+      return false;
+    }
+    const auto now = Clock::now();
+    if (!low_end_since_[p]) low_end_since_[p] = now;
+    if (now - *low_end_since_[p] < kLowEnd) return false;
+    low_end_since_[p] = now;  // the next question is not asked at once
+    int64_t first = 0;
+    int64_t asked = 0;
+    constexpr int kQuickMs = 1000;
+    const auto error = rd_kafka_query_watermark_offsets(client_.get(), described_.name.c_str(), partition,
+                                                        &first, &asked, kQuickMs);
+    return error == RD_KAFKA_RESP_ERR_NO_ERROR && asked < next_[p];
   }
 
   /// The end of a partition, as a fetch from `least` on finds it: what a broker answers to the question for
@@ -202,7 +235,6 @@ class KafkaLog final : public MessageLog {
       case RD_KAFKA_RESP_ERR__FATAL:
         throw run_error("topic '{}', partition {}: {}", name(), message.partition,
                         client_.trouble().without_secrets(rd_kafka_message_errstr(&message)));
-      case RD_KAFKA_RESP_ERR__PARTITION_EOF: return;
       default: client_.trouble().note(rd_kafka_message_errstr(&message));
     }
   }
@@ -225,6 +257,7 @@ class KafkaLog final : public MessageLog {
   rd_kafka_topic_t* topic_;
   std::vector<bool> started_;
   std::vector<int64_t> next_;  ///< the offset from which the next message is awaited
+  std::vector<std::optional<Clock::time_point>> low_end_since_;  ///< when an end before it was told first
   std::vector<FetchedMessages> fetched_;
   std::optional<KafkaGroup> group_;
 };

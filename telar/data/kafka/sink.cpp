@@ -1,5 +1,8 @@
 #include <algorithm>
-#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/data/kafka/client.h"
@@ -41,8 +44,9 @@ void create_topic(const KafkaClient& client, const std::string& name, int partit
 
 class KafkaSink final : public MessageSink {
  public:
-  KafkaSink(const KafkaTopic& topic, int partitions)
+  KafkaSink(const KafkaTopic& topic, int partitions, std::function<bool()> stop_requested)
       : name_(topic.name),
+        stop_requested_(std::move(stop_requested)),
         client_(RD_KAFKA_PRODUCER, topic, {{"client.id", "telar"}, {"linger.ms", "5"}},
                 {{"enable.idempotence", "true"}},
                 [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_dr_msg_cb(conf, on_delivery); }),
@@ -57,7 +61,7 @@ class KafkaSink final : public MessageSink {
 
   int partitions() const override { return partitions_; }
 
-  void publish(int partition, std::string_view message) override {
+  bool publish(int partition, std::string_view message) override {
     while (rd_kafka_produce(topic_, partition, RD_KAFKA_MSG_F_COPY,
                             const_cast<char*>(message.data()),  // NOLINT: the library only copies it
                             message.size(), nullptr, 0, this) != 0) {
@@ -67,19 +71,30 @@ class KafkaSink final : public MessageSink {
                         rd_kafka_err2str(error));
       rd_kafka_poll(client_.get(), 10);
       require_stored();
+      if (stop_requested_ && stop_requested_()) return false;
     }
+    ++under_way_;
     rd_kafka_poll(client_.get(), 0);
     require_stored();
+    return true;
   }
 
-  void flush() override {
-    while (rd_kafka_flush(client_.get(), 100) != RD_KAFKA_RESP_ERR_NO_ERROR) require_stored();
+  int64_t flush() override {
+    std::optional<std::chrono::steady_clock::time_point> give_up;
+    while (rd_kafka_flush(client_.get(), 100) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      require_stored();
+      const auto now = std::chrono::steady_clock::now();
+      if (!give_up && stop_requested_ && stop_requested_()) give_up = now + kStopWait;
+      if (give_up && now >= *give_up) break;
+    }
     require_stored();
+    return under_way_;
   }
 
  private:
   static void on_delivery(rd_kafka_t* /*client*/, const rd_kafka_message_t* message, void* /*opaque*/) {
     auto* sink = static_cast<KafkaSink*>(message->_private);
+    --sink->under_way_;
     if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR && sink->lost_++ == 0)
       sink->reason_ = rd_kafka_err2str(message->err);
   }
@@ -109,17 +124,21 @@ class KafkaSink final : public MessageSink {
   }
 
   std::string name_;
+  std::function<bool()> stop_requested_;
   KafkaClient client_;
   int partitions_;
   rd_kafka_topic_t* topic_;
-  int64_t lost_ = 0;  ///< written by poll() and flush(), in the thread that calls them
+  int64_t under_way_ =
+      0;  ///< this and what follows are written by poll() and flush(), in the thread that calls them
+  int64_t lost_ = 0;
   std::string reason_;
 };
 
 }  // namespace
 
-std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions) {
-  return std::make_unique<KafkaSink>(topic, partitions);
+std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions,
+                                             std::function<bool()> stop_requested) {
+  return std::make_unique<KafkaSink>(topic, partitions, std::move(stop_requested));
 }
 
 }  // namespace telar
