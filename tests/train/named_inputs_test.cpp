@@ -22,7 +22,7 @@ namespace {
 using test::expect_error;
 
 constexpr int64_t kSamples = 22;
-constexpr int64_t kTrained = 8;  // samples of a batch; the last one has 6
+constexpr int64_t kPairs = 8;  // samples of a batch; the last one has 6
 
 ValueId two_inputs(ModelBuilder& m, ValueId x) {
   const ValueId second = m.input("second", DType::f32, {2, 2});
@@ -71,7 +71,7 @@ std::vector<SampleTensor> tensors_for(const Model& model) {
 
 StepOptions step_options() {
   StepOptions options;
-  options.batch = kTrained;
+  options.batch = kPairs;
   options.optimizer = AdamOptions{};
   return options;
 }
@@ -79,7 +79,7 @@ StepOptions step_options() {
 TEST(NamedInputs, GradientsAreTheSlopesOfTheLoss) {
   for (const Model& model : {with_a_label_for_each_position(), with_weights()}) {
     const auto session = test::make_session(model, step_options(), {});
-    const FixedSlice assignment(kSamples, kTrained, 0, false);
+    const FixedSlice assignment(kSamples, kPairs, 0, false);
     const TensorBatches batches(tensors_for(model), assignment);
     Batch batch(batches.tensors());
     batches.read(batches.begin(0), batch);
@@ -107,14 +107,14 @@ TEST(NamedInputs, GradientsAreTheSlopesOfTheLoss) {
 TrainerOptions trainer_options() {
   TrainerOptions options;
   options.epochs = 3;
-  options.batch = kTrained;
+  options.batch = kPairs;
   options.schedule.base = 0.01;
   return options;
 }
 
 TEST(NamedInputs, EveryStrategyTrainsThemAsOneDeviceDoes) {
   for (const Model& model : {with_a_label_for_each_position(), with_weights()}) {
-    const FixedSlice assignment(kSamples, kTrained, 3, true);
+    const FixedSlice assignment(kSamples, kPairs, 3, true);
     const TensorBatches batches(tensors_for(model), assignment);
     const auto trained = [&](const test::SessionSetup& setup) {
       auto session = test::make_session(model, step_options(), setup);
@@ -137,7 +137,7 @@ TEST(NamedInputs, EveryStrategyTrainsThemAsOneDeviceDoes) {
 TEST(NamedInputs, ABatchWithoutThemIsRefused) {
   const Model model = with_weights();
   const auto session = test::make_session(model, step_options(), {});
-  const FixedSlice assignment(kSamples, kTrained, 0, false);
+  const FixedSlice assignment(kSamples, kPairs, 0, false);
   const auto refused = [&](std::vector<SampleTensor> tensors, const std::vector<std::string_view>& words) {
     const TensorBatches batches(std::move(tensors), assignment);
     Trainer trainer(*session, trainer_options());
