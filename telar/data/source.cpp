@@ -62,6 +62,15 @@ Option samples_option(std::string name, Attribute fallback, ValueRule rule, std:
           .because = kDeterminesSamples};
 }
 
+SampleSpec spec_of_options(const Attributes& options) {
+  SampleSpec spec;
+  spec.features = Shape(options.integers("shape"));
+  spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
+  spec.classes = options.integer("classes");
+  if (spec.classes == 0) spec.targets = {1};
+  return spec;
+}
+
 void require_path(const std::string& name, const Attributes& options) {
   if (options.text("path").empty())
     throw OptionError("source", fmt::format("source {} needs 'data.path'", name));

@@ -110,6 +110,8 @@ Option classes_option();
 /// An option that determines the samples.
 Option samples_option(std::string name, Attribute fallback, ValueRule rule, std::string help);
 
+/// The samples of a source whose options `shape`, `vocabulary` and `classes` (0: one target) say all of it.
+SampleSpec spec_of_options(const Attributes& options);
 /// Throws OptionError unless `path` is given. `name`: of the source.
 void require_path(const std::string& name, const Attributes& options);
 /// The class 0 for each of `count` samples.

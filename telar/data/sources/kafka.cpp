@@ -26,20 +26,11 @@ std::vector<int64_t> numbers_of(const std::string& text, const std::string& form
   return numbers;
 }
 
-SampleSpec kafka_spec(const Attributes& options) {
-  SampleSpec spec;
-  spec.features = Shape(options.integers("shape"));
-  spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
-  spec.classes = options.integer("classes");
-  if (spec.classes == 0) spec.targets = {1};
-  return spec;
-}
-
 MessageFormat format_of(const Attributes& options) {
   MessageFormat format;
   format.name = options.text("format");
   format.dtype = options.text("dtype");
-  format.spec = kafka_spec(options);
+  format.spec = spec_of_options(options);
   format.vocabulary = options.integer("vocabulary");
   format.fields = options.texts("fields");
   format.label = options.text("label");
@@ -219,7 +210,7 @@ void register_kafka(SourceRegistry& registry) {
        .test_paths = {"test_path"},
        .open = open_test_of,
        .open_stream = open_topic,
-       .spec = kafka_spec,
+       .spec = spec_of_options,
        .check = check_kafka});
 }
 

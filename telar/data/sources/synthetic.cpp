@@ -22,15 +22,6 @@ OpenedSource generate(const SourceRequest& request, Split part) {
                      .vocabulary = options.integer("vocabulary")})};
 }
 
-SampleSpec synthetic_spec(const Attributes& options) {
-  SampleSpec spec;
-  spec.features = Shape(options.integers("shape"));
-  spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
-  spec.classes = options.integer("classes");
-  if (spec.classes == 0) spec.targets = {1};
-  return spec;
-}
-
 void check_synthetic(const Attributes& options) {
   if (options.integers("shape").empty())
     throw OptionError("shape", "data.shape is empty; it must contain at least one number");
@@ -54,7 +45,7 @@ void register_synthetic(SourceRegistry& registry) {
                                 "`data.shape`.")},
                 .generated = true,
                 .open = generate,
-                .spec = synthetic_spec,
+                .spec = spec_of_options,
                 .check = check_synthetic});
 }
 
