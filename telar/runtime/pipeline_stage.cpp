@@ -6,7 +6,6 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
-#include "telar/graph/training_step.h"
 
 namespace telar {
 
@@ -16,8 +15,7 @@ namespace {
 std::vector<std::string> trained_by(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values()) {
-    if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix))
-      names.push_back(value.name.substr(kGradientPrefix.size()));
+    if (value.kind == ValueKind::gradient) names.push_back(value.name);
   }
   return names;
 }

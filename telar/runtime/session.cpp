@@ -443,10 +443,11 @@ std::vector<TraceRow> Session::trace(std::chrono::steady_clock::time_point zero)
   return trace_of(impl_->replicas_, impl_->staged() ? "stage" : "replica", zero);
 }
 
-void Session::write_state(const std::string& name, std::span<const float> values) {
+void Session::write_state(const StateName& name, std::span<const float> values) {
   const Shape shape = impl_->tensors().shape(name);
   if (static_cast<int64_t>(values.size()) != shape.elements()) {
-    throw user_error("'{}' has the shape {}, but {} values were given", name, shape.str(), values.size());
+    throw user_error("'{}' has the shape {}, but {} values were given", name.text(), shape.str(),
+                     values.size());
   }
   impl_->on_first([&] { impl_->tensors().write(name, values); });
 }
@@ -476,12 +477,12 @@ std::vector<std::string> Session::device_names() const {
 const Program& Session::program() const { return impl_->program_; }
 std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
-std::vector<std::string> Session::state_names() const { return telar::state_names(program()); }
+std::vector<StateName> Session::state_names() const { return telar::state_names(program()); }
 bool Session::state_is_divided() const {
   return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || program().divides_state);
 }
-Shape Session::state_shape(const std::string& name) const { return telar::state_shape(program(), name); }
-std::vector<float> Session::read_state(const std::string& name) const { return impl_->tensors().read(name); }
+Shape Session::state_shape(const StateName& name) const { return telar::state_shape(program(), name); }
+std::vector<float> Session::read_state(const StateName& name) const { return impl_->tensors().read(name); }
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->tensors().read_gradient(parameter);
 }

@@ -129,12 +129,11 @@ std::byte* SharedState::staging() {
   return staging_.data();
 }
 
-StatePlace state_place(const SharedState& state, const std::string& name) {
-  const size_t slash = name.find('/');
-  if (slash == std::string::npos) return {std::nullopt, name};
-  const auto found = std::find(state.slots.begin(), state.slots.end(), name.substr(0, slash));
-  if (found == state.slots.end()) throw run_error("there is no optimizer state '{}'", name);
-  return {static_cast<size_t>(found - state.slots.begin()), name.substr(slash + 1)};
+StatePlace state_place(const SharedState& state, const StateName& name) {
+  if (name.is_parameter()) return {std::nullopt, name.parameter};
+  const auto found = std::find(state.slots.begin(), state.slots.end(), name.slot);
+  if (found == state.slots.end()) throw run_error("there is no optimizer state '{}'", name.text());
+  return {static_cast<size_t>(found - state.slots.begin()), name.parameter};
 }
 
 std::string SharedState::layout_text() const {
@@ -150,21 +149,19 @@ std::string SharedState::layout_text() const {
   return text;
 }
 
-std::vector<std::string> state_names(const Program& program) {
-  std::vector<std::string> names;
-  for (const ParameterInfo& parameter : program.parameters) names.push_back(parameter.name);
-  for (const Value& value : program.update.values()) {
-    if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/")) names.push_back(value.name);
-  }
+std::vector<StateName> state_names(const Program& program) {
+  std::vector<StateName> names;
+  for (const ParameterInfo& parameter : program.parameters) names.emplace_back(parameter.name);
+  for (const Value& value : program.update.values())
+    if (value.kind == ValueKind::optimizer_state) names.emplace_back(value.name, value.slot);
   return names;
 }
 
-Shape state_shape(const Program& program, const std::string& name) {
-  const std::string parameter = name.substr(name.find('/') == std::string::npos ? 0 : name.find('/') + 1);
+Shape state_shape(const Program& program, const StateName& name) {
   for (const ParameterInfo& info : program.parameters) {
-    if (info.name == parameter) return info.shape;
+    if (info.name == name.parameter) return info.shape;
   }
-  throw run_error("there is no parameter '{}'", parameter);
+  throw run_error("there is no parameter '{}'", name.parameter);
 }
 
 }  // namespace telar

@@ -11,6 +11,7 @@
 #include "telar/device/device.h"
 #include "telar/device/layout.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/state_name.h"
 
 namespace telar {
 
@@ -84,17 +85,17 @@ struct SharedState {
   Buffer staging_;                        // if no CPU replica computes in host memory
 };
 
-/// The location of a tensor, given a name from Session::state_names: its arena and its parameter.
+/// The location of a tensor of the state: its arena and its parameter.
 struct StatePlace {
   std::optional<size_t> state;  ///< index of the optimizer state slot; none: the parameters
   std::string parameter;
 };
 /// Throws Error (run) for an unknown optimizer state.
-StatePlace state_place(const SharedState& state, const std::string& name);
+StatePlace state_place(const SharedState& state, const StateName& name);
 
-/// Names of a program's state: parameters ("conv1.weight"), then optimizer state ("momentum/conv1.weight").
-std::vector<std::string> state_names(const Program& program);
-/// The shape of a state tensor. Throws Error (run) for an unknown name.
-Shape state_shape(const Program& program, const std::string& name);
+/// The tensors of a program's state: parameters, then optimizer state.
+std::vector<StateName> state_names(const Program& program);
+/// The shape of a tensor of the state. Throws Error (run) for an unknown parameter.
+Shape state_shape(const Program& program, const StateName& name);
 
 }  // namespace telar

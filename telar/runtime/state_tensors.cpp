@@ -22,7 +22,7 @@ std::byte* StateTensors::memory_at(const StateMemory& memory, const StatePlace& 
   return memory.states[*place.state]->data() + memory.state_offset(offset);
 }
 
-std::vector<float> StateTensors::read(const std::string& name) const {
+std::vector<float> StateTensors::read(const StateName& name) const {
   const StatePlace place = state_place(state_, name);
   const MemoryAt at = [&](const Replica& replica, size_t offset) {
     return memory_at(replica.home(), place, offset);
@@ -38,7 +38,7 @@ std::vector<float> StateTensors::read(const std::string& name) const {
   return values;
 }
 
-void StateTensors::write(const std::string& name, std::span<const float> values) const {
+void StateTensors::write(const StateName& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
     if (memory->holdings != nullptr && !memory->arena.has(place.parameter)) continue;

@@ -28,8 +28,6 @@ std::map<std::string, const Node*> updates_of(const Graph& update) {
   return nodes;
 }
 
-std::string slot_of(const std::string& buffer) { return buffer.substr(0, buffer.find('/') + 1); }
-
 /// Adds the update of a piece of a variable: the same operation, over buffers of the piece's name and shape.
 void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, const Piece& piece) {
   const TensorType type{DType::f32, piece.piece_shape()};
@@ -39,14 +37,12 @@ void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, con
       inputs.push_back(kNoValue);
       continue;
     }
-    const Value& value = update.value(id);
-    switch (value.kind) {
-      case ValueKind::parameter: inputs.push_back(builder.parameter(piece.name(), type)); break;
-      case ValueKind::buffer:
-        inputs.push_back(builder.buffer(slot_of(value.name) + piece.name(), type));
-        break;
-      default: inputs.push_back(builder.input(value.name, value.type, value.batched));
+    Value value = update.value(id);
+    if (value.is_of_parameter()) {
+      value.name = piece.name();
+      value.type = type;
     }
+    inputs.push_back(builder.declare(value));
   }
   const ScopeGuard scope(builder, piece.name());
   builder.add(*node.op, std::move(inputs), node.attributes);

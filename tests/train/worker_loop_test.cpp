@@ -73,8 +73,8 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
                               {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
   Session trained(coordinator_program(program), cluster, {.seed = 2});
   read_servers(*program.servers, {own.get()}, trained);
-  for (const std::string& name : expected.state_names())
-    EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name;
+  for (const StateName& name : expected.state_names())
+    EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name.text();
 }
 
 }  // namespace
