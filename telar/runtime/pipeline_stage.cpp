@@ -65,7 +65,7 @@ PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
       in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {
   link_.add_names(worker.gradient_graph());
   link_.add_names(weight_gradients_);
-  if (!worker.program().keeps_apart()) return;
+  if (worker.shares_memory()) return;
   evaluation_.emplace(worker, exchange.evaluation, worker.evaluation_graph(),
                       worker.worker().evaluation_crossings);
   prediction_.emplace(worker, exchange.prediction, worker.prediction_graph(),
@@ -88,7 +88,7 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::sum_of_squares() {
-  if (worker_.keeps_apart()) return sum_of_kept_squares();
+  if (!worker_.shares_memory()) return sum_of_kept_squares();
   const auto& entries = worker_.home().arena.entries;
   const auto& owned = worker_.gradients().owned_ranges();
   for (size_t i = 0; i < entries.size(); ++i) {

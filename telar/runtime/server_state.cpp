@@ -35,14 +35,14 @@ int64_t updates_after(const Program& program, int64_t steps) {
   throw run_error("the workers of '{}' push nothing to servers", program.strategy);
 }
 
-void create_servers(const ServerSide& program, const std::vector<Store*>& stores) {
+void create_servers(const StoreProgram& program, const std::vector<Store*>& stores) {
   for (size_t s = 0; s < stores.size(); ++s) {
     stores[s]->create(stored_layout(program.servers[s].pieces), to_json(program.servers[s]));
     stores[s]->attach();
   }
 }
 
-void write_servers(const ServerSide& program, const std::vector<Store*>& stores, const Session& session,
+void write_servers(const StoreProgram& program, const std::vector<Store*>& stores, const Session& session,
                    int64_t updates) {
   const std::vector<StateName> names = session.state_names();
   for (size_t s = 0; s < stores.size(); ++s) {
@@ -60,7 +60,7 @@ void write_servers(const ServerSide& program, const std::vector<Store*>& stores,
   }
 }
 
-void read_servers(const ServerSide& program, const std::vector<Store*>& stores, Session& session) {
+void read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session) {
   std::map<std::pair<SlotName, std::string>, std::vector<float>> values;  // by slot and parameter
   for (const StateName& name : session.state_names())
     values[{name.slot, name.parameter}].resize(static_cast<size_t>(session.state_shape(name).elements()));

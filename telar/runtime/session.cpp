@@ -209,7 +209,7 @@ class Session::Impl {
   }
 
   /// Whether evaluation and prediction pass through stages that keep their layers.
-  bool passes_on() const { return staged() && program_.keeps_apart(); }
+  bool passes_on() const { return staged() && !program_.shares_memory; }
 
   /// The samples of a training batch for each worker: a replica's part, or its pipeline's for a stage.
   std::vector<BatchView> training_parts(const BatchView& batch) {
@@ -298,8 +298,8 @@ class Session::Impl {
   }
 
   /// The layouts of the parameters, for each worker. The first replica's device chooses them for replicas
-  /// that share their parameters; each stage chooses those of its own, and so does each worker with holdings,
-  /// for equal numbers of samples, so that what all have whole lies in memory alike.
+  /// that share a memory; each stage chooses those of its own, and so does each worker with a memory of its
+  /// own, for equal numbers of samples, so that what all keep whole lies in memory alike.
   std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
@@ -308,7 +308,7 @@ class Session::Impl {
     const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, speeds_.shares());
     const int64_t part = std::max<int64_t>(1, parts[0]);
-    const bool apart = program_.keeps_apart();
+    const bool apart = !program_.shares_memory;
     std::vector<SharedState::Layouts> wanted(replicas_.size());
     on_each([&](int rank) {
       if (!staged() && !apart && rank > 0) return;

@@ -44,7 +44,7 @@ class StateTensors {
   /// Writes to the slices of the optimizer state that a memory keeps.
   static void write_slices(const StateMemory& memory, const ArenaLayout::Entry& entry,
                            const StatePlace& place, std::span<const float> values);
-  /// Assembles a tensor from the pieces of workers with holdings.
+  /// Assembles a tensor from the pieces of workers with memories of their own.
   std::vector<float> from_pieces(const std::string& parameter, const MemoryAt& memory) const;
   std::vector<float> local_piece(const Piece& piece, const MemoryAt& memory) const;
   /// Assembles a tensor from the replicas' parts: each has, in its own arena, the part that it updates.

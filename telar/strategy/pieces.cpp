@@ -56,4 +56,9 @@ std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, c
   return holdings;
 }
 
+void share_memory(Program& program) {
+  program.shares_memory = true;
+  for (WorkerProgram& worker : program.workers) worker.holdings = holdings_of(program, {}, kAllWorkers);
+}
+
 }  // namespace telar

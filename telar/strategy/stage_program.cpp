@@ -12,6 +12,7 @@
 #include "telar/graph/training_step.h"
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/cut_search.h"
+#include "telar/strategy/pieces.h"
 #include "telar/strategy/stage_cuts.h"
 #include "telar/strategy/stage_graphs.h"
 
@@ -279,6 +280,7 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
     for (const ScheduledAction& last : end_of_step()) schedule.push_back(last);
     program.workers.push_back({s, mine.micro_batch, std::move(schedule), mine.weight_gradients});
   }
+  share_memory(program);
   return program;
 }
 

@@ -28,7 +28,8 @@ std::vector<ServerProgram> servers_with(const Optimizer& optimizer,
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
   return make_strategy("async_sgd", {{"placement", placement}})
       ->rewrite(step_with(optimizer), cluster)
-      .servers->servers;
+      .stores.at(0)
+      .servers;
 }
 
 const std::vector<Optimizer> kOptimizers = {SgdOptions{},
