@@ -7,8 +7,8 @@ namespace telar::weave {
 
 namespace {
 
-/// The attribute of `self` from which a method takes batches, `self.loader` or `enumerate(self.loader)`; empty
-/// if it takes them from elsewhere.
+/// The attribute of `self` from which a method takes batches, `self.loader` or `enumerate(self.loader)`;
+/// empty if it takes them from elsewhere.
 std::string iterated_attribute(const Names& names, const Node* iterable) {
   if (iterable->is(Kind::call)) {
     const std::string callee = names.qualified(iterable->child("func"));

@@ -1,4 +1,5 @@
 """Callbacks that receive the trainer and save its model; epochs counted in an attribute."""
+# not for horovod: after how many batches the optimizer steps is an argument
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

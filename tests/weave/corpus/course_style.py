@@ -1,4 +1,5 @@
 """A course's style: a loader that moves batches, an optimizer class as an argument, evaluation before and during training."""
+# not for horovod: clipping under a condition
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """PyTorch's ImageNet example: DataParallel or not in one expression, a validation in a function within a function, resuming."""
+# not for horovod: nn.DataParallel in an expression
 import argparse, os, shutil, time
 from enum import Enum
 import torch
