@@ -1,6 +1,7 @@
 #include "telar/weave/torch/program.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -293,32 +294,39 @@ class TorchReader {
     return false;
   }
 
+  /// Whether a call is `next(…)` within a loop, of a loader for which `of(loader)` is true.
+  bool draws_in_loop(const Node* call, const std::function<bool(const TorchLoader&)>& of) const {
+    if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") return false;
+    const auto origins = names_.origins(call->list("args")[0]);
+    const bool draws = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      const TorchLoader* loader = program_.loader_of(origin);
+      return loader != nullptr && of(*loader);
+    });
+    for (const Node* around = statement_of(call)->parent; draws && around != nullptr; around = around->parent)
+      if (around->is(Kind::while_) || around->is(Kind::for_)) return true;
+    return false;
+  }
+
+  [[noreturn]] void refuse_drawing(const Node* call) const {
+    refuse(call, "batches are drawn one at a time with next(); loop over the loader once in each epoch");
+  }
+
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() const {
     if (program_.optimizers.empty()) return;
-    for (const Node* call : names_.calls()) {
-      if (!is_backward(call) || in_training_loop(call, 6) || is_in_unused(call)) continue;
+    for (const Node* backward : names_.calls()) {
+      if (!is_backward(backward) || in_training_loop(backward, 6) || is_in_unused(backward)) continue;
+      for (const Node* call : names_.calls()) {
+        const bool same_function = function_of(call) == function_of(backward);
+        if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
+          refuse_drawing(call);
+      }
       refuse(
-          call,
+          backward,
           "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
-    for (const Node* call : names_.calls()) {
-      if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;
-      for (const Node* origin : names_.origins(call->list("args")[0])) {
-        for (const TorchLoader& loader : program_.loaders) {
-          if (loader.call == origin && loader.trains) {
-            const Node* statement = statement_of(call);
-            for (const Node* around = statement->parent; around != nullptr; around = around->parent) {
-              if (around->is(Kind::while_) || around->is(Kind::for_)) {
-                refuse(
-                    call,
-                    "batches are drawn one at a time with next(); loop over the loader once in each epoch");
-              }
-            }
-          }
-        }
-      }
-    }
+    for (const Node* call : names_.calls())
+      if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);
   }
 
   bool in_training_loop(const Node* node, int depth) const {
