@@ -87,7 +87,8 @@ std::string memory_text(const Program& program, const Job& job) {
   const auto replicas = program.micro_batches > 0 ? 1 : static_cast<int64_t>(program.workers.size());
   const int64_t batch = job.training.batch;
   const bool staged = program.micro_batches > 0;
-  const int64_t parts = staged ? program.micro_batches : 1;
+  const int64_t shares = program.share ? program.share->of : 1;
+  const int64_t parts = staged ? program.micro_batches * shares : 1;
   int64_t results = 0;
   for (size_t w = 0; w < (staged ? program.workers.size() : 1); ++w)
     results += peak_result_bytes(program.workers[w].gradient.with_batch((batch + parts - 1) / parts));
