@@ -233,13 +233,17 @@ PipelineStage::Plan& PipelineStage::plan_for(const SampleCounts& batch) {
 }
 
 void PipelineStage::clear_sums() {
+  if (plan_->micro_batches.empty()) std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
+  const auto clear = [&](const Graph& graph) {
+    for (const std::string& name : trained_by(graph)) {
+      const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
+      std::memset(worker_.gradients().arena() + entry.offset, 0, align_up(entry.layout.bytes));
+    }
+  };
   // Gradients computed per micro-batch are added up; those computed at the end are overwritten, if the stage
-  // has samples.
-  if (!plan_->weight_gradients) std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
-  for (const std::string& name : trained_by(worker_.gradient_graph())) {
-    const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
-    std::memset(worker_.gradients().arena() + entry.offset, 0, align_up(entry.layout.bytes));
-  }
+  // has samples of its own.
+  clear(worker_.gradient_graph());
+  if (!plan_->weight_gradients) clear(weight_gradients_);
 }
 
 void PipelineStage::set_micro_batch_inputs() {
