@@ -87,7 +87,8 @@ std::string memory_text(const Program& program, const Job& job) {
   const auto replicas = program.micro_batches > 0 ? 1 : static_cast<int64_t>(program.workers.size());
   const int64_t batch = job.training.batch;
   const bool staged = program.micro_batches > 0;
-  const int64_t parts = staged ? program.micro_batches : 1;
+  const int64_t shares = program.share ? program.share->of : 1;
+  const int64_t parts = staged ? program.micro_batches * shares : 1;
   int64_t results = 0;
   for (size_t w = 0; w < (staged ? program.workers.size() : 1); ++w)
     results += peak_result_bytes(program.workers[w].gradient.with_batch((batch + parts - 1) / parts));
@@ -96,6 +97,19 @@ std::string memory_text(const Program& program, const Job& job) {
       "memory: parameters {}, gradients {}, optimizer state {}; values of a {} at most {} (batch {})\n",
       bytes(parameters), bytes(parameters * replicas), bytes(parameters * slots),
       staged ? "micro-batch" : "step", bytes(results), batch);
+}
+
+/// "2 replicas", "2 pipelines of 4 stages, 16 micro-batches"
+std::string workers_text(const Program& program) {
+  const auto counted = [](size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  if (program.micro_batches == 0) return counted(program.workers.size(), "replica");
+  const size_t stages = stages_of(program, 0).size();
+  const size_t pipelines = program.workers.size() / stages;
+  return fmt::format("{}{}, {} micro-batches",
+                     pipelines == 1 ? "" : fmt::format("{} pipelines of ", pipelines),
+                     counted(stages, "stage"), program.micro_batches);
 }
 
 std::string placement_text(const Program& program) {
@@ -150,10 +164,7 @@ int show(const ShowArguments& arguments) {
                              workers_of(job.strategy), only_store(program).servers.size());
     return 0;
   }
-  const bool staged = program.micro_batches > 0;
-  std::cout << fmt::format("strategy: {}, {} {}{}{}\n", program.strategy, program.workers.size(),
-                           staged ? "stage" : "replica", program.workers.size() == 1 ? "" : "s",
-                           staged ? fmt::format(", {} micro-batches", program.micro_batches) : "");
+  std::cout << fmt::format("strategy: {}, {}\n", program.strategy, workers_text(program));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/constant.h"
+#include "telar/graph/ops/stage.h"
 #include "telar/graph/rewrite.h"
 
 namespace telar {
@@ -38,8 +39,10 @@ Graph for_idle_member(const Graph& graph) {
     } else if (node.op->effect() == Effect::exchanges) {
       // What it gives to the others has no samples; statistics of none are zeros.
       for (const ValueId from : node.inputs) {
-        if (!is_own(from) || graph.value(from).kind != ValueKind::result) continue;
-        remap.set(from, constant(builder, 0, graph.value(from).type.shape));
+        const Value& value = graph.value(from);
+        const bool is_batch = value.kind == ValueKind::input && !is_delivered(value.name);
+        if (!is_own(from) || is_batch) continue;
+        remap.set(from, constant(builder, 0, value.type.shape));
       }
       copy_node(builder, node, remap);
     } else if (node.op->effect() == Effect::accumulates) {
@@ -52,6 +55,10 @@ Graph for_idle_member(const Graph& graph) {
       }
     }
   });
+}
+
+Graph for_samples(const Graph& graph, int64_t batch, const std::vector<int64_t>& rows) {
+  return batch > 0 ? graph.with_batch(batch, rows) : for_idle_member(graph.with_batch(1, rows));
 }
 
 }  // namespace telar

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "telar/graph/graph.h"
 
 namespace telar {
@@ -9,5 +12,8 @@ namespace telar {
 /// samples of its own is left out: sums over them (gradients, metrics, statistics) and outputs become zeros.
 /// The graph must have been made for 1 sample of its own, and 0 in "rows" (Graph::with_batch).
 Graph for_idle_member(const Graph& graph);
+
+/// The graph for a member with `batch` samples of its own, which may be 0. `rows`: see Graph::with_batch.
+Graph for_samples(const Graph& graph, int64_t batch, const std::vector<int64_t>& rows);
 
 }  // namespace telar

@@ -55,6 +55,22 @@ std::vector<int> stages_of(const Program& program, size_t worker) {
   return all;
 }
 
+size_t stage_of(const Program& program, size_t worker) {
+  const std::vector<int> stages = stages_of(program, worker);
+  const int number = program.first_worker + static_cast<int>(worker);
+  return static_cast<size_t>(std::ranges::find(stages, number) - stages.begin());
+}
+
+size_t pipeline_of(const Program& program, int number) {
+  if (program.stage_group == kAllWorkers) return 0;
+  for (const WorkerGroups& named : program.groups) {
+    if (named.name != program.stage_group) continue;
+    for (size_t p = 0; p < named.members.size(); ++p)
+      if (std::ranges::find(named.members[p], number) != named.members[p].end()) return p;
+  }
+  throw run_error("worker {} is no stage of a pipeline", number);
+}
+
 namespace {
 
 std::string text_of(const std::vector<Crossing>& crossings, int worker) {

@@ -161,8 +161,13 @@ std::string text_of(const ScheduledAction& scheduled);
 /// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
 /// there is no such group.
 const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker);
-/// The numbers of the workers that are the stages of the pipeline of a worker of this process.
+/// The numbers of the workers that are the stages of the pipeline of a worker of this process, and which of
+/// them it is.
 std::vector<int> stages_of(const Program& program, size_t worker);
+size_t stage_of(const Program& program, size_t worker);
+/// The number of the pipeline of which a worker is a stage, and so of its share of a batch. `number`: of the
+/// worker among all.
+size_t pipeline_of(const Program& program, int number);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 

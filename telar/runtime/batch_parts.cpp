@@ -58,12 +58,12 @@ std::vector<BatchView> split_batch(const BatchView& batch, const SampleInputs& i
   return parts;
 }
 
-std::vector<int64_t> samples_of_workers(int64_t samples, int processes, int local) {
-  const std::vector<double> equal(static_cast<size_t>(local), 1.0);
+std::vector<int64_t> samples_of_shares(int64_t samples, int64_t parts, int64_t each) {
+  const std::vector<double> equal(static_cast<size_t>(each), 1.0);
   std::vector<int64_t> all;
-  for (int64_t p = 0; p < processes; ++p) {
-    const int64_t of_process = samples * (p + 1) / processes - samples * p / processes;
-    for (const int64_t part : split_by_shares(of_process, equal)) all.push_back(part);
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t of_part = samples * (p + 1) / parts - samples * p / parts;
+    for (const int64_t share : split_by_shares(of_part, equal)) all.push_back(share);
   }
   return all;
 }

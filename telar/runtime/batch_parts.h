@@ -25,8 +25,8 @@ BatchView slice(const BatchView& batch, int64_t first, int64_t size, const Sampl
 std::vector<BatchView> split_batch(const BatchView& batch, const SampleInputs& inputs,
                                    const std::vector<double>& shares);
 
-/// The samples of every worker of all processes in a batch of `samples`, when each process has an equal part
-/// (as a Part of data/assignment.h), which its `local` workers share equally.
-std::vector<int64_t> samples_of_workers(int64_t samples, int processes, int local);
+/// The samples of every share of a batch of `samples`, when each of `parts` processes loads an equal part (as
+/// a Part of data/assignment.h), which is divided equally into `each` shares.
+std::vector<int64_t> samples_of_shares(int64_t samples, int64_t parts, int64_t each);
 
 }  // namespace telar

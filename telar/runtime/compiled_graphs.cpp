@@ -25,18 +25,13 @@ bool CompiledGraphs::runs(Purpose purpose, int64_t batch, std::span<const int64_
                              [](const Node& node) { return node.op->exchanges_parameters(); });
 }
 
-Graph CompiledGraphs::sized(const Key& key) const {
-  const Graph& graph = *graphs_.at(key.purpose);
-  if (key.batch > 0) return graph.with_batch(key.batch, key.rows);
-  return for_idle_member(graph.with_batch(1, key.rows));
-}
-
 Context& CompiledGraphs::context(Purpose purpose, int64_t batch, std::span<const int64_t> rows) {
   const Key key{purpose, batch, {rows.begin(), rows.end()}};
   Compiled& compiled = compiled_[key];
   if (compiled.context) return *compiled.context;
   device_.synchronise();  // the following calls may wait in the device, where no thread checks its peers
-  if (!compiled.executable) compiled.executable = device_.compile(sized(key), options_);
+  if (!compiled.executable)
+    compiled.executable = device_.compile(for_samples(*graphs_.at(purpose), batch, key.rows), options_);
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {
     for (auto& other : compiled_) other.second.context.reset();  // they were bound to the smaller memory

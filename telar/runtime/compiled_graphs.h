@@ -54,9 +54,6 @@ class CompiledGraphs {
     }
   };
 
-  /// The graph for this batch.
-  Graph sized(const Key& key) const;
-
   std::map<Key, Compiled> compiled_;
 };
 

@@ -34,9 +34,10 @@ struct RandomBatch {
       for (float& value : all) value = input.dtype == DType::f32 ? random.normal() : value;
     }
   }
-  BatchView view() const {
-    BatchView view{static_cast<int64_t>(samples.size()), {}, samples.data()};
-    for (const auto& [name, all] : values) view.inputs.push_back({name, all.data()});
+  /// `all`: see BatchView.
+  BatchView view(int64_t all = 0) const {
+    BatchView view{.size = static_cast<int64_t>(samples.size()), .sample = samples.data(), .all = all};
+    for (const auto& [name, of_input] : values) view.inputs.push_back({name, of_input.data()});
     return view;
   }
 
@@ -48,14 +49,14 @@ struct RandomBatch {
 using Key = std::pair<std::string, std::string>;
 
 /// Seconds by layer and operation, the minimum over several runs. Reorders are listed separately under the
-/// operation's name with " (reorder)".
-std::map<Key, double> profile(Session& session, const Graph& gradient, int64_t batch) {
+/// operation's name with " (reorder)". `all`: see BatchView.
+std::map<Key, double> profile(Session& session, const Graph& gradient, int64_t batch, int64_t all = 0) {
   constexpr int kRuns = 4;  // the first run compiles
   const RandomBatch samples(gradient, batch);
   std::map<Key, double> least;
   for (int run = 0; run < kRuns; ++run) {
     std::map<Key, double> seconds;
-    for (const OperationTime& time : session.profile(samples.view(), {.learning_rate = 0, .step = 1}))
+    for (const OperationTime& time : session.profile(samples.view(all), {.learning_rate = 0, .step = 1}))
       seconds[{time.scope, time.op}] += time.seconds;
     for (const auto& [key, time] : seconds) {
       const auto [known, fresh] = least.emplace(key, time);
@@ -117,8 +118,9 @@ Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& 
   constexpr int kSteps = 5;
   Session session(pipeline, cluster, {.seed = kSeed, .processes = processes});
   std::map<Key, OperationCost> costs;
-  const int64_t batch = samples_here(pipeline, step.gradient.batch());
-  for (const auto& [key, seconds] : profile(session, step.gradient, batch)) {
+  const int64_t all = step.gradient.batch();
+  const int64_t batch = samples_here(pipeline, all);
+  for (const auto& [key, seconds] : profile(session, step.gradient, batch, all)) {
     OperationCost& cost = cost_of(costs, key);
     cost.batch += seconds;
     cost.micro_batches += seconds;
@@ -127,7 +129,7 @@ Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& 
   const RandomBatch samples(step.gradient, batch);
   for (int64_t s = 1; s <= kSteps; ++s) {
     const auto start = std::chrono::steady_clock::now();
-    session.train(samples.view(), {.learning_rate = 0, .step = s, .samples = step.gradient.batch()});
+    session.train(samples.view(all), {.learning_rate = 0, .step = s, .samples = all});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     trial.step = std::min(trial.step, seconds.count());
   }

@@ -1,23 +1,25 @@
 #include "telar/runtime/pipeline_exchanges.h"
 
 #include <algorithm>
+#include <map>
 
 namespace telar {
 
 PipelineExchanges::PipelineExchanges(const Program& program, const SampleInputs& inputs) {
   if (program.micro_batches == 0) return;
-  int end = 0;  // of the workers of the pipelines so far
+  const int end = program.first_worker + static_cast<int>(program.workers.size());
+  std::map<size_t, size_t> known;  // index of each pipeline, by its number
   for (size_t w = 0; w < program.workers.size(); ++w) {
+    const size_t pipeline = pipeline_of(program, program.first_worker + static_cast<int>(w));
+    const auto [index, fresh] = known.emplace(pipeline, pipelines_.size());
+    pipeline_of_worker_.push_back(index->second);
+    if (!fresh) continue;
     const std::vector<int> stages = stages_of(program, w);
-    const int number = program.first_worker + static_cast<int>(w);
-    if (pipelines_.empty() || number >= end) {
-      end = stages.back() + 1;
-      const int last = std::min(end, program.first_worker + static_cast<int>(program.workers.size()));
-      const StagesHere here{static_cast<size_t>(number - stages.front()),
-                            static_cast<size_t>(last - stages.front()), stages.size()};
-      pipelines_.push_back(std::make_unique<PipelineExchange>(here, program.parameters.size(), inputs));
-    }
-    pipeline_of_worker_.push_back(pipelines_.size() - 1);
+    const auto stages_before = [&](int worker) {
+      return static_cast<size_t>(std::ranges::lower_bound(stages, worker) - stages.begin());
+    };
+    const StagesHere here{stages_before(program.first_worker), stages_before(end), stages.size()};
+    pipelines_.push_back(std::make_unique<PipelineExchange>(here, program.parameters.size(), inputs));
   }
 }
 

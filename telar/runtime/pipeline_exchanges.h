@@ -34,8 +34,6 @@ class PipelineExchanges {
   /// The number of pipelines, and that of a worker among them.
   size_t count() const { return pipelines_.size(); }
   size_t index(size_t worker) const { return pipeline_of_worker_[worker]; }
-  /// Whether the worker is the first stage of its pipeline in this process.
-  bool leads(size_t worker) const { return worker == 0 || index(worker) != index(worker - 1); }
   /// The number of stages of a pipeline in all processes; 0 if there is none.
   size_t stages() const { return pipelines_.empty() ? 0 : pipelines_[0]->gradient.here.count; }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
+#include "telar/graph/idle_member.h"
 
 namespace telar {
 
@@ -109,56 +111,74 @@ double PipelineStage::sum_of_squares() {
 
 /// The same sum: each parameter's squares come from the stage that keeps it.
 double PipelineStage::sum_of_kept_squares() {
-  constexpr size_t kFloats = sizeof(double) / sizeof(float);
-  const std::vector<ParameterInfo>& parameters = worker_.program().parameters;
-  const size_t row = parameters.size() * kFloats;
-  squares_.assign(row * exchange_.here.count, 0.0F);
-  const std::vector<ArenaLayout::Entry>& entries = worker_.home().arena.entries;
-  for (size_t p = 0, e = 0; e < entries.size(); ++p) {
-    if (entries[e].name != parameters[p].name) continue;  // entries are in the order of the parameters
-    const double squares = worker_.updater().sum_of_squares(
-        worker_.update_bindings(), entries[e].offset, entries[e].offset + align_up(entries[e].layout.bytes));
-    std::memcpy(&squares_[row * link_.stage() + p * kFloats], &squares, sizeof squares);
-    ++e;
-  }
+  std::vector<double> squares = kept_squares();
   worker_.did(StepPhase::update, "gradient norm");
   worker_.communicating("sum of norms", [&] {
-    if (Group* stages = worker_.group(worker_.program().stage_group)) stages->all_gather(squares_);
+    if (Group* stages = worker_.group(worker_.program().stage_group)) add_of_members(*stages, squares);
   });
-  double sum = 0;
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    for (size_t s = 0; s < exchange_.here.count; ++s) {
-      double squares = 0;
-      std::memcpy(&squares, &squares_[row * s + p * kFloats], sizeof squares);
-      sum += squares;
-    }
-  }
-  return sum;
+  return std::accumulate(squares.begin(), squares.end(), 0.0);
 }
 
-PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(int64_t size) {
-  MicroBatchGraph& graph = graphs_[size];
+std::vector<double> PipelineStage::kept_squares() {
+  const std::vector<ParameterInfo>& parameters = worker_.program().parameters;
+  const std::vector<Holding>& holdings = *worker_.home().holdings;
+  std::vector<double> squares(parameters.size());
+  std::vector<double> of_pieces(parameters.size());
+  for (size_t e = 0; e < holdings.size(); ++e) {
+    const ArenaLayout::Entry& entry = worker_.home().arena.entries[e];
+    const auto p = static_cast<size_t>(std::ranges::find(parameters, entry.name, &ParameterInfo::name) -
+                                       parameters.begin());
+    (holdings[e].piece.whole() ? squares : of_pieces)[p] = worker_.updater().sum_of_squares(
+        worker_.update_bindings(), entry.offset, entry.offset + align_up(entry.layout.bytes));
+  }
+  const std::string& group = worker_.program().batch_group;
+  if (group.empty()) return squares;
+  worker_.communicating("sum of norms", [&] { add_of_members(*worker_.group(group), of_pieces); });
+  for (size_t p = 0; p < squares.size(); ++p) squares[p] += of_pieces[p];
+  return squares;
+}
+
+/// Adds the values of the other members, in rank order.
+void PipelineStage::add_of_members(Group& group, std::vector<double>& values) {
+  constexpr size_t kFloats = sizeof(double) / sizeof(float);
+  const auto members = static_cast<size_t>(group.size());
+  const size_t row = values.size() * kFloats;
+  rows_.assign(row * members, 0.0F);
+  std::memcpy(&rows_[row * static_cast<size_t>(group.rank())], values.data(), row * sizeof(float));
+  group.all_gather(rows_);
+  std::ranges::fill(values, 0.0);
+  for (size_t m = 0; m < members; ++m) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      double value = 0;
+      std::memcpy(&value, &rows_[row * m + i * kFloats], sizeof value);
+      values[i] += value;
+    }
+  }
+}
+
+PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(const SampleCounts& samples) {
+  MicroBatchGraph& graph = graphs_[samples];
   if (graph.executable) return graph;
-  graph.executable = worker_.device().compile(worker_.gradient_graph().with_batch(size),
-                                              {.accumulation = Accumulation::add,
-                                               .parameters = &worker_.home().arena,
-                                               .metrics = worker_.program().metrics,
-                                               .prepare_parameters = true,
-                                               .delivered = &exchange_.layouts});
+  graph.executable = worker_.device().compile(
+      for_samples(worker_.gradient_graph(), samples.own, samples.rows), {.accumulation = Accumulation::add,
+                                                                         .parameters = &worker_.home().arena,
+                                                                         .metrics = worker_.program().metrics,
+                                                                         .prepare_parameters = true,
+                                                                         .delivered = &exchange_.layouts});
   graph.prepared = Buffer(graph.executable->prepared_bytes());
   for (const auto& [name, layout] : graph.executable->delivered_layouts())
     exchange_.layouts.emplace(name, layout);
   return graph;
 }
 
-void PipelineStage::make_plan(Plan& plan, int64_t batch) {
+void PipelineStage::make_plan(Plan& plan, const SampleCounts& batch) {
   for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
-    plan.micro_batches.push_back({part, &micro_batch_graph(part.size), nullptr});
-  if (weight_gradients_.nodes().empty() || batch == 0) return;
+    plan.micro_batches.push_back({part, &micro_batch_graph(part.samples), nullptr});
+  if (weight_gradients_.nodes().empty() || batch.own == 0) return;
   plan.weight_gradients =
-      worker_.device().compile(weight_gradients_.with_batch(batch), {.parameters = &worker_.home().arena,
-                                                                     .metrics = worker_.program().metrics,
-                                                                     .delivered = &exchange_.layouts});
+      worker_.device().compile(weight_gradients_.with_batch(batch.own), {.parameters = &worker_.home().arena,
+                                                                         .metrics = worker_.program().metrics,
+                                                                         .delivered = &exchange_.layouts});
 }
 
 void PipelineStage::bind(Plan& plan) {
@@ -198,13 +218,13 @@ void PipelineStage::bind(Plan& plan) {
   plan.generation = exchange_.generation();
 }
 
-PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
+PipelineStage::Plan& PipelineStage::plan_for(const SampleCounts& batch) {
   if (std::exchange(resets_, exchange_.resets()) != exchange_.resets()) plans_.clear();
   const bool known = plans_.contains(batch);  // the same in all stages, because all have had the same batches
   Plan& plan = plans_[batch];
   if (!known) {
     link_.in_order([&] { make_plan(plan, batch); });
-    link_.reserve(batch);
+    link_.reserve(batch.own);
   }
   if (plan.generation != exchange_.generation()) bind(plan);
   return plan;
@@ -212,11 +232,16 @@ PipelineStage::Plan& PipelineStage::plan_for(int64_t batch) {
 
 void PipelineStage::clear_sums() {
   if (plan_->micro_batches.empty()) std::memset(worker_.gradients().arena(), 0, worker_.home().arena.bytes);
-  // Gradients computed per micro-batch are added up; those computed at the end are overwritten.
-  for (const std::string& name : trained_by(worker_.gradient_graph())) {
-    const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
-    std::memset(worker_.gradients().arena() + entry.offset, 0, align_up(entry.layout.bytes));
-  }
+  const auto clear = [&](const Graph& graph) {
+    for (const std::string& name : trained_by(graph)) {
+      const ArenaLayout::Entry& entry = worker_.home().arena.find(name);
+      std::memset(worker_.gradients().arena() + entry.offset, 0, align_up(entry.layout.bytes));
+    }
+  };
+  // Gradients computed per micro-batch are added up; those computed at the end are overwritten, if the stage
+  // has samples of its own.
+  clear(worker_.gradient_graph());
+  if (!plan_->weight_gradients) clear(weight_gradients_);
 }
 
 void PipelineStage::set_micro_batch_inputs() {
@@ -224,12 +249,13 @@ void PipelineStage::set_micro_batch_inputs() {
   const uint32_t epoch = worker_.request().inputs.epoch;
   for (const MicroBatch& micro_batch : plan_->micro_batches)
     worker_.set_inputs(*micro_batch.context,
-                       slice(batch, micro_batch.part.first, micro_batch.part.size, exchange_.inputs), epoch);
+                       slice(batch, micro_batch.part.first, micro_batch.part.samples.own, exchange_.inputs),
+                       epoch);
   if (plan_->weight_gradients_context) worker_.set_inputs(*plan_->weight_gradients_context, batch, epoch);
 }
 
 void PipelineStage::begin_step() {
-  plan_ = &plan_for(worker_.request().part.size);
+  plan_ = &plan_for(SampleCounts(worker_.request().part));
   worker_.did(StepPhase::other, "finds or compiles kernels");
   set_micro_batch_inputs();
   worker_.did(StepPhase::copy, "takes the batch");
@@ -287,6 +313,7 @@ std::vector<float> PipelineStage::predict(const BatchView& batch) {
   Group& stages = *worker_.group(worker_.program().stage_group);
   // The stage with the output sends it to all others.
   const uint64_t count = largest_of_members(stages, own.size());
+  if (count == 0) return {};
   const bool has = !own.empty();
   const auto source = static_cast<size_t>(largest_of_members(stages, has ? link_.stage() : 0));
   std::vector<float> outputs = has ? std::move(own) : std::vector<float>(static_cast<size_t>(count));

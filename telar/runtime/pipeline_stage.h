@@ -75,21 +75,24 @@ class PipelineStage {
   };
   /// What the stage needs for one batch size.
   struct Plan {
-    std::vector<MicroBatch> micro_batches;  ///< those that have samples
+    std::vector<MicroBatch> micro_batches;  ///< see micro_batch_parts()
     std::unique_ptr<Executable> weight_gradients;
     std::unique_ptr<Context> weight_gradients_context;
     StageMessages messages;
-    uint64_t generation = 0;  ///< of the memory to which the contexts are bound
+    uint64_t generation = 0;  ///< of the memory to which the contexts are bound; 0: to none yet
   };
 
-  Plan& plan_for(int64_t batch);
-  void make_plan(Plan& plan, int64_t batch);
+  Plan& plan_for(const SampleCounts& batch);
+  void make_plan(Plan& plan, const SampleCounts& batch);
   void bind(Plan& plan);
-  MicroBatchGraph& micro_batch_graph(int64_t size);
+  MicroBatchGraph& micro_batch_graph(const SampleCounts& samples);
   void set_micro_batch_inputs();
   void clear_sums();
   void run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction);
   double sum_of_kept_squares();
+  /// Squares of the gradients of what this stage keeps, by parameter; of a divided one, of all its pieces.
+  std::vector<double> kept_squares();
+  void add_of_members(Group& group, std::vector<double>& values);
 
   StepContext& worker_;
   StageExchange& exchange_;
@@ -97,9 +100,9 @@ class PipelineStage {
   Graph weight_gradients_;
   std::optional<StagePass> evaluation_;
   std::optional<StagePass> prediction_;
-  std::vector<float> squares_;  ///< doubles in two floats, by stage and parameter, if the stages keep layers
-  std::map<int64_t, MicroBatchGraph> graphs_;
-  std::map<int64_t, Plan> plans_;
+  std::vector<float> rows_;  ///< doubles in two floats, by member of a group that gathers them and parameter
+  std::map<SampleCounts, MicroBatchGraph> graphs_;
+  std::map<SampleCounts, Plan> plans_;
   Buffer memory_;                 ///< of activations
   size_t micro_batch_bytes_ = 0;  ///< of one micro-batch in flight
   size_t in_flight_;

@@ -60,7 +60,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
   if (passes_on()) {
-    if (part.size > 0) context_.stage()->evaluation().run(part);
+    if (part.size > 0 || !part.rows.empty()) context_.stage()->evaluation().run(part);
   } else if (context_.graphs().runs(CompiledGraphs::Purpose::evaluation, part.size, part.rows)) {
     Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
     context_.set_inputs(graph, part, 0);
@@ -72,7 +72,8 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 }
 
 std::vector<float> Replica::predict(const BatchView& part) {
-  if (passes_on()) return part.size > 0 ? context_.stage()->predict(part) : std::vector<float>();
+  if (passes_on())
+    return part.size > 0 || !part.rows.empty() ? context_.stage()->predict(part) : std::vector<float>();
   if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part.size, part.rows)) return {};
   Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size, part.rows);
   context_.set_inputs(graph, part, 0);

@@ -220,26 +220,34 @@ class Session::Impl {
     const auto parts = split_batch(batch, inputs_, std::vector<double>(pipelines_.count(), 1.0));
     std::vector<BatchView> of_workers;
     for (size_t w = 0; w < replicas_.size(); ++w) of_workers.push_back(parts[pipelines_.index(w)]);
+    set_rows(of_workers, batch);
     return of_workers;
   }
 
   std::vector<BatchView> split(const BatchView& batch) {
     if (passes_on()) return parts_of_pipelines(batch);
     auto parts = split_batch(batch, inputs_, speeds_.shares());
-    if (program_.batch_group.empty()) return parts;
+    set_rows(parts, batch);
+    return parts;
+  }
+
+  void set_rows(std::vector<BatchView>& parts, const BatchView& batch) {
+    if (program_.batch_group.empty()) return;
     rows_ = rows_of(batch.all > 0 ? batch.all : batch.size);
     for (size_t w = 0; w < parts.size(); ++w) parts[w].rows = rows_[w];
-    return parts;
   }
 
   /// For each worker, the samples of the members of the group with which it computes a batch of `samples`.
   std::vector<std::vector<int64_t>> rows_of(int64_t samples) const {
-    const auto local = static_cast<int>(program_.workers.size());
-    const std::vector<int64_t> of_workers = samples_of_workers(samples, processes(), local);
+    // All stages of a pipeline compute the same share of a batch. Without stages, each worker has its own.
+    const auto local = static_cast<int64_t>(program_.workers.size());
+    const BatchShare share = program_.share.value_or(BatchShare{0, local, local * processes()});
+    const std::vector<int64_t> of_shares =
+        samples_of_shares(samples, share.of / (share.end - share.begin), share.end - share.begin);
     std::vector<std::vector<int64_t>> rows(program_.workers.size());
     for (size_t w = 0; w < rows.size(); ++w)
       for (const int member : members_of(program_, program_.batch_group, w))
-        rows[w].push_back(of_workers[static_cast<size_t>(member)]);
+        rows[w].push_back(of_shares[staged() ? pipeline_of(program_, member) : static_cast<size_t>(member)]);
     for (std::vector<int64_t>& of_group : rows)  // a group without samples computes nothing
       if (std::ranges::all_of(of_group, [](int64_t part) { return part == 0; })) of_group.clear();
     return rows;

@@ -72,7 +72,7 @@ class StageExchange {
   bool reserve(int64_t samples);
   /// Addresses of the values' samples from `first` on.
   std::map<std::string, std::byte*> addresses(int64_t first);
-  /// Changes whenever the values have moved.
+  /// From 1; changes whenever the values have moved.
   uint64_t generation() const { return generation_; }
   size_t bytes() const { return memory_.size(); }
 
@@ -85,7 +85,7 @@ class StageExchange {
  private:
   uint64_t resets_ = 0;
   int64_t samples_ = 0;
-  uint64_t generation_ = 0;
+  uint64_t generation_ = 1;
   Buffer memory_;
   std::map<std::string, size_t> offsets_;
 };

@@ -45,13 +45,19 @@ std::string take(const std::string& text, size_t& at) {
 
 }  // namespace
 
-std::vector<MicroBatchPart> micro_batch_parts(int64_t batch, int64_t micro_batches) {
+std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, int64_t micro_batches) {
+  const std::vector<double> equal(static_cast<size_t>(micro_batches), 1.0);
+  const std::vector<int64_t> own = split_by_shares(batch.own, equal);
+  std::vector<std::vector<int64_t>> of_members;
+  for (const int64_t samples : batch.rows) of_members.push_back(split_by_shares(samples, equal));
   std::vector<MicroBatchPart> parts;
   int64_t first = 0;
-  for (const int64_t size :
-       split_by_shares(batch, std::vector<double>(static_cast<size_t>(micro_batches), 1.0))) {
-    if (size > 0) parts.push_back({first, size});
-    first += size;
+  for (size_t i = 0; i < own.size(); ++i) {
+    MicroBatchPart part{first, SampleCounts(own[i])};
+    for (const std::vector<int64_t>& member : of_members) part.samples.rows.push_back(member[i]);
+    first += own[i];
+    if (own[i] > 0 || std::ranges::any_of(part.samples.rows, [](int64_t samples) { return samples > 0; }))
+      parts.push_back(std::move(part));
   }
   return parts;
 }
@@ -68,8 +74,7 @@ StageLink::StageLink(StepContext& worker, StageExchange& exchange, const std::ve
     : worker_(worker),
       exchange_(exchange),
       crossings_(crossings),
-      stages_(stages_of(worker.program(), worker.index())),
-      stage_(static_cast<size_t>(worker.number() - stages_.front())) {}
+      stage_(stage_of(worker.program(), worker.index())) {}
 
 void StageLink::add_names(const Graph& graph) {
   for (const Value& value : graph.values())
@@ -122,8 +127,9 @@ StageMessages StageLink::messages(const std::vector<MicroBatchPart>& parts) {
   const auto local = static_cast<int>(worker_.program().workers.size());
   for (const Crossing& crossing : crossings_) {
     for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].samples.own == 0) continue;
       const size_t bytes =
-          sample_bytes(exchange_.layouts.at(crossing.value)) * static_cast<size_t>(parts[i].size);
+          sample_bytes(exchange_.layouts.at(crossing.value)) * static_cast<size_t>(parts[i].samples.own);
       const std::span<std::byte> memory{exchange_.addresses(parts[i].first).at(crossing.value), bytes};
       const int tag =
           crossing.number * static_cast<int>(worker_.program().micro_batches) + static_cast<int>(i);

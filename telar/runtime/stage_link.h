@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,27 @@
 
 namespace telar {
 
+/// The samples of a batch that a stage computes: its own, and those of each member of its group, if it
+/// computes the batch together with others (BatchView::rows).
+struct SampleCounts {
+  int64_t own = 0;
+  std::vector<int64_t> rows = {};
+
+  explicit SampleCounts(const BatchView& batch)
+      : own(batch.size), rows(batch.rows.begin(), batch.rows.end()) {}
+  explicit SampleCounts(int64_t samples) : own(samples) {}
+  bool operator<(const SampleCounts& other) const {
+    return std::tie(own, rows) < std::tie(other.own, other.rows);
+  }
+};
+
 /// The samples of a micro-batch in a batch.
 struct MicroBatchPart {
   int64_t first = 0;
-  int64_t size = 0;
+  SampleCounts samples;
 };
-/// The micro-batches that have samples.
-std::vector<MicroBatchPart> micro_batch_parts(int64_t batch, int64_t micro_batches);
+/// The micro-batches in which the stage has samples, or a member of its group has.
+std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, int64_t micro_batches);
 
 /// The messages of a stage with stages of other processes, for batches of one size. They pass between the
 /// stages' exchanges, in whose memory graphs read and deliver.
@@ -91,8 +106,7 @@ class StageLink {
   StepContext& worker_;
   StageExchange& exchange_;
   const std::vector<Crossing>& crossings_;
-  std::vector<int> stages_;  ///< numbers of workers
-  size_t stage_;
+  size_t stage_;       ///< among those of its pipeline
   int64_t begin_ = 0;  ///< micro-batches done in earlier runs
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "telar/graph/idle_member.h"
+
 namespace telar {
 
 StagePass::StagePass(StepContext& worker, StageExchange& exchange, const Graph& graph,
@@ -10,12 +12,13 @@ StagePass::StagePass(StepContext& worker, StageExchange& exchange, const Graph& 
   link_.add_names(graph);
 }
 
-Executable& StagePass::executable(int64_t size) {
-  std::unique_ptr<Executable>& known = executables_[size];
+Executable& StagePass::executable(const SampleCounts& samples) {
+  std::unique_ptr<Executable>& known = executables_[samples];
   if (known) return *known;
-  known = worker_.device().compile(graph_.with_batch(size), {.parameters = &worker_.home().arena,
-                                                             .metrics = worker_.program().metrics,
-                                                             .delivered = &exchange_.layouts});
+  known = worker_.device().compile(for_samples(graph_, samples.own, samples.rows),
+                                   {.parameters = &worker_.home().arena,
+                                    .metrics = worker_.program().metrics,
+                                    .delivered = &exchange_.layouts});
   for (const auto& [name, layout] : known->delivered_layouts()) exchange_.layouts.emplace(name, layout);
   return *known;
 }
@@ -42,23 +45,23 @@ void StagePass::bind(Plan& plan) {
   plan.generation = exchange_.generation();
 }
 
-StagePass::Plan& StagePass::plan_for(int64_t batch) {
+StagePass::Plan& StagePass::plan_for(const SampleCounts& batch) {
   if (std::exchange(resets_, exchange_.resets()) != exchange_.resets()) plans_.clear();
   const bool known = plans_.contains(batch);  // the same in all stages, because all have had the same batches
   Plan& plan = plans_[batch];
   if (!known) {
     link_.in_order([&] {
       for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
-        plan.micro_batches.push_back({part, &executable(part.size), nullptr});
+        plan.micro_batches.push_back({part, &executable(part.samples), nullptr});
     });
-    link_.reserve(batch);
+    link_.reserve(batch.own);
   }
   if (plan.generation != exchange_.generation()) bind(plan);
   return plan;
 }
 
 std::vector<float> StagePass::run(const BatchView& batch) {
-  Plan& plan = plan_for(batch.size);
+  Plan& plan = plan_for(SampleCounts(batch));
   link_.begin();
   plan.messages.start_receiving();
   std::vector<float> outputs;
@@ -67,11 +70,12 @@ std::vector<float> StagePass::run(const BatchView& batch) {
     link_.receive(plan.messages, true, i);
     link_.wait_forward(i);
     worker_.set_inputs(*micro_batch.context,
-                       slice(batch, micro_batch.part.first, micro_batch.part.size, exchange_.inputs), 0);
+                       slice(batch, micro_batch.part.first, micro_batch.part.samples.own, exchange_.inputs),
+                       0);
     micro_batch.context->run(worker_);
     link_.advance_forward();
     StageLink::send(plan.messages, true, i);
-    if (graph_.outputs().empty()) continue;
+    if (graph_.outputs().empty() || micro_batch.part.samples.own == 0) continue;
     const std::vector<float> output = micro_batch.context->output("prediction");
     outputs.insert(outputs.end(), output.begin(), output.end());
   }

@@ -31,19 +31,19 @@ class StagePass {
   struct Plan {
     std::vector<MicroBatch> micro_batches;
     StageMessages messages;
-    uint64_t generation = 0;  ///< of the memory to which the contexts are bound
+    uint64_t generation = 0;  ///< of the memory to which the contexts are bound; 0: to none yet
   };
 
-  Executable& executable(int64_t size);
-  Plan& plan_for(int64_t batch);
+  Executable& executable(const SampleCounts& samples);
+  Plan& plan_for(const SampleCounts& batch);
   void bind(Plan& plan);
 
   StepContext& worker_;
   StageExchange& exchange_;
   StageLink link_;
   const Graph& graph_;
-  std::map<int64_t, std::unique_ptr<Executable>> executables_;  ///< by the size of a micro-batch
-  std::map<int64_t, Plan> plans_;
+  std::map<SampleCounts, std::unique_ptr<Executable>> executables_;  ///< by the size of a micro-batch
+  std::map<SampleCounts, Plan> plans_;
   Buffer memory_;  ///< of activations
   uint64_t resets_ = 0;
 };

@@ -62,6 +62,9 @@ StageCuts::StageCuts(const TrainingStep& step)
       if (value.kind == ValueKind::result && value.node < static_cast<int>(forward_)) {
         home = std::max(
             home, free_[static_cast<size_t>(value.node)] ? first_read_[static_cast<size_t>(id)] : value.node);
+      } else if (value.kind == ValueKind::result && at(depends_, id) && !at(batched_, id)) {
+        // It cannot pass to another stage, so its reader is where it is made.
+        home = std::max(home, home_[static_cast<size_t>(value.node) - forward_]);
       } else if (value.kind == ValueKind::parameter) {
         home = std::max(home, first_read_[static_cast<size_t>(id)]);
       } else if (value.kind == ValueKind::gradient && graph_.has(ValueKind::parameter, value.name)) {
@@ -73,7 +76,8 @@ StageCuts::StageCuts(const TrainingStep& step)
   }
   for (size_t cut = 1; cut < forward_; ++cut) {
     const Node& node = graph_.nodes()[cut];
-    if (free_[cut] || node.op->has_effect() || node.op->is_activation()) continue;
+    const bool has_effect = node.op->has_effect() && !node.op->exchanges_samples();
+    if (free_[cut] || has_effect || node.op->is_activation()) continue;
     if (crossing(cut).allowed) places_.push_back(cut);
   }
 }

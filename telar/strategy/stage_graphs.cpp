@@ -146,6 +146,32 @@ std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::
   return graphs;
 }
 
+namespace {
+
+/// A value whose axis 0 is not the batch cannot pass to a later stage. If only later stages read it, as they
+/// do the samples that they gather, the first of them makes it, unless that takes a parameter.
+void move_to_readers(const Graph& forward, const std::vector<bool>& depends, std::vector<int>& stages) {
+  const std::vector<bool> outermost = batch_is_outermost(forward);
+  const auto uses = forward.uses();
+  for (size_t n = stages.size(); n-- > 0;) {
+    const Node& node = forward.nodes()[n];
+    if (stages[n] < 0 || node.outputs.empty()) continue;
+    const auto is_of = [](const std::vector<bool>& flags) {
+      return [&flags](ValueId id) { return id != kNoValue && flags[static_cast<size_t>(id)]; };
+    };
+    if (!std::ranges::all_of(node.inputs, is_of(depends)) ||
+        std::ranges::all_of(node.outputs, is_of(outermost)))
+      continue;
+    std::vector<int> readers;
+    for (const ValueId id : node.outputs)
+      for (const int reader : uses[static_cast<size_t>(id)])
+        readers.push_back(stages[static_cast<size_t>(reader)]);
+    if (!readers.empty()) stages[n] = std::max(stages[n], *std::ranges::min_element(readers));
+  }
+}
+
+}  // namespace
+
 std::vector<int> forward_stages(const Graph& forward, std::map<std::string, int>& stage_of_parameter) {
   // By value: the first stage that can read it; −1: any. Parameters whose stage is not known join their
   // reader's.
@@ -188,6 +214,7 @@ std::vector<int> forward_stages(const Graph& forward, std::map<std::string, int>
       unknown[v] = joining;
     }
   }
+  move_to_readers(forward, depends, stages);
   return stages;
 }
 

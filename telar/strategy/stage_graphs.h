@@ -33,8 +33,9 @@ std::vector<StageGraphs> make_stage_graphs(const TrainingStep& step, const std::
                                            int stages, const std::vector<bool>& left, const Graph& micro);
 
 /// The stage of every node of a forward graph in evaluation or prediction mode, whose stages keep different
-/// parameters: a node belongs to the first stage that has its inputs and its parameters. −1 for a node that
-/// depends on no sample. `stage_of_parameter`: gains the parameters that only this graph reads.
+/// parameters: a node belongs to the first stage that has its inputs and its parameters, or, if its result
+/// cannot pass between stages, to the first one that reads it. −1 for a node that depends on no sample.
+/// `stage_of_parameter`: gains the parameters that only this graph reads.
 std::vector<int> forward_stages(const Graph& forward, std::map<std::string, int>& stage_of_parameter);
 /// The part of such a graph that each stage computes. Throws Error (user) if a value passes between stages
 /// whose outermost axis is not the batch.

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/graph/ops/stage.h"
+#include "telar/graph/forward_part.h"
 #include "telar/graph/rewrite.h"
 #include "telar/graph/training_step.h"
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/cut_search.h"
+#include "telar/strategy/divided_step.h"
 #include "telar/strategy/pieces.h"
+#include "telar/strategy/stage_crossings.h"
 #include "telar/strategy/stage_cuts.h"
 #include "telar/strategy/stage_graphs.h"
 
@@ -20,8 +22,8 @@ namespace telar {
 
 namespace {
 
-constexpr const char* kDataGroup = "data";
 constexpr const char* kStages = "stages";
+constexpr const char* kPeers = "peers";
 
 void require_places(size_t places, size_t stages) {
   if (places + 1 >= stages) return;
@@ -30,19 +32,32 @@ void require_places(size_t places, size_t stages) {
       places, places + 1, stages);
 }
 
-/// The graphs of the stages into which a step is cut.
-std::vector<StageGraphs> cut(const TrainingStep& step, const StageCuts& cuts,
-                             const std::vector<size_t>& places, const std::vector<double>& update,
-                             const std::vector<int>& threads, int64_t micro_batches,
-                             const std::vector<OperationCost>& costs) {
+/// How a step is cut: by node of its gradient graph, the stage, and whether it is computed once for the whole
+/// batch.
+struct Cut {
+  std::vector<int> stage;
+  std::vector<bool> left;
+};
+
+Graph of_micro_batch(const Graph& graph, int64_t micro_batches) {
+  return graph.with_batch((graph.batch() + micro_batches - 1) / micro_batches);
+}
+
+Cut cut(const TrainingStep& step, const StageCuts& cuts, const std::vector<size_t>& places,
+        const std::vector<double>& update, const std::vector<int>& threads, int64_t micro_batches,
+        const std::vector<OperationCost>& costs) {
   require_places(places.size(), threads.size());
-  const int64_t batch = step.gradient.batch();
-  const Graph micro = step.gradient.with_batch((batch + micro_batches - 1) / micro_batches);
-  const std::vector<bool> left = left_for_the_end(step, cuts, micro);
+  std::vector<bool> left = left_for_the_end(step, cuts, of_micro_batch(step.gradient, micro_batches));
   const std::vector<double> seconds = node_seconds(step.gradient, costs, left);
   const CutProblem problem{step, cuts, places, left, seconds, update, threads};
-  const std::vector<int> stage_of_node = cuts.stages(best_cuts(problem, micro_batches));
-  return make_stage_graphs(step, stage_of_node, static_cast<int>(threads.size()), left, micro);
+  return {cuts.stages(best_cuts(problem, micro_batches)), std::move(left)};
+}
+
+/// The graphs of the stages of a step that is cut like this, or of one whose graph has the same nodes.
+std::vector<StageGraphs> graphs_of(const TrainingStep& step, const Cut& cut, int64_t stages,
+                                   int64_t micro_batches) {
+  return make_stage_graphs(step, cut.stage, static_cast<int>(stages), cut.left,
+                           of_micro_batch(step.gradient, micro_batches));
 }
 
 std::vector<ScheduledAction> end_of_step() {
@@ -98,37 +113,17 @@ std::vector<double> update_seconds(const TrainingStep& step) {
   return seconds;
 }
 
-/// The threads of each stage. Those of other processes are known only if the cluster lists all.
-std::vector<int> threads_of_stages(const Cluster& cluster, const StageGrid& grid) {
-  std::vector<int> threads = cluster.all_threads;
-  if (threads.empty() && cluster.processes == 1)
-    for (const DeviceSpec& device : cluster.devices) threads.push_back(device.threads);
-  threads.resize(static_cast<size_t>(grid.stages), 1);
+/// The threads of each stage of the first pipelines, which divide layers among them. Those of other processes
+/// are known only if the cluster lists all.
+std::vector<int> threads_of_stages(const Cluster& cluster, const WorkerGrid& grid) {
+  std::vector<int> of_workers = cluster.all_threads;
+  if (of_workers.empty() && cluster.processes == 1)
+    for (const DeviceSpec& device : cluster.devices) of_workers.push_back(device.threads);
+  of_workers.resize(static_cast<size_t>(grid.stages * grid.model), 1);
+  std::vector<int> threads(static_cast<size_t>(grid.stages), 0);
+  for (size_t w = 0; w < of_workers.size(); ++w)
+    threads[static_cast<size_t>(place_of(grid, static_cast<int64_t>(w)).s)] += of_workers[w];
   return threads;
-}
-
-void check_workers(const std::string& strategy, const Cluster& cluster, const StageGrid& grid) {
-  const auto local = static_cast<int64_t>(cluster.devices.size());
-  if (local * cluster.processes != grid.data * grid.stages) {
-    throw user_error(
-        "strategy '{}' has {} stages in all processes together, but there are {} processes with {} each; start a number of processes that divides {}",
-        strategy, grid.data * grid.stages, cluster.processes, local, grid.data * grid.stages);
-  }
-  if (local % grid.stages != 0 && grid.stages % local != 0) {
-    throw user_error(
-        "strategy '{}': a process has {} stages, which are neither a part nor a multiple of a pipeline of {}; use a number of processes so that they are",
-        strategy, local, grid.stages);
-  }
-}
-
-std::vector<WorkerGroups> groups_of(const StageGrid& grid) {
-  WorkerGroups data{kDataGroup, std::vector<std::vector<int>>(static_cast<size_t>(grid.stages))};
-  WorkerGroups stages{kStages, std::vector<std::vector<int>>(static_cast<size_t>(grid.data))};
-  for (int64_t w = 0; w < grid.data * grid.stages; ++w) {
-    data.members[static_cast<size_t>(w % grid.stages)].push_back(static_cast<int>(w));
-    stages.members[static_cast<size_t>(w / grid.stages)].push_back(static_cast<int>(w));
-  }
-  return {std::move(data), std::move(stages)};
 }
 
 /// The stage of each parameter that the gradient graphs read or train.
@@ -169,83 +164,155 @@ Graph update_of(const Graph& update, const std::set<std::string>& keeps) {
   return builder.build();
 }
 
-/// What the graphs of a stage read of other stages, and what they deliver.
-struct StageValues {
-  std::set<std::string> reads;
-  std::vector<std::pair<std::string, bool>> delivers;  ///< name, and whether before the pause
+/// The pipelines of one m: the stages of the step as its workers run it.
+struct Pipelines {
+  DividedStep divided;
+  std::vector<StageGraphs> parts;  ///< by stage, as everything below
+  std::vector<Graph> evaluation;
+  std::vector<Graph> prediction;
+  std::vector<Crossing> crossings;
+  std::vector<Crossing> evaluation_crossings;
+  std::vector<Crossing> prediction_crossings;
 };
 
-StageValues values_of(const std::vector<const Graph*>& graphs) {
-  StageValues values;
-  for (const Graph* graph : graphs) {
-    for (const Value& value : graph->values())
-      if (value.kind == ValueKind::input && is_delivered(value.name)) values.reads.insert(value.name);
-    bool forward = true;
-    for (const Node& node : graph->nodes()) {
-      if (node.op->effect() == Effect::pauses) forward = false;
-      if (node.op->effect() == Effect::delivers)
-        values.delivers.emplace_back(node.attributes.text("name"), forward);
+class StageProgram {
+ public:
+  StageProgram(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
+               const WorkerGrid& grid, const StageOptions& options, const std::vector<OperationCost>& costs)
+      : step_(step),
+        grid_(grid),
+        options_(options),
+        local_(static_cast<int64_t>(cluster.devices.size())),
+        program_(program_of(step, strategy)) {
+    if (grid.model > 1)
+      splits_ = choose_splits(forward_of(step), step.gradient.batch() / grid.data, grid.model, options.split);
+    const DividedStep first = divided(0);
+    const StageCuts cuts(first.step);
+    cut_ = cut(first.step, cuts, places_between_layers(first.step, cuts), update_seconds(first.step),
+               threads_of_stages(cluster, grid), options.micro_batches, costs);
+    stage_of_parameter_ = stages_of_parameters(graphs(first.step));
+    program_.first_worker = static_cast<int>(cluster.process * local_);
+  }
+
+  Program make() {
+    program_.micro_batches = options_.micro_batches;
+    program_.groups.push_back(data_groups(grid_));
+    program_.groups.push_back(grouped(kStages, grid_, [&](const GridPlace& at) { return pipeline_of(at); }));
+    program_.stage_group = kStages;
+    if (grid_.model > 1) {
+      program_.groups.push_back(model_groups(grid_));
+      program_.groups.push_back(grouped(kPeers, grid_, [](const GridPlace& at) { return at.s; }));
+      program_.batch_group = kModelGroup;
+    }
+    program_.share = BatchShare{grid_.data * grid_.model, 0, grid_.data * grid_.model};
+    for (int64_t w = 0; w < local_; ++w) {
+      const GridPlace at = place_of(grid_, program_.first_worker + w);
+      program_.share->begin = std::min(program_.share->begin, pipeline_of(at));
+      program_.share->end = std::max(program_.share->end, pipeline_of(at) + 1);
+      auto known = pipelines_.find(at.m);
+      if (known == pipelines_.end()) known = pipelines_.emplace(at.m, make_pipelines(at.m)).first;
+      if (w == 0) add_buckets(known->second.divided);
+      program_.workers.push_back(make_worker(static_cast<int>(w), at, known->second));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  /// The number of the pipeline to which a worker belongs, and of its share of a batch.
+  int64_t pipeline_of(const GridPlace& at) const { return at.d * grid_.model + at.m; }
+  /// The group that keeps what is not divided.
+  const char* whole_group() const { return grid_.model > 1 ? kPeers : kDataGroup; }
+
+  DividedStep divided(int64_t m) const {
+    if (grid_.model == 1) return {step_, {}};
+    return divide_step(step_, splits_, {kModelGroup, m, grid_.model});
+  }
+
+  std::vector<StageGraphs> graphs(const TrainingStep& step) const {
+    return graphs_of(step, cut_, grid_.stages, options_.micro_batches);
+  }
+
+  Pipelines make_pipelines(int64_t m) {
+    Pipelines made{.divided = divided(m)};
+    made.parts = graphs(made.divided.step);
+    const auto stages = static_cast<int>(grid_.stages);
+    const auto cut_forward = [&](const Graph& graph) {
+      return make_forward_graphs(graph, forward_stages(graph, stage_of_parameter_), stages);
+    };
+    made.evaluation = cut_forward(made.divided.step.evaluation);
+    made.prediction = cut_forward(made.divided.step.prediction);
+    std::vector<StageValues> of_gradient;
+    std::vector<StageValues> of_evaluation;
+    std::vector<StageValues> of_prediction;
+    for (size_t s = 0; s < made.parts.size(); ++s) {
+      of_gradient.push_back(values_of({&made.parts[s].micro_batch, &made.parts[s].weight_gradients}));
+      of_evaluation.push_back(values_of({&made.evaluation[s]}));
+      of_prediction.push_back(values_of({&made.prediction[s]}));
+    }
+    // A process has a part of one stage, or several whole ones.
+    const auto together = static_cast<size_t>(std::clamp<int64_t>(local_ / grid_.model, 1, grid_.stages));
+    made.crossings = crossings_of(of_gradient, together);
+    made.evaluation_crossings = crossings_of(of_evaluation, together);
+    made.prediction_crossings = crossings_of(of_prediction, together);
+    return made;
+  }
+
+  /// Buckets of one stage are consecutive in its arenas.
+  void add_buckets(const DividedStep& divided) {
+    const auto group_of = [&](const std::string& name) -> std::string {
+      if (!divided.pieces.contains(name)) return grid_.data * grid_.model > 1 ? whole_group() : "";
+      return grid_.data > 1 ? kDataGroup : "";
+    };
+    for (int64_t s = 0; s < grid_.stages; ++s) {
+      std::vector<ParameterInfo> kept;
+      for (const ParameterInfo& parameter : program_.parameters)
+        if (stage_of_parameter_[parameter.name] == s) kept.push_back(parameter);
+      for (Bucket& bucket : make_buckets(kept, divided.step.gradient, options_.bucket_bytes, group_of))
+        program_.buckets.push_back(std::move(bucket));
     }
   }
-  return values;
-}
 
-/// What passes between processes, if each has `local` consecutive stages of a pipeline or more. Stages are
-/// numbered from 0. Of the stages of a process that read a value, the one that runs first receives it.
-std::vector<Crossing> crossings_of(const std::vector<StageValues>& stages, size_t local) {
-  std::vector<Crossing> crossings;
-  for (size_t from = 0; from < stages.size(); ++from) {
-    for (const auto& [name, forward] : stages[from].delivers) {
-      std::map<size_t, size_t> receivers;  // by process
-      for (size_t to = 0; to < stages.size(); ++to) {
-        if (to / local == from / local || !stages[to].reads.contains(name)) continue;
-        if (forward != (to > from)) throw run_error("'{}' passes against the order of the stages", name);
-        const auto [known, fresh] = receivers.emplace(to / local, to);
-        if (!fresh && !forward) known->second = to;  // backward, the last one runs first
-      }
-      for (const auto& [process, to] : receivers) {
-        crossings.push_back({name, static_cast<int>(from), static_cast<int>(to), forward,
-                             static_cast<int>(crossings.size())});
-      }
+  WorkerProgram make_worker(int device, const GridPlace& at, const Pipelines& pipelines) {
+    const int number = program_.first_worker + device;
+    const auto s = static_cast<size_t>(at.s);
+    WorkerProgram worker{.device = device, .gradient = pipelines.parts[s].micro_batch};
+    worker.weight_gradients = pipelines.parts[s].weight_gradients;
+    worker.evaluation = pipelines.evaluation[s];
+    worker.prediction = pipelines.prediction[s];
+    worker.crossings = crossings_at(pipelines.crossings, grid_, number);
+    worker.evaluation_crossings = crossings_at(pipelines.evaluation_crossings, grid_, number);
+    worker.prediction_crossings = crossings_at(pipelines.prediction_crossings, grid_, number);
+    std::set<std::string> keeps;
+    for (Holding& holding : holdings_of(program_, pipelines.divided.pieces, kDataGroup)) {
+      if (stage_of_parameter_[holding.piece.variable] != at.s) continue;  // one that no graph reads: stage 0
+      if (holding.copies == kAllWorkers) holding.copies = whole_group();
+      keeps.insert(holding.piece.variable);
+      worker.holdings.push_back(std::move(holding));
     }
+    worker.update = update_of(pipelines.divided.step.update, keeps);
+    worker.schedule =
+        with_messages(one_forward_one_backward(static_cast<int>(at.s), static_cast<int>(grid_.stages),
+                                               options_.micro_batches),
+                      worker.crossings, number);
+    worker.schedule.push_back(action::weight_gradients());
+    if (!program_.buckets.empty()) {
+      worker.schedule.push_back(action::sum_gradients());
+      worker.schedule.push_back(action::finish_exchange());
+    }
+    for (const ScheduledAction& last : end_of_step()) worker.schedule.push_back(last);
+    return worker;
   }
-  return crossings;
-}
 
-/// Those in which a worker takes part, for its pipeline. Numbers of the crossings of several pipelines
-/// differ.
-std::vector<Crossing> crossings_at(const std::vector<Crossing>& crossings, int worker, int stages) {
-  std::vector<Crossing> mine;
-  const int pipeline = worker / stages;
-  for (Crossing crossing : crossings) {
-    crossing.from += pipeline * stages;
-    crossing.to += pipeline * stages;
-    crossing.number += pipeline * static_cast<int>(crossings.size());
-    if (crossing.from == worker || crossing.to == worker) mine.push_back(std::move(crossing));
-  }
-  return mine;
-}
-
-/// Adds what must be received before an action, and sent after it.
-std::vector<ScheduledAction> with_messages(const std::vector<ScheduledAction>& schedule,
-                                           const std::vector<Crossing>& crossings, int worker) {
-  const auto has = [&](bool sends, bool forward) {
-    return std::ranges::any_of(crossings, [&](const Crossing& crossing) {
-      return (crossing.from == worker) == sends && crossing.forward == forward;
-    });
-  };
-  std::vector<ScheduledAction> all;
-  for (const ScheduledAction& scheduled : schedule) {
-    const int64_t number = scheduled.micro_batch.value();
-    const bool forward = scheduled.kind == action::kForward;
-    if (has(false, forward))
-      all.push_back(forward ? action::receive_forward(number) : action::receive_backward(number));
-    all.push_back(scheduled);
-    if (has(true, forward))
-      all.push_back(forward ? action::send_forward(number) : action::send_backward(number));
-  }
-  return all;
-}
+  const TrainingStep& step_;
+  const WorkerGrid& grid_;
+  const StageOptions& options_;
+  int64_t local_;  // workers of this process
+  Program program_;
+  LayerSplits splits_;
+  Cut cut_;
+  std::map<std::string, int> stage_of_parameter_;
+  std::map<int64_t, Pipelines> pipelines_;  // by m
+};
 
 }  // namespace
 
@@ -269,8 +336,8 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
   const auto stages = static_cast<int>(cluster.devices.size());
   const std::vector<double> nothing(step.gradient.nodes().size(), 0.0);
   const std::vector<int> threads = threads_of_stages(cluster, {.stages = stages});
-  const std::vector<StageGraphs> parts =
-      cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs);
+  const std::vector<StageGraphs> parts = graphs_of(
+      step, cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs), stages, micro_batches);
   Program program = program_of(step, "pipeline");
   program.micro_batches = micro_batches;
   for (int s = 0; s < stages; ++s) {
@@ -285,82 +352,10 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
 }
 
 Program stage_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
-                      const StageGrid& grid, int64_t micro_batches, size_t bucket_bytes,
+                      const WorkerGrid& grid, const StageOptions& options,
                       const std::vector<OperationCost>& costs) {
   check_workers(strategy, cluster, grid);
-  const StageCuts cuts(step);
-  const auto stages = static_cast<int>(grid.stages);
-  const auto local = static_cast<int>(cluster.devices.size());
-  const std::vector<StageGraphs> parts =
-      cut(step, cuts, places_between_layers(step, cuts), update_seconds(step),
-          threads_of_stages(cluster, grid), micro_batches, costs);
-
-  std::map<std::string, int> stage_of_parameter = stages_of_parameters(parts);
-  const auto cut_forward = [&](const Graph& graph) {
-    return make_forward_graphs(graph, forward_stages(graph, stage_of_parameter), stages);
-  };
-  const std::vector<Graph> evaluation = cut_forward(step.evaluation);
-  const std::vector<Graph> prediction = cut_forward(step.prediction);
-  std::vector<StageValues> of_gradient;
-  std::vector<StageValues> of_evaluation;
-  std::vector<StageValues> of_prediction;
-  for (size_t s = 0; s < parts.size(); ++s) {
-    of_gradient.push_back(values_of({&parts[s].micro_batch, &parts[s].weight_gradients}));
-    of_evaluation.push_back(values_of({&evaluation[s]}));
-    of_prediction.push_back(values_of({&prediction[s]}));
-  }
-  const auto together = static_cast<size_t>(std::min(local, stages));
-  const std::vector<Crossing> crossings = crossings_of(of_gradient, together);
-  const std::vector<Crossing> evaluation_crossings = crossings_of(of_evaluation, together);
-  const std::vector<Crossing> prediction_crossings = crossings_of(of_prediction, together);
-
-  Program program = program_of(step, strategy);
-  program.micro_batches = micro_batches;
-  program.groups = groups_of(grid);
-  program.stage_group = kStages;
-  program.first_worker = cluster.process * local;
-  program.share = BatchShare{program.first_worker / stages,
-                             (program.first_worker + local + stages - 1) / stages, grid.data};
-  if (grid.data > 1) {
-    // Buckets of one stage are consecutive in its arenas.
-    for (int s = 0; s < stages; ++s) {
-      std::vector<ParameterInfo> kept;
-      for (const ParameterInfo& parameter : program.parameters)
-        if (stage_of_parameter[parameter.name] == s) kept.push_back(parameter);
-      for (Bucket& bucket : make_buckets(kept, step.gradient, bucket_bytes,
-                                         [](const std::string&) { return std::string(kDataGroup); }))
-        program.buckets.push_back(std::move(bucket));
-    }
-  }
-  for (int w = 0; w < local; ++w) {
-    const int number = program.first_worker + w;
-    const int stage = number % stages;
-    const auto s = static_cast<size_t>(stage);
-    WorkerProgram worker{.device = w, .gradient = parts[s].micro_batch};
-    worker.weight_gradients = parts[s].weight_gradients;
-    worker.evaluation = evaluation[s];
-    worker.prediction = prediction[s];
-    worker.crossings = crossings_at(crossings, number, stages);
-    worker.evaluation_crossings = crossings_at(evaluation_crossings, number, stages);
-    worker.prediction_crossings = crossings_at(prediction_crossings, number, stages);
-    std::set<std::string> keeps;
-    for (const ParameterInfo& parameter : program.parameters) {
-      if (stage_of_parameter[parameter.name] != stage) continue;  // one that no graph reads: stage 0
-      keeps.insert(parameter.name);
-      worker.holdings.push_back({Piece::all_of(parameter), kDataGroup});
-    }
-    worker.update = update_of(step.update, keeps);
-    worker.schedule =
-        with_messages(one_forward_one_backward(stage, stages, micro_batches), worker.crossings, number);
-    worker.schedule.push_back(action::weight_gradients());
-    if (grid.data > 1) {
-      worker.schedule.push_back(action::sum_gradients());
-      worker.schedule.push_back(action::finish_exchange());
-    }
-    for (const ScheduledAction& last : end_of_step()) worker.schedule.push_back(last);
-    program.workers.push_back(std::move(worker));
-  }
-  return program;
+  return StageProgram(strategy, step, cluster, grid, options, costs).make();
 }
 
 }  // namespace telar

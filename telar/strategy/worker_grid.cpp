@@ -1,11 +1,13 @@
 #include "telar/strategy/worker_grid.h"
 
+#include <map>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/graph/forward_part.h"
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/data_parallel.h"
+#include "telar/strategy/divided_step.h"
 #include "telar/strategy/pieces.h"
 #include "telar/strategy/synchronise_batch_norm.h"
 
@@ -13,44 +15,61 @@ namespace telar {
 
 namespace {
 
-constexpr const char* kData = "data";
-constexpr const char* kModel = "model";
-
-void check_workers(const std::string& strategy, const Cluster& cluster, const WorkerGrid& grid) {
-  const auto local = static_cast<int64_t>(cluster.devices.size());
-  const int64_t workers = grid.data * grid.model;
-  if (local * cluster.processes != workers) {
-    throw user_error(
-        "strategy '{}' has {} × {} = {} workers, but there are {} processes with {} workers each; start a number of processes that divides {}",
-        strategy, grid.data, grid.model, workers, cluster.processes, local, workers);
-  }
-  if (local % grid.model != 0 && grid.model % local != 0) {
-    throw user_error(
-        "strategy '{}': a process has {} workers, which are neither a part nor a multiple of a group of {} that share layers; use a number of processes so that they are",
-        strategy, local, grid.model);
-  }
-}
-
-std::vector<WorkerGroups> groups_of(const WorkerGrid& grid) {
-  WorkerGroups data{kData, std::vector<std::vector<int>>(static_cast<size_t>(grid.model))};
-  WorkerGroups model{kModel, std::vector<std::vector<int>>(static_cast<size_t>(grid.data))};
-  for (int64_t w = 0; w < grid.data * grid.model; ++w) {
-    data.members[static_cast<size_t>(w % grid.model)].push_back(static_cast<int>(w));
-    model.members[static_cast<size_t>(w / grid.model)].push_back(static_cast<int>(w));
-  }
-  return {std::move(data), std::move(model)};
-}
-
 /// The samples over which a batch normalisation takes its statistics. One whose features are divided has the
 /// samples of its group "model" already.
 std::optional<StatisticsGroup> statistics_group(const Pieces& pieces, const WorkerGrid& grid,
                                                 const std::string& gamma) {
-  const StatisticsGroup group = pieces.contains(gamma) ? StatisticsGroup{kData, grid.data}
+  const StatisticsGroup group = pieces.contains(gamma) ? StatisticsGroup{kDataGroup, grid.data}
                                                        : StatisticsGroup{kAllWorkers, grid.data * grid.model};
   return group.members > 1 ? std::optional(group) : std::nullopt;
 }
 
 }  // namespace
+
+GridPlace place_of(const WorkerGrid& grid, int64_t worker) {
+  return {worker / (grid.stages * grid.model), worker / grid.model % grid.stages, worker % grid.model};
+}
+
+int64_t worker_at(const WorkerGrid& grid, const GridPlace& place) {
+  return (place.d * grid.stages + place.s) * grid.model + place.m;
+}
+
+WorkerGroups grouped(const std::string& name, const WorkerGrid& grid,
+                     const std::function<int64_t(const GridPlace&)>& key) {
+  std::map<int64_t, std::vector<int>> by_key;
+  for (int64_t w = 0; w < grid.workers(); ++w) by_key[key(place_of(grid, w))].push_back(static_cast<int>(w));
+  WorkerGroups groups{name, {}};
+  for (auto& [of_group, members] : by_key) groups.members.push_back(std::move(members));
+  return groups;
+}
+
+WorkerGroups data_groups(const WorkerGrid& grid) {
+  return grouped(kDataGroup, grid, [&](const GridPlace& at) { return at.s * grid.model + at.m; });
+}
+
+WorkerGroups model_groups(const WorkerGrid& grid) {
+  return grouped(kModelGroup, grid, [&](const GridPlace& at) { return at.d * grid.stages + at.s; });
+}
+
+void check_workers(const std::string& strategy, const Cluster& cluster, const WorkerGrid& grid) {
+  const auto local = static_cast<int64_t>(cluster.devices.size());
+  const auto divides = [&](int64_t group) { return local % group == 0 || group % local == 0; };
+  if (local * cluster.processes != grid.workers()) {
+    throw user_error(
+        "strategy '{}' has {} workers in all processes together, but there are {} processes with {} workers each; start a number of processes that divides {}",
+        strategy, grid.workers(), cluster.processes, local, grid.workers());
+  }
+  if (!divides(grid.model)) {
+    throw user_error(
+        "strategy '{}': a process has {} workers, which are neither a part nor a multiple of a group of {} that share layers; use a number of processes so that they are",
+        strategy, local, grid.model);
+  }
+  if (!divides(grid.model * grid.stages)) {
+    throw user_error(
+        "strategy '{}': a process has {} workers, which are neither a part nor a multiple of the {} of a pipeline; use a number of processes so that they are",
+        strategy, local, grid.model * grid.stages);
+  }
+}
 
 std::vector<Option> division_options() {
   return {
@@ -67,20 +86,19 @@ void check_division(const Attributes& options) { split_rules(options.texts("spli
 Program grid_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                      const WorkerGrid& grid, const Attributes& options) {
   check_workers(strategy, cluster, grid);
-  const Graph forward = forward_of(step);
-  const LayerSplits splits = choose_splits(forward, step.gradient.batch() / grid.data, grid.model,
+  const LayerSplits splits = choose_splits(forward_of(step), step.gradient.batch() / grid.data, grid.model,
                                            split_rules(options.texts("split")));
   const auto local = static_cast<int>(cluster.devices.size());
 
   Program program = program_of(step, strategy);
-  program.groups = groups_of(grid);
-  program.batch_group = kModel;
+  program.groups = {data_groups(grid), model_groups(grid)};
+  program.batch_group = kModelGroup;
   program.first_worker = cluster.process * local;
   for (int w = 0; w < local; ++w) {
-    const SampleGroup group{kModel, (program.first_worker + w) % grid.model, grid.model};
-    const DividedGraph divided = divide_layers(forward, splits, group);
+    const GridPlace place = place_of(grid, program.first_worker + w);
+    const DividedStep divided = divide_step(step, splits, {kModelGroup, place.m, grid.model});
     const Pieces& pieces = divided.pieces;
-    Graph gradient = gradient_of(divided.graph, step);
+    Graph gradient = divided.step.gradient;
     if (synchronises_batch_norm(options)) {
       gradient = synchronise_batch_norm(
           gradient, [&](const std::string& gamma) { return statistics_group(pieces, grid, gamma); });
@@ -88,13 +106,11 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
     program.buckets =
         make_buckets(program.parameters, gradient, bucket_bytes(options), [&](const std::string& name) {
           if (!pieces.contains(name)) return std::string(kAllWorkers);
-          return grid.data > 1 ? std::string(kData) : std::string();
+          return grid.data > 1 ? std::string(kDataGroup) : std::string();
         });
     program.workers.push_back({w, insert_bucket_reductions(gradient, program.buckets),
-                               data_parallel_schedule(), Graph(), holdings_of(program, pieces, kData),
-                               update_of_pieces(step.update, pieces),
-                               divide_layers(step.evaluation, splits, group).graph,
-                               divide_layers(step.prediction, splits, group).graph});
+                               data_parallel_schedule(), Graph(), holdings_of(program, pieces, kDataGroup),
+                               divided.step.update, divided.step.evaluation, divided.step.prediction});
   }
   return program;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,22 +12,50 @@ namespace telar {
 
 /// What the strategies that divide layers among workers have in common.
 
-/// The workers of all processes in a grid: worker d·model + m has part m of the layers that are divided, and
-/// trains on samples of group d. The workers of one d are the group "model", those of one m the group "data".
+inline constexpr const char* kDataGroup = "data";
+inline constexpr const char* kModelGroup = "model";
+
+/// The workers of all processes in a grid. The `model` workers of one d and s divide layers among them; those
+/// of one d and m are the stages of a pipeline; those of one s and m do the same for other samples. Each pair
+/// of d and m has its own share of every batch.
 struct WorkerGrid {
   int64_t data = 1;
   int64_t model = 1;
+  int64_t stages = 1;
+
+  int64_t workers() const { return data * model * stages; }
 };
+
+/// The place of a worker in the grid. Worker (d·stages + s)·model + m is at (d, s, m): those that exchange
+/// most are next to each other.
+struct GridPlace {
+  int64_t d = 0;
+  int64_t s = 0;
+  int64_t m = 0;
+};
+GridPlace place_of(const WorkerGrid& grid, int64_t worker);
+int64_t worker_at(const WorkerGrid& grid, const GridPlace& place);
+
+/// The workers of a grid in groups: those for which `key` is equal, in the order of the keys.
+WorkerGroups grouped(const std::string& name, const WorkerGrid& grid,
+                     const std::function<int64_t(const GridPlace&)>& key);
+/// The groups kDataGroup and kModelGroup: workers that have the same pieces of the same layers, and those
+/// that have different pieces of them.
+WorkerGroups data_groups(const WorkerGrid& grid);
+WorkerGroups model_groups(const WorkerGrid& grid);
+
+/// Throws Error (user) when the cluster does not have the grid's number of workers, or when its processes cut
+/// through its groups unequally.
+void check_workers(const std::string& strategy, const Cluster& cluster, const WorkerGrid& grid);
 
 /// The options `split`, `batch_norm` and `bucket_mb`.
 std::vector<Option> division_options();
 /// Throws OptionError for a rule of `split` that cannot be read.
 void check_division(const Attributes& options);
 
-/// The program of a grid of workers, each with its samples of every batch. Layers chosen by choose_splits()
-/// are divided over each group "model", whose members compute them for the samples of all; everything else is
-/// data parallel over all workers. Throws Error (user) when the cluster does not have the grid's number of
-/// workers, or when its processes cut through its groups.
+/// The program of a grid of workers, with one stage, each with its samples of every batch. Layers chosen by
+/// choose_splits() are divided over each group "model", whose members compute them for the samples of all;
+/// everything else is data parallel over all workers. Throws what check_workers() and choose_splits() throw.
 Program grid_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                      const WorkerGrid& grid, const Attributes& options);
 

@@ -50,7 +50,8 @@ Program program_of(const Names& names, const TorchProgram& torch) {
   }
   program.schedules = torch.schedulers;
   for (const TorchLoader& loader : torch.loaders) program.data.push_back({loader.call, loader.trains});
-  for (const TorchLoop& loop : torch.loops) program.loops.push_back({loop.loop, loop.loader, loop.trains});
+  for (const TorchLoop& loop : torch.loops)
+    program.loops.push_back({loop.loop, loop.loader.expression, loop.trains});
   add_common(names, program);
   return program;
 }

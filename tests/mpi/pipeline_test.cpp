@@ -158,9 +158,7 @@ TEST_F(MpiPipeline, PipelinesThatAreDataParallelEqualThoseOfOneProcess) {
   const StepOptions step{.batch = 11, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 0.7};
   for (const StageGridCase& grid : stage_grids_over(count())) {
     for (const StagedCase& tested : staged_cases()) {
-      SessionSetup inside{.replicas = static_cast<int>(grid.data * grid.stages),
-                          .name = "hybrid",
-                          .strategy = options_of(grid)};
+      SessionSetup inside{.replicas = grid.workers(), .name = "hybrid", .strategy = options_of(grid)};
       SessionSetup over = inside;
       over.replicas /= count();
       over.session = {.seed = 11, .processes = &processes()};
@@ -181,9 +179,59 @@ TEST_F(MpiPipeline, PipelinesThatAreDataParallelEqualThoseOfOneProcess) {
                     1e-5 * expected.metrics[0]);
       }
       EXPECT_LT(relative_l2(all_state(*all), all_state(*reference)), 1e-6)
-          << tested.text << ", " << grid.data << " × " << grid.stages;
+          << tested.text << ", " << grid.text();
       const double evaluated = reference->evaluate(samples.view())[0];
       EXPECT_NEAR(all->evaluate(mine(11))[0], evaluated, 1e-5 * std::abs(evaluated));
+    }
+  }
+}
+
+/// Grids of stages that divide their layers. A process has a part of a stage, one or several stages, or whole
+/// pipelines.
+std::vector<StageGridCase> divided_grids_over(int processes) {
+  if (processes == 3) return {{.data = 3, .stages = 2, .model = 2}, {.data = 1, .stages = 3, .model = 2}};
+  return {{.data = 1, .stages = 2, .model = 2}, {.data = 2, .stages = 2, .model = 2}};
+}
+
+TEST_F(MpiPipeline, StagesThatDivideTheirLayersAreThoseOfOneDevice) {
+  for (const StageGridCase& grid : divided_grids_over(count())) {
+    for (const GridCase& tested : grid_cases()) {
+      const bool cut = tested.text == "mlp" || (grid.stages == 2 && tested.text != "resnet18");
+      if (!cut || tested.text == "alexnet") continue;  // statistics of micro-batches; too much state
+      const StepOptions step{.batch = 11, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 0.7};
+      const auto one = make_session(tested.model, step, {});
+      const auto all = make_session(tested.model, step,
+                                    {.replicas = grid.workers() / count(),
+                                     .name = "hybrid",
+                                     .strategy = options_of(grid, tested.split),
+                                     .session = {.seed = 11, .processes = &processes()}});
+      fill_clear_of_zero(*one);
+      fill_clear_of_zero(*all);
+      const BatchShare share = *all->program().share;
+      const Samples samples(11, tested.sample, tested.classes, 6);
+      const auto mine = [&](int64_t size) {
+        BatchView view = samples.view(size * share.begin / share.of, size * share.end / share.of);
+        view.all = size;
+        return view;
+      };
+      const std::string text = tested.text + ", " + grid.text();
+      int64_t number = 0;
+      for (const int64_t size : {11, 1, 3, 8}) {
+        const StepInputs inputs{.learning_rate = 0.01F, .step = ++number, .epoch = 1, .samples = size};
+        const auto expected = one->train(samples.view(0, size), inputs);
+        EXPECT_NEAR(all->train(mine(size), inputs).metrics[0], expected.metrics[0],
+                    1e-5 * expected.metrics[0])
+            << text << " " << size;
+        EXPECT_LT(relative_l2(all_gradients(*all), all_gradients(*one)), size == 11 ? 1e-6 : 1e-4)
+            << text << " " << size;
+      }
+      const std::vector<float> state = all_state(*all);
+      EXPECT_LT(relative_l2(state, all_state(*one)), 1e-5) << text;
+      std::vector<float> first = state;
+      processes().broadcast(std::as_writable_bytes(std::span(first)));
+      EXPECT_EQ(state, first) << text << " on rank " << processes().rank();
+      const double evaluated = one->evaluate(samples.view())[0];
+      EXPECT_NEAR(all->evaluate(mine(11))[0], evaluated, 1e-5 * std::abs(evaluated)) << text;
     }
   }
 }

@@ -236,7 +236,7 @@ TEST(Grid, RefusesWhatCannotBeDivided) {
         },
         parts);
   };
-  refused(3, "tensor", {{"ways", int64_t{2}}}, {"strategy 'tensor' has 1 × 2 = 2 workers", "3 workers each"});
+  refused(3, "tensor", {{"ways", int64_t{2}}}, {"strategy 'tensor' has 2 workers", "3 workers each"});
   refused(16, "tensor", {{"ways", int64_t{16}}, {"split", std::vector<std::string>{"fc3=columns"}}},
           {"layer 'fc3' has 10 output features", "16 workers"});
   refused(2, "tensor", {{"split", std::vector<std::string>{"conv*=columns"}}},

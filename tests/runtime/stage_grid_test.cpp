@@ -16,9 +16,7 @@ using test::StageGridCase;
 std::unique_ptr<Session> staged_session(const Model& model, const StepOptions& step,
                                         const StageGridCase& grid) {
   return make_session(model, step,
-                      {.replicas = static_cast<int>(grid.data * grid.stages),
-                       .name = "hybrid",
-                       .strategy = test::options_of(grid)});
+                      {.replicas = grid.workers(), .name = "hybrid", .strategy = test::options_of(grid)});
 }
 
 std::vector<StageGridCase> stage_grids() {
@@ -40,8 +38,7 @@ TEST(StageGrid, GradientsEvaluationAndPredictionAreThoseOfOneDevice) {
       const StepInputs inputs{.learning_rate = 0, .step = 1, .epoch = 2};
       const auto expected = one->train(samples.view(), inputs);
       const auto result = several->train(samples.view(), inputs);
-      const std::string text =
-          tested.text + " " + std::to_string(grid.data) + " × " + std::to_string(grid.stages);
+      const std::string text = tested.text + " " + grid.text();
       for (size_t m = 0; m < expected.metrics.size(); ++m)
         EXPECT_NEAR(result.metrics[m], expected.metrics[m], 1e-5 * std::abs(expected.metrics[m])) << text;
       EXPECT_LT(relative_l2(test::all_gradients(*several), test::all_gradients(*one)), 1e-6) << text;
@@ -97,8 +94,6 @@ TEST(StageGrid, RefusesWhatCannotBe) {
   const auto refused = [](const Attributes& options, const std::vector<std::string_view>& parts) {
     test::expect_error([&] { make_strategy("hybrid", options); }, parts);
   };
-  refused({{"model", int64_t{2}}, {"stages", int64_t{2}}},
-          {"strategy.model is 2 and strategy.stages is 2", "one of them must be 1"});
   refused({{"model", int64_t{1}}}, {"nothing is divided", "'mirrored'"});
   refused({{"model", int64_t{1}}, {"stages", int64_t{2}}, {"batch_norm", "synchronised"}},
           {"strategy.batch_norm", "each micro-batch"});
@@ -109,7 +104,7 @@ TEST(StageGrid, RefusesWhatCannotBe) {
         make_session(test::staged_cases()[0].model, {.batch = 8},
                      {.replicas = 3, .name = "hybrid", .strategy = test::options_of({2, 2})});
       },
-      {"strategy 'hybrid' has 4 stages", "1 processes with 3 each"});
+      {"strategy 'hybrid' has 4 workers", "1 processes with 3 workers each"});
 }
 
 }  // namespace

@@ -117,6 +117,23 @@ TEST_P(GoldenProgram, HasTheStoresThatItsActionsName) {
   EXPECT_EQ(named, stores);
 }
 
+TEST(GoldenPrograms, OfStagesThatDivideTheirLayersOverTwoProcesses) {
+  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
+  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 1.0};
+  const Attributes strategy{{"data", int64_t{1}},
+                            {"model", int64_t{2}},
+                            {"stages", int64_t{2}},
+                            {"micro_batches", int64_t{2}},
+                            {"split", std::vector<std::string>{"*=columns"}}};
+  std::string text;
+  for (const int process : {0, 1}) {
+    Cluster cluster{{{"cpu", 1, {}}, {"cpu", 1, {}}}, 2, process};
+    text += "process " + std::to_string(process) + "\n" +
+            make_strategy("hybrid", strategy)->rewrite(make_training_step(model, options), cluster).str();
+  }
+  expect_as_recorded("hybrid_divided_stages", text);
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(recorded_programs()),
                          [](const auto& tested) { return tested.param.name; });
 

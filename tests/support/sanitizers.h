@@ -10,8 +10,8 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// Whether this program is built with the thread sanitizer. It knows no threads made by C11's `thrd_create`, as librdkafka's are:
-/// an allocation in one of them can crash the program.
+/// Whether this program is built with the thread sanitizer. It knows no threads made by C11's `thrd_create`,
+/// as librdkafka's are: an allocation in one of them can crash the program.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitized = true;
 #else

@@ -36,14 +36,24 @@ inline std::vector<StagedCase> staged_cases() {
           {"normalised", normalised(), 5}};
 }
 
-/// Pipelines that are data parallel.
+/// Pipelines that are data parallel, of stages that may divide their layers.
 struct StageGridCase {
   int64_t data = 2;
   int64_t stages = 2;
+  int64_t model = 1;
+
+  int workers() const { return static_cast<int>(data * stages * model); }
+  std::string text() const {
+    return std::to_string(data) + " × " + std::to_string(model) + " × " + std::to_string(stages);
+  }
 };
 
-inline Attributes options_of(const StageGridCase& grid) {
-  return {{"data", grid.data}, {"model", int64_t{1}}, {"stages", grid.stages}, {"micro_batches", int64_t{4}}};
+inline Attributes options_of(const StageGridCase& grid, const std::vector<std::string>& split = {}) {
+  return {{"data", grid.data},
+          {"model", grid.model},
+          {"stages", grid.stages},
+          {"micro_batches", int64_t{4}},
+          {"split", split}};
 }
 
 }  // namespace telar::test

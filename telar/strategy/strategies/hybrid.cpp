@@ -8,7 +8,8 @@ namespace telar {
 
 namespace {
 
-/// Groups of workers divide layers among themselves, or form pipelines, and the groups are data parallel.
+/// Groups of workers divide layers among themselves, or form pipelines, or both: pipelines whose stages are
+/// groups that divide their layers. The groups are data parallel.
 class Hybrid final : public Strategy {
  public:
   explicit Hybrid(Attributes options) : options_(std::move(options)) {}
@@ -19,12 +20,13 @@ class Hybrid final : public Strategy {
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& costs) const override {
-    if (stages() > 1) {
-      return stage_program("hybrid", step, cluster, {.data = options_.integer("data"), .stages = stages()},
-                           micro_batches_of(options_, stages()), bucket_bytes(options_), costs);
-    }
-    return grid_program("hybrid", step, cluster,
-                        {.data = options_.integer("data"), .model = options_.integer("model")}, options_);
+    const WorkerGrid grid{options_.integer("data"), options_.integer("model"), stages()};
+    if (grid.stages == 1) return grid_program("hybrid", step, cluster, grid, options_);
+    return stage_program("hybrid", step, cluster, grid,
+                         {.micro_batches = micro_batches_of(options_, grid.stages),
+                          .bucket_bytes = bucket_bytes(options_),
+                          .split = split_rules(options_.texts("split"))},
+                         costs);
   }
 
  private:
@@ -42,19 +44,12 @@ void check(const Attributes& options) {
   }
   check_division(options);
   if (stages == 1) return;
-  if (model > 1) {
-    throw OptionError(
-        "model",
-        fmt::format(
-            "strategy.model is {} and strategy.stages is {}, but one of them must be 1: the workers that share a layer compute it for the samples of all of them, and would wait for each other in every micro-batch of a stage",
-            model, stages));
-  }
   if (synchronises_batch_norm(options)) {
     throw OptionError(
         "batch_norm",
         "strategy.batch_norm is synchronised, but the statistics of stages are those of each micro-batch, because its backward pass begins before the next ones arrive; set local");
   }
-  if (!options.texts("split").empty())
+  if (model == 1 && !options.texts("split").empty())
     throw OptionError("split",
                       "strategy.split divides layers among the workers of strategy.model, which is 1");
 }
@@ -65,7 +60,7 @@ void register_hybrid(StrategyRegistry& registry) {
   StrategyType type;
   type.name = "hybrid";
   type.summary =
-      "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline";
+      "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline, or a pipeline of such groups";
   type.worker = "worker";
   type.count = "data";
   type.times = {"model", "stages"};
@@ -81,11 +76,11 @@ void register_hybrid(StrategyRegistry& registry) {
       {.name = "model",
        .fallback = int64_t{2},
        .rule = {.least = 1, .most = 1024},
-       .help = "Number of workers of a group, among which a layer is divided."},
+       .help = "Number of workers of a group, or of a stage of it, among which a layer is divided."},
       {.name = "stages",
        .fallback = int64_t{1},
        .rule = {.least = 1, .most = 1024},
-       .help = "Number of stages of a group that is a pipeline; with several, strategy.model must be 1."},
+       .help = "Number of stages of a group; with several, it is a pipeline."},
       micro_batches_option()};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
   type.make = [](const Attributes& options) {

@@ -28,7 +28,7 @@ class Pipeline final : public Strategy {
     if (stages == 0) throw user_error("strategy 'pipeline' needs at least 1 stage");
     const int64_t parts = micro_batches_of(options_, stages);
     if (cluster.processes == 1) return pipeline_program(step, cluster, parts, costs);
-    return stage_program("pipeline", step, cluster, {.stages = stages}, parts, 0, costs);
+    return stage_program("pipeline", step, cluster, {.stages = stages}, {.micro_batches = parts}, costs);
   }
 
  private:

@@ -208,11 +208,11 @@ class Tapes {
   void add_loop(TorchProgram& loops, const KerasLoop& loop) const {
     TorchLoop one;
     one.loop = loop.loop;
-    one.loader = loop.dataset;
+    one.loader.expression = loop.dataset;
     one.index = loop.index;
     one.trains = loop.trains;
     for (const Node* origin : w_.names.origins(loop.dataset)) {
-      one.loaders.push_back(loops.loaders.size());
+      one.loader.loaders.push_back(loops.loaders.size());
       loops.loaders.push_back({origin, loop.trains});
     }
     loops.loops.push_back(one);

@@ -157,6 +157,11 @@ class Divided {
       }
     }
     const std::string_view counter = counter_of(w_.names, loop);
+    if (loop->is(Kind::for_) && loop->child("target")->is(Kind::attribute))
+      w_.refuse(
+          loop->child("target"),
+          std::string("what else uses this counter of epochs cannot be seen; count them in a variable") +
+              kKeep);
     for (const Node* statement : loop->list("body")) check_plan(statement, counter, 3);
   }
 

@@ -14,8 +14,8 @@ class Epochs {
   void write() {
     for (const TorchLoop& loop : w_.program.loops) {
       if (!loop.trains || w_.dialect.choices().divide_epochs) continue;
-      if (are_shuffled(loop.loaders)) write_order(loop, {loop.loader, loop.loaders});
-      for (const OtherLoader& other : loop.others) {
+      if (are_shuffled(loop.loader.loaders)) write_order(loop, loop.loader);
+      for (const LoaderUse& other : loop.others) {
         if (are_shuffled(other.loaders)) write_order(loop, other);
       }
     }
@@ -46,8 +46,8 @@ class Epochs {
     return spread || (shuffle != nullptr && shuffle->text != "False");
   }
 
-  void write_order(const TorchLoop& loop, const OtherLoader& drawn) {
-    const std::string loader = w_.text(*drawn.expression);
+  void write_order(const TorchLoop& loop, const LoaderUse& drawn) {
+    const std::string loader = drawn.loader_in(w_.text(*drawn.expression));
     const bool mixed = std::any_of(drawn.loaders.begin(), drawn.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
     if (drawn.expression->is(Kind::call))
@@ -75,7 +75,7 @@ class Epochs {
         // The function does not know the epoch; its caller does, if it also knows the loader.
         const std::string outer = handed_up(nodes, step, drawn.expression);
         if (outer.empty()) break;
-        insert(statement_of(nodes[step]), lines_for(outer, epoch, nodes[step]));
+        insert(statement_of(nodes[step]), lines_for(drawn.loader_in(outer), epoch, nodes[step]));
         return;
       }
     }

@@ -37,11 +37,11 @@ class Evaluation {
   void write() {
     bool any = false;
     for (const TorchLoop& loop : w_.program.loops) {
-      const bool all = std::all_of(loop.loaders.begin(), loop.loaders.end(),
+      const bool all = std::all_of(loop.loader.loaders.begin(), loop.loader.loaders.end(),
                                    [&](size_t loader) { return w_.program.loaders[loader].trains; });
       if (all) continue;  // its samples are already divided
       if (!is_shared_evaluation(w_, loop))
-        refuse(loop.loader,
+        refuse(loop.loader.expression,
                "this loop sometimes trains and sometimes evaluates; use a separate loop for each");
       share(loop);
       any = true;
@@ -49,8 +49,7 @@ class Evaluation {
     for (const Node& node : w_.names.tree().nodes()) {
       if (!node.is(Kind::comprehension)) continue;
       for (const Node* origin : w_.names.origins(node.child("iter"))) {
-        const auto& loaders = w_.program.loaders;
-        if (std::any_of(loaders.begin(), loaders.end(), [&](const auto& one) { return one.call == origin; }))
+        if (w_.program.loader_of(origin) != nullptr)
           refuse(node.child("iter"), "write this as a loop that adds up its results");
       }
     }
@@ -64,7 +63,7 @@ class Evaluation {
   }
 
   void share(const TorchLoop& loop) {
-    for (const size_t loader : loop.loaders) check_order(w_.program.loaders[loader].call);
+    for (const size_t loader : loop.loader.loaders) check_order(w_.program.loaders[loader].call);
     check_model(loop);
     check_statements(loop);
     check_way(loop.loop);
@@ -371,7 +370,7 @@ class Evaluation {
 
 bool is_shared_evaluation(const TorchWeaving& w, const TorchLoop& loop) {
   return w.dialect.choices().share_evaluation && !loop.trains &&
-         std::none_of(loop.loaders.begin(), loop.loaders.end(),
+         std::none_of(loop.loader.loaders.begin(), loop.loader.loaders.end(),
                       [&](size_t loader) { return w.program.loaders[loader].trains; });
 }
 

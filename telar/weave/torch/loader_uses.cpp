@@ -26,8 +26,9 @@ class LoaderUses {
  private:
   bool divided(const Node* expression) const {
     const auto origins = w_.names.origins(expression);
-    return std::any_of(w_.program.loaders.begin(), w_.program.loaders.end(), [&](const TorchLoader& loader) {
-      return loader.trains && std::find(origins.begin(), origins.end(), loader.call) != origins.end();
+    return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      const TorchLoader* loader = w_.program.loader_of(origin);
+      return loader != nullptr && loader->trains;
     });
   }
 

@@ -23,7 +23,9 @@ std::string_view counted_by(const Names& names, const Node* loop) {
     return true;
   });
   if (enumerates && target->is(Kind::tuple)) target = target->list("elts")[0];
-  return (counts || enumerates) && target->is(Kind::name) ? target->text : "";
+  const bool variable =
+      target->is(Kind::name) || target->is(Kind::attribute);  // `for self.epoch in range(…)`
+  return (counts || enumerates) && variable ? names.tree().text(*target) : "";
 }
 
 /// The variable that a `while` loop increments: `epoch += 1`.

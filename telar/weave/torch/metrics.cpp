@@ -235,7 +235,7 @@ class Metrics {
         const Node* of = node.list("args")[0];
         if (of->is(Kind::attribute) && of->text == "sampler") of = of->child("value");
         for (const Node* origin : w_.names.origins(of)) {
-          for (const TorchLoader& loader : w_.program.loaders) found = found || loader.call == origin;
+          found = found || w_.program.loader_of(origin) != nullptr;
         }
         return false;
       }

@@ -14,13 +14,6 @@ namespace telar::weave {
 
 namespace {
 
-const std::unordered_set<std::string_view>& same_on_wrapper() {
-  static const std::unordered_set<std::string_view> names = {
-      "train",  "eval",    "parameters",     "zero_grad", "training",
-      "module", "no_sync", "requires_grad_", "to",        "cuda"};
-  return names;
-}
-
 struct Wrapped {
   const TorchModel* model = nullptr;
   const Node* before = nullptr;  // the statement that follows the wrapping
@@ -152,7 +145,7 @@ class Wrapping {
         w_.edits.remove(alone ? *branch : *statement);
         removed_.push_back(alone ? branch : statement);
       } else {
-        wrapped.was_data_parallel = true;
+        wrapped.was_data_parallel = !is_one_of_two(call, statement);
         if (whole) {
           w_.edits.remove(*statement);
           removed_.push_back(statement);
@@ -164,6 +157,13 @@ class Wrapping {
       w_.edits.explain(call->line, "nn.DataParallel is removed",
                        "each process has one device; DistributedDataParallel replaces it");
     }
+  }
+
+  /// Whether an expression is used only under a condition: `DataParallel(model) if … else model`.
+  static bool is_one_of_two(const Node* expression, const Node* statement) {
+    for (const Node* at = expression; at != statement; at = at->parent)
+      if (at->parent->is(Kind::if_exp) && at->role != "test") return true;
+    return false;
   }
 
   /// How often a training loop applies the model. If more than once before a backward pass, buffers must not
@@ -327,19 +327,17 @@ class Wrapping {
 
   bool is_root(int place) const { return roots_.contains(place); }
 
-  /// Refuses a variable that holds the wrapped model at one time and another model at another time.
-  void check_one_kind(const Node* node) const {
+  /// Whether a variable always holds the wrapped model. Otherwise it is another model at times, or the same
+  /// one before it is wrapped.
+  bool is_always_wrapped(const Node* node) const {
     const int place = w_.names.place(node);
-    if (is_root(place)) return;
+    if (is_root(place)) return true;
     for (const Value& value : w_.names.values(place)) {
       if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
-      for (const Node* origin : w_.names.origins(value.node, value.part)) {
-        if (origin->literal == Literal::null || origin->is(Kind::constant)) continue;
-        w_.refuse(
-            node,
-            "it is the trained model in one call and another model in the next; use a separate function for each");
-      }
+      for (const Node* origin : w_.names.origins(value.node, value.part))
+        if (origin->literal != Literal::null && !origin->is(Kind::constant)) return false;
     }
+    return true;
   }
 
   bool was_removed(const Node* node) const {
@@ -349,13 +347,14 @@ class Wrapping {
 
   void use(const Node* node) {
     const Wrapped* found = node->store ? nullptr : wrapped(node);
+    if (found == nullptr) use_of_unknown(node);
     if (found == nullptr || was_removed(node)) return;
     const Node* parent = node->parent;
     if (parent->is(Kind::attribute) && node->role == "value") {
       if (is_forward_as_value(parent) && !found->was_data_parallel)
         w_.refuse(parent,
                   "gradients are averaged only for what goes through the wrapper; call the model itself");
-      if (same_on_wrapper().contains(parent->text) || found->was_data_parallel) return;
+      if (is_same_on_wrapper(parent->text) || found->was_data_parallel) return;
       if (bypasses_forward(w_, parent)) {
         redirected_.insert(found->model);
         return redirect(node);
@@ -384,6 +383,29 @@ class Wrapping {
     }
   }
 
+  /// `trainer.model.state_dict()` where weave does not know what `trainer` is (a callback's argument), but a
+  /// class of the program has an attribute `model` that is wrapped.
+  void use_of_unknown(const Node* node) {
+    if (node->store || !node->is(Kind::attribute) || w_.names.place(node) >= 0 || was_removed(node)) return;
+    const Node* object = node->child("value");
+    if (!object->is(Kind::name) || object->text == "self" || !w_.names.qualified(object).empty()) return;
+    const Wrapped* found = nullptr;
+    for (const auto& [place, root] : roots_)
+      if (w_.names.scope(place)->is(Kind::class_def) && w_.names.name(place) == "." + std::string(node->text))
+        found = root;
+    if (found == nullptr || found->was_data_parallel) return;
+    const Node* parent = node->parent;
+    const bool attribute = parent->is(Kind::attribute) && node->role == "value";
+    if (attribute && is_same_on_wrapper(parent->text)) return;
+    const bool saved =
+        parent->is(Kind::call) && node->role == "args" && w_.names.callee(parent) == "torch.save";
+    if (!attribute && !saved) return;
+    if (attribute && bypasses_forward(w_, parent))
+      w_.refuse(parent,
+                "gradients are averaged only for what goes through the wrapper; call the model itself");
+    unwrap_if_wrapped(node, fmt::format("{} belongs to the model itself", w_.text(*parent)));
+  }
+
   bool is_shared_out(const Node* call) const {
     return std::any_of(w_.program.loops.begin(), w_.program.loops.end(), [&](const TorchLoop& loop) {
       return is_inside(call, loop.loop) && is_shared_evaluation(w_, loop);
@@ -392,7 +414,10 @@ class Wrapping {
 
   /// `model.encode(x)` becomes `through_wrapper(model, lambda module: module.encode(x))`.
   void redirect(const Node* node) {
-    check_one_kind(node);
+    if (!is_always_wrapped(node))
+      w_.refuse(
+          node,
+          "it is the trained model in one call and another model in the next; use a separate function for each");
     const Node* call = node->parent;
     while (!call->is(Kind::call)) call = call->parent;
     if (call->inside_fstring) w_.refuse(call, "move the model out of the f-string");
@@ -411,13 +436,21 @@ class Wrapping {
   }
 
   void unwrap(const Node* node, const std::string& why) {
-    check_one_kind(node);
+    if (!is_always_wrapped(node)) return unwrap_if_wrapped(node, why);
     if (node->inside_fstring) {
       const std::string text = w_.text(*node);
       if (!text.ends_with(node->text)) w_.refuse(node->parent, "move the model out of the f-string");
     }
     w_.edits.insert(node->end, ".module");
     w_.edits.explain(node->line, w_.text(*node) + ".module", why);
+  }
+
+  void unwrap_if_wrapped(const Node* node, const std::string& why) {
+    if (node->inside_fstring) w_.refuse(node->parent, "move the model out of the f-string");
+    const std::string text = w_.text(*node);
+    w_.edits.replace(*node, "getattr(" + text + ", \"module\", " + text + ")");
+    w_.edits.explain(node->line, "getattr(" + text + ", \"module\", …)",
+                     "it is not always the wrapped model; " + why);
   }
 
   /// A training step that applies the bare model would not average its gradients, without an error.

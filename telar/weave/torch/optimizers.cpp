@@ -35,6 +35,9 @@ std::string optimizer_name(const Names& names, const Node* call) {
     const auto& arguments = function->list("args");
     if (!arguments.empty() && names.qualified(arguments[0]) == "torch.optim") return "?";
   }
+  // def fit(…, make_optimizer=torch.optim.SGD)
+  for (const Value& value : names.values(names.place(function)))
+    if (!class_of_library(names.qualified(value.node)).empty()) return "?";
   const Node* own = names.definition(function);
   if (own == nullptr || !own->is(Kind::class_def)) return {};
   const std::string base = library_base(names, own, 8);

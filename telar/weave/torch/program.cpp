@@ -1,11 +1,41 @@
 #include "telar/weave/torch/program.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <functional>
+#include <set>
+#include <utility>
 
 namespace telar::weave {
 
 namespace {
+
+using Entry = std::pair<const Node*, const Node*>;  // a function, and the call through which it was entered
+
+/// Whether a call of the function around `node` switches it off: `if optimizer is not None: …`, and the call
+/// passes no optimizer, where None is the default, or passes None or False.
+bool is_switched_off(const Names& names, const Node* node, const Node* call) {
+  const Node* function = call == nullptr ? nullptr : function_of(node);
+  if (function == nullptr || names.called_function(call) != function) return false;
+  const auto is_off = [](const Node* value) {
+    return value->literal == Literal::null || (value->literal == Literal::boolean && value->text == "False");
+  };
+  const auto& parameters = function->child("args")->list("args");
+  const auto& defaults = function->child("args")->list("defaults");
+  for (const Node* around = node; around != function; around = around->parent) {
+    if (!around->parent->is(Kind::if_) || around->role != "body") continue;
+    const auto test = names.tree().text(*around->parent->child("test"));
+    const int skipped = !parameters.empty() && parameters[0]->text == "self" ? 1 : 0;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string name(parameters[i]->text);
+      if (test != name && test != name + " is not None") continue;
+      const Node* given = names.argument(call, name, static_cast<int>(i) - skipped);
+      if (given != nullptr) return is_off(given);
+      const size_t without = parameters.size() - defaults.size();
+      return i >= without && is_off(defaults[i - without]);
+    }
+  }
+  return false;
+}
 
 class TorchReader {
  public:
@@ -13,6 +43,7 @@ class TorchReader {
 
   TorchProgram read() {
     for (const Node* call : names_.calls()) read_call(call);
+    program_.passers = read_passers(names_, program_.loaders);
     for (TorchOptimizer& optimizer : program_.optimizers) read_models(optimizer);
     for (const Node& node : names_.tree().nodes()) {
       if (node.is(Kind::for_)) read_loop(&node);
@@ -21,8 +52,8 @@ class TorchReader {
               [](const TorchLoop& a, const TorchLoop& b) { return a.loop->begin < b.loop->begin; });
     for (const TorchLoop& loop : program_.loops) {
       if (!loop.trains) continue;
-      for (const size_t loader : loop.loaders) program_.loaders[loader].trains = true;
-      for (const OtherLoader& other : loop.others) {
+      for (const size_t loader : loop.loader.loaders) program_.loaders[loader].trains = true;
+      for (const LoaderUse& other : loop.others) {
         for (const size_t loader : other.loaders) program_.loaders[loader].trains = true;
       }
     }
@@ -159,41 +190,55 @@ class TorchReader {
     return false;
   }
 
+  /// The loaders that an expression may be, or whose batches it passes on.
+  LoaderUse loaders_of(const Node* expression) const {
+    LoaderUse use;
+    std::set<size_t> found;
+    for (const Node* origin : names_.origins(expression)) {
+      for (size_t i = 0; i < program_.loaders.size(); ++i) {
+        if (program_.loaders[i].call != origin) continue;
+        found.insert(i);
+        use.maybe_the_loader = true;
+      }
+      for (const TorchPasser& passer : program_.passers) {
+        if (passer.call != origin) continue;
+        found.insert(passer.loader);
+        use.attribute = passer.attribute;
+      }
+    }
+    use.loaders.assign(found.begin(), found.end());
+    return use;
+  }
+
   /// Finds the loaders that an iterable takes batches from, and the expression for them.
   void loader_in(const Node* iterable, TorchLoop& loop) const {
-    const auto found = [&] {
-      std::vector<size_t> loaders;
-      for (const Node* origin : names_.origins(iterable)) {
-        for (size_t i = 0; i < program_.loaders.size(); ++i) {
-          if (program_.loaders[i].call == origin) loaders.push_back(i);
-        }
-      }
-      return loaders;
-    }();
-    const bool own_call =
-        iterable->is(Kind::call) && found.size() == 1 && program_.loaders[found[0]].call == iterable;
-    if (!found.empty() && (own_call || !iterable->is(Kind::call))) {
-      loop.loader = iterable;
+    const LoaderUse use = loaders_of(iterable);
+    const auto makes_it = [&](const Node* call) {
+      return use.loaders.size() == 1 && program_.loader_of(call) == &program_.loaders[use.loaders[0]];
+    };
+    const bool own_call = iterable->is(Kind::call) && makes_it(iterable);
+    if (!use.loaders.empty() && (own_call || !iterable->is(Kind::call))) {
+      loop.loader = use;
+      loop.loader.expression = iterable;
       // For tqdm(loader) in a variable, the loader is its argument.
       for (const Value& value : names_.values(names_.place(iterable))) {
-        if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
-            program_.loaders[found[0]].call != value.node && names_.called_function(value.node) == nullptr) {
-          loop.loader = nullptr;
-          loader_in(value.node, loop);
-          if (loop.loader == nullptr) loop.loader = iterable;
+        if (value.node->is(Kind::call) && value.part < 0 && !own_call && !makes_it(value.node) &&
+            names_.called_function(value.node) == nullptr) {
+          TorchLoop inner;
+          loader_in(value.node, inner);
+          if (inner.loader.expression != nullptr) loop.loader = inner.loader;
         }
       }
-      loop.loaders = found;
       return;
     }
     if (!iterable->is(Kind::call)) return;
     for (const Node* given : iterable->list("args")) {
       TorchLoop other;
-      loader_in(given, loop.loader == nullptr ? loop : other);
-      if (other.loader != nullptr) loop.others.push_back({other.loader, other.loaders});
+      loader_in(given, loop.loader.expression == nullptr ? loop : other);
+      if (other.loader.expression != nullptr) loop.others.push_back(other.loader);
     }
     const std::string callee = names_.qualified(iterable->child("func"));
-    if (loop.loader != nullptr && callee == "itertools.cycle") {
+    if (loop.loader.expression != nullptr && callee == "itertools.cycle") {
       refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once in each epoch");
     }
   }
@@ -201,8 +246,9 @@ class TorchReader {
   void read_loop(const Node* node) {
     TorchLoop loop;
     loop.loop = node;
+    if (passes_on_batches(names_, node)) return;  // the loop over the object counts
     loader_in(node->child("iter"), loop);
-    if (loop.loader == nullptr) return;
+    if (loop.loader.expression == nullptr) return;
     const Node* iterable = node->child("iter");
     const Node* target = node->child("target");
     if (iterable->is(Kind::call) && names_.qualified(iterable->child("func")) == "tqdm.tqdm" &&
@@ -248,32 +294,39 @@ class TorchReader {
     return false;
   }
 
+  /// Whether a call is `next(…)` within a loop, of a loader for which `of(loader)` is true.
+  bool draws_in_loop(const Node* call, const std::function<bool(const TorchLoader&)>& of) const {
+    if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") return false;
+    const auto origins = names_.origins(call->list("args")[0]);
+    const bool draws = std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      const TorchLoader* loader = program_.loader_of(origin);
+      return loader != nullptr && of(*loader);
+    });
+    for (const Node* around = statement_of(call)->parent; draws && around != nullptr; around = around->parent)
+      if (around->is(Kind::while_) || around->is(Kind::for_)) return true;
+    return false;
+  }
+
+  [[noreturn]] void refuse_drawing(const Node* call) const {
+    refuse(call, "batches are drawn one at a time with next(); loop over the loader once in each epoch");
+  }
+
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() const {
     if (program_.optimizers.empty()) return;
-    for (const Node* call : names_.calls()) {
-      if (!is_backward(call) || in_training_loop(call, 6) || is_in_unused(call)) continue;
+    for (const Node* backward : names_.calls()) {
+      if (!is_backward(backward) || in_training_loop(backward, 6) || is_in_unused(backward)) continue;
+      for (const Node* call : names_.calls()) {
+        const bool same_function = function_of(call) == function_of(backward);
+        if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
+          refuse_drawing(call);
+      }
       refuse(
-          call,
+          backward,
           "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
     }
-    for (const Node* call : names_.calls()) {
-      if (call->list("args").empty() || names_.qualified(call->child("func")) != "next") continue;
-      for (const Node* origin : names_.origins(call->list("args")[0])) {
-        for (const TorchLoader& loader : program_.loaders) {
-          if (loader.call == origin && loader.trains) {
-            const Node* statement = statement_of(call);
-            for (const Node* around = statement->parent; around != nullptr; around = around->parent) {
-              if (around->is(Kind::while_) || around->is(Kind::for_)) {
-                refuse(
-                    call,
-                    "batches are drawn one at a time with next(); loop over the loader once in each epoch");
-              }
-            }
-          }
-        }
-      }
-    }
+    for (const Node* call : names_.calls())
+      if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);
   }
 
   bool in_training_loop(const Node* node, int depth) const {
@@ -283,11 +336,13 @@ class TorchReader {
     if (depth == 0) return false;
     const Node* function = function_of(node);
     if (function == nullptr) return false;
-    const auto callers = names_.calls_of(function);
-    for (const Node* caller : callers) {
+    bool called = false;
+    for (const Node* caller : names_.calls_of(function)) {
+      if (is_switched_off(names_, node, caller)) continue;
       if (!in_training_loop(caller, depth - 1)) return false;
+      called = true;
     }
-    if (!callers.empty()) return true;
+    if (called) return true;
     // A closure that is passed to optimizer.step(closure).
     for (const Node* mention :
          names_.mentions(names_.place(function->parent == nullptr ? nullptr : mention_of(function)))) {
@@ -309,19 +364,21 @@ class TorchReader {
   TorchProgram program_;
 };
 
-bool reaches_within(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted,
-                    std::unordered_set<const Node*>& seen) {
+/// `entered`: the call through which the walk came to `node`; null at its beginning.
+bool reaches_within(const Names& names, const Node* node, const Node* entered,
+                    const std::function<bool(const Node*)>& wanted, std::set<Entry>& seen) {
   bool found = false;
   walk(*node, [&](const Node& inner) {
     if (found) return false;
     if (!inner.is(Kind::call)) return true;
+    if (is_switched_off(names, &inner, entered)) return false;
     if (wanted(&inner)) {
       found = true;
       return false;
     }
     const auto enter = [&](const Node* function) {
-      if (function != nullptr && seen.insert(function).second)
-        found = found || reaches_within(names, function, wanted, seen);
+      if (function != nullptr && seen.emplace(function, &inner).second)
+        found = found || reaches_within(names, function, &inner, wanted, seen);
     };
     enter(names.called_function(&inner));
     // A function that is passed as an argument may be called there: optimizer.step(closure).
@@ -337,8 +394,8 @@ bool reaches_within(const Names& names, const Node* node, const std::function<bo
 }  // namespace
 
 bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted) {
-  std::unordered_set<const Node*> seen;
-  return reaches_within(names, node, wanted, seen);
+  std::set<Entry> seen;
+  return reaches_within(names, node, nullptr, wanted, seen);
 }
 
 bool is_backward(const Node* call) {

@@ -29,20 +29,32 @@ struct TorchLoader {
   bool trains = false;  ///< a training loop iterates over it
 };
 
-/// A further loader in `zip(loader, other)`.
-struct OtherLoader {
+/// An object of a class of the program whose `__iter__` passes on each batch of one loader, which the object
+/// keeps in an attribute: `for batch in self.loader: yield prepare(batch)`.
+struct TorchPasser {
+  const Node* call = nullptr;  ///< that creates the object
+  size_t loader = 0;
+  std::string attribute;
+};
+
+/// An expression that is a loader, or an object that passes on its batches.
+struct LoaderUse {
   const Node* expression = nullptr;
-  std::vector<size_t> loaders;  ///< indices of the loaders that it may be
+  std::vector<size_t> loaders;    ///< indices of the loaders that it may be
+  std::string attribute;          ///< of the passer, where it keeps its loader; empty: it is no passer
+  bool maybe_the_loader = false;  ///< of a passer: at times the variable holds the loader itself
+
+  /// The loader, for the source text of such an expression.
+  std::string loader_in(const std::string& text) const;
 };
 
 /// `for … in loader`, also through enumerate, tqdm and similar functions.
 struct TorchLoop {
   const Node* loop = nullptr;
-  const Node* loader = nullptr;  ///< the loader within the iterable
-  std::vector<size_t> loaders;   ///< indices of the loaders that it may be
-  std::vector<OtherLoader> others;
-  const Node* index = nullptr;  ///< the counting variable of enumerate
-  bool trains = false;          ///< it contains a backward pass
+  LoaderUse loader;               ///< within the iterable
+  std::vector<LoaderUse> others;  ///< further loaders, in `zip(loader, other)`
+  const Node* index = nullptr;    ///< the counting variable of enumerate
+  bool trains = false;            ///< it contains a backward pass
 };
 
 /// A PyTorch training script as weave understands it.
@@ -50,12 +62,21 @@ struct TorchProgram {
   std::vector<TorchModel> models;
   std::vector<TorchOptimizer> optimizers;
   std::vector<TorchLoader> loaders;
+  std::vector<TorchPasser> passers;
   std::vector<TorchLoop> loops;
   std::vector<const Node*> schedulers;
+
+  /// The loader that a call creates, or whose batches the object that it creates passes on; null if none.
+  const TorchLoader* loader_of(const Node* call) const;
 };
 
 /// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains.
 TorchProgram read_torch(const Names& names);
+
+/// The objects that pass on the batches of these loaders.
+std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
+/// Whether a loop is the one in the `__iter__` of such an object, if the object passes on a loader's batches.
+bool passes_on_batches(const Names& names, const Node* loop);
 
 /// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call creates
 /// none.

@@ -107,9 +107,15 @@ class References {
       at = at->parent;
     }
     const bool alone = at == mention;
-    while (is_display(*at->parent) || at->parent->is(Kind::named_expr)) at = at->parent;
+    bool chosen = true;  // model = model.cuda() if there is a GPU else model
+    while (is_display(*at->parent) || at->parent->is(Kind::named_expr)) {
+      chosen = chosen && at->parent->is(Kind::if_exp);
+      at = at->parent;
+    }
     const Node* parent = at->parent;
     if (parent->is(Kind::arguments)) return true;  // the default of a function's parameter
+    if (chosen && parent->is(Kind::assign) && w_.names.place(parent->list("targets")[0]) == place_)
+      return false;
     if (parent->is(Kind::assign) || parent->is(Kind::ann_assign)) return at->role == "value";
     const bool by_name = parent->is(Kind::keyword);
     const Node* call = by_name ? parent->parent : parent;
@@ -172,6 +178,13 @@ const Node* wrapping_statement(const TorchWeaving& weaving, int place, const Nod
   if (const Node* kept = references.first_kept()) return references.before(kept);
   const Node* later = references.after_moves();
   return later != nullptr ? later : statement;
+}
+
+bool is_same_on_wrapper(std::string_view attribute) {
+  static const std::unordered_set<std::string_view> names = {
+      "train",  "eval",    "parameters",     "zero_grad", "training",
+      "module", "no_sync", "requires_grad_", "to",        "cuda"};
+  return names.contains(attribute);
 }
 
 bool is_forward_as_value(const Node* attribute) {

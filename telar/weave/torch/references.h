@@ -10,6 +10,9 @@ namespace telar::weave {
 /// Refusal if there is no such statement.
 const Node* wrapping_statement(const TorchWeaving& weaving, int place, const Node* statement);
 
+/// Whether the wrapper has an attribute of this name that does what the model's does: `train`, `parameters`.
+bool is_same_on_wrapper(std::string_view attribute);
+
 /// Whether an attribute of a model is its forward function as a value: `compute = model.forward`.
 bool is_forward_as_value(const Node* attribute);
 

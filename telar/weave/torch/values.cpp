@@ -67,20 +67,22 @@ bool is_read_after(const Names& names, const Node* loop, std::string_view text) 
 }
 
 bool sees_share(const TorchWeaving& w, const TorchLoop& loop) {
-  const bool shared = std::any_of(loop.loaders.begin(), loop.loaders.end(),
+  const bool shared = std::any_of(loop.loader.loaders.begin(), loop.loader.loaders.end(),
                                   [&](size_t loader) { return w.program.loaders[loader].trains; });
   // If every process sees all samples, only results that depend on their order differ.
   return shared && (loop.trains || !w.dialect.choices().divide_epochs);
 }
 
 std::vector<std::string> for_shares(TorchWeaving& w, const TorchLoop& loop, std::vector<std::string> lines) {
-  const bool whole = std::any_of(loop.loaders.begin(), loop.loaders.end(),
+  const bool whole = std::any_of(loop.loader.loaders.begin(), loop.loader.loaders.end(),
                                  [&](size_t loader) { return !w.program.loaders[loader].trains; });
   if (!whole || w.dialect.choices().divide_epochs) return lines;
-  if (loop.loader->is(Kind::call)) w.refuse(loop.loader, "keep the DataLoader in a variable");
+  if (loop.loader.expression->is(Kind::call))
+    w.refuse(loop.loader.expression, "keep the DataLoader in a variable");
   w.dialect.import("from torch.utils.data.distributed import DistributedSampler", loop.loop);
   for (std::string& line : lines) line.insert(0, "    ");
-  lines.insert(lines.begin(), "if isinstance(" + w.text(*loop.loader) + ".sampler, DistributedSampler):");
+  lines.insert(lines.begin(), "if isinstance(" + loop.loader.loader_in(w.text(*loop.loader.expression)) +
+                                  ".sampler, DistributedSampler):");
   return lines;
 }
 
