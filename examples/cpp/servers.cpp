@@ -36,7 +36,7 @@ double train_with(const std::string& strategy, const Dataset& train, const Datas
   // The device of one worker. A program for servers has a part for each of them.
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
   const Program program = make_strategy(strategy)->rewrite(make_training_step(network(), step), cluster);
-  if (!program.servers) {
+  if (program.stores.empty()) {
     Session session(program, cluster, {.seed = 1});
     Trainer trainer(session, options());
     trainer.fit(train, nullptr);

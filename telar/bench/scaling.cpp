@@ -68,7 +68,7 @@ double exchanges_of(const Program& program, int64_t workers) {
 
 double fullest_server(const Program& program) {
   int64_t most = 0;
-  for (const ServerProgram& server : program.servers->servers)
+  for (const ServerProgram& server : only_store(program).servers)
     most = std::max(most, placed_bytes(server.pieces));
   return static_cast<double>(most);
 }

@@ -107,15 +107,17 @@ std::string workers_text(const Program& program) {
   if (program.micro_batches == 0) return counted(program.workers.size(), "replica");
   const size_t stages = stages_of(program, 0).size();
   const size_t pipelines = program.workers.size() / stages;
-  return fmt::format("{}{}, {} micro-batches", pipelines == 1 ? "" : counted(pipelines, "pipeline") + " of ",
+  return fmt::format("{}{}, {} micro-batches",
+                     pipelines == 1 ? "" : fmt::format("{} pipelines of ", pipelines),
                      counted(stages, "stage"), program.micro_batches);
 }
 
 std::string placement_text(const Program& program) {
   std::vector<std::vector<std::string>> rows = {{"server", "variable", "shape", "bytes"}};
   Placement placement;
-  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
-    const std::vector<Piece>& pieces = program.servers->servers[s].pieces;
+  const StoreProgram& store = only_store(program);
+  for (size_t s = 0; s < store.servers.size(); ++s) {
+    const std::vector<Piece>& pieces = store.servers[s].pieces;
     placement.push_back(pieces);
     for (const Piece& piece : pieces) {
       rows.push_back(
@@ -140,7 +142,7 @@ int show(const ShowArguments& arguments) {
   const Program program =
       job_program(job, spec, nullptr, arguments.graph ? Costs::measured : Costs::estimated);
   if (arguments.placement) {
-    if (!program.servers) {
+    if (program.stores.empty()) {
       throw user_error(
           "strategy '{}' has no parameter servers; choose one of {} (--set strategy.name=downpour)",
           program.strategy,
@@ -157,9 +159,9 @@ int show(const ShowArguments& arguments) {
                            model.name, spec.features.str(),
                            spec.classes > 0 ? fmt::format("{} classes", spec.classes) : "regression");
   std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
-  if (program.servers) {
+  if (!program.stores.empty()) {
     std::cout << fmt::format("strategy: {}, {} workers, {} parameter servers\n", program.strategy,
-                             workers_of(job.strategy), program.servers->servers.size());
+                             workers_of(job.strategy), only_store(program).servers.size());
     return 0;
   }
   std::cout << fmt::format("strategy: {}, {}\n", program.strategy, workers_text(program));

@@ -173,7 +173,7 @@ std::vector<std::string> state_slots(const Graph& update);
 struct CompileOptions {
   Accumulation accumulation = Accumulation::overwrite;
   const ArenaLayout* parameters = nullptr;  ///< layouts agreed on before; null: the device chooses
-  std::vector<std::string> metrics;         ///< order of the metrics, names without "metric/"
+  std::vector<std::string> metrics;         ///< the names of the metrics, in their order
   /// Context::prepare converts parameters that are read in another layout; otherwise each run converts them.
   bool prepare_parameters = false;
   /// Layouts, for any batch size, of values passed between graphs. The graph chooses those that are missing.

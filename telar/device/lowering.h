@@ -159,8 +159,8 @@ class GraphLowering {
   RegionId add_region(const Layout& layout, size_t bytes, Place place, const std::string& name);
   Step<Work>& add_step(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes, Work work);
   Step<Work>& last_step() { return steps_.back(); }
-  /// The buffer, with a name of this prefix, into which the only reader accumulates the result.
-  std::optional<ValueId> accumulated_into(ValueId result, std::string_view prefix) const;
+  /// The buffer of this kind into which the only reader accumulates the result.
+  std::optional<ValueId> accumulated_into(ValueId result, ValueKind kind) const;
   void set_written_directly(ValueId result) { direct_[result] = true; }
 
  private:

@@ -9,14 +9,8 @@
 #include "telar/core/error.h"
 #include "telar/device/lowering.h"
 #include "telar/graph/ops/stage.h"
-#include "telar/graph/training_step.h"
 
 namespace telar {
-
-/// The rest of a name after a prefix; empty when the name does not begin with it.
-inline std::string without_prefix(const std::string& name, std::string_view prefix) {
-  return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
-}
 
 template <typename Target>
 GraphLowering<Target>::GraphLowering(const Graph& graph, const CompileOptions& options)
@@ -68,10 +62,10 @@ void GraphLowering<Target>::declare_values() {
 template <typename Target>
 void GraphLowering<Target>::declare_unread_parameters() {
   for (const Value& value : graph_.values()) {
-    const std::string name = without_prefix(value.name, kGradientPrefix);
-    if (value.kind != ValueKind::buffer || name.empty() || parameters_.contains(name)) continue;
-    parameters_[name] = {false, add_region(Target::plain(value.type), Place::parameter, name), -1};
-    parameter_order_.push_back(name);
+    if (value.kind != ValueKind::gradient || parameters_.contains(value.name)) continue;
+    const RegionId made = add_region(Target::plain(value.type), Place::parameter, value.name);
+    parameters_[value.name] = {false, made, -1};
+    parameter_order_.push_back(value.name);
   }
 }
 
@@ -154,27 +148,25 @@ void GraphLowering<Target>::prepare_with_last_step() {
 // Results.
 
 template <typename Target>
-std::optional<ValueId> GraphLowering<Target>::accumulated_into(ValueId result,
-                                                               std::string_view prefix) const {
+std::optional<ValueId> GraphLowering<Target>::accumulated_into(ValueId result, ValueKind kind) const {
   const auto& readers = uses_[static_cast<size_t>(result)];
   if (readers.size() != 1 || readers[0] >= static_cast<int>(graph_.nodes().size())) return std::nullopt;
   const Node& reader = graph_.nodes()[static_cast<size_t>(readers[0])];
   if (reader.op->effect() != Effect::accumulates || reader.inputs.size() != 2 || reader.inputs[1] != result)
     return std::nullopt;
-  return graph_.value(reader.inputs[0]).name.starts_with(prefix) ? std::optional(reader.inputs[0])
-                                                                 : std::nullopt;
+  return graph_.value(reader.inputs[0]).kind == kind ? std::optional(reader.inputs[0]) : std::nullopt;
 }
 
 template <typename Target>
 std::optional<ValueId> GraphLowering<Target>::direct_target(ValueId result) const {
   if (options_.accumulation != Accumulation::overwrite) return std::nullopt;
-  return accumulated_into(result, kGradientPrefix);
+  return accumulated_into(result, ValueKind::gradient);
 }
 
 template <typename Target>
 RegionId GraphLowering<Target>::define(ValueId result, const Layout& layout) {
   if (const auto target = direct_target(result)) {
-    const std::string name = without_prefix(graph_.value(*target).name, kGradientPrefix);
+    const std::string& name = graph_.value(*target).name;
     if (parameters_.at(name).open) fix_layout(graph_.find(ValueKind::parameter, name), layout);
     const RegionId gradient = gradient_region(*target);
     if (layout_of(gradient) == layout) {
@@ -239,7 +231,7 @@ bool GraphLowering<Target>::dies_here(ValueId value) const {
 
 template <typename Target>
 RegionId GraphLowering<Target>::gradient_region(ValueId buffer) {
-  const std::string name = without_prefix(graph_.value(buffer).name, kGradientPrefix);
+  const std::string& name = graph_.value(buffer).name;
   Parameter& parameter = parameters_.at(name);
   if (parameter.gradient < 0) {
     if (parameter.open) region(graph_.find(ValueKind::parameter, name));
@@ -250,15 +242,14 @@ RegionId GraphLowering<Target>::gradient_region(ValueId buffer) {
 
 template <typename Target>
 bool GraphLowering<Target>::is_metric(ValueId buffer) const {
-  return graph_.value(buffer).name.starts_with(kMetricPrefix);
+  return graph_.value(buffer).kind == ValueKind::metric;
 }
 
 template <typename Target>
 RegionId GraphLowering<Target>::metric_region(ValueId buffer) {
   const auto found = lies_.find(buffer);
   if (found != lies_.end()) return found->second;
-  const std::string name = without_prefix(graph_.value(buffer).name, kMetricPrefix);
-  return lies_[buffer] = add_region(Target::plain(type(buffer)), Place::metric, name);
+  return lies_[buffer] = add_region(Target::plain(type(buffer)), Place::metric, graph_.value(buffer).name);
 }
 
 template <typename Target>

@@ -12,9 +12,7 @@ namespace telar {
 std::vector<std::string> state_slots(const Graph& update) {
   std::set<std::string> slots;
   for (const Value& value : update.values()) {
-    if (value.kind != ValueKind::buffer) continue;
-    const std::string slot = value.name.substr(0, value.name.find('/'));
-    if (slot != "gradient") slots.insert(slot);
+    if (value.kind == ValueKind::optimizer_state) slots.insert(value.slot);
   }
   return {slots.begin(), slots.end()};
 }
@@ -37,8 +35,7 @@ UpdateSection section_of(const Graph& update, const Node& node, const ArenaLayou
                         {},
                         node.inputs.back() != kNoValue};
   for (size_t i = 2; i + 4 < node.inputs.size(); ++i) {  // the last four inputs are scalars
-    const std::string& name = update.value(node.inputs[i]).name;
-    const auto slot = std::find(slots.begin(), slots.end(), name.substr(0, name.find('/')));
+    const auto slot = std::find(slots.begin(), slots.end(), update.value(node.inputs[i]).slot);
     section.states.push_back(static_cast<size_t>(slot - slots.begin()));
   }
   return section;

@@ -22,7 +22,7 @@ class ActionKind {
 
 /// Name of the group that all workers of a program form.
 inline constexpr const char* kAllWorkers = "all";
-/// Name of the store that a program's parameter servers form.
+/// Usual name of the store that a program's parameter servers form.
 inline constexpr const char* kServers = "servers";
 
 /// An action of a worker's step, done in every step whose number is divisible by `every`. Steps are numbered

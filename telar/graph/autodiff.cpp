@@ -1,6 +1,7 @@
 #include "telar/graph/autodiff.h"
 
 #include "telar/core/error.h"
+#include "telar/graph/buffer_text.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/arithmetic.h"
 #include "telar/graph/ops/constant.h"
@@ -92,9 +93,9 @@ Graph differentiate(const Graph& forward, ValueId loss, const std::vector<ValueI
       if (gradient == kNoValue) throw user_error("'{}' does not influence the loss", value.name);
       builder.set_scope(node.scope);
       if (value.kind == ValueKind::parameter) {
-        accumulate(builder, builder.buffer("gradient/" + value.name, value.type), gradient);
+        accumulate(builder, builder.gradient(value.name, value.type), gradient);
       } else {
-        builder.output("gradient/" + value.name, gradient);
+        builder.output(buffer_text(ValueKind::gradient, value.name), gradient);
       }
     }
   }

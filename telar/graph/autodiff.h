@@ -43,7 +43,7 @@ class GradientContext {
 
 /// The gradient of the f32 [1] value `loss` (a sum over samples) with respect to `wanted`: the forward graph
 /// followed by its backward part. After the last contribution to a wanted parameter's gradient, `accumulate`
-/// adds the gradient to the buffer "gradient/NAME". Gradients are therefore ready in the order in which
+/// adds the gradient to the parameter's gradient buffer. Gradients are therefore ready in the order in which
 /// backward produces them. For a wanted *input*, the gradient becomes an output "gradient/NAME" (used by
 /// tests). Throws Error (user) when a wanted value does not influence the loss, or when an operation has no
 /// gradient.

@@ -14,9 +14,7 @@ Graph forward_of(const TrainingStep& step) {
   const auto bring = [&](ValueId id) {
     if (id == kNoValue || remap(id) != kNoValue) return;
     const Value& value = step.gradient.value(id);
-    if (value.kind == ValueKind::input) remap.set(id, builder.input(value.name, value.type, value.batched));
-    if (value.kind == ValueKind::parameter) remap.set(id, builder.parameter(value.name, value.type));
-    if (value.kind == ValueKind::buffer) remap.set(id, builder.buffer(value.name, value.type));
+    if (value.kind != ValueKind::result) remap.set(id, builder.declare(value));
   };
   for (size_t n = 0; n < step.forward_nodes; ++n) {
     const Node& node = step.gradient.nodes()[n];
@@ -29,7 +27,7 @@ Graph forward_of(const TrainingStep& step) {
 }
 
 ValueId loss_of(const Graph& forward) {
-  const ValueId buffer = forward.find(ValueKind::buffer, std::string(kMetricPrefix) + "loss");
+  const ValueId buffer = forward.find(ValueKind::metric, kLoss);
   const auto adds = std::find_if(forward.nodes().begin(), forward.nodes().end(), [&](const Node& node) {
     return node.op->effect() == Effect::accumulates && node.inputs[0] == buffer;
   });

@@ -8,7 +8,7 @@ namespace telar {
 /// whose forward part is not known.
 Graph forward_of(const TrainingStep& step);
 
-/// The value that a forward graph adds to the buffer "metric/loss".
+/// The value that a forward graph adds to the metric kLoss.
 ValueId loss_of(const Graph& forward);
 
 }  // namespace telar

@@ -6,8 +6,31 @@
 #include <algorithm>
 
 #include "telar/core/error.h"
+#include "telar/graph/buffer_text.h"
 
 namespace telar {
+
+const char* text_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::input: return "input";
+    case ValueKind::parameter: return "parameter";
+    case ValueKind::gradient:
+    case ValueKind::metric:
+    case ValueKind::optimizer_state: return "buffer";
+    case ValueKind::result: break;
+  }
+  return "result";
+}
+
+bool Value::is_buffer() const {
+  return kind == ValueKind::gradient || kind == ValueKind::metric || kind == ValueKind::optimizer_state;
+}
+
+bool Value::is_of_parameter() const {
+  return kind == ValueKind::parameter || kind == ValueKind::gradient || kind == ValueKind::optimizer_state;
+}
+
+std::string Value::text() const { return is_buffer() ? buffer_text(kind, name, slot) : name; }
 
 int64_t TensorType::bytes() const {
   constexpr int64_t kAddressSpace = int64_t{1} << 47;
@@ -27,16 +50,17 @@ ValueId Graph::output(const std::string& name) const {
   throw run_error("the graph has no output '{}'", name);
 }
 
-ValueId Graph::find(ValueKind kind, const std::string& name) const {
+ValueId Graph::find(ValueKind kind, const std::string& name, const SlotName& slot) const {
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].kind == kind && values_[i].name == name) return static_cast<ValueId>(i);
+    const Value& value = values_[i];
+    if (value.kind == kind && value.name == name && value.slot == slot) return static_cast<ValueId>(i);
   }
   throw run_error("the graph has no value '{}' of the requested kind", name);
 }
 
-bool Graph::has(ValueKind kind, const std::string& name) const {
+bool Graph::has(ValueKind kind, const std::string& name, const SlotName& slot) const {
   return std::any_of(values_.begin(), values_.end(),
-                     [&](const Value& v) { return v.kind == kind && v.name == name; });
+                     [&](const Value& v) { return v.kind == kind && v.name == name && v.slot == slot; });
 }
 
 std::vector<ValueId> Graph::of_kind(ValueKind kind) const {
@@ -96,13 +120,11 @@ int64_t Graph::batch() const {
 }
 
 std::string Graph::str() const {
-  static constexpr const char* kKinds[] = {"input", "parameter", "buffer"};
   std::string text;
   for (size_t i = 0; i < values_.size(); ++i) {
     const Value& value = values_[i];
     if (value.kind == ValueKind::result) continue;
-    text += fmt::format("{} %{} {}: {}\n", kKinds[static_cast<size_t>(value.kind)], i, value.name,
-                        value.type.str());
+    text += fmt::format("{} %{} {}: {}\n", text_of(value.kind), i, value.text(), value.type.str());
   }
   for (const Node& node : nodes_) {
     std::vector<std::string> outputs;
@@ -124,34 +146,42 @@ std::string Graph::str() const {
   return text;
 }
 
-ValueId GraphBuilder::declare(ValueKind kind, const std::string& name, const TensorType& type, bool batched) {
-  if (graph_.has(kind, name)) {
-    const ValueId known = graph_.find(kind, name);
-    if (graph_.value(known).type != type) {
-      throw user_error("'{}' is used as {} and as {}; one name has one type", name,
-                       graph_.value(known).type.str(), type.str());
+ValueId GraphBuilder::declare(const Value& value) {
+  if (graph_.has(value.kind, value.name, value.slot)) {
+    const ValueId known = graph_.find(value.kind, value.name, value.slot);
+    if (graph_.value(known).type != value.type) {
+      throw user_error("'{}' is used as {} and as {}; one name has one type", value.text(),
+                       graph_.value(known).type.str(), value.type.str());
     }
     return known;
   }
   try {
-    type.bytes();
+    value.type.bytes();
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("'{}': {}", name, error.what()));
+    throw Error(error.kind(), fmt::format("'{}': {}", value.text(), error.what()));
   }
-  graph_.values_.push_back({name, type, kind, batched, -1});
+  graph_.values_.push_back(value);
   return static_cast<ValueId>(graph_.values_.size() - 1);
 }
 
 ValueId GraphBuilder::input(const std::string& name, const TensorType& type, bool batched) {
-  return declare(ValueKind::input, name, type, batched);
+  return declare({name, type, ValueKind::input, batched});
 }
 
 ValueId GraphBuilder::parameter(const std::string& name, const TensorType& type) {
-  return declare(ValueKind::parameter, name, type, false);
+  return declare({name, type, ValueKind::parameter});
 }
 
-ValueId GraphBuilder::buffer(const std::string& name, const TensorType& type) {
-  return declare(ValueKind::buffer, name, type, false);
+ValueId GraphBuilder::gradient(const std::string& name, const TensorType& type) {
+  return declare({name, type, ValueKind::gradient});
+}
+
+ValueId GraphBuilder::optimizer_state(const SlotName& slot, const std::string& name, const TensorType& type) {
+  return declare({.name = name, .type = type, .kind = ValueKind::optimizer_state, .slot = slot});
+}
+
+ValueId GraphBuilder::metric(const std::string& name) {
+  return declare({name, {DType::f32, {1}}, ValueKind::metric});
 }
 
 std::vector<ValueId> GraphBuilder::add(const Op& op, std::vector<ValueId> inputs, Attributes attributes) {

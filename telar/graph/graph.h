@@ -9,21 +9,36 @@
 
 namespace telar {
 
-/// Origin of a value.
+/// Origin and role of a value. Gradients, metrics and optimizer state are buffers: long-lived memory that
+/// operations with an effect write.
 enum class ValueKind : uint8_t {
   input,      ///< passed at each run: samples, labels, sample ids, random state, learning rate
   parameter,  ///< long-lived state, read by the graph, with a logical name ("layer1.0.conv1.weight")
-  /// long-lived memory that operations with an effect write: "gradient/NAME", "metric/NAME", "momentum/NAME"
-  buffer,
-  result  ///< the output of a node
+  gradient,  ///< of a parameter: the sum over samples of its gradient; of a running statistic: of the batch's
+  metric,    ///< sum over samples of the loss or of a metric
+  optimizer_state,  ///< of a parameter; it may have several, by slot
+  result            ///< the output of a node
 };
 
+/// "input", "parameter", "buffer" or "result", as graphs are printed.
+const char* text_of(ValueKind kind);
+
+/// The slots of optimizer state are known by these names: "momentum", "adam_m".
+using SlotName = std::string;
+
 struct Value {
-  std::string name;  ///< logical name of inputs, parameters and buffers; empty for results
-  TensorType type;
+  std::string name;  ///< logical name of an input or parameter; of a buffer, that of its parameter or metric
+  TensorType type = {};
   ValueKind kind = ValueKind::result;
   bool batched = false;  ///< inputs only: axis 0 is the batch
   int node = -1;         ///< results only: index of the node that produces it
+  SlotName slot = {};    ///< optimizer state only
+
+  bool is_buffer() const;
+  /// Whether it is a parameter, or the gradient or optimizer state of one.
+  bool is_of_parameter() const;
+  /// Its name, for people: of buffers, buffer_text(); empty for results.
+  std::string text() const;
 };
 
 struct Node {
@@ -43,10 +58,11 @@ class Graph {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
 
-  /// The value of an output, input, parameter or buffer by name. Throws Error (run) when there is none.
+  /// The value of an output, or of an input, parameter or buffer by kind and name. Throws Error (run) when
+  /// there is none. `slot`: of optimizer state.
   ValueId output(const std::string& name) const;
-  ValueId find(ValueKind kind, const std::string& name) const;
-  bool has(ValueKind kind, const std::string& name) const;
+  ValueId find(ValueKind kind, const std::string& name, const SlotName& slot = {}) const;
+  bool has(ValueKind kind, const std::string& name, const SlotName& slot = {}) const;
   std::vector<ValueId> of_kind(ValueKind kind) const;
 
   /// Types of a node's inputs (an absent one has rank 0) and outputs.
@@ -85,7 +101,13 @@ class GraphBuilder {
   /// These and add() throw Error (user) for a tensor that no process can address.
   ValueId input(const std::string& name, const TensorType& type, bool batched);
   ValueId parameter(const std::string& name, const TensorType& type);
-  ValueId buffer(const std::string& name, const TensorType& type);
+  /// The buffers of a parameter; the name is the parameter's.
+  ValueId gradient(const std::string& name, const TensorType& type);
+  ValueId optimizer_state(const SlotName& slot, const std::string& name, const TensorType& type);
+  /// The buffer of a metric, f32 [1].
+  ValueId metric(const std::string& name);
+  /// Declares an input, parameter or buffer like this one, of another graph.
+  ValueId declare(const Value& value);
 
   /// Adds a node and infers the types of its outputs; a shape error names the scope.
   std::vector<ValueId> add(const Op& op, std::vector<ValueId> inputs, Attributes attributes = {});
@@ -104,7 +126,6 @@ class GraphBuilder {
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
  private:
-  ValueId declare(ValueKind kind, const std::string& name, const TensorType& type, bool batched);
   Graph graph_;
   std::string scope_;
 };

@@ -17,6 +17,7 @@ std::string text_of(const ScheduledAction& scheduled) {
   if (!scheduled.payload.empty()) text += fmt::format(" as {}", scheduled.payload);
   if (scheduled.share < 1) text += fmt::format(" {}", scheduled.share);
   if (scheduled.group != kAllWorkers) text += fmt::format(" over {}", scheduled.group);
+  if (!scheduled.store.empty()) text += fmt::format(" at {}", scheduled.store);
   return text;
 }
 
@@ -39,6 +40,12 @@ const std::vector<int>& members_of(const Program& program, const std::string& gr
       if (std::ranges::find(members, number) != members.end()) return members;
   }
   throw run_error("worker {} belongs to no group '{}'", number, group);
+}
+
+const StoreProgram& only_store(const Program& program) {
+  if (program.stores.size() == 1) return program.stores.front();
+  throw run_error("the program of the strategy '{}' has {} stores, not one", program.strategy,
+                  program.stores.size());
 }
 
 std::vector<int> stages_of(const Program& program, size_t worker) {
@@ -77,12 +84,44 @@ std::string text_of(const std::vector<Crossing>& crossings, int worker) {
   return text;
 }
 
+std::string text_of(const std::vector<Piece>& pieces) {
+  std::vector<std::string> names;
+  for (const Piece& piece : pieces) names.push_back(piece.name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Consecutive pieces of which there are as many copies are in one line.
+std::string text_of(const std::vector<Holding>& holdings) {
+  std::string text;
+  for (auto begin = holdings.begin(); begin != holdings.end();) {
+    const auto end = std::find_if(begin, holdings.end(),
+                                  [&](const Holding& other) { return other.copies != begin->copies; });
+    std::vector<Piece> pieces;
+    for (auto holding = begin; holding != end; ++holding) pieces.push_back(holding->piece);
+    text += fmt::format("keeps {}, as all of its group {}\n", text_of(pieces), begin->copies);
+    begin = end;
+  }
+  return text;
+}
+
+std::string text_of(const StoreProgram& store) {
+  std::string text =
+      fmt::format("store {}, learning rate {}\n", store.name,
+                  store.learning_rate ? fmt::format("{}", *store.learning_rate) : "of the step");
+  for (size_t s = 0; s < store.servers.size(); ++s) {
+    text += fmt::format("server {}\nkeeps {}\n", s, text_of(store.servers[s].pieces));
+    text += store.servers[s].update.str();
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Program::str() const {
   std::string text =
       fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
+  if (shares_memory) text += "the workers of a process share one memory, and each updates a part of it\n";
   if (divides_state) text += "optimizer state: of each worker's part of the buckets\n";
   for (const WorkerGroups& named : groups) text += fmt::format("groups {}: {}\n", named.name, named.members);
   for (size_t b = 0; b < buckets.size(); ++b) {
@@ -93,26 +132,20 @@ std::string Program::str() const {
     std::vector<std::string> actions;
     for (const ScheduledAction& scheduled : workers[w].schedule) actions.push_back(text_of(scheduled));
     text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(actions, ", "));
-    for (const Holding& holding : workers[w].holdings)
-      text += fmt::format("keeps {}, as all of its group {}\n", holding.piece.name(), holding.copies);
+    text += text_of(workers[w].holdings);
     const int number = first_worker + static_cast<int>(w);
     text += text_of(workers[w].crossings, number);
     text += workers[w].gradient.str();
     if (!workers[w].weight_gradients.nodes().empty())
       text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
-    if (!workers[w].holdings.empty()) {
+    if (!shares_memory) {
       text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
       text += fmt::format("worker {}, evaluation\n", w) + text_of(workers[w].evaluation_crossings, number) +
               workers[w].evaluation.str();
     }
   }
   text += "update\n" + update.str();
-  if (!servers) return text;
-  text += servers->learning_rate ? fmt::format("servers, learning rate {}\n", *servers->learning_rate)
-                                 : "servers, learning rate of the step\n";
-  for (size_t s = 0; s < servers->servers.size(); ++s) {
-    text += fmt::format("server {}\n", s) + servers->servers[s].update.str();
-  }
+  for (const StoreProgram& store : stores) text += text_of(store);
   return text;
 }
 

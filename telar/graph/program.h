@@ -44,6 +44,8 @@ struct WorkerGroups {
 struct Holding {
   Piece piece;
   std::string copies = kAllWorkers;  ///< the group whose members keep the same piece
+
+  bool operator==(const Holding&) const = default;
 };
 
 /// A value that passes from a pipeline stage to one of another process, one micro-batch after another.
@@ -69,10 +71,8 @@ struct WorkerProgram {
   Graph gradient;
   std::vector<ScheduledAction> schedule;
   Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
-  /// What the worker keeps, in its order in the arenas. Empty: the workers of a process share all parameters,
-  /// whole, and each updates a part of them.
-  std::vector<Holding> holdings = {};
-  /// With holdings: the worker's own update, evaluation and prediction graphs.
+  std::vector<Holding> holdings = {};  ///< what the worker keeps, in its order in the arenas
+  /// Of a worker with a memory of its own (Program::shares_memory): its update, evaluation and prediction.
   Graph update = {};
   Graph evaluation = {};
   Graph prediction = {};
@@ -95,18 +95,19 @@ struct Cooperation {
   int64_t staleness = -1;  ///< if free: batches by which a worker may be ahead of the slowest; -1: no limit
 };
 
-/// The pieces of one parameter server, and their update: an update graph over the pieces, by their names.
+/// What one parameter server keeps, and its update: an update graph over the pieces, by their names.
 struct ServerProgram {
   std::vector<Piece> pieces;
   Graph update;
 };
 
-/// The parameter servers of a program. In rounds, each makes one update from the sum of all workers' pushes;
-/// otherwise each push is an update of its own.
-struct ServerSide {
-  std::vector<ServerProgram> servers;
-  Graph update;                         ///< the update of all servers together, over whole variables
-  std::optional<double> learning_rate;  ///< of the servers' update; if absent, that of the step
+/// A store with which workers exchange: parameter servers that keep the pieces of all parameters. In rounds,
+/// each makes one update from the sum of all workers' pushes; otherwise each push is an update of its own.
+struct StoreProgram {
+  std::string name = kServers;  ///< by which actions refer to it
+  std::vector<ServerProgram> servers = {};
+  Graph update = {};                         ///< the update of all servers together, over whole variables
+  std::optional<double> learning_rate = {};  ///< of the servers' update; if absent, that of the step
 };
 
 /// The result of a strategy: for every worker of a process, its graphs with communication operations
@@ -116,6 +117,7 @@ struct Program {
   std::vector<WorkerProgram> workers = {};
   int first_worker = 0;                   ///< number of this process's first worker among all
   std::vector<WorkerGroups> groups = {};  ///< besides the group of all workers
+  std::vector<StoreProgram> stores = {};
   /// The group whose members compute a batch together, so that they exchange samples; empty: each worker
   /// computes its samples alone.
   std::string batch_group = {};
@@ -123,12 +125,14 @@ struct Program {
   Graph update;  ///< the update that workers apply themselves
   Graph evaluation;
   Graph prediction;
-  std::vector<ParameterInfo> parameters;  ///< in their order in the arenas
+  std::vector<ParameterInfo> parameters;
   std::vector<std::string> metrics;
-  std::optional<ServerSide> servers = std::nullopt;
   Cooperation cooperation = {};
-  /// Each worker keeps optimizer state only of the part of each bucket that it alone updates (Group::part);
-  /// processes then exchange the updated parameters. Not with holdings.
+  /// The workers of a process have what they keep in one memory, and each updates a part of it, by the
+  /// program's graphs. Otherwise each has its own, and graphs of its own.
+  bool shares_memory = false;
+  /// With shares_memory: each worker keeps optimizer state only of the part of each bucket that it alone
+  /// updates (Group::part); processes then exchange the updated parameters.
   bool divides_state = false;
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
   /// Of a pipeline: the group whose members are its stages, in their order.
@@ -137,21 +141,22 @@ struct Program {
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }
-  /// Whether each worker has state of its own (WorkerProgram::holdings).
-  bool keeps_apart() const { return !workers.empty() && !workers.front().holdings.empty(); }
   /// The graphs of a worker.
-  const Graph& update_of(size_t worker) const { return keeps_apart() ? workers[worker].update : update; }
+  const Graph& update_of(size_t worker) const { return shares_memory ? update : workers[worker].update; }
   const Graph& evaluation_of(size_t worker) const {
-    return keeps_apart() ? workers[worker].evaluation : evaluation;
+    return shares_memory ? evaluation : workers[worker].evaluation;
   }
   const Graph& prediction_of(size_t worker) const {
-    return keeps_apart() ? workers[worker].prediction : prediction;
+    return shares_memory ? prediction : workers[worker].prediction;
   }
   /// Readable text of buckets, schedules and graphs; equal programs have equal text.
   std::string str() const;
 };
 
-/// "push_difference every 10", "forward 3", as printed by Program::str().
+/// The program's store. Throws Error (run) if it has none or several, because those who run programs connect
+/// a worker with one.
+const StoreProgram& only_store(const Program& program);
+/// "push_difference every 10 at servers", "forward 3", as printed by Program::str().
 std::string text_of(const ScheduledAction& scheduled);
 /// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
 /// there is no such group.

@@ -8,12 +8,7 @@ Graph rewrite_nodes(const Graph& graph, const NodeRewrite& rewrite) {
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
     const auto id = static_cast<ValueId>(i);
-    switch (value.kind) {
-      case ValueKind::input: remap.set(id, builder.input(value.name, value.type, value.batched)); break;
-      case ValueKind::parameter: remap.set(id, builder.parameter(value.name, value.type)); break;
-      case ValueKind::buffer: remap.set(id, builder.buffer(value.name, value.type)); break;
-      case ValueKind::result: break;
-    }
+    if (value.kind != ValueKind::result) remap.set(id, builder.declare(value));
   }
   for (const Node& node : graph.nodes()) {
     builder.set_scope(node.scope);

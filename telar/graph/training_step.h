@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "telar/graph/graph.h"
@@ -25,10 +24,8 @@ struct ParameterInfo {
   Initializer initializer;
 };
 
-/// Prefix of the name of a parameter's gradient buffer.
-inline constexpr std::string_view kGradientPrefix = "gradient/";
-/// Prefix of the name of a metric's buffer.
-inline constexpr std::string_view kMetricPrefix = "metric/";
+/// The metric that every step has, and that training lowers.
+inline constexpr const char* kLoss = "loss";
 
 /// One step of training, as graphs over named state. Sample counts, learning rate, step number and random
 /// state are inputs, so the same graphs serve any part of a batch, any worker and any schedule.
@@ -38,10 +35,10 @@ inline constexpr std::string_view kMetricPrefix = "metric/";
 ///     targets), "sample" (batched; i32 [N, 2], low and high word of
 ///     the 64-bit global sample ids), "random" (i32 [4]: seed low, seed high,
 ///     epoch, 0). Only those that are used are declared.
-///   buffers: "gradient/NAME" for every parameter, trainable or not (running statistics: the sum over samples
-///     of the batch's statistic); "metric/NAME" f32 [1], sums over samples: "metric/loss" always, and
-///     "metric/accuracy", "metric/top5" … as requested; optimizer state "SLOT/NAME" ("momentum/…",
-///     "adam_m/…").
+///   gradients: one for every parameter, trainable or not (running statistics: the sum over samples of the
+///     batch's statistic), by the parameter's name.
+///   metrics: sums over samples: kLoss always, and "accuracy", "top5" … as requested.
+///   optimizer state: by slot ("momentum", "adam_m") and the parameter's name.
 ///   inputs of `update`: "learning_rate", "samples" (global count of the step), "step" (1 for the first), all
 ///     f32 [1].
 struct TrainingStep {
@@ -50,7 +47,7 @@ struct TrainingStep {
   Graph evaluation;  ///< forward in evaluation mode; adds to the metric buffers
   Graph prediction;  ///< forward in evaluation mode; output "prediction" [N, …]: logits or values
   std::vector<ParameterInfo> parameters;
-  std::vector<std::string> metrics;  ///< names without "metric/", loss first
+  std::vector<std::string> metrics;  ///< their names, loss first
   size_t forward_nodes = 0;          ///< number of nodes of the forward part, which comes first in `gradient`
 };
 

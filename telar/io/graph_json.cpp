@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "telar/graph/buffer_text.h"
 #include "telar/io/json_fields.h"
 
 namespace telar {
@@ -16,19 +17,9 @@ constexpr size_t kMostAxes = 16;
 constexpr int64_t kLargestExtent = int64_t{1} << 47;
 constexpr DType kElementTypes[] = {DType::f32, DType::bf16, DType::i32, DType::opaque};
 
-const char* kind_of(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::input: return "input";
-    case ValueKind::parameter: return "parameter";
-    case ValueKind::buffer: return "buffer";
-    case ValueKind::result: break;
-  }
-  return "operation";
-}
-
 nlohmann::json json_of(const Value& value) {
-  nlohmann::json entry{{"kind", kind_of(value.kind)},
-                       {"name", value.name},
+  nlohmann::json entry{{"kind", text_of(value.kind)},
+                       {"name", value.text()},
                        {"type", name_of(value.type.dtype)},
                        {"shape", value.type.shape.dims()}};
   if (value.batched) entry["batched"] = true;
@@ -80,14 +71,11 @@ class GraphReader {
     } else if (kind == "output") {
       builder_.output(name, static_cast<ValueId>(fields.integer("value", 0, last_value(fields))));
     } else if (kind == "input") {
-      require_new(fields, ValueKind::input, name);
-      builder_.input(name, type_of(fields), fields.has("batched") && batched(fields));
+      add_value(fields, {name, type_of(fields), ValueKind::input, fields.has("batched") && batched(fields)});
     } else if (kind == "parameter") {
-      require_new(fields, ValueKind::parameter, name);
-      builder_.parameter(name, type_of(fields));
+      add_value(fields, {name, type_of(fields), ValueKind::parameter});
     } else {
-      require_new(fields, ValueKind::buffer, name);
-      builder_.buffer(name, type_of(fields));
+      add_value(fields, buffer_of(fields, name));
     }
   }
 
@@ -101,9 +89,18 @@ class GraphReader {
   }
 
   /// The ids of later values count on a value of its own.
-  void require_new(const JsonFields& fields, ValueKind kind, const std::string& name) const {
-    if (builder_.graph().has(kind, name))
-      throw user_error("{}: there is already a {} '{}'", fields.source(), kind_of(kind), name);
+  void add_value(const JsonFields& fields, const Value& value) {
+    if (builder_.graph().has(value.kind, value.name, value.slot))
+      throw user_error("{}: there is already a {} '{}'", fields.source(), text_of(value.kind), value.text());
+    builder_.declare(value);
+  }
+
+  static Value buffer_of(const JsonFields& fields, const std::string& name) {
+    auto buffer = buffer_of_text(name, type_of(fields));
+    if (!buffer)
+      throw user_error("{}: a buffer cannot be named '{}'; its name is gradient/…, metric/… or SLOT/…",
+                       fields.source(), name);
+    return *std::move(buffer);
   }
 
   static TensorType type_of(const JsonFields& fields) {

@@ -67,9 +67,11 @@ class UpdateCheck {
       used.insert(node.inputs.begin(), node.inputs.end());
     }
     // Each would cost the server an arena.
-    for (const ValueId buffer : update_.of_kind(ValueKind::buffer))
-      if (!used.contains(buffer))
-        throw user_error("{}: no update uses '{}'", source, update_.value(buffer).name);
+    for (size_t v = 0; v < update_.values().size(); ++v) {
+      const Value& value = update_.values()[v];
+      if (value.is_buffer() && !used.contains(static_cast<ValueId>(v)))
+        throw user_error("{}: no update uses '{}'", source, value.text());
+    }
   }
 
  private:
@@ -87,22 +89,24 @@ class UpdateCheck {
   }
 
   void require_inputs(const Node& node, const std::string& piece) const {
-    std::vector<std::string> buffers{std::string(kGradientPrefix) + piece};
-    for (const std::string& slot : slots_of_update(node)) buffers.push_back(slot + "/" + piece);
-    for (size_t i = 0; i < buffers.size(); ++i) require_value(node, 1 + i, ValueKind::buffer, buffers[i]);
-    size_t next = 1 + buffers.size();
+    size_t next = 1;
+    require_value(node, next++, {piece, {}, ValueKind::gradient});
+    for (const SlotName& slot : slots_of_update(node))
+      require_value(node, next++, {.name = piece, .kind = ValueKind::optimizer_state, .slot = slot});
     for (const char* scalar : {"learning_rate", "samples", "step"}) {
-      if (node.inputs[next] != kNoValue) require_value(node, next, ValueKind::input, scalar);
+      if (node.inputs[next] != kNoValue) require_value(node, next, {scalar, {}, ValueKind::input});
       ++next;
     }
     if (node.inputs[next] != kNoValue)
       throw user_error("{}: the update of '{}' clips its gradient; a server knows no norm", source_, piece);
   }
 
-  void require_value(const Node& node, size_t input, ValueKind kind, const std::string& name) const {
+  /// The type of `wanted` does not count: the operation has checked it.
+  void require_value(const Node& node, size_t input, const Value& wanted) const {
     const ValueId id = node.inputs[input];
-    if (id == kNoValue || update_.value(id).kind != kind || update_.value(id).name != name)
-      throw user_error("{}: input {} of {} must be '{}'", source_, input, node.op->name(), name);
+    const Value given = id == kNoValue ? Value{} : update_.value(id);
+    if (given.kind != wanted.kind || given.name != wanted.name || given.slot != wanted.slot)
+      throw user_error("{}: input {} of {} must be '{}'", source_, input, node.op->name(), wanted.text());
   }
 
   const Graph& update_;

@@ -27,7 +27,7 @@ std::string to_dot(const Graph& graph) {
     const Value& value = graph.values()[i];
     if (value.kind == ValueKind::result) continue;
     text +=
-        fmt::format("  v{} [shape=ellipse, label={}];\n", i, quoted(value.name + ": " + value.type.str()));
+        fmt::format("  v{} [shape=ellipse, label={}];\n", i, quoted(value.text() + ": " + value.type.str()));
   }
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];

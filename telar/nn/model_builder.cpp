@@ -53,7 +53,7 @@ ValueId ModelBuilder::running_statistic(const std::string& name, const Shape& sh
     throw user_error("running statistic '{}' belongs to two layers; give them different names", full);
   }
   if (!training()) return graph_.parameter(full, {DType::f32, shape});
-  const ValueId sum = graph_.buffer("gradient/" + full, {DType::f32, shape});
+  const ValueId sum = graph_.gradient(full, {DType::f32, shape});
   accumulate_times_batch(graph_, sum, batch_statistic, batch_of);
   return kNoValue;
 }

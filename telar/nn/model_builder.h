@@ -48,8 +48,8 @@ class ModelBuilder {
   ValueId parameter(const std::string& name, const Shape& shape, const Initializer& initializer);
 
   /// Declares the running statistic "SCOPE.name". In evaluation, returns its value. In training, adds
-  /// `batch_statistic` (f32, of `shape`) × the number of samples of `batch_of` to the buffer
-  /// "gradient/SCOPE.name", and returns kNoValue.
+  /// `batch_statistic` (f32, of `shape`) × the number of samples of `batch_of` to its gradient buffer, and
+  /// returns kNoValue.
   ValueId running_statistic(const std::string& name, const Shape& shape, double initial, double momentum,
                             ValueId batch_statistic, ValueId batch_of);
 

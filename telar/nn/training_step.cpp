@@ -17,8 +17,6 @@ namespace telar {
 
 namespace {
 
-const std::string kLossBuffer = "metric/loss";
-
 std::string metric_name(int64_t k) { return k == 1 ? "accuracy" : fmt::format("top{}", k); }
 
 void check(const Model& model, const StepOptions& options) {
@@ -33,8 +31,8 @@ void check(const Model& model, const StepOptions& options) {
   }
 }
 
-void add_metric(GraphBuilder& graph, const std::string& buffer, ValueId value) {
-  accumulate(graph, graph.buffer(buffer, {DType::f32, {1}}), value);
+void add_metric(GraphBuilder& graph, const std::string& name, ValueId value) {
+  accumulate(graph, graph.metric(name), value);
 }
 
 void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOptions& options) {
@@ -42,17 +40,17 @@ void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOpt
   if (options.loss == Loss::mean_squared_error) {
     const ScopeGuard scope(graph, "loss");
     const ValueId target = graph.input("label", {DType::f32, shape}, true);
-    add_metric(graph, kLossBuffer, mean_squared_error(graph, prediction, target));
+    add_metric(graph, kLoss, mean_squared_error(graph, prediction, target));
     return;
   }
   const ValueId label = graph.input("label", {DType::i32, {shape[0]}}, true);
   {
     const ScopeGuard scope(graph, "loss");
-    add_metric(graph, kLossBuffer, cross_entropy(graph, prediction, label, options.label_smoothing));
+    add_metric(graph, kLoss, cross_entropy(graph, prediction, label, options.label_smoothing));
   }
   for (const int64_t k : options.top_k) {
     const ScopeGuard scope(graph, metric_name(k));
-    add_metric(graph, "metric/" + metric_name(k), top_k_correct(graph, prediction, label, k));
+    add_metric(graph, metric_name(k), top_k_correct(graph, prediction, label, k));
   }
 }
 
@@ -63,7 +61,7 @@ void add_own_loss(ModelBuilder& builder, ValueId prediction, const Model& model)
   if (shape != Shape{1} && shape != Shape{builder.batch()})
     throw user_error("model '{}': its loss is {}; it must be {}, a number for each sample, or their sum, [1]",
                      model.name, shape.str(), Shape{builder.batch()}.str());
-  add_metric(builder, kLossBuffer, reduce_sum(builder, loss, {}));
+  add_metric(builder, kLoss, reduce_sum(builder, loss, {}));
 }
 
 /// The samples that are evaluated have the tensors of those that are trained on.
@@ -99,13 +97,13 @@ Forward build_forward(const Model& model, const StepOptions& options, Mode mode,
   return {std::move(graph), builder.parameters(), builder.running_statistics()};
 }
 
-/// Names of the parameters of the buffers "gradient/…", in the order in which the graph writes the buffers.
+/// Names of the parameters whose gradients the graph writes, in the order in which it does.
 std::vector<std::string> gradients_in_order(const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
     if (!node.op->has_effect()) continue;
     const Value& target = graph.value(node.inputs[0]);
-    if (target.name.starts_with(kGradientPrefix)) names.push_back(target.name.substr(kGradientPrefix.size()));
+    if (target.kind == ValueKind::gradient) names.push_back(target.name);
   }
   return names;
 }
@@ -181,7 +179,7 @@ TrainingStep make_training_step(const Model& model, const StepOptions& options) 
   step.prediction = build_forward(model, options, Mode::evaluation, false).graph;
   require_same_inputs(model, step);
   step.parameters = std::move(forward.parameters);
-  step.metrics = {"loss"};
+  step.metrics = {kLoss};
   if (options.loss == Loss::cross_entropy && !model.loss) {
     for (const int64_t k : options.top_k) step.metrics.push_back(metric_name(k));
   }

@@ -44,8 +44,8 @@ class Converter {
  private:
   void add_source(size_t id) {
     const Value& value = graph_.values()[id];
-    names_[id] = unique(legal(value.name));
-    const auto placed = device_of_.find(value.name);
+    names_[id] = unique(legal(value.text()));
+    const auto placed = value.kind == ValueKind::parameter ? device_of_.find(value.name) : device_of_.end();
     nodes_.push_back({names_[id],
                       std::string(op_of(value.kind)),
                       {},

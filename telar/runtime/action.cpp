@@ -31,7 +31,8 @@ PipelineStage& required_stage(const ScheduledAction& scheduled, StepContext& con
 }
 
 PendingPush& required_push(const ScheduledAction& scheduled, StepContext& context) {
-  if (context.pending_push() != nullptr && scheduled.store == kServers) return *context.pending_push();
+  PendingPush* pending = context.pending_push();
+  if (pending != nullptr && scheduled.store == pending->store()) return *pending;
   throw run_error("the action '{}' exchanges with the store '{}', which this worker does not have",
                   scheduled.kind.name(), scheduled.store);
 }

@@ -26,8 +26,8 @@ namespace telar {
 /// Where workers keep optimizer state only of what they update (Program::divides_state), a bucket is summed
 /// only to the parts that they update.
 ///
-/// Workers with holdings keep all gradients in the memory of the group of all workers. Each updates all that
-/// it holds, so after a sum it has the whole of it, not a shard.
+/// Workers that share no memory (Program::shares_memory) have all gradients in the memory of the group of all
+/// workers. Each updates all that it keeps, so after a sum it has the whole of it, not a shard.
 class GradientExchange {
  public:
   using Ranges = std::vector<std::pair<size_t, size_t>>;
@@ -73,7 +73,7 @@ class GradientExchange {
   Ranges find_owned_ranges() const;
   /// Lets processes exchange the parameters that each alone has updated.
   void share_parts();
-  bool apart() const { return home_.holdings != nullptr; }
+  bool apart() const { return !home_.shared; }
   bool has(size_t bucket) const { return home_.buckets[bucket].first < home_.buckets[bucket].second; }
   std::span<float> summed_floats(size_t bucket) const;
   void start_sum(size_t bucket);

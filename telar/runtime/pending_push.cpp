@@ -2,14 +2,14 @@
 
 namespace telar {
 
-PendingPush::PendingPush(const Program& program, const StoreAccess& store, const Device& device,
-                         const StateMemory& home)
-    : program_(*program.servers),
+PendingPush::PendingPush(const Program& program, const StoreProgram& store, const StoreAccess& access,
+                         const Device& device, const StateMemory& home)
+    : program_(store),
       rounds_(program.cooperation.kind == Cooperation::Kind::rounds),
-      store_(store),
+      access_(access),
       device_(device),
       home_(home),
-      servers_(program_, store.servers, program.parameters, home.arena, device) {}
+      servers_(store, access.servers, program.parameters, home.arena, device) {}
 
 void PendingPush::accrue_gradients() {
   accrued_ = device_.allocate(home_.arena.bytes, "gradients that are not pushed yet");
@@ -31,7 +31,7 @@ ServerExchange::Terms PendingPush::terms(float samples, bool then_pull, const St
       static_cast<float>(program_.learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
   terms.push = true;
   if (rounds_) {
-    terms.round = store_.next_round();
+    terms.round = access_.next_round();
     terms.push = terms.round.has_value();
   }
   return terms;

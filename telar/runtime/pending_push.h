@@ -10,13 +10,15 @@
 
 namespace telar {
 
-/// What a worker with parameter servers has computed since its last push.
+/// What a worker has computed since its last push to a store.
 class PendingPush {
  public:
   /// All references must outlive this object.
-  PendingPush(const Program& program, const StoreAccess& store, const Device& device,
-              const StateMemory& home);
+  PendingPush(const Program& program, const StoreProgram& store, const StoreAccess& access,
+              const Device& device, const StateMemory& home);
 
+  /// The name of its store.
+  const std::string& store() const { return program_.name; }
   /// Call before the first step if gradients are pushed in some steps only: those of the others are kept.
   void accrue_gradients();
   /// Adds the gradients of a step over `samples` samples, an arena in the device's memory.
@@ -36,9 +38,9 @@ class PendingPush {
   ServerExchange::Terms terms(float samples, bool then_pull, const StepInputs& inputs) const;
   void pushed(const ServerExchange::Terms& terms, const StoreReport& report, StepResult& result);
 
-  const ServerSide& program_;
+  const StoreProgram& program_;
   bool rounds_;
-  const StoreAccess& store_;
+  const StoreAccess& access_;
   const Device& device_;
   const StateMemory& home_;
   ServerExchange servers_;

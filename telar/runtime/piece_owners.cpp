@@ -51,7 +51,6 @@ void check_complete(const std::string& name, std::vector<OwnedPiece>& pieces) {
 
 PieceOwners piece_owners(const Program& program, Processes* processes) {
   PieceOwners owners;
-  if (!program.keeps_apart()) return owners;
   std::vector<std::string> texts{text_of_pieces(program)};
   if (processes != nullptr) texts = processes->gather(texts[0]);
   for (size_t p = 0; p < texts.size(); ++p) add_pieces(texts[p], static_cast<int>(p), program, owners);

@@ -17,7 +17,7 @@ struct OwnedPiece {
 };
 
 /// The pieces of every parameter that only some workers keep, or of which they keep parts, by the parameter's
-/// name; together they are the parameter. Empty for a program without holdings.
+/// name; together they are the parameter. Empty if every worker keeps everything.
 using PieceOwners = std::map<std::string, std::vector<OwnedPiece>>;
 
 /// `processes`: null if there is only one, otherwise all of them call this. Waits. Throws Error (run) when

@@ -8,7 +8,6 @@
 #include "telar/core/error.h"
 #include "telar/graph/fuse_activations.h"
 #include "telar/graph/idle_member.h"
-#include "telar/graph/training_step.h"
 
 namespace telar {
 
@@ -18,8 +17,7 @@ namespace {
 std::vector<std::string> trained_by(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values()) {
-    if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix))
-      names.push_back(value.name.substr(kGradientPrefix.size()));
+    if (value.kind == ValueKind::gradient) names.push_back(value.name);
   }
   return names;
 }
@@ -69,7 +67,7 @@ PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
       in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {
   link_.add_names(worker.gradient_graph());
   link_.add_names(weight_gradients_);
-  if (!worker.program().keeps_apart()) return;
+  if (worker.shares_memory()) return;
   evaluation_.emplace(worker, exchange.evaluation, worker.evaluation_graph(),
                       worker.worker().evaluation_crossings);
   prediction_.emplace(worker, exchange.prediction, worker.prediction_graph(),
@@ -92,7 +90,7 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::sum_of_squares() {
-  if (worker_.keeps_apart()) return sum_of_kept_squares();
+  if (!worker_.shares_memory()) return sum_of_kept_squares();
   const auto& entries = worker_.home().arena.entries;
   const auto& owned = worker_.gradients().owned_ranges();
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -63,7 +63,7 @@ class Replica {
   };
 
   /// Whether the worker is a stage with a part of the model's layers, also in evaluation and prediction.
-  bool passes_on() const { return context_.stage() != nullptr && context_.keeps_apart(); }
+  bool passes_on() const { return context_.stage() != nullptr && !context_.shares_memory(); }
   void run_schedule(const StepRequest& request);
   /// Computes the gradients of a step again, without consequences.
   void compute_again(const StepRequest& request);

@@ -9,7 +9,7 @@
 
 namespace telar {
 
-ServerExchange::ServerExchange(const ServerSide& program, const std::vector<Store*>& servers,
+ServerExchange::ServerExchange(const StoreProgram& program, const std::vector<Store*>& servers,
                                const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                                const Device& device)
     : servers_(servers), device_(device) {

@@ -26,7 +26,7 @@ class ServerExchange {
  public:
   /// All references must outlive this object. Throws Error (run) if a server holds other pieces than the
   /// program expects.
-  ServerExchange(const ServerSide& program, const std::vector<Store*>& servers,
+  ServerExchange(const StoreProgram& program, const std::vector<Store*>& servers,
                  const std::vector<ParameterInfo>& parameters, const ArenaLayout& arena,
                  const Device& device);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/io/server_program.h"
@@ -13,19 +14,14 @@ namespace telar {
 
 namespace {
 
-/// The name of a variable's state: "momentum/conv1.weight". For the parameter itself the slot is empty:
-/// "conv1.weight".
-std::string state_name(const std::string& slot, const std::string& variable) {
-  return slot.empty() ? variable : slot + "/" + variable;
-}
-
 std::span<float> piece_in(std::span<float> arena, const StoreLayout& layout, size_t piece) {
   return arena.subspan(layout.offsets[piece], layout.pieces[piece].floats);
 }
 
-/// The arenas of a server: those of its slots, and that of the parameters.
-std::vector<std::string> arenas_of(const ServerProgram& server) {
-  std::vector<std::string> arenas = state_slots(server.update);
+/// The arenas of a server: those of its slots, and that of the parameters, whose name is empty (as
+/// StateName::slot).
+std::vector<SlotName> arenas_of(const ServerProgram& server) {
+  std::vector<SlotName> arenas = state_slots(server.update);
   arenas.emplace_back();
   return arenas;
 }
@@ -39,23 +35,23 @@ int64_t updates_after(const Program& program, int64_t steps) {
   throw run_error("the workers of '{}' push nothing to servers", program.strategy);
 }
 
-void create_servers(const ServerSide& program, const std::vector<Store*>& stores) {
+void create_servers(const StoreProgram& program, const std::vector<Store*>& stores) {
   for (size_t s = 0; s < stores.size(); ++s) {
     stores[s]->create(stored_layout(program.servers[s].pieces), to_json(program.servers[s]));
     stores[s]->attach();
   }
 }
 
-void write_servers(const ServerSide& program, const std::vector<Store*>& stores, const Session& session,
+void write_servers(const StoreProgram& program, const std::vector<Store*>& stores, const Session& session,
                    int64_t updates) {
-  const std::vector<std::string> names = session.state_names();
+  const std::vector<StateName> names = session.state_names();
   for (size_t s = 0; s < stores.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
     const StoreLayout layout = stored_layout(pieces);
-    for (const std::string& slot : arenas_of(program.servers[s])) {
+    for (const SlotName& slot : arenas_of(program.servers[s])) {
       std::vector<float> arena(layout.floats);
       for (size_t p = 0; p < pieces.size(); ++p) {
-        const std::string name = state_name(slot, pieces[p].variable);
+        const StateName name(pieces[p].variable, slot);
         if (std::find(names.begin(), names.end(), name) == names.end()) continue;
         pieces[p].take_from(session.read_state(name), piece_in(arena, layout, p));
       }
@@ -64,24 +60,24 @@ void write_servers(const ServerSide& program, const std::vector<Store*>& stores,
   }
 }
 
-void read_servers(const ServerSide& program, const std::vector<Store*>& stores, Session& session) {
-  std::map<std::string, std::vector<float>> values;
-  for (const std::string& name : session.state_names())
-    values[name].resize(static_cast<size_t>(session.state_shape(name).elements()));
+void read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session) {
+  std::map<std::pair<SlotName, std::string>, std::vector<float>> values;  // by slot and parameter
+  for (const StateName& name : session.state_names())
+    values[{name.slot, name.parameter}].resize(static_cast<size_t>(session.state_shape(name).elements()));
   for (size_t s = 0; s < stores.size(); ++s) {
     const std::vector<Piece>& pieces = program.servers[s].pieces;
     const StoreLayout layout = stored_layout(pieces);
     std::vector<float> arena(layout.floats);
-    for (const std::string& slot : arenas_of(program.servers[s])) {
+    for (const SlotName& slot : arenas_of(program.servers[s])) {
       stores[s]->read(slot, arena);
       for (size_t p = 0; p < pieces.size(); ++p) {
-        const auto found = values.find(state_name(slot, pieces[p].variable));
+        const auto found = values.find({slot, pieces[p].variable});
         if (found == values.end()) continue;
         pieces[p].put_into(found->second, piece_in(arena, layout, p));
       }
     }
   }
-  for (const auto& [name, state] : values) session.write_state(name, state);
+  for (const auto& [name, state] : values) session.write_state({name.second, name.first}, state);
 }
 
 }  // namespace telar

@@ -10,9 +10,9 @@ namespace telar {
 /// The state of a session that has no servers (parameters, optimizer state), copied to parameter servers of
 /// `program` or from them. `stores`: in the order of the program's servers. `updates`: that have led to this
 /// state, see updates_after().
-void write_servers(const ServerSide& program, const std::vector<Store*>& stores, const Session& session,
+void write_servers(const StoreProgram& program, const std::vector<Store*>& stores, const Session& session,
                    int64_t updates);
-void read_servers(const ServerSide& program, const std::vector<Store*>& stores, Session& session);
+void read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session);
 
 /// The number of updates that each server has made after `steps` steps of the workers of a program: one in
 /// each round, or for each push.
@@ -20,6 +20,6 @@ int64_t updates_after(const Program& program, int64_t steps);
 
 /// Creates the arenas of all servers of a program and attaches to them. Throws Error (user) if a server holds
 /// other pieces or has another update.
-void create_servers(const ServerSide& program, const std::vector<Store*>& stores);
+void create_servers(const StoreProgram& program, const std::vector<Store*>& stores);
 
 }  // namespace telar

@@ -209,7 +209,7 @@ class Session::Impl {
   }
 
   /// Whether evaluation and prediction pass through stages that keep their layers.
-  bool passes_on() const { return staged() && program_.keeps_apart(); }
+  bool passes_on() const { return staged() && !program_.shares_memory; }
 
   /// The samples of a training batch for each worker: a replica's part, or its pipeline's for a stage.
   std::vector<BatchView> training_parts(const BatchView& batch) {
@@ -306,8 +306,8 @@ class Session::Impl {
   }
 
   /// The layouts of the parameters, for each worker. The first replica's device chooses them for replicas
-  /// that share their parameters; each stage chooses those of its own, and so does each worker with holdings,
-  /// for equal numbers of samples, so that what all have whole lies in memory alike.
+  /// that share a memory; each stage chooses those of its own, and so does each worker with a memory of its
+  /// own, for equal numbers of samples, so that what all keep whole lies in memory alike.
   std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
@@ -316,7 +316,7 @@ class Session::Impl {
     const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, speeds_.shares());
     const int64_t part = std::max<int64_t>(1, parts[0]);
-    const bool apart = program_.keeps_apart();
+    const bool apart = !program_.shares_memory;
     std::vector<SharedState::Layouts> wanted(replicas_.size());
     on_each([&](int rank) {
       if (!staged() && !apart && rank > 0) return;
@@ -451,10 +451,11 @@ std::vector<TraceRow> Session::trace(std::chrono::steady_clock::time_point zero)
   return trace_of(impl_->replicas_, impl_->staged() ? "stage" : "replica", zero);
 }
 
-void Session::write_state(const std::string& name, std::span<const float> values) {
+void Session::write_state(const StateName& name, std::span<const float> values) {
   const Shape shape = impl_->tensors().shape(name);
   if (static_cast<int64_t>(values.size()) != shape.elements()) {
-    throw user_error("'{}' has the shape {}, but {} values were given", name, shape.str(), values.size());
+    throw user_error("'{}' has the shape {}, but {} values were given", name.text(), shape.str(),
+                     values.size());
   }
   impl_->on_first([&] { impl_->tensors().write(name, values); });
 }
@@ -484,12 +485,12 @@ std::vector<std::string> Session::device_names() const {
 const Program& Session::program() const { return impl_->program_; }
 std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
-std::vector<std::string> Session::state_names() const { return telar::state_names(program()); }
+std::vector<StateName> Session::state_names() const { return telar::state_names(program()); }
 bool Session::state_is_divided() const {
   return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || program().divides_state);
 }
-Shape Session::state_shape(const std::string& name) const { return telar::state_shape(program(), name); }
-std::vector<float> Session::read_state(const std::string& name) const { return impl_->tensors().read(name); }
+Shape Session::state_shape(const StateName& name) const { return telar::state_shape(program(), name); }
+std::vector<float> Session::read_state(const StateName& name) const { return impl_->tensors().read(name); }
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->tensors().read_gradient(parameter);
 }

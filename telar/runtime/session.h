@@ -21,6 +21,7 @@
 #include "telar/runtime/mixed_speed.h"
 #include "telar/runtime/phases.h"
 #include "telar/runtime/server_exchange.h"
+#include "telar/runtime/state_name.h"
 
 namespace telar {
 
@@ -135,16 +136,16 @@ class Session {
   Shape prediction_shape() const;
   const std::vector<std::string>& metric_names() const;
 
-  /// Names of all state tensors: parameters ("conv1.weight") and optimizer state ("momentum/conv1.weight").
-  std::vector<std::string> state_names() const;
+  /// All tensors of the state: parameters, then optimizer state.
+  std::vector<StateName> state_names() const;
   /// Whether tensors of the state are divided among processes. Then all of them call read_state and
   /// read_gradient, in the same order.
   bool state_is_divided() const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
-  Shape state_shape(const std::string& name) const;
-  std::vector<float> read_state(const std::string& name) const;
+  Shape state_shape(const StateName& name) const;
+  std::vector<float> read_state(const StateName& name) const;
   /// Throws Error (user) if the number of values does not match.
-  void write_state(const std::string& name, std::span<const float> values);
+  void write_state(const StateName& name, std::span<const float> values);
   /// The gradient sums of the last step in canonical form, for tests and diagnosis.
   std::vector<float> read_gradient(const std::string& parameter) const;
 

@@ -55,12 +55,16 @@ size_t StateMemory::state_offset(size_t arena_offset) const {
   throw run_error("the optimizer state of byte {} of the parameters is not kept here", arena_offset);
 }
 
-void SharedState::add_memory(const Program& program, const Device& device,
-                             const std::vector<std::pair<std::string, TensorLayout>>& parameters,
-                             const std::vector<const Group*>& groups) {
+void SharedState::add_memory(const Program& program, size_t worker, const Device& device,
+                             const LayoutOf& layout_of, const std::vector<const Group*>& groups) {
   auto memory = std::make_unique<StateMemory>();
   memory->device = &device;
-  memory->arena = ArenaLayout::pack(parameters);
+  memory->holdings = &program.workers[worker].holdings;
+  memory->shared = program.shares_memory;
+  std::vector<std::pair<std::string, TensorLayout>> ordered;
+  for (const Holding& holding : *memory->holdings)
+    ordered.emplace_back(holding.piece.variable, layout_of(holding.piece));
+  memory->arena = ArenaLayout::pack(ordered);
   memory->parameters = device.allocate(memory->arena.bytes, "parameters");
   for (const Bucket& bucket : program.buckets) {
     if (!memory->arena.has(bucket.parameters.front())) {
@@ -91,26 +95,26 @@ void SharedState::add_memory(const Program& program, const Device& device,
 void SharedState::allocate(const Program& program, const std::vector<const Device*>& devices,
                            const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups) {
   slots = state_slots(program.update);
-  if (program.keeps_apart()) {
+  const auto wanted_by = [&](size_t worker) {
+    return [&of = layouts[worker]](const Piece& piece) { return of.at(piece.variable); };
+  };
+  if (!program.shares_memory) {
     for (size_t w = 0; w < devices.size(); ++w) {
-      std::vector<std::pair<std::string, TensorLayout>> ordered;
-      for (const Holding& holding : program.workers[w].holdings)
-        ordered.emplace_back(holding.piece.variable, layouts[w].at(holding.piece.variable));
-      add_memory(program, *devices[w], ordered, groups);
-      memories.back()->holdings = &program.workers[w].holdings;
+      add_memory(program, w, *devices[w], wanted_by(w), groups);
       memory_of_worker_.push_back(w);
     }
     return;
   }
-  std::map<std::string, const Device*> first;  // of each memory
-  for (const Device* device : devices) first.try_emplace(device->memory_name(), device);
-  for (const auto& [name, device] : first) {
-    std::vector<std::pair<std::string, TensorLayout>> ordered;
-    for (const ParameterInfo& parameter : program.parameters) {
-      ordered.emplace_back(parameter.name, first.size() == 1 ? layouts[0].at(parameter.name)
-                                                             : device->plain_layout(parameter.shape));
-    }
-    add_memory(program, *device, ordered, groups);
+  std::map<std::string, size_t> first;  // worker of each memory
+  for (size_t w = 0; w < devices.size(); ++w) {
+    if (program.workers[w].holdings != program.workers[0].holdings)
+      throw run_error("workers 0 and {} share a memory, but do not keep the same", w);
+    first.try_emplace(devices[w]->memory_name(), w);
+  }
+  for (const auto& [name, w] : first) {
+    const Device& device = *devices[w];
+    const auto plain = [&](const Piece& piece) { return device.plain_layout(piece.piece_shape()); };
+    add_memory(program, w, device, first.size() == 1 ? LayoutOf(wanted_by(0)) : plain, groups);
   }
   for (const Device* device : devices) {
     const auto place = first.find(device->memory_name());
@@ -123,18 +127,17 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
 }
 
 std::byte* SharedState::staging() {
-  if (memories.size() == 1 || memories.front()->holdings != nullptr) return nullptr;
+  if (memories.size() == 1 || !memories.front()->shared) return nullptr;
   for (const auto& memory : memories)
     if (memory->in_host_memory()) return memory->parameters->data();
   return staging_.data();
 }
 
-StatePlace state_place(const SharedState& state, const std::string& name) {
-  const size_t slash = name.find('/');
-  if (slash == std::string::npos) return {std::nullopt, name};
-  const auto found = std::find(state.slots.begin(), state.slots.end(), name.substr(0, slash));
-  if (found == state.slots.end()) throw run_error("there is no optimizer state '{}'", name);
-  return {static_cast<size_t>(found - state.slots.begin()), name.substr(slash + 1)};
+StatePlace state_place(const SharedState& state, const StateName& name) {
+  if (name.is_parameter()) return {std::nullopt, name.parameter};
+  const auto found = std::find(state.slots.begin(), state.slots.end(), name.slot);
+  if (found == state.slots.end()) throw run_error("there is no optimizer state '{}'", name.text());
+  return {static_cast<size_t>(found - state.slots.begin()), name.parameter};
 }
 
 std::string SharedState::layout_text() const {
@@ -142,29 +145,26 @@ std::string SharedState::layout_text() const {
   for (const auto& memory : memories) {
     for (size_t i = 0; i < memory->arena.entries.size(); ++i) {
       const ArenaLayout::Entry& entry = memory->arena.entries[i];
-      text += fmt::format("{}\t{} {} {} {}\n",
-                          memory->holdings == nullptr ? entry.name : (*memory->holdings)[i].piece.name(),
-                          entry.offset, entry.layout.shape.str(), entry.layout.bytes, entry.layout.format);
+      text += fmt::format("{}\t{} {} {} {}\n", (*memory->holdings)[i].piece.name(), entry.offset,
+                          entry.layout.shape.str(), entry.layout.bytes, entry.layout.format);
     }
   }
   return text;
 }
 
-std::vector<std::string> state_names(const Program& program) {
-  std::vector<std::string> names;
-  for (const ParameterInfo& parameter : program.parameters) names.push_back(parameter.name);
-  for (const Value& value : program.update.values()) {
-    if (value.kind == ValueKind::buffer && !value.name.starts_with("gradient/")) names.push_back(value.name);
-  }
+std::vector<StateName> state_names(const Program& program) {
+  std::vector<StateName> names;
+  for (const ParameterInfo& parameter : program.parameters) names.emplace_back(parameter.name);
+  for (const Value& value : program.update.values())
+    if (value.kind == ValueKind::optimizer_state) names.emplace_back(value.name, value.slot);
   return names;
 }
 
-Shape state_shape(const Program& program, const std::string& name) {
-  const std::string parameter = name.substr(name.find('/') == std::string::npos ? 0 : name.find('/') + 1);
+Shape state_shape(const Program& program, const StateName& name) {
   for (const ParameterInfo& info : program.parameters) {
-    if (info.name == parameter) return info.shape;
+    if (info.name == name.parameter) return info.shape;
   }
-  throw run_error("there is no parameter '{}'", parameter);
+  throw run_error("there is no parameter '{}'", name.parameter);
 }
 
 }  // namespace telar

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "telar/device/device.h"
 #include "telar/device/layout.h"
 #include "telar/graph/program.h"
+#include "telar/runtime/state_name.h"
 
 namespace telar {
 
@@ -28,16 +30,17 @@ struct StateSlice {
   size_t offset = 0;
 };
 
-/// The state in one memory, the host's or a GPU's, for all replicas that compute there; or that of one worker
-/// with holdings of its own.
+/// The state in one memory, the host's or a GPU's: of all workers that compute there, or of one worker
+/// (Program::shares_memory).
 struct StateMemory {
   const Device* device = nullptr;  ///< a device that computes in it
-  /// Offsets and sizes are the same in all memories. Of workers with holdings, those of what all have whole.
+  /// Offsets and sizes are the same in all memories; of workers that share none, those of what all keep whole.
   ArenaLayout arena;
   /// Byte ranges of the program's buckets in the arenas; empty ones for buckets of what the worker does not
   /// keep. Without buckets, one range for everything.
   ByteRanges buckets;
-  const std::vector<Holding>* holdings = nullptr;  ///< in the order of the arena; null: all parameters, whole
+  const std::vector<Holding>* holdings = nullptr;  ///< of its workers, in the order of the arena
+  bool shared = false;                             ///< Program::shares_memory
   std::unique_ptr<Memory> parameters;
   /// Memory of each slot of optimizer state: its slices one after the other. There is one slice, the whole
   /// arena, unless the program divides its state (Program::divides_state).
@@ -53,7 +56,7 @@ struct StateMemory {
 
 /// What all replicas of a process share. Each updates its shard of the state in its own memory. With several
 /// memories, parameters are equal in all of them after each step, but optimizer state is valid only where it
-/// is updated. Workers with holdings share nothing: each has one of the memories.
+/// is updated. Workers that share no memory have one each.
 struct SharedState {
   std::vector<std::string> slots;  ///< of optimizer state
   std::vector<std::unique_ptr<StateMemory>> memories;
@@ -76,25 +79,26 @@ struct SharedState {
   std::string layout_text() const;
 
  private:
-  void add_memory(const Program& program, const Device& device,
-                  const std::vector<std::pair<std::string, TensorLayout>>& parameters,
+  using LayoutOf = std::function<TensorLayout(const Piece&)>;
+  /// The memory of what this worker keeps.
+  void add_memory(const Program& program, size_t worker, const Device& device, const LayoutOf& layout_of,
                   const std::vector<const Group*>& groups);
 
   std::vector<size_t> memory_of_worker_;  // index into memories
   Buffer staging_;                        // if no CPU replica computes in host memory
 };
 
-/// The location of a tensor, given a name from Session::state_names: its arena and its parameter.
+/// The location of a tensor of the state: its arena and its parameter.
 struct StatePlace {
   std::optional<size_t> state;  ///< index of the optimizer state slot; none: the parameters
   std::string parameter;
 };
 /// Throws Error (run) for an unknown optimizer state.
-StatePlace state_place(const SharedState& state, const std::string& name);
+StatePlace state_place(const SharedState& state, const StateName& name);
 
-/// Names of a program's state: parameters ("conv1.weight"), then optimizer state ("momentum/conv1.weight").
-std::vector<std::string> state_names(const Program& program);
-/// The shape of a state tensor. Throws Error (run) for an unknown name.
-Shape state_shape(const Program& program, const std::string& name);
+/// The tensors of a program's state: parameters, then optimizer state.
+std::vector<StateName> state_names(const Program& program);
+/// The shape of a tensor of the state. Throws Error (run) for an unknown parameter.
+Shape state_shape(const Program& program, const StateName& name);
 
 }  // namespace telar

@@ -22,12 +22,12 @@ std::byte* StateTensors::memory_at(const StateMemory& memory, const StatePlace& 
   return memory.states[*place.state]->data() + memory.state_offset(offset);
 }
 
-std::vector<float> StateTensors::read(const std::string& name) const {
+std::vector<float> StateTensors::read(const StateName& name) const {
   const StatePlace place = state_place(state_, name);
   const MemoryAt at = [&](const Replica& replica, size_t offset) {
     return memory_at(replica.home(), place, offset);
   };
-  if (program_.keeps_apart()) return from_pieces(place.parameter, at);
+  if (!program_.shares_memory) return from_pieces(place.parameter, at);
   // Optimizer state is valid only where it is updated; parameters are valid everywhere.
   if (place.state && (state_.memories.size() > 1 || program_.divides_state))
     return together(place.parameter, at);
@@ -38,24 +38,21 @@ std::vector<float> StateTensors::read(const std::string& name) const {
   return values;
 }
 
-void StateTensors::write(const std::string& name, std::span<const float> values) const {
+void StateTensors::write(const StateName& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
-    if (memory->holdings != nullptr && !memory->arena.has(place.parameter)) continue;
+    if (!memory->shared && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
-    if (memory->holdings == nullptr) {
-      if (place.state && !memory->has_all_state()) {
-        write_slices(*memory, entry, place, values);
-      } else {
-        memory->device->write(entry.layout, values, memory_at(*memory, place, entry.offset));
-      }
-      continue;
-    }
     const auto index = static_cast<size_t>(&entry - memory->arena.entries.data());
     const Piece& piece = (*memory->holdings)[index].piece;
-    std::vector<float> part(static_cast<size_t>(piece.floats()));
-    piece.take_from(values, part);
-    memory->device->write(entry.layout, part, memory_at(*memory, place, entry.offset));
+    std::vector<float> part(piece.whole() ? 0 : static_cast<size_t>(piece.floats()));
+    if (!piece.whole()) piece.take_from(values, part);
+    const std::span<const float> kept = piece.whole() ? values : part;
+    if (place.state && !memory->has_all_state()) {
+      write_slices(*memory, entry, place, kept);
+    } else {
+      memory->device->write(entry.layout, kept, memory_at(*memory, place, entry.offset));
+    }
   }
 }
 
@@ -104,7 +101,7 @@ std::vector<float> StateTensors::read_gradient(const std::string& parameter) con
   const MemoryAt gradients = [](const Replica& replica, size_t offset) {
     return replica.gradients() + offset;
   };
-  return program_.keeps_apart() ? from_pieces(parameter, gradients) : together(parameter, gradients);
+  return program_.shares_memory ? together(parameter, gradients) : from_pieces(parameter, gradients);
 }
 
 std::vector<float> StateTensors::together(const std::string& parameter, const MemoryAt& at) const {

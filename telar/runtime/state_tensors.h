@@ -13,7 +13,7 @@
 
 namespace telar {
 
-/// The tensors of a session in canonical form, row-major f32, by the names of Session::state_names.
+/// The tensors of a session in canonical form, row-major f32.
 class StateTensors {
  public:
   /// All arguments must outlive this object.
@@ -28,11 +28,11 @@ class StateTensors {
         processes_(processes) {}
 
   /// Throws Error (run) for an unknown name.
-  Shape shape(const std::string& name) const { return state_shape(program_, name); }
+  Shape shape(const StateName& name) const { return state_shape(program_, name); }
   /// Of a tensor that is divided among processes, all of them call it. Waits then.
-  std::vector<float> read(const std::string& name) const;
+  std::vector<float> read(const StateName& name) const;
   /// Writes to every memory. The number of values must be the tensor's number of elements.
-  void write(const std::string& name, std::span<const float> values) const;
+  void write(const StateName& name, std::span<const float> values) const;
   /// The gradient sums of the last step; otherwise as read().
   std::vector<float> read_gradient(const std::string& parameter) const;
 
@@ -44,7 +44,7 @@ class StateTensors {
   /// Writes to the slices of the optimizer state that a memory keeps.
   static void write_slices(const StateMemory& memory, const ArenaLayout::Entry& entry,
                            const StatePlace& place, std::span<const float> values);
-  /// Assembles a tensor from the pieces of workers with holdings.
+  /// Assembles a tensor from the pieces of workers with memories of their own.
   std::vector<float> from_pieces(const std::string& parameter, const MemoryAt& memory) const;
   std::vector<float> local_piece(const Piece& piece, const MemoryAt& memory) const;
   /// Assembles a tensor from the replicas' parts: each has, in its own arena, the part that it updates.

@@ -57,7 +57,8 @@ void StepContext::attach(SharedState& state) {
                   std::map<Purpose, const Graph*>{{Purpose::gradient, &gradient_},
                                                   {Purpose::evaluation, &evaluation_},
                                                   {Purpose::prediction, &prediction_}});
-  if (options_.store != nullptr) pending_push_.emplace(program_, *options_.store, *device_, *home_);
+  if (options_.store != nullptr)
+    pending_push_.emplace(program_, only_store(program_), *options_.store, *device_, *home_);
 }
 
 Group* StepContext::group(const std::string& name) const {
@@ -138,7 +139,7 @@ void StepContext::finish_sums() {
 
 double StepContext::sum_of_squares(Group* group) {
   if (stage_) return stage_->sum_of_squares();
-  if (keeps_apart()) return sum_of_pieces();
+  if (!shares_memory()) return sum_of_pieces();
   double sum = 0;
   for (const auto& [begin, end] : gradients_->owned_ranges())
     sum += updater_->sum_of_squares(update_bindings_, begin, end);

@@ -147,8 +147,7 @@ class StepContext final : public HostOperations {
   void finish_sums();
   /// Sum of the squares of all gradients of the group's workers.
   double sum_of_squares(Group* group);
-  /// Whether the worker has state of its own (WorkerProgram::holdings).
-  bool keeps_apart() const { return home_->holdings != nullptr; }
+  bool shares_memory() const { return program_.shares_memory; }
   /// Records what the worker has done since the previous record.
   void did(StepPhase phase, const char* what) {
     if (timeline_ != nullptr) timeline_->did(phase, what);
@@ -179,7 +178,7 @@ class StepContext final : public HostOperations {
   void wait_until_computed();
   /// The device has stored this member's row first; fills all rows.
   static void gather(Group& group, std::span<float> rows);
-  /// The same as sum_of_squares() for a worker with holdings.
+  /// The same as sum_of_squares() for a worker with a memory of its own.
   double sum_of_pieces();
   /// Upper limit for the intervals of a step.
   size_t intervals() const;

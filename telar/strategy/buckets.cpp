@@ -13,10 +13,9 @@ namespace {
 
 /// The name of the parameter whose gradient this node completes; empty when there is none.
 std::string completes(const Graph& graph, const Node& node) {
-  static const std::string kPrefix = "gradient/";
   if (node.op->effect() != Effect::accumulates) return "";
-  const std::string& buffer = graph.value(node.inputs[0]).name;
-  return buffer.starts_with(kPrefix) ? buffer.substr(kPrefix.size()) : "";
+  const Value& buffer = graph.value(node.inputs[0]);
+  return buffer.kind == ValueKind::gradient ? buffer.name : "";
 }
 
 }  // namespace
@@ -59,7 +58,7 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterInfo>& parameters, c
   std::map<std::string, Open> open;  // by group
   std::vector<Bucket> buckets;
   for (const ParameterInfo& parameter : parameters) {
-    if (!gradient.has(ValueKind::buffer, "gradient/" + parameter.name)) continue;
+    if (!gradient.has(ValueKind::gradient, parameter.name)) continue;
     const std::string group = group_of ? group_of(parameter.name) : kAllWorkers;
     if (group.empty()) continue;
     const auto [place, fresh] = open.try_emplace(group, Open{0, bytes});

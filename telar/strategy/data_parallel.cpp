@@ -2,6 +2,7 @@
 
 #include "telar/core/error.h"
 #include "telar/strategy/buckets.h"
+#include "telar/strategy/pieces.h"
 #include "telar/strategy/synchronise_batch_norm.h"
 
 namespace telar {
@@ -31,6 +32,7 @@ Program data_parallel_program(const std::string& strategy, const TrainingStep& s
   gradient = insert_bucket_reductions(gradient, program.buckets);
   for (int w = 0; w < static_cast<int>(cluster.devices.size()); ++w)
     program.workers.push_back({w, gradient, data_parallel_schedule()});
+  share_memory(program);
   return program;
 }
 

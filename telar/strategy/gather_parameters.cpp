@@ -59,13 +59,12 @@ Graph gather_parameters(const Graph& graph, const Pieces& pieces, const PieceGro
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
     const auto id = static_cast<ValueId>(i);
-    if (value.kind == ValueKind::input) remap.set(id, builder.input(value.name, value.type, value.batched));
-    if (value.kind == ValueKind::buffer) remap.set(id, builder.buffer(value.name, value.type));
-    if (value.kind != ValueKind::parameter) continue;
-    const bool divided = exchanges.contains(id);
-    const TensorType type{value.type.dtype, divided ? pieces.at(value.name).piece_shape() : value.type.shape};
-    const ValueId parameter = builder.parameter(value.name, type);
-    divided ? kept[id] = parameter : (remap.set(id, parameter), parameter);
+    if (value.kind == ValueKind::result) continue;
+    if (exchanges.contains(id)) {
+      kept[id] = builder.parameter(value.name, {value.type.dtype, pieces.at(value.name).piece_shape()});
+    } else {
+      remap.set(id, builder.declare(value));
+    }
   }
   for (const Node& node : graph.nodes()) {
     builder.set_scope(node.scope);

@@ -12,7 +12,7 @@ namespace telar {
 Graph gradient_of(const Graph& forward, const TrainingStep& step) {
   std::vector<ValueId> wanted;
   for (const ParameterInfo& parameter : step.parameters) {
-    if (parameter.trainable && step.gradient.has(ValueKind::buffer, "gradient/" + parameter.name))
+    if (parameter.trainable && step.gradient.has(ValueKind::gradient, parameter.name))
       wanted.push_back(forward.find(ValueKind::parameter, parameter.name));
   }
   return differentiate(forward, loss_of(forward), wanted);
@@ -22,13 +22,11 @@ Graph update_of_pieces(const Graph& update, const Pieces& pieces) {
   GraphBuilder builder;
   std::vector<ValueId> now(update.values().size(), kNoValue);
   for (size_t i = 0; i < update.values().size(); ++i) {
-    const Value& value = update.values()[i];
-    TensorType type = value.type;
-    const auto piece = pieces.find(value.name.substr(value.name.find('/') + 1));
-    if (piece != pieces.end()) type.shape = piece->second.piece_shape();
-    if (value.kind == ValueKind::input) now[i] = builder.input(value.name, type, value.batched);
-    if (value.kind == ValueKind::parameter) now[i] = builder.parameter(value.name, type);
-    if (value.kind == ValueKind::buffer) now[i] = builder.buffer(value.name, type);
+    Value value = update.values()[i];
+    if (value.kind == ValueKind::result) continue;
+    const auto piece = value.is_of_parameter() ? pieces.find(value.name) : pieces.end();
+    if (piece != pieces.end()) value.type.shape = piece->second.piece_shape();
+    now[i] = builder.declare(value);
   }
   for (const Node& node : update.nodes()) {
     std::vector<ValueId> inputs;
@@ -56,6 +54,11 @@ std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, c
   for (const std::string& name : order)
     if (pieces.contains(name)) holdings.push_back({pieces.at(name), copies});
   return holdings;
+}
+
+void share_memory(Program& program) {
+  program.shares_memory = true;
+  for (WorkerProgram& worker : program.workers) worker.holdings = holdings_of(program, {}, kAllWorkers);
 }
 
 }  // namespace telar

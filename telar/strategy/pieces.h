@@ -7,7 +7,7 @@
 
 namespace telar {
 
-/// What strategies whose workers keep pieces of parameters have in common.
+/// What workers keep, and the graphs of those that keep pieces of parameters.
 
 /// The gradient graph of a rewritten forward graph of the step: differentiated again, because the exchanges
 /// in it have gradients.
@@ -20,5 +20,9 @@ Graph update_of_pieces(const Graph& update, const Pieces& pieces);
 /// same place everywhere; in both parts bucket after bucket, then what has no bucket. `copies`: the group
 /// whose members keep the same pieces.
 std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, const std::string& copies);
+
+/// Lets the workers of a process keep all parameters, whole, in one memory (Program::shares_memory). Call it
+/// when the program has its workers.
+void share_memory(Program& program);
 
 }  // namespace telar

@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/io/payload.h"
 #include "telar/strategy/buckets.h"
+#include "telar/strategy/pieces.h"
 
 namespace telar {
 
@@ -28,8 +29,6 @@ std::map<std::string, const Node*> updates_of(const Graph& update) {
   return nodes;
 }
 
-std::string slot_of(const std::string& buffer) { return buffer.substr(0, buffer.find('/') + 1); }
-
 /// Adds the update of a piece of a variable: the same operation, over buffers of the piece's name and shape.
 void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, const Piece& piece) {
   const TensorType type{DType::f32, piece.piece_shape()};
@@ -39,14 +38,12 @@ void add_piece(GraphBuilder& builder, const Graph& update, const Node& node, con
       inputs.push_back(kNoValue);
       continue;
     }
-    const Value& value = update.value(id);
-    switch (value.kind) {
-      case ValueKind::parameter: inputs.push_back(builder.parameter(piece.name(), type)); break;
-      case ValueKind::buffer:
-        inputs.push_back(builder.buffer(slot_of(value.name) + piece.name(), type));
-        break;
-      default: inputs.push_back(builder.input(value.name, value.type, value.batched));
+    Value value = update.value(id);
+    if (value.is_of_parameter()) {
+      value.name = piece.name();
+      value.type = type;
     }
+    inputs.push_back(builder.declare(value));
   }
   const ScopeGuard scope(builder, piece.name());
   builder.add(*node.op, std::move(inputs), node.attributes);
@@ -187,10 +184,11 @@ Program averaging_program(const std::string& strategy, const TrainingStep& step,
                           const Attributes& options) {
   check_averaging(options);
   const int64_t every = options.integer("average_every");
-  ServerSide servers = make_server_side(step,
-                                        sgd_of_everything(step, {.momentum = options.real("outer_momentum"),
-                                                                 .nesterov = options.flag("outer_nesterov")}),
-                                        cluster, placer_for(options, cluster.servers));
+  StoreProgram servers = make_server_side(
+      step,
+      sgd_of_everything(
+          step, {.momentum = options.real("outer_momentum"), .nesterov = options.flag("outer_nesterov")}),
+      cluster, placer_for(options, cluster.servers));
   servers.learning_rate = options.real("outer_learning_rate");
   return server_program(strategy, step, cluster,
                         {action::compute_gradient(), action::update_shard(), action::push_difference(every),
@@ -198,8 +196,8 @@ Program averaging_program(const std::string& strategy, const TrainingStep& step,
                         step.update, std::move(servers));
 }
 
-ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place) {
+StoreProgram make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
+                              const Placer& place) {
   if (cluster.servers < 1)
     throw user_error("parameter servers are needed, at least 1; there are {}", cluster.servers);
   if (clips(step.update)) {
@@ -210,7 +208,7 @@ ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluste
   check_placement(placement, step.parameters, cluster.servers);
   std::map<std::string, size_t> ready;
   for (const ParameterInfo& parameter : in_gradient_order(step)) ready.emplace(parameter.name, ready.size());
-  ServerSide side{{}, std::move(update), {}};
+  StoreProgram side{.update = std::move(update)};
   for (std::vector<Piece>& pieces : placement) {
     std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
       return std::pair(ready.at(a.variable), a.begin) < std::pair(ready.at(b.variable), b.begin);
@@ -248,7 +246,7 @@ Graph sgd_of_everything(const TrainingStep& step, const SgdOptions& options) {
 }
 
 Program server_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
-                       std::vector<ScheduledAction> schedule, Graph worker_update, ServerSide servers) {
+                       std::vector<ScheduledAction> schedule, Graph worker_update, StoreProgram servers) {
   if (cluster.processes != 1) {
     throw user_error("strategy '{}' starts its own processes; start it alone, without mpirun or srun",
                      strategy);
@@ -256,13 +254,14 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
   Program program = program_of(step, strategy);
   program.update = std::move(worker_update);
   program.workers.push_back({0, step.gradient, std::move(schedule)});
-  program.servers = std::move(servers);
+  program.stores.push_back(std::move(servers));
+  share_memory(program);
   return program;
 }
 
 Program coordinator_program(Program program) {
-  program.update = std::move(program.servers->update);
-  program.servers.reset();
+  program.update = only_store(program).update;
+  program.stores.clear();
   for (WorkerProgram& worker : program.workers) worker.schedule.clear();
   return program;
 }

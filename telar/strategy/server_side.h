@@ -35,8 +35,8 @@ void check_averaging(const Attributes& options);
 /// The parameter servers that apply `update` (over whole variables) to what workers push. The placement of
 /// the step's variables determines how its operations are divided among the servers. Throws Error (user): no
 /// servers, an incomplete placement, an update that clips (its norm spans all servers).
-ServerSide make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
-                            const Placer& place);
+StoreProgram make_server_side(const TrainingStep& step, Graph update, const Cluster& cluster,
+                              const Placer& place);
 /// The placement that the options `placement` and `place` describe.
 Placer placer_for(const Attributes& options, int servers);
 
@@ -55,7 +55,7 @@ Graph sgd_of_everything(const TrainingStep& step, const SgdOptions& options);
 
 /// The program of the workers (which are alike; each runs on the cluster's first device) and of the servers.
 Program server_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
-                       std::vector<ScheduledAction> schedule, Graph worker_update, ServerSide servers);
+                       std::vector<ScheduledAction> schedule, Graph worker_update, StoreProgram servers);
 
 /// The part of a program with parameter servers that the coordinator runs. It does not train. Its update is
 /// the servers' update, so its session has their state.

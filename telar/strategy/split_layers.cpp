@@ -156,12 +156,11 @@ class Divider {
       return in(part_of_parameter(node.inputs[0], axis, bounds), value.type.dtype);
     }
     const auto rank = static_cast<size_t>(group_.rank);
-    const bool parameter = value.kind == ValueKind::parameter;
-    const std::string name = parameter ? value.name : value.name.substr(kGradientPrefix.size());
-    const Piece piece{name, value.type.shape, bounds[rank], bounds[rank + 1], axis};
-    pieces_.emplace(name, piece);
-    const TensorType type{value.type.dtype, piece.piece_shape()};
-    return parameter ? builder_.parameter(value.name, type) : builder_.buffer(value.name, type);
+    const Piece piece{value.name, value.type.shape, bounds[rank], bounds[rank + 1], axis};
+    pieces_.emplace(value.name, piece);
+    Value part = value;
+    part.type.shape = piece.piece_shape();
+    return builder_.declare(part);
   }
 
   ValueId own(ValueId id) {
@@ -173,12 +172,7 @@ class Divider {
 
   ValueId make_own(ValueId id) {
     const Value& value = forward_.value(id);
-    switch (value.kind) {
-      case ValueKind::input: return builder_.input(value.name, value.type, value.batched);
-      case ValueKind::parameter: return builder_.parameter(value.name, value.type);
-      case ValueKind::buffer: return builder_.buffer(value.name, value.type);
-      case ValueKind::result: break;
-    }
+    if (value.kind != ValueKind::result) return builder_.declare(value);
     const ValueId exchanged =
         features_to_samples(builder_, in(forms(id).split, DType::f32), group_, forms(id).bounds);
     return in(exchanged, value.type.dtype);

@@ -67,10 +67,9 @@ StageCuts::StageCuts(const TrainingStep& step)
         home = std::max(home, home_[static_cast<size_t>(value.node) - forward_]);
       } else if (value.kind == ValueKind::parameter) {
         home = std::max(home, first_read_[static_cast<size_t>(id)]);
-      } else if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix)) {
-        const std::string name = value.name.substr(kGradientPrefix.size());
-        if (graph_.has(ValueKind::parameter, name))
-          home = std::max(home, first_read_[static_cast<size_t>(graph_.find(ValueKind::parameter, name))]);
+      } else if (value.kind == ValueKind::gradient && graph_.has(ValueKind::parameter, value.name)) {
+        const ValueId parameter = graph_.find(ValueKind::parameter, value.name);
+        home = std::max(home, first_read_[static_cast<size_t>(parameter)]);
       }
     }
     home_.push_back(home);
@@ -127,8 +126,8 @@ StageCuts::Crossing StageCuts::crossing(size_t cut) const {
   Crossing crossing;
   for (size_t v = 0; v < graph_.values().size(); ++v) {
     const Value& value = graph_.values()[v];
-    if (value.kind == ValueKind::parameter && read[v][0] && read[v][1]) crossing.allowed = false;
-    if (value.kind == ValueKind::buffer && read[v][0] && read[v][1]) crossing.allowed = false;
+    const bool is_state = value.kind == ValueKind::parameter || value.is_buffer();
+    if (is_state && read[v][0] && read[v][1]) crossing.allowed = false;
     if (value.kind != ValueKind::result || stage[static_cast<size_t>(value.node)] < 0) continue;
     if (!read[v][static_cast<size_t>(1 - stage[static_cast<size_t>(value.node)])]) continue;
     if (!batched_[v] || value.type.dtype == DType::opaque) crossing.allowed = false;

@@ -15,7 +15,7 @@ namespace {
 
 bool adds_a_gradient(const Graph& graph, const Node& node) {
   return node.op->effect() == Effect::accumulates && node.inputs.size() == 2 &&
-         graph.value(node.inputs[0]).name.starts_with(kGradientPrefix);
+         graph.value(node.inputs[0]).kind == ValueKind::gradient;
 }
 
 std::string name_of_value(ValueId id) { return fmt::format("%{}", id); }
@@ -52,19 +52,16 @@ class StageBuilder {
 
  private:
   /// A gradient has the layout of its parameter, so the graph must know the parameter.
-  void declare_parameter(const std::string& buffer) {
-    const std::string name = buffer.substr(kGradientPrefix.size());
+  void declare_parameter(const std::string& name) {
     if (graph_.has(ValueKind::parameter, name)) bring(graph_.find(ValueKind::parameter, name));
   }
 
   void bring(ValueId id) {
     if (id == kNoValue || remap_(id) != kNoValue) return;
     const Value& value = graph_.value(id);
-    switch (value.kind) {
-      case ValueKind::input: remap_.set(id, builder_.input(value.name, value.type, value.batched)); return;
-      case ValueKind::parameter: remap_.set(id, builder_.parameter(value.name, value.type)); return;
-      case ValueKind::buffer: remap_.set(id, builder_.buffer(value.name, value.type)); return;
-      case ValueKind::result: break;
+    if (value.kind != ValueKind::result) {
+      remap_.set(id, builder_.declare(value));
+      return;
     }
     if (free_[static_cast<size_t>(value.node)]) {
       const Node& node = graph_.nodes()[static_cast<size_t>(value.node)];

@@ -68,10 +68,9 @@ std::vector<ScheduledAction> end_of_step() {
 /// The trained parameter whose gradient a node adds to; null: none.
 const ParameterInfo* trained_by(const TrainingStep& step, const Node& node) {
   if (node.op->effect() != Effect::accumulates) return nullptr;
-  const std::string& buffer = step.gradient.value(node.inputs[0]).name;
-  if (!buffer.starts_with(kGradientPrefix)) return nullptr;
-  const std::string name = buffer.substr(kGradientPrefix.size());
-  const auto info = std::ranges::find(step.parameters, name, &ParameterInfo::name);
+  const Value& buffer = step.gradient.value(node.inputs[0]);
+  if (buffer.kind != ValueKind::gradient) return nullptr;
+  const auto info = std::ranges::find(step.parameters, buffer.name, &ParameterInfo::name);
   return info != step.parameters.end() && info->trainable ? &*info : nullptr;
 }
 
@@ -102,11 +101,9 @@ std::vector<double> update_seconds(const TrainingStep& step) {
   constexpr double kBytesPerSecond = 1e10;
   std::map<std::string, double> bytes;
   for (const Value& value : step.update.values()) {
-    const bool is_gradient = value.name.starts_with(kGradientPrefix);
-    if (value.kind == ValueKind::parameter) bytes[value.name] += 2 * static_cast<double>(value.type.bytes());
-    if (value.kind == ValueKind::buffer)
-      bytes[value.name.substr(value.name.find('/') + 1)] +=
-          (is_gradient ? 1 : 2) * static_cast<double>(value.type.bytes());
+    if (!value.is_of_parameter()) continue;
+    bytes[value.name] +=
+        (value.kind == ValueKind::gradient ? 1 : 2) * static_cast<double>(value.type.bytes());
   }
   std::vector<double> seconds;
   for (const Node& node : step.gradient.nodes()) {
@@ -135,9 +132,7 @@ std::map<std::string, int> stages_of_parameters(const std::vector<StageGraphs>& 
   for (size_t s = 0; s < graphs.size(); ++s) {
     for (const Graph* graph : {&graphs[s].micro_batch, &graphs[s].weight_gradients}) {
       for (const Value& value : graph->values()) {
-        if (value.kind == ValueKind::parameter) stages.emplace(value.name, static_cast<int>(s));
-        if (value.kind == ValueKind::buffer && value.name.starts_with(kGradientPrefix))
-          stages.emplace(value.name.substr(kGradientPrefix.size()), static_cast<int>(s));
+        if (value.is_of_parameter()) stages.emplace(value.name, static_cast<int>(s));
       }
     }
   }
@@ -152,10 +147,8 @@ Graph update_of(const Graph& update, const std::set<std::string>& keeps) {
   for (size_t v = 0; v < update.values().size(); ++v) {
     const Value& value = update.values()[v];
     const auto id = static_cast<ValueId>(v);
-    if (value.kind == ValueKind::input) remap.set(id, builder.input(value.name, value.type, value.batched));
-    if (!keeps.contains(value.name.substr(value.name.find('/') + 1))) continue;
-    if (value.kind == ValueKind::parameter) remap.set(id, builder.parameter(value.name, value.type));
-    if (value.kind == ValueKind::buffer) remap.set(id, builder.buffer(value.name, value.type));
+    if (value.kind == ValueKind::input || (value.is_of_parameter() && keeps.contains(value.name)))
+      remap.set(id, builder.declare(value));
   }
   for (const Node& node : update.nodes()) {
     const bool updates = node.op->effect() == Effect::updates;
@@ -354,6 +347,7 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
     for (const ScheduledAction& last : end_of_step()) schedule.push_back(last);
     program.workers.push_back({s, mine.micro_batch, std::move(schedule), mine.weight_gradients});
   }
+  share_memory(program);
   return program;
 }
 

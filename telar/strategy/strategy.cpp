@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/strategy/buckets.h"
+#include "telar/strategy/pieces.h"
 
 namespace telar {
 
@@ -79,6 +80,7 @@ Program program_of(const TrainingStep& step, const std::string& strategy) {
 Program sequential_program(const TrainingStep& step) {
   Program program = program_of(step, "single");
   program.workers.push_back({0, step.gradient, {action::compute_gradient(), action::update_shard()}});
+  share_memory(program);
   return program;
 }
 

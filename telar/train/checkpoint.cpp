@@ -26,13 +26,11 @@ const std::string kState = "state.json";
 const std::string kChecksum = "crc32";
 const std::string kPrefix = "step-";
 
-bool is_parameter(const std::string& state) { return state.find('/') == std::string::npos; }
-
 std::vector<NamedTensor> tensors_of(const Session& session, bool parameters) {
   std::vector<NamedTensor> tensors;
-  for (const std::string& state : session.state_names()) {
-    if (is_parameter(state) != parameters) continue;
-    tensors.push_back({state, session.state_shape(state), session.read_state(state)});
+  for (const StateName& state : session.state_names()) {
+    if (state.is_parameter() != parameters) continue;
+    tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
   }
   return tensors;
 }
@@ -57,10 +55,10 @@ int64_t step_of(const fs::path& path) {
 std::vector<std::string> mismatches(const SafetensorsFile& file, const Session& session, bool parameters) {
   std::vector<std::string> found;
   std::vector<std::string> wanted;
-  for (const std::string& name : session.state_names()) {
-    if (is_parameter(name) != parameters) continue;
-    wanted.push_back(name);
-    const Shape shape = session.state_shape(name);
+  for (const StateName& state : session.state_names()) {
+    if (state.is_parameter() != parameters) continue;
+    const std::string& name = wanted.emplace_back(state.text());
+    const Shape shape = session.state_shape(state);
     if (!file.has(name)) {
       found.push_back(fmt::format("'{}' {} is missing from the file", name, shape.str()));
     } else if (file.entry(name).shape != shape) {
@@ -89,8 +87,8 @@ void require_same_tensors(const fs::path& path, const Session& session, bool par
 
 void load_tensors(const fs::path& path, Session& session, bool parameters) {
   const SafetensorsFile file(path);
-  for (const std::string& name : session.state_names()) {
-    if (is_parameter(name) == parameters) session.write_state(name, file.read(name).data);
+  for (const StateName& state : session.state_names()) {
+    if (state.is_parameter() == parameters) session.write_state(state, file.read(state.text()).data);
   }
 }
 
@@ -123,8 +121,8 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 void read_for_checkpoint(const Session& session) {
   // In the order of write_checkpoint, but one at a time: this process keeps none of them.
   for (const bool parameters : {true, false}) {
-    for (const std::string& state : session.state_names())
-      if (is_parameter(state) == parameters) session.read_state(state);
+    for (const StateName& state : session.state_names())
+      if (state.is_parameter() == parameters) session.read_state(state);
   }
 }
 
@@ -225,8 +223,8 @@ void load_all(const fs::path& path, Session& session) {
   load_tensors(path / kOptimizer, session, false);
 }
 
-std::vector<float> read_checkpoint_tensor(const fs::path& path, const std::string& name) {
-  return SafetensorsFile(path / (is_parameter(name) ? kModel : kOptimizer)).read(name).data;
+std::vector<float> read_checkpoint_tensor(const fs::path& path, const StateName& name) {
+  return SafetensorsFile(path / (name.is_parameter() ? kModel : kOptimizer)).read(name.text()).data;
 }
 
 std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_t step) {

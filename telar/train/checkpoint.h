@@ -52,8 +52,8 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
 void load_parameters(const std::filesystem::path& path, Session& session);
 /// Loads the parameters and the optimizer state.
 void load_all(const std::filesystem::path& path, Session& session);
-/// The values of a tensor, by the names of Session::state_names. Throws Error (user) when it is missing.
-std::vector<float> read_checkpoint_tensor(const std::filesystem::path& path, const std::string& name);
+/// The values of a tensor of the state. Throws Error (user) when it is missing.
+std::vector<float> read_checkpoint_tensor(const std::filesystem::path& path, const StateName& name);
 
 /// Renames the checkpoints of later steps to "step-00001234.damaged", so that a run that continues from
 /// `step` can write them again, and returns the new paths. It has skipped them because they are damaged.

@@ -164,7 +164,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
     addresses_ = given_addresses(job_.strategy);
   }
   connect();
-  write_servers(*program_.servers, stores(), session, updates_after(program_, steps));
+  write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
@@ -236,7 +236,7 @@ void ClusterRun::connect() {
                                                                         .say = note(),
                                                                         .stop = give_up_.get_token()}));
   }
-  create_servers(*program_.servers, stores());
+  create_servers(only_store(program_), stores());
   connected_ = true;
 }
 
@@ -311,7 +311,7 @@ int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 void ClusterRun::fetch(Session& session) {
   try {
-    read_servers(*program_.servers, stores(), session);
+    read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (!give_up_.stop_requested()) throw;
     const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");

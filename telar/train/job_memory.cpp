@@ -28,13 +28,11 @@ struct LargestTensor {
 
 int64_t state_bytes(const TrainingStep& step, LargestTensor& largest) {
   int64_t bytes = 0;
-  for (const ValueKind kind : {ValueKind::parameter, ValueKind::buffer}) {
-    for (const ValueId id : step.update.of_kind(kind)) {
-      const Value& value = step.update.value(id);
-      bytes += value.type.bytes();
-      if (kind == ValueKind::parameter)
-        largest.consider(fmt::format("the parameter '{}'", value.name), value.type);
-    }
+  for (const Value& value : step.update.values()) {
+    if (!value.is_of_parameter()) continue;
+    bytes += value.type.bytes();
+    if (value.kind == ValueKind::parameter)
+      largest.consider(fmt::format("the parameter '{}'", value.name), value.type);
   }
   return bytes;
 }

@@ -194,7 +194,7 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   if (has_gpu(job.strategy)) options.gpu_exchange = exchange_of(job.strategy.gpu_exchange);
   options.tf32 = job.training.precision == "tf32";
   Program program = job_program(job, spec, processes);
-  if (program.servers) program = coordinator_program(std::move(program));
+  if (!program.stores.empty()) program = coordinator_program(std::move(program));
   return std::make_unique<Session>(std::move(program), job_cluster(job, processes), options);
 }
 

@@ -324,7 +324,7 @@ class Run {
     std::string files = checkpoint.empty() ? "" : "files";
     if (divided) options_.processes->broadcast(files);
     if (divided && files.empty()) return;
-    for (const std::string& name : session.state_names()) {
+    for (const StateName& name : session.state_names()) {
       std::vector<float> values;
       if (!divided) {
         values = session.read_state(name);
@@ -369,7 +369,7 @@ class Run {
   /// kept.
   void require_disk_space(const Session& session) const {
     uint64_t checkpoint = 0;
-    for (const std::string& name : session.state_names()) {
+    for (const StateName& name : session.state_names()) {
       checkpoint += sizeof(float) * static_cast<uint64_t>(session.state_shape(name).elements());
     }
     constexpr uint64_t kLogs = 1 << 20;

@@ -18,10 +18,10 @@ namespace {
 /// server of its first rows.
 std::map<std::string, std::string> server_of_variables(const Program& program) {
   std::map<std::string, std::string> devices;
-  if (!program.servers) return devices;
-  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
-    for (const Piece& piece : program.servers->servers[s].pieces) {
-      if (piece.begin == 0) devices[piece.variable] = fmt::format("/job:ps/task:{}/device:CPU:0", s);
+  for (const StoreProgram& store : program.stores) {
+    for (size_t s = 0; s < store.servers.size(); ++s) {
+      for (const Piece& piece : store.servers[s].pieces)
+        if (piece.begin == 0) devices[piece.variable] = fmt::format("/job:ps/task:{}/device:CPU:0", s);
     }
   }
   return devices;

@@ -15,11 +15,11 @@ namespace telar {
 ThreadCluster::ThreadCluster(const Program& program, const Cluster& cluster, const Dataset& train,
                              const TrainerOptions& options, ThreadClusterOptions threads)
     : program_(program), cluster_(cluster), train_(train), options_(options), threads_(std::move(threads)) {
-  if (!program.servers)
+  if (program.stores.empty())
     throw user_error("the strategy {} has no parameter servers; train with a session alone",
                      program.strategy);
   if (threads_.workers < 1) throw user_error("{} workers; there must be at least 1", threads_.workers);
-  for (size_t s = 0; s < program.servers->servers.size(); ++s) {
+  for (size_t s = 0; s < only_store(program).servers.size(); ++s) {
     if (!threads_.connect) servers_.push_back(std::make_unique<LocalStoreServer>(program_updates()));
     own_.push_back(connect(s, 0));
   }
@@ -43,8 +43,8 @@ std::vector<Store*> ThreadCluster::stores() const {
 }
 
 void ThreadCluster::start(const Session& session, int64_t steps) {
-  create_servers(*program_.servers, stores());
-  write_servers(*program_.servers, stores(), session, updates_after(program_, steps));
+  create_servers(only_store(program_), stores());
+  write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
   const int64_t of_epoch = (train_.size() + options_.batch - 1) / options_.batch;
   coordinator_.emplace(division_of(program_.cooperation, threads_.workers, of_epoch));
   for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
@@ -92,6 +92,6 @@ void ThreadCluster::drain() { coordinator_->drain(); }
 
 int64_t ThreadCluster::steps_done() { return coordinator_->steps_done(); }
 
-void ThreadCluster::fetch(Session& session) { read_servers(*program_.servers, stores(), session); }
+void ThreadCluster::fetch(Session& session) { read_servers(only_store(program_), stores(), session); }
 
 }  // namespace telar

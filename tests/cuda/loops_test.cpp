@@ -312,7 +312,7 @@ TEST(CudaLoops, AddLossesAndWhatIsCorrectToMetrics) {
   const ValueId logits = b.input("logits", {5, 7});
   const ValueId label = b.integers("label", {5});
   const auto metric = [&](const std::string& name, ValueId value) {
-    accumulate(b.builder, b.builder.buffer("metric/" + name, {DType::f32, {1}}), value);
+    accumulate(b.builder, b.builder.metric(name), value);
   };
   metric("loss", cross_entropy(b.builder, logits, label, 0));
   metric("correct", top_k_correct(b.builder, logits, label, 3));

@@ -173,7 +173,7 @@ TEST(Lowering, AResultForAGradientIsComputedInItAndDecidesTheParametersLayout) {
   GraphBuilder b;
   const ValueId x = b.input("x", kMatrix, true);
   b.parameter("w", kMatrix);
-  accumulate(b, b.buffer("gradient/w", kMatrix), mul(b, x, x));
+  accumulate(b, b.gradient("w", kMatrix), mul(b, x, x));
   const Graph graph = b.build();
   const PaperExecutable writes(graph, {}, columns_first);
   EXPECT_EQ(writes.text(), "mul");

@@ -89,8 +89,8 @@ void expect_follows_single(const Network& network, const SessionSetup& setup, in
   const auto found = losses(*session, network, steps);
   const auto right = losses(*single, network, steps);
   for (size_t s = 0; s < right.size(); ++s) EXPECT_NEAR(found[s], right[s], 1e-3 * right[s]) << "step " << s;
-  for (const std::string& name : single->state_names())
-    EXPECT_LT(relative_l2(session->read_state(name), single->read_state(name)), 2e-2) << name;
+  for (const StateName& name : single->state_names())
+    EXPECT_LT(relative_l2(session->read_state(name), single->read_state(name)), 2e-2) << name.text();
 }
 
 TEST(GpuSession, OneGpuFollowsTheProcessor) {
@@ -199,8 +199,8 @@ TEST(GpuSession, TheSameJobGivesTheSameBitsTwice) {
   auto again = make_session(network.model, network.options, {.devices = {"cuda:0"}});
   constexpr int64_t kSteps = kSanitized ? 2 : 5;
   EXPECT_EQ(losses(*once, network, kSteps), losses(*again, network, kSteps));
-  for (const std::string& name : once->state_names())
-    EXPECT_EQ(once->read_state(name), again->read_state(name)) << name;
+  for (const StateName& name : once->state_names())
+    EXPECT_EQ(once->read_state(name), again->read_state(name)) << name.text();
 }
 
 TEST(GpuSession, StateMovesBetweenProcessorsAndGpus) {
@@ -208,13 +208,13 @@ TEST(GpuSession, StateMovesBetweenProcessorsAndGpus) {
   auto processor = make_session(network.model, network.options, {.devices = {"cpu"}});
   auto gpu = make_session(network.model, network.options, {.devices = {"cuda:0"}});
   auto both = make_session(network.model, network.options, mirrored({"cuda:0", "cpu"}));
-  for (const std::string& name : processor->state_names()) {
+  for (const StateName& name : processor->state_names()) {
     std::vector<float> values(static_cast<size_t>(processor->state_shape(name).elements()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000) + 0.5F;
     gpu->write_state(name, values);
-    EXPECT_EQ(gpu->read_state(name), values) << name;
+    EXPECT_EQ(gpu->read_state(name), values) << name.text();
     both->write_state(name, gpu->read_state(name));
-    EXPECT_EQ(both->read_state(name), values) << name;
+    EXPECT_EQ(both->read_state(name), values) << name.text();
   }
 }
 

@@ -23,7 +23,7 @@ std::string backward_part(const Graph& forward, const Graph& whole) {
     text += std::string(node.op->name());
     for (const ValueId id : node.inputs) {
       const Value& value = id == kNoValue ? Value{} : whole.value(id);
-      text += value.name.empty() ? " %" + std::to_string(id) : " " + value.name;
+      text += value.name.empty() ? " %" + std::to_string(id) : " " + value.text();
     }
     text += "\n";
   }
@@ -90,7 +90,7 @@ TEST(Autodiff, GradientsAreAccumulatedAsSoonAsTheyAreComplete) {
   const Graph graph = differentiate(p.builder.build(), loss, {p.w, v});
   std::vector<std::string> order;
   for (const Node& node : graph.nodes()) {
-    order.emplace_back(node.op->has_effect() ? graph.value(node.inputs[0]).name
+    order.emplace_back(node.op->has_effect() ? graph.value(node.inputs[0]).text()
                                              : std::string(node.op->name()));
   }
   const auto at = [&](const std::string& name) {
@@ -105,7 +105,7 @@ TEST(Autodiff, TheGradientOfARequestedInputIsAnOutput) {
   const ValueId loss = mean_squared_error(p.builder, linear(p.builder, p.x, p.w, kNoValue), p.target);
   const Graph graph = differentiate(p.builder.build(), loss, {p.x});
   EXPECT_EQ(graph.value(graph.output("gradient/x")).type, (TensorType{DType::f32, {4, 3}}));
-  EXPECT_FALSE(graph.has(ValueKind::buffer, "gradient/w"));
+  EXPECT_FALSE(graph.has(ValueKind::gradient, "w"));
 }
 
 TEST(Autodiff, ABroadcastOperandGetsTheSumOverItsAxes) {
@@ -113,7 +113,7 @@ TEST(Autodiff, ABroadcastOperandGetsTheSumOverItsAxes) {
   const ValueId b = p.builder.parameter("b", {DType::f32, {3}});
   const ValueId loss = mean_squared_error(p.builder, add(p.builder, p.x, b), p.target);
   const Graph graph = differentiate(p.builder.build(), loss, {b});
-  EXPECT_EQ(graph.value(graph.find(ValueKind::buffer, "gradient/b")).type.shape, (Shape{3}));
+  EXPECT_EQ(graph.value(graph.find(ValueKind::gradient, "b")).type.shape, (Shape{3}));
   EXPECT_EQ(graph.nodes()[graph.nodes().size() - 2].op->name(), "sum_to");
 }
 
@@ -184,8 +184,7 @@ TEST(Autodiff, IgnoresMetricsBesidesTheLoss) {
   const ValueId label = builder.input("label", {DType::i32, {4}}, true);
   const ValueId logits = linear(builder, x, w, kNoValue);
   const ValueId loss = cross_entropy(builder, logits, label, 0);
-  accumulate(builder, builder.buffer("metric/accuracy", {DType::f32, {1}}),
-             top_k_correct(builder, logits, label, 1));
+  accumulate(builder, builder.metric("accuracy"), top_k_correct(builder, logits, label, 1));
   const Graph graph = differentiate(builder.build(), loss, {w});
   int accumulates = 0;
   for (const Node& node : graph.nodes()) accumulates += node.op->name() == "accumulate" ? 1 : 0;

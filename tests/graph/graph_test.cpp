@@ -4,6 +4,7 @@
 
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/graph/buffer_text.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/activation.h"
 #include "telar/graph/ops/conv2d.h"
@@ -85,13 +86,38 @@ TEST(GraphBuilder, DeclaringANameTwiceGivesOneValue) {
   GraphBuilder builder;
   const ValueId w = builder.parameter("w", {DType::f32, {2}});
   EXPECT_EQ(builder.parameter("w", {DType::f32, {2}}), w);
-  EXPECT_NE(builder.buffer("w", {DType::f32, {2}}), w);  // a value of another kind is another value
+  const ValueId gradient = builder.gradient("w", {DType::f32, {2}});
+  EXPECT_NE(gradient, w);  // a value of another kind is another value
+  EXPECT_EQ(builder.gradient("w", {DType::f32, {2}}), gradient);
+  const ValueId m = builder.optimizer_state("adam_m", "w", {DType::f32, {2}});
+  EXPECT_NE(builder.optimizer_state("adam_v", "w", {DType::f32, {2}}), m);
+  EXPECT_EQ(builder.graph().find(ValueKind::optimizer_state, "w", "adam_m"), m);
+  EXPECT_FALSE(builder.graph().has(ValueKind::optimizer_state, "w", "momentum"));
   try {
     builder.parameter("w", {DType::f32, {3}});
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "'w' is used as f32 [2] and as f32 [3]; one name has one type");
   }
+}
+
+TEST(BufferText, IsReadAsWhatWasWritten) {
+  const std::vector<Value> buffers = {
+      {.name = "fc.bias", .kind = ValueKind::gradient},
+      {.name = "gradient/fc.bias", .kind = ValueKind::gradient},
+      {.name = "loss", .kind = ValueKind::metric},
+      {.name = "fc.bias", .kind = ValueKind::optimizer_state, .slot = "adam_m"},
+      {.name = "a/b", .kind = ValueKind::optimizer_state, .slot = "momentum"}};
+  std::string texts;
+  for (const Value& buffer : buffers) {
+    const auto read = buffer_of_text(buffer.text(), buffer.type);
+    ASSERT_TRUE(read.has_value()) << buffer.text();
+    EXPECT_EQ(read->kind, buffer.kind);
+    EXPECT_EQ(read->name, buffer.name);
+    EXPECT_EQ(read->slot, buffer.slot);
+    texts += buffer.text() + " ";
+  }
+  EXPECT_EQ(texts, "gradient/fc.bias gradient/gradient/fc.bias metric/loss adam_m/fc.bias momentum/a/b ");
 }
 
 TEST(GraphBuilder, ScopesNestAndEnd) {
@@ -125,7 +151,7 @@ TEST(GraphBuilder, StartedFromAGraphKeepsItsIds) {
   const Graph start = small_network(2);
   GraphBuilder builder(start);
   const ValueId y = start.output("y");
-  accumulate(builder, builder.buffer("sum", start.value(y).type), y);
+  accumulate(builder, builder.gradient("sum", start.value(y).type), y);
   const std::string text = builder.build().str();
   EXPECT_NE(text.find("%7 = linear(%4, %5, %6)"), std::string::npos);
   EXPECT_NE(text.find("accumulate(%8, %7)"), std::string::npos);

@@ -257,12 +257,12 @@ const std::vector<Misuse>& misuses() {
        {"top-7", "6 classes"}},
       {"AccumulateOfOtherShape",
        [](Inputs& in) {
-         accumulate(in.graph(), in.graph().buffer("b", {DType::f32, {3}}), in.f32({4}));
+         accumulate(in.graph(), in.graph().gradient("b", {DType::f32, {3}}), in.f32({4}));
        },
        {"accumulate", "[3]", "[4]"}},
       {"AccumulateInBf16",
        [](Inputs& in) {
-         accumulate(in.graph(), in.graph().buffer("b", {DType::bf16, {3}}), in.bf16({3}));
+         accumulate(in.graph(), in.graph().gradient("b", {DType::bf16, {3}}), in.bf16({3}));
        },
        {"f32"}},
   };

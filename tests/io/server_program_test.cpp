@@ -28,7 +28,8 @@ std::vector<ServerProgram> servers_with(const Optimizer& optimizer,
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
   return make_strategy("async_sgd", {{"placement", placement}})
       ->rewrite(step_with(optimizer), cluster)
-      .servers->servers;
+      .stores.at(0)
+      .servers;
 }
 
 const std::vector<Optimizer> kOptimizers = {SgdOptions{},
@@ -81,6 +82,37 @@ TEST(GraphJson, KeepsBatchedInputsAttributesResultsAndOutputs) {
   EXPECT_EQ(again.str(), graph.str());
   EXPECT_EQ(again.nodes()[0].attributes, attributes);
   EXPECT_EQ(again.with_batch(9).value(x).type.shape, (Shape{9, 3}));
+}
+
+// The names of parameters may look like those of buffers.
+TEST(GraphJson, KeepsWhatBuffersAreFor) {
+  const TensorType type{DType::f32, {3}};
+  GraphBuilder builder;
+  builder.parameter("gradient/w", type);
+  builder.gradient("gradient/w", type);
+  builder.gradient("metric/loss", type);
+  builder.metric("loss");
+  builder.optimizer_state("adam_m", "adam_v/w", type);
+  builder.optimizer_state("adam_v", "adam_v/w", type);
+  const Graph graph = builder.build();
+  const Graph again =
+      graph_of_json(nlohmann::json::parse(json_of(graph).dump()), find_update_operation, "it");
+  ASSERT_EQ(again.values().size(), graph.values().size());
+  for (size_t v = 0; v < graph.values().size(); ++v) {
+    EXPECT_EQ(again.values()[v].kind, graph.values()[v].kind) << graph.values()[v].text();
+    EXPECT_EQ(again.values()[v].name, graph.values()[v].name);
+    EXPECT_EQ(again.values()[v].slot, graph.values()[v].slot);
+  }
+  EXPECT_EQ(again.str(), graph.str());
+}
+
+TEST(GraphJson, RefusesABufferThatIsForNothing) {
+  for (const std::string name : {"w", "/w", "gradient/", "/", ""}) {
+    nlohmann::json entries = nlohmann::json::array();
+    entries.push_back({{"kind", "buffer"}, {"name", name}, {"type", "f32"}, {"shape", {3}}});
+    expect_error([&] { graph_of_json(entries, find_update_operation, "the program"); },
+                 {"the program, entry 0", "a buffer cannot be named '" + name + "'"});
+  }
 }
 
 TEST(ServerProgramText, IsTheSameProgramAfterATransfer) {

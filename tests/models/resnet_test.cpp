@@ -82,7 +82,7 @@ TrainingStep evaluation_step(const Model& model, int64_t batch) {
   const ValueId x = graph.input("x", {DType::f32, {batch, sample[0], sample[1], sample[2]}}, true);
   const ValueId label = graph.input("label", {DType::i32, {batch}}, true);
   const ValueId loss = cross_entropy(graph, model.build(builder, x), label, 0);
-  accumulate(graph, graph.buffer("metric/loss", {DType::f32, {1}}), loss);
+  accumulate(graph, graph.metric("loss"), loss);
   std::vector<ValueId> wanted;
   GraphBuilder update;
   UpdateInputs inputs;

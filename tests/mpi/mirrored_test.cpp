@@ -33,11 +33,11 @@ class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std:
   }
 
   static void expect_equal_everywhere(const Session& session) {
-    for (const std::string& name : session.state_names()) {
+    for (const StateName& name : session.state_names()) {
       const std::vector<float> values = session.read_state(name);
       std::vector<float> first = values;
       processes().broadcast(std::as_writable_bytes(std::span(first)));
-      EXPECT_EQ(values, first) << name << " on rank " << processes().rank();
+      EXPECT_EQ(values, first) << name.text() << " on rank " << processes().rank();
     }
   }
 };
@@ -81,8 +81,8 @@ TEST_P(MpiMirrored, ClippingSeesTheNormOfTheWholeGradient) {
   const StepInputs inputs{.learning_rate = 1.0F, .step = 1, .epoch = 0, .samples = 16};
   single->train(samples.view(), inputs);
   all->train(mine(samples, 16), inputs);
-  for (const auto& name : single->state_names()) {
-    EXPECT_LT(relative_l2(all->read_state(name), single->read_state(name)), 1e-6) << name;
+  for (const StateName& name : single->state_names()) {
+    EXPECT_LT(relative_l2(all->read_state(name), single->read_state(name)), 1e-6) << name.text();
   }
 }
 

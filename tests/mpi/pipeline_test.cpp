@@ -88,7 +88,7 @@ TEST_F(MpiPipeline, ContinuesWithTheSameBitsAndOnOneDevice) {
       session.train(samples.view(), {.learning_rate = 0.05F, .step = s});
   };
   const auto copy = [](const Session& from, Session& to) {
-    for (const std::string& name : from.state_names()) to.write_state(name, from.read_state(name));
+    for (const StateName& name : from.state_names()) to.write_state(name, from.read_state(name));
   };
   const auto whole = together(tested.model, step, count());
   steps(*whole, 1, 6);

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "runtime/models.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
+#include "telar/comm/store/local_store.h"
+#include "telar/runtime/server_state.h"
+#include "telar/runtime/server_update.h"
 
 namespace telar {
 namespace {
@@ -64,6 +68,55 @@ TEST(Actions, ThatAWorkerCannotPerformAreRefused) {
   ScheduledAction metrics = action::exchange_metrics();
   metrics.group = "data";
   EXPECT_TRUE(says(refusal({metrics}), "no group 'data'"));
+}
+
+TEST(Actions, ExchangeWithTheStoreThatTheyName) {
+  const Cluster cluster{.devices = {{test::tested_kind(), 1, {}}}, .servers = 1};
+  Program program =
+      make_strategy("async_sgd")
+          ->rewrite(
+              make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 4, 4}, 10),
+                                 {.batch = 8}),
+              cluster);
+  program.stores.at(0).name = "attic";
+  LocalStoreServer server(program_updates());
+  const auto own = server.connect(0);
+  create_servers(only_store(program), {own.get()});
+  uint32_t members = 0;
+  const auto trained = [&] {
+    const auto store = server.connect(++members);
+    const StoreAccess access{{store.get()}, {}};
+    Session session(program, cluster, {.seed = 11, .store = &access});
+    write_servers(only_store(program), {own.get()}, session, 0);
+    return train(session, 1).fate;
+  };
+  EXPECT_TRUE(says(sentence_of([&] { trained(); }, Error::Kind::run), "exchanges with the store 'servers'"));
+  for (ScheduledAction& scheduled : program.workers.front().schedule)
+    if (!scheduled.store.empty()) scheduled.store = "attic";
+  EXPECT_EQ(trained(), StepResult::Fate::used);
+}
+
+TEST(Holdings, DecideTheOrderOfTheState) {
+  const TrainingStep step = make_training_step(
+      make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 4, 4}, 10), {.batch = 8});
+  Cluster cluster;
+  cluster.devices = {{test::tested_kind(), 1, {}}};
+  Program turned = sequential_program(step);
+  std::ranges::reverse(turned.workers.front().holdings);
+  Session session(turned, cluster, {.seed = 11});
+  Session plain(sequential_program(step), cluster, {.seed = 11});
+  for (int64_t s = 1; s <= 2; ++s) EXPECT_EQ(train(session, s).metrics, train(plain, s).metrics);
+  EXPECT_EQ(test::all_state(session), test::all_state(plain));
+}
+
+TEST(Holdings, OfWorkersThatShareAMemoryAreTheSame) {
+  Cluster cluster;
+  cluster.devices = {{}, {}};
+  Program program =
+      make_strategy("mirrored")->rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
+  program.workers[1].holdings.pop_back();
+  EXPECT_TRUE(says(sentence_of([&] { Session(std::move(program), cluster, {}); }, Error::Kind::run),
+                   "workers 0 and 1 share a memory, but do not keep the same"));
 }
 
 TEST(Actions, OfAStageTakeTheMicroBatchesInOrder) {

@@ -113,7 +113,7 @@ std::vector<float> state_after(Session& session, int64_t first, int64_t last) {
     session.train(samples.view(), {.learning_rate = 0.001F, .step = s, .epoch = 0});
   }
   std::vector<float> all;
-  for (const auto& name : session.state_names()) {
+  for (const StateName& name : session.state_names()) {
     const auto values = session.read_state(name);
     all.insert(all.end(), values.begin(), values.end());
   }
@@ -143,7 +143,7 @@ TEST(Pipeline, StateMovedToAnotherSessionContinuesWithTheSameBits) {
   auto first = make_session(convnet(), kClippedAdam, pipeline(2, 4));
   state_after(*first, 1, 2);
   auto second = make_session(convnet(), kClippedAdam, pipeline(2, 4));
-  for (const auto& name : first->state_names()) second->write_state(name, first->read_state(name));
+  for (const StateName& name : first->state_names()) second->write_state(name, first->read_state(name));
   EXPECT_EQ(state_after(*second, 3, 5), expected);
 }
 
@@ -154,8 +154,8 @@ TEST(Pipeline, ClippingSeesTheNormOfTheWholeGradient) {
   const Samples samples(16, {1, 28, 28}, 10);
   single->train(samples.view(), {.learning_rate = 1.0F, .step = 1, .epoch = 0});
   staged->train(samples.view(), {.learning_rate = 1.0F, .step = 1, .epoch = 0});
-  for (const auto& name : single->state_names()) {
-    EXPECT_LT(relative_l2(staged->read_state(name), single->read_state(name)), 1e-6) << name;
+  for (const StateName& name : single->state_names()) {
+    EXPECT_LT(relative_l2(staged->read_state(name), single->read_state(name)), 1e-6) << name.text();
   }
 }
 

@@ -32,8 +32,8 @@ class Exchange {
       plain.emplace_back(parameter.name, device_->plain_layout(parameter.shape));
     arena_ = ArenaLayout::pack(plain);
     stores_ = {store_.get()};
-    create_servers(*program_.servers, stores_);
-    exchange_.emplace(*program_.servers, stores_, program_.parameters, arena_, *device_);
+    create_servers(only_store(program_), stores_);
+    exchange_.emplace(only_store(program_), stores_, program_.parameters, arena_, *device_);
     parameters_.resize(arena_.bytes / sizeof(float));
   }
 

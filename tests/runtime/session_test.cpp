@@ -23,11 +23,11 @@ Model small_mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{32
 
 TEST(Session, StateIsUnchangedByTheDevicesLayouts) {
   auto session = make_session(convnet(), {.batch = 8, .optimizer = AdamOptions{}}, {});
-  for (const std::string& name : session->state_names()) {
+  for (const StateName& name : session->state_names()) {
     std::vector<float> values(static_cast<size_t>(session->state_shape(name).elements()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000) + 0.5F;
     session->write_state(name, values);
-    EXPECT_EQ(session->read_state(name), values) << name;
+    EXPECT_EQ(session->read_state(name), values) << name.text();
   }
 }
 
@@ -42,14 +42,14 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
   for (int64_t s = 1; s <= 6; ++s) step(*whole, s);
   for (int64_t s = 1; s <= 3; ++s) step(*first, s);
   auto second = make_session(convnet(), options, {.replicas = 2, .mirrored = true, .session = {.seed = 99}});
-  for (const auto& name : first->state_names()) second->write_state(name, first->read_state(name));
+  for (const StateName& name : first->state_names()) second->write_state(name, first->read_state(name));
   first.reset();
   // The seed also determines dropout; a resumed job has the original seed.
   auto resumed = make_session(convnet(), options, {.replicas = 2, .mirrored = true});
-  for (const auto& name : second->state_names()) resumed->write_state(name, second->read_state(name));
+  for (const StateName& name : second->state_names()) resumed->write_state(name, second->read_state(name));
   for (int64_t s = 4; s <= 6; ++s) step(*resumed, s);
-  for (const auto& name : whole->state_names())
-    EXPECT_EQ(resumed->read_state(name), whole->read_state(name)) << name;
+  for (const StateName& name : whole->state_names())
+    EXPECT_EQ(resumed->read_state(name), whole->read_state(name)) << name.text();
 }
 
 TEST(Session, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {

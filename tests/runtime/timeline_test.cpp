@@ -145,7 +145,7 @@ Recorded train(const SessionSetup& setup, bool recording, int64_t steps = 4) {
     session->evaluate(samples.view());  // must not count for any step
   }
   recorded.rows = session->trace({});
-  for (const std::string& name : session->state_names()) recorded.state.push_back(session->read_state(name));
+  for (const StateName& name : session->state_names()) recorded.state.push_back(session->read_state(name));
   return recorded;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "support/sentences.h"
 #include "telar/io/text_file.h"
@@ -74,6 +76,45 @@ TEST(GoldenPrograms, OfAPipelineOverTwoProcessesSendsAndReceives) {
                 .str();
   }
   expect_as_recorded("pipeline_over_processes", text);
+}
+
+/// The number of values of each variable in these pieces, each piece counted once.
+std::map<std::string, int64_t> values_in(const std::vector<Piece>& pieces) {
+  std::map<std::string, int64_t> values;
+  std::set<std::string> counted;
+  for (const Piece& piece : pieces)
+    if (counted.insert(piece.name()).second) values[piece.variable] += piece.floats();
+  return values;
+}
+
+TEST_P(GoldenProgram, SaysWhoKeepsEveryParameter) {
+  const Recorded& recorded = GetParam();
+  const Program program = golden_program(strategy_type(recorded.strategy), recorded.options);
+  std::map<std::string, int64_t> all;
+  for (const ParameterInfo& parameter : program.parameters) all[parameter.name] = parameter.shape.elements();
+  std::vector<Piece> of_workers;
+  for (const WorkerProgram& worker : program.workers) {
+    EXPECT_FALSE(worker.holdings.empty());
+    for (const Holding& holding : worker.holdings) of_workers.push_back(holding.piece);
+  }
+  EXPECT_EQ(values_in(of_workers), all);
+  for (const StoreProgram& store : program.stores) {
+    std::vector<Piece> of_servers;
+    for (const ServerProgram& server : store.servers)
+      of_servers.insert(of_servers.end(), server.pieces.begin(), server.pieces.end());
+    EXPECT_EQ(values_in(of_servers), all);
+  }
+}
+
+TEST_P(GoldenProgram, HasTheStoresThatItsActionsName) {
+  const Program program = golden_program(strategy_type(GetParam().strategy), GetParam().options);
+  std::set<std::string> named;
+  for (const WorkerProgram& worker : program.workers)
+    for (const ScheduledAction& scheduled : worker.schedule)
+      if (!scheduled.store.empty()) named.insert(scheduled.store);
+  std::set<std::string> stores;
+  for (const StoreProgram& store : program.stores) stores.insert(store.name);
+  EXPECT_EQ(named, stores);
 }
 
 TEST(GoldenPrograms, OfStagesThatDivideTheirLayersOverTwoProcesses) {

@@ -125,8 +125,8 @@ TEST(Mirrored, ClippingSeesTheNormOfTheWholeGradient) {
   single->train(samples.view(), {.learning_rate = 1.0F, .step = 1, .epoch = 0});
   mirrored->train(samples.view(), {.learning_rate = 1.0F, .step = 1, .epoch = 0});
   double moved = 0;
-  for (const auto& name : single->state_names()) {
-    EXPECT_LT(relative_l2(mirrored->read_state(name), single->read_state(name)), 1e-6) << name;
+  for (const StateName& name : single->state_names()) {
+    EXPECT_LT(relative_l2(mirrored->read_state(name), single->read_state(name)), 1e-6) << name.text();
   }
   const auto after = single->read_state("fc1.weight");
   for (size_t i = 0; i < after.size(); ++i) moved += (after[i] - before[i]) * (after[i] - before[i]);

@@ -39,9 +39,11 @@ TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
   EXPECT_EQ(
       program.str().substr(0, program.str().find("update\n")),
       R"text(program pipeline of 2 workers, in lockstep, 4 micro-batches
+the workers of a process share one memory, and each updates a part of it
 )text"
       "worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
-      R"text(input %0 x: f32 [2, 4]
+      R"text(keeps fc3.weight, fc3.bias, fc2.weight, fc2.bias, fc1.weight, fc1.bias, as all of its group all
+input %0 x: f32 [2, 4]
 parameter %1 fc1.weight: f32 [6, 4]
 parameter %2 fc1.bias: f32 [6]
 input %5 %28: f32 [2, 6]
@@ -63,7 +65,8 @@ accumulate(%4, %2)  # fc1
 accumulate(%6, %3)  # fc1
 )text"
       "worker 1 on device 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
-      R"text(input %0 %4: f32 [2, 6]
+      R"text(keeps fc3.weight, fc3.bias, fc2.weight, fc2.bias, fc1.weight, fc1.bias, as all of its group all
+input %0 %4: f32 [2, 6]
 parameter %1 fc2.weight: f32 [5, 6]
 parameter %2 fc2.bias: f32 [5]
 parameter %5 fc3.weight: f32 [3, 5]

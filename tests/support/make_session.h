@@ -78,9 +78,9 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
 
 inline std::vector<float> all_gradients(const Session& session) {
   std::vector<float> all;
-  for (const auto& name : session.state_names()) {
-    if (name.find('/') != std::string::npos) continue;
-    const auto gradient = session.read_gradient(name);
+  for (const StateName& name : session.state_names()) {
+    if (!name.is_parameter()) continue;
+    const auto gradient = session.read_gradient(name.parameter);
     all.insert(all.end(), gradient.begin(), gradient.end());
   }
   return all;
@@ -89,7 +89,7 @@ inline std::vector<float> all_gradients(const Session& session) {
 /// Of a session whose state is divided among processes, all of them call it.
 inline std::vector<float> all_state(const Session& session) {
   std::vector<float> all;
-  for (const std::string& name : session.state_names()) {
+  for (const StateName& name : session.state_names()) {
     const auto values = session.read_state(name);
     all.insert(all.end(), values.begin(), values.end());
   }
@@ -97,7 +97,7 @@ inline std::vector<float> all_state(const Session& session) {
 }
 
 inline void copy_state(const Session& from, Session& to) {
-  for (const std::string& name : from.state_names()) to.write_state(name, from.read_state(name));
+  for (const StateName& name : from.state_names()) to.write_state(name, from.read_state(name));
 }
 
 /// ‖a − b‖ / ‖b‖; ‖a − b‖ if b is 0.

@@ -68,8 +68,8 @@ TEST(Checkpoint, RestoresEveryBitOfParametersOptimizerAndPosition) {
   const auto read = session_of({5}, 99);
   EXPECT_EQ(verify_checkpoint(folder / "step-00000003"), some_state());
   load_all(folder / "step-00000003", *read);
-  for (const std::string& name : written->state_names()) {
-    EXPECT_EQ(read->read_state(name), written->read_state(name)) << name;
+  for (const StateName& name : written->state_names()) {
+    EXPECT_EQ(read->read_state(name), written->read_state(name)) << name.text();
   }
 }
 

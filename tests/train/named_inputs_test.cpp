@@ -127,9 +127,9 @@ TEST(NamedInputs, EveryStrategyTrainsThemAsOneDeviceDoes) {
     for (const test::SessionSetup& setup :
          {test::SessionSetup{.replicas = 3, .mirrored = true}, {.replicas = 2, .pipeline = true}}) {
       const auto session = trained(setup);
-      for (const std::string& name : single->state_names())
+      for (const StateName& name : single->state_names())
         EXPECT_LT(test::relative_l2(session->read_state(name), single->read_state(name)), 1e-5)
-            << model.name << " " << session->strategy() << " " << name;
+            << model.name << " " << session->strategy() << " " << name.text();
     }
   }
 }

@@ -107,8 +107,8 @@ TEST(StreamTraining, GivesTheLossesOfTheFileInItsOrder) {
     Trainer(*from_topic, stream_training()).fit(*stream, nullptr, {&streamed});
     EXPECT_EQ(file.losses.size(), 3U * 7);
     EXPECT_EQ(file.losses, streamed.losses) << replicas << " replicas";
-    for (const std::string& name : from_file->state_names())
-      EXPECT_EQ(from_file->read_state(name), from_topic->read_state(name)) << name;
+    for (const StateName& name : from_file->state_names())
+      EXPECT_EQ(from_file->read_state(name), from_topic->read_state(name)) << name.text();
   }
 }
 

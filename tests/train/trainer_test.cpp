@@ -79,8 +79,8 @@ TEST(Trainer, EqualsAHandWrittenLoop) {
   }
   EXPECT_EQ(trainer.state().step, 12);
   EXPECT_EQ(trainer.state().samples, 150);
-  for (const std::string& name : by_hand->state_names()) {
-    EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name;
+  for (const StateName& name : by_hand->state_names()) {
+    EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name.text();
   }
 }
 
@@ -152,8 +152,8 @@ TEST(Trainer, PausesAfterEveryMultipleOfASteps) {
   Recorder recorder;
   trainer.fit(*data, nullptr, {&recorder});
   EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 |3 4:2! end0@1 begin1 5:16 6:16 |2 7:16 8:2! end1@2 ");
-  for (const std::string& name : straight->state_names())
-    EXPECT_EQ(paused->read_state(name), straight->read_state(name)) << name;
+  for (const StateName& name : straight->state_names())
+    EXPECT_EQ(paused->read_state(name), straight->read_state(name)) << name.text();
 }
 
 /// Endless batches of four features and four classes.
@@ -189,8 +189,8 @@ TEST(TrainerWithoutEnd, AnEpochHasTheStepsGivenAndContinuesWhereTheLastOneEnded)
       const auto rate = static_cast<float>(learning_rate(endless_options().schedule, step));
       by_hand->train(view_of(batch), {rate, step, static_cast<uint32_t>((step - 1) / 5)});
     }
-    for (const std::string& name : by_hand->state_names())
-      EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name;
+    for (const StateName& name : by_hand->state_names())
+      EXPECT_EQ(trained->read_state(name), by_hand->read_state(name)) << name.text();
   }
 }
 
@@ -217,13 +217,13 @@ TEST(TrainerWithoutEnd, ARunContinuesAtItsStoredPosition) {
   EXPECT_GT(state.step_in_epoch, 0);
 
   const auto second = endless_session();
-  for (const std::string& name : first->state_names()) second->write_state(name, first->read_state(name));
+  for (const StateName& name : first->state_names()) second->write_state(name, first->read_state(name));
   Trainer resumed(*second, endless_options());
   resumed.restore(state);
   EXPECT_EQ(resumed.fit(source, nullptr), FitOutcome::finished);
   EXPECT_EQ(resumed.state().step, 15);
-  for (const std::string& name : whole->state_names())
-    EXPECT_EQ(second->read_state(name), whole->read_state(name)) << name;
+  for (const StateName& name : whole->state_names())
+    EXPECT_EQ(second->read_state(name), whole->read_state(name)) << name.text();
 }
 
 TEST(TrainerWithoutEnd, AnEndThatNobodyKnewEndsTheTraining) {

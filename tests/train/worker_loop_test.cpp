@@ -57,8 +57,8 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
   const Program program = make_strategy("async_sgd")->rewrite(step, cluster);
   LocalStoreServer server(program_updates());
   const auto own = server.connect(0);
-  create_servers(*program.servers, {own.get()});
-  write_servers(*program.servers, {own.get()}, expected, 0);
+  create_servers(only_store(program), {own.get()});
+  write_servers(only_store(program), {own.get()}, expected, 0);
   Trainer(expected, training).fit(*data, nullptr);
 
   Script script({{.id = 1, .epoch = 0, .begin = 0, .end = 3},
@@ -72,9 +72,9 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
   EXPECT_EQ(script.steps, (std::vector<std::pair<uint64_t, int64_t>>{
                               {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
   Session trained(coordinator_program(program), cluster, {.seed = 2});
-  read_servers(*program.servers, {own.get()}, trained);
-  for (const std::string& name : expected.state_names())
-    EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name;
+  read_servers(only_store(program), {own.get()}, trained);
+  for (const StateName& name : expected.state_names())
+    EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name.text();
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ void Lowering::compute_late(ValueId value, const StoredTensor& wanted) {
 }
 
 std::optional<RegionId> Lowering::metric_of(ValueId result) {
-  const auto metric = accumulated_into(result, kMetricPrefix);
+  const auto metric = accumulated_into(result, ValueKind::metric);
   if (!metric) return std::nullopt;
   set_written_directly(result);
   return metric_region(*metric);

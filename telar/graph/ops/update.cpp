@@ -116,9 +116,9 @@ void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& pa
                 const UpdateInputs& scalars, Attributes attributes) {
   const ValueId p = builder.graph().find(ValueKind::parameter, parameter);
   const TensorType type = builder.type(p);
-  std::vector<ValueId> inputs{p, builder.buffer("gradient/" + parameter, type)};
+  std::vector<ValueId> inputs{p, builder.gradient(parameter, type)};
   for (const auto& slot : op.slots(attributes))
-    inputs.push_back(builder.buffer(slot + "/" + parameter, type));
+    inputs.push_back(builder.optimizer_state(slot, parameter, type));
   for (const ValueId scalar : {scalars.learning_rate, scalars.samples, scalars.step, scalars.clip_factor}) {
     inputs.push_back(scalar);
   }
@@ -171,7 +171,7 @@ ValueId sum_of_squares(GraphBuilder& builder, const std::vector<std::string>& pa
   std::vector<ValueId> gradients;
   for (const auto& name : parameters) {
     const ValueId p = builder.graph().find(ValueKind::parameter, name);
-    gradients.push_back(builder.buffer("gradient/" + name, TensorType(builder.type(p))));
+    gradients.push_back(builder.gradient(name, builder.type(p)));
   }
   return builder.add1(kSumOfSquares, std::move(gradients));
 }

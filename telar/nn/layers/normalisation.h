@@ -12,7 +12,7 @@ struct BatchNormOptions {
 /// Batch normalisation of x [N, C, H, W] or [N, C], in PyTorch's form. Parameters "NAME.weight" and
 /// "NAME.bias" [C] (initially 1 and 0); running statistics "NAME.running_mean" and "NAME.running_var" [C]
 /// (initially 0 and 1). Training uses the batch's statistics and adds them (variance unbiased), weighted by
-/// the number of samples, to "gradient/NAME.running_mean" and "gradient/NAME.running_var". Evaluation uses
+/// the number of samples, to the gradients of NAME.running_mean and NAME.running_var. Evaluation uses
 /// the running statistics.
 ValueId batch_norm(ModelBuilder& model, const std::string& name, ValueId x,
                    const BatchNormOptions& options = {});
