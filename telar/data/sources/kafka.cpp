@@ -26,17 +26,6 @@ std::vector<int64_t> numbers_of(const std::string& text, const std::string& form
   return numbers;
 }
 
-MessageFormat format_of(const Attributes& options) {
-  MessageFormat format;
-  format.name = options.text("format");
-  format.dtype = options.text("dtype");
-  format.spec = spec_of_options(options);
-  format.vocabulary = options.integer("vocabulary");
-  format.fields = options.texts("fields");
-  format.label = options.text("label");
-  return format;
-}
-
 KafkaTopic topic_of(const Attributes& options) {
   return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
 }
@@ -72,7 +61,7 @@ void check_kafka(const Attributes& options) {
   if (options.integers("shape").empty())
     throw OptionError("shape", "data.shape is empty; it must contain at least one number");
   try {
-    check(format_of(options));
+    check(message_format_of(options));
   } catch (const Error& error) {
     throw OptionError("format", fmt::format("data.format: {}", error.what()));
   }
@@ -113,7 +102,7 @@ StreamPtr open_topic(const StreamRequest& request) {
   }
   const std::vector<int64_t> messages = numbers_of(end, "messages");
   stream.messages = messages.empty() ? 0 : messages.front();
-  stream.format = format_of(options);
+  stream.format = message_format_of(options);
   stream.batch = request.batch;
   stream.part = request.part;
   stream.by_arrival = options.text("order") == "arrival";
