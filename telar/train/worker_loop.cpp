@@ -62,7 +62,7 @@ bool WorkerLoop::take_lease() {
   epoch_ = lease->epoch;
   for (int64_t step = lease->begin; step < lease->end; ++step) {
     parts_.add(step, lease->part);
-    entries_.push_back({lease->id, step});
+    entries_.push_back({lease->id, step, work_number(*lease, step, parts_in_batch_)});
   }
   return true;
 }
@@ -85,6 +85,7 @@ void WorkerLoop::train(const Batch& batch, const Entry& entry) {
   const auto start = std::chrono::steady_clock::now();
   StepInputs inputs = inputs_of(batch.epoch, entry.step);
   inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
+  inputs.work = entry.work;
   const StepResult result = session_.train(view_of(batch), inputs);
   pending_.push_back({entry.lease, entry.step, batch.size(), result.metrics, 0, seconds_since(start)});
   if (!result.finite) fail(batch, inputs);

@@ -34,6 +34,7 @@ class WorkerLoop {
   struct Entry {
     uint64_t lease;
     int64_t step;
+    int64_t work;
   };
 
   void work_on_epoch();

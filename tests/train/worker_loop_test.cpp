@@ -62,8 +62,8 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
   Trainer(expected, training).fit(*data, nullptr);
 
   Script script({{.id = 1, .epoch = 0, .begin = 0, .end = 3},
-                 {.id = 2, .epoch = 0, .begin = 3, .end = 4},
-                 {.id = 3, .epoch = 1, .begin = 0, .end = 4}});
+                 {.id = 2, .epoch = 0, .begin = 3, .end = 4, .number = 3},
+                 {.id = 3, .epoch = 1, .begin = 0, .end = 4, .number = 4}});
   const auto store = server.connect(1);
   const StoreAccess access{{store.get()}, {}};
   Session session(program, cluster, {.seed = 2, .store = &access});
