@@ -70,6 +70,13 @@ void check_kafka(const Attributes& options) {
   } catch (const Error& error) {
     throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
   }
+  const std::string& dead_letter = options.text("dead_letter");
+  if (!dead_letter.empty() && options.text("on_error") != "skip")
+    throw OptionError("dead_letter",
+                      fmt::format("data.dead_letter is {}, but data.on_error is {}; it must be skip",
+                                  dead_letter, options.text("on_error")));
+  if (!dead_letter.empty() && dead_letter == options.text("topic"))
+    throw OptionError("dead_letter", "data.dead_letter is the topic itself; it must be another one");
   check_offsets(options, "start");
   check_offsets(options, "end");
   check_end(options);
@@ -109,6 +116,10 @@ StreamPtr open_topic(const StreamRequest& request) {
   stream.audit = options.flag("audit");
   stream.remembered += static_cast<size_t>(request.ahead);
   stream.skip_damaged = options.text("on_error") == "skip";
+  if (!options.text("dead_letter").empty())
+    stream.dead_letters =
+        open_kafka_sink({options.text("brokers"), options.text("dead_letter"), "", options.texts("kafka")}, 0,
+                        request.stop_requested);
   if (!request.mean.empty())
     stream.channels = channel_scale(stream.format.spec, {request.mean.begin(), request.mean.end()},
                                     {request.std.begin(), request.std.end()});
@@ -184,10 +195,14 @@ void register_kafka(SourceRegistry& registry) {
                 "on_error", "stop", {.choices = {"stop", "skip"}},
                 "What happens to a message that is not a sample. stop: the run ends with an error that names it. skip: it is named, counted and left out; its batch is smaller."),
             free_option(
+                "dead_letter", "", {},
+                "A topic to which the messages that `data.on_error: skip` leaves out are written, with the reason. It is created if it does not exist. Empty: none."),
+            free_option(
                 "group", "", {},
                 "A consumer group whose offsets are committed after each checkpoint, for tools that show its lag. The run does not read them."),
-            free_option("audit", false, {},
-                        "Writes the offsets that each step has used to `offsets.jsonl` in the run folder."),
+            free_option(
+                "audit", false, {},
+                "Writes the offsets that each step has used, and those of damaged messages, to `offsets.jsonl` in the run folder."),
             free_option(
                 "kafka", std::vector<std::string>{}, {.group = true},
                 "librdkafka's own keys, such as `{security.protocol: ssl}`. A value `env:NAME` or `file:PATH` is read from there; passwords must be."),
