@@ -15,10 +15,10 @@ namespace telar {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 /// A cell for error messages.
@@ -30,9 +30,12 @@ std::string shown(std::string_view cell) {
 /// Iterates over the lines of a table, split into cells.
 class Table {
  public:
-  Table(std::string_view text, char separator, const std::string& name)
-      : rest_(text), separator_(separator), name_(name) {
+  Table(char separator, const std::string& name) : separator_(separator), name_(name) {}
+
+  void begin(std::string_view text) {
+    rest_ = text;
     if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte-order mark of spreadsheet programs
+    line_ = 0;
   }
 
   /// Advances to the next line that is not blank; false at the end.
@@ -50,6 +53,7 @@ class Table {
     return false;
   }
 
+  const std::string& name() const { return name_; }
   size_t line() const { return line_; }
   const std::vector<std::string_view>& cells() const { return cells_; }
 
@@ -58,23 +62,35 @@ class Table {
     cells_.clear();
     size_t begin = 0;
     while (true) {
-      const size_t quote = separator_ == ' ' ? begin : line.find_first_not_of(' ', begin);
-      const bool quoted = quote < line.size() && line[quote] == '"';
-      size_t from = begin;
-      if (quoted) {
-        from = line.find('"', quote + 1);
-        if (from == std::string_view::npos) {
-          throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line", name_,
-                           line_, cells_.size() + 1);
-        }
-      }
-      const size_t end = line.find(separator_, from);
-      const std::string_view cell = trimmed(line.substr(begin, end - begin));
-      const bool whole = quoted && cell.size() >= 2 && cell.back() == '"';
-      cells_.push_back(whole ? trimmed(cell.substr(1, cell.size() - 2)) : cell);
+      const size_t end = line.find(separator_, is_plain(line, begin) ? begin : quotes_end(line, begin));
+      cells_.push_back(content_of(line.substr(begin, end - begin)));
       if (end == std::string_view::npos) return;
       begin = end + 1;
     }
+  }
+
+  /// Most cells begin with neither space nor a quotation mark.
+  static bool is_plain(std::string_view line, size_t begin) {
+    return begin < line.size() && line[begin] != ' ' && line[begin] != '"';
+  }
+
+  /// The closing quotation mark of the cell, if it is quoted; otherwise its beginning.
+  size_t quotes_end(std::string_view line, size_t begin) const {
+    const size_t quote = separator_ == ' ' ? begin : line.find_first_not_of(' ', begin);
+    if (quote >= line.size() || line[quote] != '"') return begin;
+    const size_t closing = line.find('"', quote + 1);
+    if (closing == std::string_view::npos) {
+      throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line", name_, line_,
+                       cells_.size() + 1);
+    }
+    return closing;
+  }
+
+  /// Without the space around it, and without quotation marks.
+  static std::string_view content_of(std::string_view cell) {
+    cell = trimmed(cell);
+    const bool quoted = cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
+    return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
   }
 
   std::string_view rest_;
@@ -84,8 +100,14 @@ class Table {
   std::vector<std::string_view> cells_;
 };
 
+/// Throws Error (user) for a table without features, too.
 size_t label_column(const CsvOptions& options, const std::vector<std::string>& names, size_t columns,
-                    const std::string& file) {
+                    const Table& table) {
+  const std::string& file = table.name();
+  if (columns < 2) {
+    throw user_error("{}, line {}: has a single column; features and a label, separated by '{}', are needed",
+                     file, table.line(), options.separator);
+  }
   if (options.label.empty()) return columns - 1;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == options.label) return i;
@@ -164,7 +186,8 @@ class CellReader {
 }  // namespace
 
 DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
-  Table table(text, options.separator, name);
+  Table table(options.separator, name);
+  table.begin(text);
   std::vector<std::string> names;
   bool more = table.next();
   if (more && options.header) {
@@ -173,11 +196,7 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
   }
   if (!more) throw user_error("{}: holds no lines of numbers", name);
   const size_t columns = options.header ? names.size() : table.cells().size();
-  if (columns < 2) {
-    throw user_error("{}, line {}: has a single column; features and a label, separated by '{}', are needed",
-                     name, table.line(), options.separator);
-  }
-  const size_t label_at = label_column(options, names, columns, name);
+  const size_t label_at = label_column(options, names, columns, table);
   const CellReader reader(names, name);
 
   std::vector<float> features;
@@ -203,6 +222,50 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
   if (options.classes == 0) spec.targets = {1};
   return in_memory(std::move(spec), bytes_of(features), 0,
                    options.classes > 0 ? bytes_of(classes) : bytes_of(targets));
+}
+
+class CsvLine::Taken {
+ public:
+  Taken(const CsvOptions& options, const std::string& name)
+      : options_(options), name_(name), table_(options.separator, name_), reader_(names_, name_) {}
+
+  size_t take(std::string_view text) {
+    table_.begin(text);
+    size_t lines = 0;
+    while (table_.next()) ++lines;
+    if (lines != 1) throw user_error("{} has {} lines; it must be one", name_, lines);
+    label_at_ = label_column(options_, names_, table_.cells().size(), table_);
+    return table_.cells().size() - 1;
+  }
+
+  void read(std::span<float> features, std::span<std::byte> label) const {
+    size_t feature = 0;
+    for (size_t column = 0; column <= features.size(); ++column) {
+      if (column != label_at_) features[feature++] = reader_.number(table_, column);
+    }
+    if (options_.classes > 0) {
+      as_ints(label)[0] = reader_.label(table_, label_at_, options_.classes);
+    } else {
+      as_floats(label)[0] = reader_.number(table_, label_at_);
+    }
+  }
+
+ private:
+  CsvOptions options_;
+  std::string name_;
+  std::vector<std::string> names_;  ///< none, without a header
+  Table table_;
+  CellReader reader_;
+  size_t label_at_ = 0;
+};
+
+CsvLine::CsvLine(const CsvOptions& options, const std::string& name)
+    : taken_(std::make_unique<Taken>(options, name)) {}
+CsvLine::~CsvLine() = default;
+
+size_t CsvLine::take(std::string_view text) { return taken_->take(text); }
+void CsvLine::read(std::span<float> features, std::span<std::byte> label) const {
+  taken_->read(features, label);
 }
 
 DatasetPtr open_csv(const std::string& path, const CsvOptions& options) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,7 +23,24 @@ struct CsvOptions {
 /// classes; an unknown label column; a table without lines.
 DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name);
 
-/// The same, from a file.
+/// Lines that arrive one by one, each a table without a header. It keeps memory for the next line.
+class CsvLine {
+ public:
+  /// `name`: of each line, for messages.
+  CsvLine(const CsvOptions& options, const std::string& name);
+  ~CsvLine();
+  /// Takes a line; returns the number of its features. Throws Error (user) for several lines, or none.
+  size_t take(std::string_view text);
+  /// Writes the features of the line taken last, and its label: an i32 class or an f32 target. Throws Error
+  /// (user) like csv_from_text().
+  void read(std::span<float> features, std::span<std::byte> label) const;
+
+ private:
+  class Taken;
+  std::unique_ptr<Taken> taken_;
+};
+
+/// The same as csv_from_text(), from a file.
 DatasetPtr open_csv(const std::string& path, const CsvOptions& options);
 
 }  // namespace telar

@@ -7,9 +7,16 @@
 
 namespace telar {
 
+namespace {
+
+/// More steps than a training has.
+constexpr int64_t kMostWork = int64_t{1} << 40;
+
+}  // namespace
+
 void check_lease(const Lease& lease, int64_t steps, int64_t parts) {
   if (lease.begin < 0 || lease.begin >= lease.end || lease.end > steps || lease.part < 0 ||
-      lease.part >= parts)
+      lease.part >= parts || lease.number < 0 || lease.number > kMostWork)
     throw user_error(
         "the coordinator leases part {} of batches {} to {}, but an epoch has {} batches of {} parts here; all processes must have the same data",
         lease.part, lease.begin, lease.end, steps, parts);

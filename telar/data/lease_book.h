@@ -16,7 +16,14 @@ struct Lease {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t part = 0;
+  int64_t number = 0;  ///< of step `begin` among all steps that the coordinator has given out, from 0
 };
+
+/// The number of a part of a step of a lease, from 1 on: the same whenever and to whomever it is leased, and
+/// another for every other part. `parts`: of each step.
+inline int64_t work_number(const Lease& lease, int64_t step, int64_t parts) {
+  return (lease.number + step - lease.begin) * parts + lease.part + 1;
+}
 
 /// Throws Error (user) if a received lease is not one of an epoch of `steps` batches of `parts` parts.
 void check_lease(const Lease& lease, int64_t steps, int64_t parts);

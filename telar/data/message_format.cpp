@@ -7,11 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
-#include "telar/data/csv.h"
+#include "telar/data/message_decoders.h"
+#include "telar/data/message_values.h"
 #include "telar/data/pixel_loops.h"
+#include "telar/data/source.h"
 
 namespace telar {
 
@@ -28,36 +29,6 @@ size_t raw_label_bytes(const SampleSpec& spec) {
   return spec.classes > 0 && spec.classes <= kClassesOfAByte ? 1 : spec.label_bytes();
 }
 
-float finite(double value, std::string_view what, size_t index) {
-  const auto number = static_cast<float>(value);
-  if (!std::isfinite(number))
-    throw user_error("{} {} is {}; a finite f32 number is needed", what, index, value);
-  return number;
-}
-
-int32_t class_in(double value, int64_t classes) {
-  if (!(value >= 0 && value < static_cast<double>(classes)) || value != std::floor(value))
-    throw user_error("the label is {}; the classes are 0 … {}", value, classes - 1);
-  return static_cast<int32_t>(value);
-}
-
-void require_tokens(std::span<const int32_t> ids, int64_t vocabulary) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocabulary)
-      throw user_error("token {} is {}; the vocabulary is 0 … {}", i, ids[i], vocabulary - 1);
-  }
-}
-
-void put_label(const SampleSpec& spec, int32_t label, std::span<std::byte> out) {
-  if (label < 0 || label >= spec.classes)
-    throw user_error("the label is {}; the classes are 0 … {}", label, spec.classes - 1);
-  std::memcpy(out.data(), &label, sizeof label);
-}
-
-void require_finite(std::span<const float> values, std::string_view what) {
-  for (size_t i = 0; i < values.size(); ++i) finite(values[i], what, i);
-}
-
 class RawDecoder final : public MessageDecoder {
  public:
   explicit RawDecoder(MessageFormat format)
@@ -66,8 +37,7 @@ class RawDecoder final : public MessageDecoder {
         features_(items_ * item_bytes(format_)),
         label_(raw_label_bytes(format_.spec)) {}
 
-  void decode(std::string_view message, std::span<std::byte> features,
-              std::span<std::byte> label) const override {
+  void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
     if (message.size() != features_ + label_)
       throw user_error("the message has {} bytes; {} {} and a label of {} need {}", message.size(),
                        format_.dtype, format_.spec.features.str(), bytes_text(label_), features_ + label_);
@@ -98,136 +68,6 @@ class RawDecoder final : public MessageDecoder {
   size_t items_;
   size_t features_;
   size_t label_;
-};
-
-/// Throws Error (user) for JSON whose arrays and objects are nested so deeply that a function which calls
-/// itself for each level would exhaust its stack.
-void require_shallow(std::string_view message) {
-  constexpr int kDeepest = 32;
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < message.size(); ++i) {
-    const char c = message[i];
-    if (quoted && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == '[' || c == '{')) {
-      if (++depth > kDeepest)
-        throw user_error("the message has more than {} arrays and objects within each other", kDeepest);
-    } else if (!quoted && (c == ']' || c == '}')) {
-      --depth;
-    }
-  }
-}
-
-/// Writes the numbers of JSON values, as f32 or token ids.
-class NumberSink {
- public:
-  NumberSink(std::span<std::byte> out, bool tokens, std::string_view what)
-      : out_(out), tokens_(tokens), what_(what) {}
-
-  void add(const nlohmann::json& value, const std::string& field) {
-    if (value.is_array()) {
-      for (const nlohmann::json& item : value) add(item, field);
-      return;
-    }
-    if (!value.is_number())
-      throw user_error("the field '{}' has {}; it must be a number, or an array of numbers", field,
-                       value.is_string() ? "a text" : value.type_name());
-    if (count_ < out_.size() / sizeof(float)) put(value.get<double>());
-    ++count_;
-  }
-
-  void require_full() const {
-    if (count_ == out_.size() / sizeof(float)) return;
-    throw user_error("the fields of the {}s have {} numbers; {} are needed", what_, count_,
-                     out_.size() / sizeof(float));
-  }
-
- private:
-  void put(double value) {
-    if (!tokens_) {
-      as_floats(out_)[count_] = finite(value, what_, count_);
-      return;
-    }
-    if (value != std::floor(value) || std::fabs(value) > 2e9)
-      throw user_error("token {} is {}; an integer is needed", count_, value);
-    as_ints(out_)[count_] = static_cast<int32_t>(value);
-  }
-
-  std::span<std::byte> out_;
-  bool tokens_;
-  std::string_view what_;
-  size_t count_ = 0;
-};
-
-class JsonDecoder final : public MessageDecoder {
- public:
-  explicit JsonDecoder(MessageFormat format)
-      : format_(std::move(format)), label_(format_.label.empty() ? "label" : format_.label) {}
-
-  void decode(std::string_view message, std::span<std::byte> features,
-              std::span<std::byte> label) const override {
-    require_shallow(message);
-    const nlohmann::json object = nlohmann::json::parse(message, nullptr, false);
-    if (object.is_discarded()) throw user_error("the message is not valid JSON");
-    if (!object.is_object())
-      throw user_error("the message is a JSON {}; an object is needed", object.type_name());
-    const bool tokens = format_.spec.dtype == DType::i32;
-    NumberSink sink(features, tokens, "feature");
-    for (const std::string& field : format_.fields) sink.add(value_of(object, field), field);
-    sink.require_full();
-    if (tokens) require_tokens(as_ints(features), format_.vocabulary);
-    const nlohmann::json& target = value_of(object, label_);
-    if (format_.spec.classes > 0) {
-      if (!target.is_number())
-        throw user_error("the field '{}' is not a number; the classes are 0 … {}", label_,
-                         format_.spec.classes - 1);
-      return put_label(format_.spec, class_in(target.get<double>(), format_.spec.classes), label);
-    }
-    NumberSink targets(label, false, "target");
-    targets.add(target, label_);
-    targets.require_full();
-  }
-
- private:
-  static const nlohmann::json& value_of(const nlohmann::json& object, const std::string& field) {
-    const auto found = object.find(field);
-    if (found != object.end()) return *found;
-    std::vector<std::string> names;
-    for (const auto& item : object.items()) names.push_back(item.key());
-    const std::string near = nearest(field, names);
-    throw user_error("the message has no field '{}'{}", field,
-                     near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)));
-  }
-
-  MessageFormat format_;
-  std::string label_;
-};
-
-class CsvDecoder final : public MessageDecoder {
- public:
-  explicit CsvDecoder(MessageFormat format)
-      : format_(std::move(format)),
-        options_{.header = false,
-                 .label = format_.label,
-                 .separator = format_.separator,
-                 .classes = format_.spec.classes} {}
-
-  void decode(std::string_view message, std::span<std::byte> features,
-              std::span<std::byte> label) const override {
-    const DatasetPtr table = csv_from_text(message, options_, "the message");
-    if (table->size() != 1) throw user_error("the message has {} lines; it must be one", table->size());
-    if (table->spec().features.elements() != format_.spec.features.elements())
-      throw user_error("the message has {} features; {} need {}", table->spec().features.elements(),
-                       format_.spec.features.str(), format_.spec.features.elements());
-    table->read(0, {}, features, label);
-  }
-
- private:
-  MessageFormat format_;
-  CsvOptions options_;
 };
 
 template <typename T>
@@ -270,6 +110,12 @@ void append_numbers(std::span<const std::byte> bytes, bool integers, char separa
   }
 }
 
+void require_different(std::vector<std::string> fields) {
+  std::ranges::sort(fields);
+  const auto twice = std::ranges::adjacent_find(fields);
+  if (twice != fields.end()) throw user_error("the field '{}' is named twice", *twice);
+}
+
 }  // namespace
 
 const std::vector<std::string>& message_format_names() {
@@ -290,13 +136,25 @@ void check(const MessageFormat& format) {
     throw user_error("csv has one target, not {}", format.spec.targets.str());
   if (format.name == "json" && format.fields.empty())
     throw user_error("json needs the names of the fields that are features");
+  if (format.name == "json") require_different(json_fields(format));
 }
 
 std::unique_ptr<MessageDecoder> message_decoder(const MessageFormat& format) {
   check(format);
-  if (format.name == "json") return std::make_unique<JsonDecoder>(format);
-  if (format.name == "csv") return std::make_unique<CsvDecoder>(format);
+  if (format.name == "json") return json_decoder(format);
+  if (format.name == "csv") return csv_decoder(format);
   return std::make_unique<RawDecoder>(format);
+}
+
+MessageFormat message_format_of(const Attributes& options) {
+  MessageFormat format;
+  format.name = options.text("format");
+  format.dtype = options.text("dtype");
+  format.spec = spec_of_options(options);
+  format.vocabulary = options.integer("vocabulary");
+  format.fields = options.texts("fields");
+  format.label = options.text("label");
+  return format;
 }
 
 void encode_message(const MessageFormat& format, std::span<const std::byte> features,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "telar/core/attributes.h"
 #include "telar/data/dataset.h"
 
 namespace telar {
@@ -16,7 +17,8 @@ namespace telar {
 /// more, f32 targets for none. Little-endian, without a header.
 ///
 /// json: an object. `fields` are numbers, or arrays of numbers (nested or not), which follow each other;
-/// `label` is a number, or an array of targets. Nothing is nested more than 32 levels deep.
+/// `label` is a number, or an array of targets. Each of them is in the message once. Nothing is nested more
+/// than 32 levels deep.
 ///
 /// csv: one line of numbers, of which column `label` is the label.
 struct MessageFormat {
@@ -35,14 +37,17 @@ const std::vector<std::string>& message_format_names();
 /// Throws Error (user) for an unknown format, and one that does not suit its samples.
 void check(const MessageFormat& format);
 
-/// Reads samples from messages. Thread-safe.
+/// The format that the options of a source of messages describe.
+MessageFormat message_format_of(const Attributes& options);
+
+/// Reads samples from messages. It keeps memory for the next message: one thread at a time.
 class MessageDecoder {
  public:
   virtual ~MessageDecoder() = default;
   /// Writes the sample of a message as Dataset::read() does. Throws Error (user) that says what is wrong with
   /// the message, not where it comes from.
   virtual void decode(std::string_view message, std::span<std::byte> features,
-                      std::span<std::byte> label) const = 0;
+                      std::span<std::byte> label) = 0;
 };
 
 /// Throws Error (user) like check().

@@ -13,6 +13,12 @@ namespace telar {
 struct Message {
   int64_t offset = 0;
   std::string_view value;
+  int64_t time = -1;  ///< that the topic stores with it: milliseconds since 1970; negative: none
+};
+
+struct MessageHeader {
+  std::string name;
+  std::string value;
 };
 
 /// The offsets of a partition's messages: from `first` to before `end`.
@@ -34,6 +40,9 @@ class MessageLog {
 
   /// The messages that each partition has now. Throws Error (run) if nobody answers.
   virtual std::vector<OffsetRange> ranges() = 0;
+
+  /// The offset of the first message that the partition has (still). Throws Error (run) if nobody answers.
+  virtual int64_t first(int partition) = 0;
 
   /// The next message of the partition will be the first one from this offset on. To read on needs no seek.
   virtual void seek(int partition, int64_t offset) = 0;
@@ -65,7 +74,9 @@ class MessageSink {
   virtual int partitions() const = 0;
   /// Waits if too many messages are under way; false if a stop was requested meanwhile, and the message was
   /// not taken. Throws Error (run) if an earlier one could not be stored.
-  virtual bool publish(int partition, std::string_view message) = 0;
+  virtual bool publish(int partition, std::string_view message,
+                       const std::vector<MessageHeader>& headers) = 0;
+  bool publish(int partition, std::string_view message) { return publish(partition, message, {}); }
   /// Waits until all messages are stored, after a stop was requested at most kStopWait; returns how many are
   /// not. Throws Error (run) if one could not be.
   virtual int64_t flush() = 0;

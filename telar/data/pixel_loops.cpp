@@ -1,5 +1,8 @@
 #include "telar/data/pixel_loops.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "telar/core/simd.h"
 
 namespace telar {
@@ -16,6 +19,23 @@ void shift_values(float* values, float scale, float shift, size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = values[i] * scale + shift;
 }
 
+/// The largest magnitude, as bits: those of infinity and NaN are above all others.
+TELAR_FOR_EACH_CPU
+uint32_t largest_bits(const float* values, size_t count) {
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
+  return largest;
+}
+
+/// Negative values are above all others.
+TELAR_FOR_EACH_CPU
+uint32_t largest_unsigned(const int32_t* values, size_t count) {
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<uint32_t>(values[i]));
+  return largest;
+}
+
 }  // namespace
 
 void scaled_bytes(std::span<const uint8_t> bytes, float scale, std::span<float> out) {
@@ -24,6 +44,15 @@ void scaled_bytes(std::span<const uint8_t> bytes, float scale, std::span<float> 
 
 void scale_and_shift(std::span<float> values, float scale, float shift) {
   shift_values(values.data(), scale, shift, values.size());
+}
+
+bool all_finite(std::span<const float> values) {
+  constexpr uint32_t kInfinity = 0x7f800000;
+  return largest_bits(values.data(), values.size()) < kInfinity;
+}
+
+bool all_below(std::span<const int32_t> values, int64_t limit) {
+  return values.empty() || largest_unsigned(values.data(), values.size()) < limit;
 }
 
 }  // namespace telar

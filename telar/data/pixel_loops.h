@@ -14,4 +14,10 @@ void scaled_bytes(std::span<const uint8_t> bytes, float scale, std::span<float> 
 /// values[i] = values[i] × scale + shift.
 void scale_and_shift(std::span<float> values, float scale, float shift);
 
+/// Whether no value is NaN or infinite.
+bool all_finite(std::span<const float> values);
+
+/// Whether all values are 0 … limit - 1. `limit`: 0 … 2³¹.
+bool all_below(std::span<const int32_t> values, int64_t limit);
+
 }  // namespace telar

@@ -22,6 +22,12 @@ struct UsedOffsets {
   bool operator==(const UsedOffsets&) const = default;
 };
 
+/// What became of the messages of a batch. Both in ascending order.
+struct BatchUse {
+  std::vector<UsedOffsets> used;
+  std::vector<UsedOffsets> left_out;  ///< because they are damaged
+};
+
 /// Batches of samples that arrive one after another and are stored elsewhere.
 class Stream : public BatchSource {
  public:
@@ -35,10 +41,22 @@ class Stream : public BatchSource {
   /// For the user: "topic 'events': 8 partitions, 60000 messages".
   virtual std::string described() const = 0;
 
-  /// The offsets of the messages in the batch that was read before this position, in ascending order, as
-  /// they were put into it. Throws Error (run) for a batch that this object has not read, or long ago, or if
-  /// the source's option `audit` is not set.
-  virtual std::vector<UsedOffsets> uses(const Position& after) const = 0;
+  /// The offsets of the messages in the batch that was read before this position, as they were put into it.
+  /// Throws Error (run) for a batch that this object has not read, or long ago, or if the source's option
+  /// `audit` is not set.
+  virtual BatchUse uses(const Position& after) const = 0;
+
+  /// The position a number of batches later, if offsets have no gaps up to it; nothing is read. It does not
+  /// know which messages were left out. At most the end of the pass.
+  virtual Position skip(const Position& position, int64_t batches) const = 0;
+
+  /// The messages from a position to a later one of the same pass, in ascending order.
+  virtual std::vector<UsedOffsets> between(const Position& position, const Position& later) const = 0;
+
+  /// Like read(), another part of the batch: its other messages are not decoded, and uses() does not know the
+  /// batch. Throws Error (user) for a gap in the offsets, too.
+  virtual void read_part(const Position& position, Part part, Batch& batch,
+                         const std::stop_token& stop) const = 0;
 
   /// Messages of the pass up to this position that were left out because they are damaged.
   virtual int64_t left_out(const Position& position) const = 0;

@@ -78,7 +78,7 @@ StreamPosition StreamBatches::place_of(const Position& position) const {
 Position StreamBatches::begin(uint32_t pass) const {
   if (pass > 0 && options_.messages == 0)
     throw run_error("topic '{}' is read without an end, so it has no pass {}", log_->name(), pass);
-  return to_position({.pass = pass, .next = options_.starts}, log_->name());
+  return to_position({.pass = pass, .next = options_.starts, .last = {}}, log_->name());
 }
 
 std::optional<Position> StreamBatches::find(uint32_t pass, int64_t batches) const {
@@ -108,23 +108,63 @@ void StreamBatches::remember(Known batch) const {
   if (known_.size() > options_.remembered) known_.pop_front();
 }
 
-std::vector<UsedOffsets> StreamBatches::uses(const Position& after) const {
+BatchUse StreamBatches::uses(const Position& after) const {
   const std::scoped_lock lock(known_mutex_);
   const auto found = std::ranges::find(known_, after, &Known::after);
   if (found == known_.end() || !options_.audit)
     throw run_error("the batch before this position has not been read here, or is not remembered");
   std::vector<Taken> taken = found->taken;
   std::ranges::sort(taken, {}, [](const Taken& t) { return std::pair(t.partition, t.offset); });
-  std::vector<UsedOffsets> uses;
+  BatchUse use;
   for (const Taken& t : taken) {
-    const bool follows = !uses.empty() && uses.back().partition == t.partition && uses.back().end == t.offset;
+    std::vector<UsedOffsets>& ranges = t.left_out ? use.left_out : use.used;
+    const bool follows =
+        !ranges.empty() && ranges.back().partition == t.partition && ranges.back().end == t.offset;
     if (follows) {
-      ++uses.back().end;
+      ++ranges.back().end;
     } else {
-      uses.push_back({t.partition, t.offset, t.offset + 1});
+      ranges.push_back({t.partition, t.offset, t.offset + 1});
     }
   }
-  return uses;
+  return use;
+}
+
+Position StreamBatches::skip(const Position& position, int64_t batches) const {
+  StreamPosition place = place_of(position);
+  int64_t left = batches * options_.batch;
+  if (options_.messages > 0) left = std::min(left, options_.messages - place.messages);
+  std::vector<int64_t> sizes(place.next.size(), left);
+  for (size_t p = 0; p < options_.ends.size(); ++p) sizes[p] = options_.ends[p] - place.next[p];
+  const auto in_rounds = [&](int64_t rounds) {
+    int64_t sum = 0;
+    for (const int64_t size : sizes) sum += std::min(size, rounds);
+    return sum;
+  };
+  int64_t rounds = 0;  // the most in which every partition that has not ended gives a message
+  for (int64_t beyond = left + 1; beyond - rounds > 1;) {
+    const int64_t middle = rounds + (beyond - rounds) / 2;
+    (in_rounds(middle) <= left ? rounds : beyond) = middle;
+  }
+  place.messages += left;
+  left -= in_rounds(rounds);
+  for (size_t p = 0; p < sizes.size(); ++p) place.next[p] += std::min(sizes[p], rounds);
+  for (int p = place.turn; left > 0; p = (p + 1) % log_->partitions()) {
+    if (sizes[static_cast<size_t>(p)] <= rounds) continue;
+    ++place.next[static_cast<size_t>(p)];
+    place.turn = (p + 1) % log_->partitions();
+    --left;
+  }
+  place.last.clear();
+  return to_position(place, log_->name());
+}
+
+std::vector<UsedOffsets> StreamBatches::between(const Position& position, const Position& later) const {
+  const StreamPosition from = place_of(position);
+  const StreamPosition to = place_of(later);
+  std::vector<UsedOffsets> ranges;
+  for (size_t p = 0; p < from.next.size(); ++p)
+    if (from.next[p] < to.next[p]) ranges.push_back({static_cast<int>(p), from.next[p], to.next[p]});
+  return ranges;
 }
 
 std::optional<int64_t> StreamBatches::behind(const Position& position) const {
@@ -143,35 +183,39 @@ void StreamBatches::stored(const Position& position) const { log_->tell_used(pla
 /// One call of read().
 class StreamBatches::Reading {
  public:
-  /// `at` may be the batch's own.
-  Reading(const StreamBatches& stream, Position at, Batch& batch, const std::stop_token& stop)
+  /// `at` may be the batch's own. `alone`: other messages than those of the part are not decoded.
+  Reading(const StreamBatches& stream, Position at, Part part, bool alone, Batch& batch,
+          const std::stop_token& stop)
       : stream_(stream),
         options_(stream.options_),
         log_(*stream.log_),
         at_(std::move(at)),
+        part_(part),
+        alone_(alone),
         batch_(batch),
         stop_(stop),
         place_(stream.place_of(at_)) {}
 
   void run() {
     const int64_t messages = batch_messages();
-    const int64_t first = options_.part.first(messages);
-    const int64_t last = options_.part.last(messages);
+    const int64_t first = part_.first(messages);
+    const int64_t last = part_.last(messages);
     batch_.resize(last - first);
-    if (options_.skip_damaged) spare_.emplace(stream_.tensors_).resize(1);
+    if (options_.skip_damaged && !alone_) spare_.emplace(stream_.tensors_).resize(1);
     recall();
     taken_.reserve(static_cast<size_t>(messages));
     int64_t rows = 0;
     const int64_t damaged_before = place_.left_out;
     for (int64_t i = 0; i < messages; ++i) {
       const int partition = take_next();
-      const bool mine = i >= first && i < last;
-      if (mine) {
+      mine_ = i >= first && i < last;
+      if (mine_) {
         rows += decode(partition, batch_, rows) ? 1 : 0;
-      } else if (options_.skip_damaged) {
+      } else if (spare_) {
         decode(partition, *spare_, 0);
       }
     }
+    store_dead_letters();
     const int64_t damaged = place_.left_out - damaged_before;
     if (damaged == messages)
       throw user_error("topic '{}': all {} messages of a batch are damaged; the last: {}", log_.name(),
@@ -180,6 +224,7 @@ class StreamBatches::Reading {
     batch_.epoch = place_.pass;
     batch_.all_samples = messages - damaged;
     batch_.after = to_position(place_, log_.name());
+    if (alone_) return;
     if (!options_.audit && !options_.by_arrival) taken_.clear();
     stream_.remember({at_, batch_.after, std::move(taken_)});
   }
@@ -194,6 +239,7 @@ class StreamBatches::Reading {
 
   /// If the order depended on what had arrived, it is the one of the first time.
   void recall() {
+    if (alone_) return;
     const std::scoped_lock lock(stream_.known_mutex_);
     const Known* known = stream_.known_batch(at_);
     again_ = known != nullptr;
@@ -217,6 +263,7 @@ class StreamBatches::Reading {
     const auto p = static_cast<size_t>(partition);
     require_no_gap(partition, message_.offset);
     place_.next[p] = message_.offset + 1;
+    place_.last[p] = mark_of(message_);
     ++place_.messages;
     place_.turn = after(partition);
     taken_.push_back({partition, message_.offset});
@@ -227,7 +274,7 @@ class StreamBatches::Reading {
   /// the first message, or the end.
   void require_no_gap(int partition, int64_t found) const {
     const int64_t expected = place_.next[static_cast<size_t>(partition)];
-    if (options_.ends.empty() || found == expected) return;
+    if ((options_.ends.empty() && !alone_) || found == expected) return;
     throw user_error(
         "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic), so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never",
         log_.name(), partition, expected, found - 1);
@@ -235,6 +282,7 @@ class StreamBatches::Reading {
 
   bool try_next(int partition, std::chrono::milliseconds wait) {
     const auto p = static_cast<size_t>(partition);
+    if (stream_.reading_[p] < 0 && place_.last[p]) recognise(partition);
     if (stream_.reading_[p] != place_.next[p]) {
       log_.seek(partition, place_.next[p]);
       stream_.reading_[p] = place_.next[p];
@@ -248,6 +296,29 @@ class StreamBatches::Reading {
     message_ = *message;
     stream_.reading_[p] = message_.offset + 1;
     return true;
+  }
+
+  static MessageMark mark_of(const Message& message) {
+    return {message.time, static_cast<int64_t>(message.value.size())};
+  }
+
+  /// Throws unless the partition has the same message before this position as it had then.
+  void recognise(int partition) {
+    const auto p = static_cast<size_t>(partition);
+    const int64_t next = place_.next[p];
+    if (log_.first(partition) >= next) return;
+    log_.seek(partition, next - 1);
+    std::optional<Message> message;
+    const auto began = WaitClock::now();
+    while (!(message = log_.next(partition, kWait))) {
+      if (log_.awaited(partition) >= next) return;
+      wait_on(began, fmt::format("partition {}", partition));
+    }
+    if (message->offset == next - 1 && mark_of(*message) != place_.last[p])
+      throw user_error(
+          "topic '{}', partition {}: offset {} is another message than the one that this run has used, so the topic was deleted and created again; its messages cannot continue the run; start a new one",
+          log_.name(), partition, next - 1);
+    stream_.reading_[p] = message->offset + 1;
   }
 
   int wait_for(int partition) {
@@ -301,16 +372,36 @@ class StreamBatches::Reading {
     if (!options_.skip_damaged)
       throw user_error("{}; data.on_error: skip leaves such messages out", last_damage_);
     ++place_.left_out;
+    taken_.back().left_out = true;
+    if (options_.dead_letters && mine_ && !again_) send_dead_letter(partition, error.what());
     if (again_ || !options_.warn || stream_.named_ > kNamedDamaged) return;
     options_.warn(++stream_.named_ > kNamedDamaged
                       ? "further messages are left out; the summary has their number"
                       : "left out: " + last_damage_);
   }
 
+  void send_dead_letter(int partition, const char* reason) {
+    MessageSink& sink = *options_.dead_letters;
+    const bool taken = sink.publish(partition % sink.partitions(), message_.value,
+                                    {{"telar.topic", log_.name()},
+                                     {"telar.partition", std::to_string(partition)},
+                                     {"telar.offset", std::to_string(message_.offset)},
+                                     {"telar.reason", reason}});
+    if (!taken) throw ReadStopped();
+    sends_ = true;
+  }
+
+  /// A position after these messages must not be stored before they are.
+  void store_dead_letters() const {
+    if (sends_ && options_.dead_letters->flush() > 0) throw ReadStopped();
+  }
+
   const StreamBatches& stream_;
   const StreamOptions& options_;
   MessageLog& log_;
   Position at_;
+  Part part_;
+  bool alone_;
   Batch& batch_;
   const std::stop_token& stop_;
   StreamPosition place_;
@@ -319,13 +410,21 @@ class StreamBatches::Reading {
   std::vector<int> order_;  ///< partitions, if the batch has been read before
   bool again_ = false;
   bool warned_ = false;
+  bool mine_ = false;           ///< the message belongs to this worker's part
+  bool sends_ = false;          ///< dead letters are under way
   std::optional<Batch> spare_;  ///< for messages of others' parts
   std::string last_damage_;
 };
 
 void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
   const std::scoped_lock lock(mutex_);
-  Reading(*this, position, batch, stop).run();
+  Reading(*this, position, options_.part, false, batch, stop).run();
+}
+
+void StreamBatches::read_part(const Position& position, Part part, Batch& batch,
+                              const std::stop_token& stop) const {
+  const std::scoped_lock lock(mutex_);
+  Reading(*this, position, part, true, batch, stop).run();
 }
 
 }  // namespace telar

@@ -29,6 +29,9 @@ struct StreamOptions {
   bool audit = false;          ///< for uses()
   size_t remembered = 16;      ///< batches, for uses() and, by arrival, to be read again
   ChannelScale channels = {};  ///< for normalising the features
+  /// Where damaged messages go if they are skipped, with headers that say where they come from and what is
+  /// wrong with them; null: nowhere. A batch is returned when those of this worker's part of it are stored.
+  std::shared_ptr<MessageSink> dead_letters = {};
   std::function<void(const std::string&)> warn = {};
   std::function<bool()> stop_requested = {};
 };
@@ -40,6 +43,10 @@ struct StreamOptions {
 /// same batch, in every process. A partition without a next message makes all wait. With `by_arrival`, the
 /// next message is one of the first partition in turn that has one; then only this object can read the last
 /// batches again (StreamOptions::remembered).
+///
+/// When a partition is read from a position for the first time, the message before it must still be the one
+/// that was taken before it; otherwise the topic was created again, and reading throws Error (user). If the
+/// topic no longer has that message, nothing is compared.
 ///
 /// A pass ends at `ends`, or after `messages` messages. The id of a sample is offset × partitions +
 /// partition.
@@ -61,7 +68,11 @@ class StreamBatches final : public Stream {
   const std::vector<int64_t>& starts() const override { return options_.starts; }
   const std::vector<int64_t>& ends() const override { return options_.ends; }
   std::string described() const override;
-  std::vector<UsedOffsets> uses(const Position& after) const override;
+  BatchUse uses(const Position& after) const override;
+  Position skip(const Position& position, int64_t batches) const override;
+  std::vector<UsedOffsets> between(const Position& position, const Position& later) const override;
+  void read_part(const Position& position, Part part, Batch& batch,
+                 const std::stop_token& stop) const override;
   int64_t left_out(const Position& position) const override { return place_of(position).left_out; }
   std::optional<int64_t> behind(const Position& position) const override;
   void stored(const Position& position) const override;
@@ -70,6 +81,7 @@ class StreamBatches final : public Stream {
   struct Taken {
     int partition = 0;
     int64_t offset = 0;
+    bool left_out = false;
   };
   /// A batch that has been read.
   struct Known {

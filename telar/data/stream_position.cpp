@@ -9,7 +9,7 @@ namespace telar {
 
 namespace {
 
-constexpr uint64_t kPositionVersion = 1;
+constexpr uint64_t kPositionVersion = 2;
 constexpr uint64_t kMostOffset = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMostPartitions = 1 << 20;
 
@@ -51,6 +51,12 @@ Position to_position(const StreamPosition& place, const std::string& topic) {
   put_number(bytes, static_cast<uint64_t>(place.turn), 4);
   put_number(bytes, place.next.size(), 4);
   for (const int64_t offset : place.next) put_number(bytes, static_cast<uint64_t>(offset), 8);
+  for (size_t p = 0; p < place.next.size(); ++p) {
+    const std::optional<MessageMark> mark = p < place.last.size() ? place.last[p] : std::nullopt;
+    put_number(bytes, mark ? 1 : 0, 1);
+    put_number(bytes, mark ? static_cast<uint64_t>(mark->time + 1) : 0, 8);
+    put_number(bytes, mark ? static_cast<uint64_t>(mark->bytes) : 0, 8);
+  }
   bytes += topic;
   return position;
 }
@@ -60,12 +66,20 @@ StreamPosition stream_position(const Position& position, const std::string& topi
   StreamPosition place;
   place.pass = static_cast<uint32_t>(bytes.number(4, UINT32_MAX));
   place.messages = static_cast<int64_t>(bytes.number(8, kMostOffset));
-  bytes.number(1, kPositionVersion);
+  if (bytes.number(1, UINT8_MAX) != kPositionVersion)
+    throw user_error("the position is one of another version of telar, or of another source");
   place.left_out = static_cast<int64_t>(bytes.number(8, static_cast<uint64_t>(place.messages)));
   place.turn = static_cast<int>(bytes.number(4, kMostPartitions));
   const uint64_t count = bytes.number(4, kMostPartitions);
   for (uint64_t p = 0; p < count; ++p)
     place.next.push_back(static_cast<int64_t>(bytes.number(8, kMostOffset)));
+  for (uint64_t p = 0; p < count; ++p) {
+    const bool taken = bytes.number(1, 1) != 0;
+    const int64_t time = static_cast<int64_t>(bytes.number(8, kMostOffset)) - 1;
+    const auto size = static_cast<int64_t>(bytes.number(8, kMostOffset));
+    if (!taken && (time >= 0 || size > 0)) throw PositionBytes::wrong();
+    place.last.push_back(taken ? std::optional(MessageMark{time, size}) : std::nullopt);
+  }
   if (bytes.rest() != topic)
     throw user_error("the position is one of the topic '{}', not of '{}'", bytes.rest(), topic);
   if (count != static_cast<uint64_t>(partitions))

@@ -1,12 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "telar/data/batch_source.h"
 
 namespace telar {
+
+/// What shows whether the message at an offset is still the same one.
+struct MessageMark {
+  int64_t time = -1;  ///< Message::time
+  int64_t bytes = 0;
+  bool operator==(const MessageMark&) const = default;
+};
 
 /// A place between two batches of a topic.
 struct StreamPosition {
@@ -15,6 +23,9 @@ struct StreamPosition {
   int64_t left_out = 0;       ///< of these, those that are damaged
   int turn = 0;               ///< the partition of the message that follows
   std::vector<int64_t> next;  ///< of each partition, the offset of the first message after it
+  /// Of each partition, the message at the offset before `next`, if it was taken; empty: none was. By these a
+  /// topic that was deleted and created again is recognised.
+  std::vector<std::optional<MessageMark>> last;
   bool operator==(const StreamPosition&) const = default;
 };
 

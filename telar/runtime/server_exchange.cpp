@@ -51,7 +51,7 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
     Range& range = ranges[server];
     if (range.begin == end) return;
     servers_[server]->start({range.begin, end, terms.push, terms.pull, terms.learning_rate, terms.samples,
-                             terms.form.payload, terms.round});
+                             terms.form.payload, terms.work, terms.round});
     range.begin = end;
   };
   // The servers' arenas contain the pieces in the order of the variables, so the ready floats are one range.

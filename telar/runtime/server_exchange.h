@@ -42,6 +42,7 @@ class ServerExchange {
     bool pull = false;
     float learning_rate = 0;
     float samples = 0;
+    int64_t work = 0;  ///< StoreExchange::work
     std::optional<StoreRound> round;
     Form form = {};
   };

@@ -56,6 +56,7 @@ struct StepInputs {
   int64_t samples = 0;  ///< of the step over all processes; 0: those of this batch
   /// When the wait for the batch began; the step's phases begin then. Default: at the call.
   std::optional<std::chrono::steady_clock::time_point> waited_since = std::nullopt;
+  int64_t work = 0;  ///< with parameter servers: StoreExchange::work
 };
 
 struct StepResult {

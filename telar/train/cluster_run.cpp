@@ -21,6 +21,7 @@
 #include "telar/train/job_loader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/work_division.h"
 
 namespace telar {
@@ -288,6 +289,7 @@ std::vector<CompletedStep> ClusterRun::wait() {
   if (processes_) processes_->check();
   std::vector<StepDone> steps = coordinator_->wait(0.1);
   tell();
+  require_whole_servers();
   for (const StepDone& step : steps) {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
@@ -314,12 +316,26 @@ void ClusterRun::fetch(Session& session) {
     read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (!give_up_.stop_requested()) throw;
-    const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
-    throw run_error(
-        "{}; its parameters could not be saved; {}", error.what(),
-        kept.empty() ? "the run has no checkpoint yet"
-                     : fmt::format("the run continues from its checkpoint {} with: telar train {} --resume",
-                                   kept.front().filename().string(), options_.folder.string()));
+    throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
+  }
+  require_whole_servers();
+}
+
+std::string ClusterRun::how_to_continue() const {
+  const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
+  return kept.empty() ? "the run has no checkpoint yet"
+                      : fmt::format("the run continues from its checkpoint {} with: telar train {} --resume",
+                                    kept.front().filename().string(), options_.folder.string());
+}
+
+/// A server that was restarted has neither its last updates nor the numbers of the work that it had applied.
+void ClusterRun::require_whole_servers() const {
+  if (!trains_on_stream(job_.data)) return;
+  for (size_t s = 0; s < clients_.size(); ++s) {
+    if (clients_[s]->losses().restarts > 0)
+      throw run_error(
+          "parameter server {} has ended and was restarted, so messages that its parameters had seen would be missing; {}",
+          s, how_to_continue());
   }
 }
 

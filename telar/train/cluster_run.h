@@ -62,6 +62,8 @@ class ClusterRun final : public StepSource {
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
+  void require_whole_servers() const;
+  std::string how_to_continue() const;
   std::vector<Store*> stores() const;
 
   std::mutex notes_mutex_;          ///< guards notes_

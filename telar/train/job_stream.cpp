@@ -34,6 +34,32 @@ void write_decided(DataJob& data, const Stream& stream) {
   if (!stream.ends().empty()) data.options.set("end", offsets_text(stream.ends()));
 }
 
+/// A worker is told which batch to read, so it must be there and at offsets that can be computed. That each
+/// message is used once rests on two facts: a push has one batch, so a server can tell that it comes again;
+/// and a server that continues from an older snapshot ends the run, which only servers of this machine do for
+/// certain.
+void check_servers(const Job& job, const std::function<std::string(const std::string& key)>& where) {
+  const std::string& strategy = job.strategy.name;
+  const std::string end = job.data.options.text_or("end", "");
+  if (end != "now" && !is_decided(end))
+    throw user_error("{}: the workers of strategy {} read a topic up to an end that it has: now, or offsets",
+                     where("data.end"), strategy);
+  if (job.data.options.text_or("order", "") == "arrival")
+    throw user_error("{}: the workers of strategy {} must read the same batches; data.order must be fixed",
+                     where("data.order"), strategy);
+  for (const char* period : {"push_every", "average_every"}) {
+    const Attributes& options = job.strategy.options;
+    const int64_t batches = options.has(period) ? options.integer(period) : 1;
+    if (batches > 1)
+      throw user_error(
+          "{}: on a stream, a push must be of one batch, so that the servers can tell when it comes again; it is {}",
+          where(fmt::format("strategy.{}", period)), batches);
+  }
+  if (!job.strategy.server_addresses.empty())
+    throw user_error("{}: with a stream, the parameter servers are those that telar train starts",
+                     where("strategy.server_addresses"));
+}
+
 StreamPtr open_here(const Job& job, const StreamOpening& opening) {
   const DataJob& data = job.data;
   Part part;
@@ -89,9 +115,7 @@ int64_t steps_of_epoch(const Job& job, const Stream& stream) {
 }
 
 void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where) {
-  if (uses_servers(job))
-    throw user_error("{}: strategy {} cannot train on a stream yet; choose single or mirrored",
-                     where("strategy.name"), job.strategy.name);
+  if (uses_servers(job)) check_servers(job, where);
   if (job.training.early_stopping_patience > 0)
     throw user_error("{}: early stopping requires validation samples, which source {} does not set aside",
                      where("training.early_stopping.patience"), job.data.source);

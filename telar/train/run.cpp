@@ -296,7 +296,9 @@ class Run {
   /// The messages that wait for the training; empty without a stream.
   std::function<std::optional<int64_t>(const Position&)> behind() const {
     if (data_.stream == nullptr) return {};
-    return [stream = data_.stream](const Position& position) { return stream->behind(position); };
+    return [stream = data_.stream](const Position& position) {
+      return position.bytes.empty() ? std::nullopt : stream->behind(position);  // several workers' steps
+    };
   }
 
   bool is_audited() const { return job_.data.options.flag_or("audit", false); }

@@ -25,12 +25,28 @@ void StreamObserver::epoch_began(const EpochStart& /*start*/, const TrainingStat
   left_out_before_ = state.position.bytes.empty() ? 0 : stream_.left_out(state.position);
 }
 
-void StreamObserver::step_done(const StepReport& /*report*/, const TrainingState& state) {
+void StreamObserver::step_done(const StepReport& report, const TrainingState& state) {
+  if (state.position.bytes.empty()) return worker_step_done(report, state);
   last_ = state.position;
   const int64_t left_out = stream_.left_out(last_);
   left_out_ += left_out - left_out_before_;
   left_out_before_ = left_out;
-  if (audit_) audit_->append({{"step", state.step}, {"used", uses_text(stream_.uses(last_))}});
+  if (audit_) write(state.step, stream_.uses(last_));
+}
+
+/// A step of several workers: they have read it where it is found, and report how many samples it had.
+void StreamObserver::worker_step_done(const StepReport& report, const TrainingState& state) {
+  const Position first = stream_.begin(static_cast<uint32_t>(state.epoch));
+  const Position at = stream_.skip(first, report.step_of_epoch);
+  const std::vector<UsedOffsets> read = stream_.between(at, stream_.skip(at, 1));
+  for (const UsedOffsets& offsets : read) left_out_ += offsets.end - offsets.first;
+  left_out_ -= report.samples;
+  last_ = stream_.skip(first, state.step_in_epoch);
+  if (audit_) write(state.step, {.used = read, .left_out = {}});
+}
+
+void StreamObserver::write(int64_t step, const BatchUse& use) {
+  audit_->append({{"step", step}, {"used", uses_text(use.used)}, {"left_out", uses_text(use.left_out)}});
 }
 
 void StreamObserver::stored() {

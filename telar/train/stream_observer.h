@@ -14,8 +14,9 @@ namespace telar {
 /// and, for an audit, writes which offsets each step has used. Comes after the CheckpointObserver.
 class StreamObserver final : public CheckpointTimes {
  public:
-  /// `audit`: the file of lines {"step": 7, "used": "0:96-112 1:96-112"}, the offsets from the first to
-  /// before the second number of each partition; empty: none.
+  /// `audit`: the file of lines {"step": 7, "used": "0:96-112 1:96-100 1:101-112", "left_out": "1:100-101"}:
+  /// the offsets from the first to before the second number of each partition, which were trained on, and
+  /// those of damaged messages; empty: no file.
   StreamObserver(const Stream& stream, CheckpointPolicy policy, const std::filesystem::path& audit);
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
@@ -30,6 +31,8 @@ class StreamObserver final : public CheckpointTimes {
 
  private:
   void due(const TrainingState& /*state*/) override { stored(); }
+  void worker_step_done(const StepReport& report, const TrainingState& state);
+  void write(int64_t step, const BatchUse& use);
 
   const Stream& stream_;
   std::optional<MetricsLog> audit_;

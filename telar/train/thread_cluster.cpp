@@ -45,8 +45,7 @@ std::vector<Store*> ThreadCluster::stores() const {
 void ThreadCluster::start(const Session& session, int64_t steps) {
   create_servers(only_store(program_), stores());
   write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
-  const int64_t of_epoch = (train_.size() + options_.batch - 1) / options_.batch;
-  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, of_epoch));
+  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps_of_epoch()));
   for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
     std::shared_ptr<WorkSource> source = coordinator_->join(fmt::format("worker {}", w));
     workers_.emplace_back([this, source = std::move(source)] {
@@ -57,6 +56,10 @@ void ThreadCluster::start(const Session& session, int64_t steps) {
       }
     });
   }
+}
+
+int64_t ThreadCluster::steps_of_epoch() const {
+  return (train_.size() + options_.batch - 1) / options_.batch;
 }
 
 /// What the thread of a worker does.
@@ -76,7 +79,8 @@ void ThreadCluster::work(WorkSource& source) {
                    .typical_batch = std::max<int64_t>(1, options_.batch / parts),
                    .say = threads_.say,
                    .warn = threads_.say});
-  WorkerLoop loop(source, session, train_, options_, parts, threads_.say);
+  LeasedDataset batches(train_, options_.batch, options_.seed, options_.shuffle, parts, options_.together);
+  WorkerLoop loop(source, session, batches, steps_of_epoch(), options_, parts, threads_.say);
   loop.run();
 }
 

@@ -61,6 +61,7 @@ class ThreadCluster final : public StepSource {
  private:
   std::unique_ptr<Store> connect(size_t server, uint32_t member);
   std::vector<Store*> stores() const;
+  int64_t steps_of_epoch() const;
   void work(WorkSource& source);
 
   const Program& program_;

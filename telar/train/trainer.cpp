@@ -187,8 +187,8 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   add_to(state_.epoch_sums, step.metrics);
   const double rate =
       learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
-  const StepReport report{step.samples, step.metrics, rate, seconds,
-                          state_.step_in_epoch == epoch.start.steps};
+  const StepReport report{
+      step.samples, step.metrics, rate, seconds, state_.step_in_epoch == epoch.start.steps, step.step};
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 

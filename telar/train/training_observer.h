@@ -20,6 +20,7 @@ struct StepReport {
   double learning_rate = 0;
   double seconds = 0;
   bool last_of_epoch = false;  ///< epoch_done() follows with the same step number
+  int64_t step_of_epoch = 0;   ///< from 0; the steps of several workers are done in any order
 };
 
 struct EpochReport {

@@ -15,6 +15,7 @@
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/worker_loop.h"
 
@@ -29,19 +30,44 @@ Job job_here(const ClusterDescription& description, const std::vector<std::strin
   return parse_job(job_text(description.job), "the coordinator's job", overrides);
 }
 
-DatasetPtr train_samples(Job& job, const ClusterDescription& description) {
-  return open_train_dataset_as_decided(job.data, static_cast<uint64_t>(job.training.seed), description.data,
-                                       available_threads());
-}
+/// The training samples of a worker, and the parts of them that it leases.
+class WorkerSamples {
+ public:
+  WorkerSamples(Job& job, const ClusterDescription& description, const WorkOptions& options) {
+    const int64_t batch = job.training.batch;
+    const int64_t parts = job_parts(job);
+    if (trains_on_stream(job.data)) {
+      const StreamPtr stream = open_job_stream(
+          job,
+          {.warn = options.say, .stop_requested = [stop = options.stop] { return stop.stop_requested(); }});
+      leased_ = std::make_unique<LeasedStream>(stream, parts);
+      spec_ = stream->spec();
+      steps_ = steps_of_epoch(job, *stream);
+      return;
+    }
+    const auto seed = static_cast<uint64_t>(job.training.seed);
+    data_ = open_train_dataset_as_decided(job.data, seed, description.data, available_threads());
+    leased_ = std::make_unique<LeasedDataset>(*data_, batch, seed, job.data.shuffle, parts,
+                                              samples_together(job, parts));
+    spec_ = data_->spec();
+    steps_ = (data_->size() + batch - 1) / batch;
+  }
+
+  const SampleSpec& spec() const { return spec_; }
+  LeasedBatches& leased() { return *leased_; }
+  int64_t steps() const { return steps_; }  ///< of an epoch
+
+ private:
+  DatasetPtr data_;  ///< null: they are a stream
+  std::unique_ptr<LeasedBatches> leased_;
+  SampleSpec spec_;
+  int64_t steps_ = 0;
+};
 
 /// The options of the training that a worker needs.
 TrainerOptions worker_options(const Job& job, int64_t steps_per_epoch) {
   TrainerOptions options;
-  options.batch = job.training.batch;
   options.schedule = job_schedule(job, steps_per_epoch);
-  options.seed = static_cast<uint64_t>(job.training.seed);
-  options.shuffle = job.data.shuffle;
-  options.together = samples_together(job, job_parts(job));
   options.loader_threads = loader_threads(job, nullptr);
   options.prefetch = static_cast<int>(job.data.prefetch);
   return options;
@@ -51,7 +77,9 @@ TrainerOptions worker_options(const Job& job, int64_t steps_per_epoch) {
 class Worker {
  public:
   Worker(const WorkOptions& options, Membership& membership, const ClusterDescription& description)
-      : job_(job_here(description, options.overrides)), data_(train_samples(job_, description)) {
+      : membership_(membership),
+        job_(job_here(description, options.overrides)),
+        samples_(job_, description, options) {
     for (const std::string& address : membership.servers()) {
       clients_.push_back(
           std::make_unique<StoreClient>(StoreClientOptions{.address = address,
@@ -70,17 +98,29 @@ class Worker {
     tell_threads(job_, nullptr, {options.say, [&options](const std::string& text) {
                                    if (options.say) options.say("warning: " + text);
                                  }});
-    session_ = job_worker_session(job_, data_->spec(), access_, {options.say, options.say});
-    const int64_t steps_per_epoch = (data_->size() + job_.training.batch - 1) / job_.training.batch;
-    loop_.emplace(membership, *session_, *data_, worker_options(job_, steps_per_epoch), job_parts(job_),
-                  options.say);
+    session_ = job_worker_session(job_, samples_.spec(), access_, {options.say, options.say});
+    const int64_t steps = samples_.steps();
+    loop_.emplace(membership, *session_, samples_.leased(), steps, worker_options(job_, steps),
+                  job_parts(job_), options.say);
   }
 
-  WorkerLoop& loop() { return *loop_; }
+  /// `preparing`: seconds since it joined.
+  void run(double preparing) {
+    loop_->prepared(preparing);
+    try {
+      loop_->run();
+    } catch (const Error& error) {
+      // Every other worker would meet the same message of a stream.
+      if (trains_on_stream(job_.data) && error.kind() == Error::Kind::user)
+        membership_.fail_all(error.what());
+      throw;
+    }
+  }
 
  private:
+  Membership& membership_;
   Job job_;
-  DatasetPtr data_;
+  WorkerSamples samples_;
   std::vector<std::unique_ptr<StoreClient>> clients_;
   StoreAccess access_;
   std::unique_ptr<Session> session_;
@@ -103,8 +143,7 @@ void work(const WorkOptions& options) {
     const auto joined = Clock::now();
     Worker worker(options, membership,
                   cluster_description_from_json(membership.description(), "the coordinator"));
-    worker.loop().prepared(seconds_since(joined));
-    worker.loop().run();
+    worker.run(seconds_since(joined));
     again = membership.lost();
     if (options.say) options.say(again ? "removed by the coordinator; joining again" : "the run is over");
   }

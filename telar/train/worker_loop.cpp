@@ -10,7 +10,7 @@
 
 namespace telar {
 
-WorkerLoop::WorkerLoop(WorkSource& source, Session& session, const Dataset& data,
+WorkerLoop::WorkerLoop(WorkSource& source, Session& session, LeasedBatches& batches, int64_t steps,
                        const TrainerOptions& options, int64_t parts,
                        std::function<void(const std::string&)> say)
     : source_(source),
@@ -18,10 +18,9 @@ WorkerLoop::WorkerLoop(WorkSource& source, Session& session, const Dataset& data
       options_(options),
       parts_in_batch_(parts),
       say_(std::move(say)),
-      parts_(data.size(), options.batch, options.seed, options.shuffle, parts, options.together),
-      batches_(data, parts_, options.seed),
+      batches_(batches),
       loader_(batches_, {.threads = options.loader_threads, .prefetch = options.prefetch}),
-      steps_per_epoch_((data.size() + options.batch - 1) / options.batch) {}
+      steps_per_epoch_(steps) {}
 
 void WorkerLoop::run() {
   // A member that holds a lease has work, but need not be told so.
@@ -32,7 +31,7 @@ void WorkerLoop::run() {
 void WorkerLoop::work_on_epoch() {
   const auto start = std::chrono::steady_clock::now();
   session_.pull();
-  parts_.clear();
+  batches_.clear();
   entries_.clear();
   next_ = 0;
   if (!take_lease()) return;
@@ -61,8 +60,8 @@ bool WorkerLoop::take_lease() {
   }
   epoch_ = lease->epoch;
   for (int64_t step = lease->begin; step < lease->end; ++step) {
-    parts_.add(step, lease->part);
-    entries_.push_back({lease->id, step});
+    batches_.add(epoch_, step, lease->part);
+    entries_.push_back({lease->id, step, work_number(*lease, step, parts_in_batch_)});
   }
   return true;
 }
@@ -85,6 +84,7 @@ void WorkerLoop::train(const Batch& batch, const Entry& entry) {
   const auto start = std::chrono::steady_clock::now();
   StepInputs inputs = inputs_of(batch.epoch, entry.step);
   inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
+  inputs.work = entry.work;
   const StepResult result = session_.train(view_of(batch), inputs);
   pending_.push_back({entry.lease, entry.step, batch.size(), result.metrics, 0, seconds_since(start)});
   if (!result.finite) fail(batch, inputs);

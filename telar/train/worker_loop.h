@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "telar/comm/members/work_source.h"
-#include "telar/data/assignment.h"
-#include "telar/data/dataset_batches.h"
+#include "telar/data/leased_batches.h"
 #include "telar/data/loader.h"
 #include "telar/runtime/session.h"
 #include "telar/train/trainer.h"
@@ -19,10 +18,10 @@ namespace telar {
 class WorkerLoop {
  public:
   /// All references must outlive this object. `session`: of a worker's program, with its StoreAccess.
-  /// `options`: those of the run's Trainer; a worker needs batch, schedule, seed, order and loader. `parts`:
-  /// of each global batch. `say` receives messages; may be empty.
-  WorkerLoop(WorkSource& source, Session& session, const Dataset& data, const TrainerOptions& options,
-             int64_t parts, std::function<void(const std::string&)> say = {});
+  /// `steps`: global batches in an epoch. `options`: those of the run's Trainer; a worker needs schedule and
+  /// loader. `parts`: of each global batch. `say` receives messages; may be empty.
+  WorkerLoop(WorkSource& source, Session& session, LeasedBatches& batches, int64_t steps,
+             const TrainerOptions& options, int64_t parts, std::function<void(const std::string&)> say = {});
 
   /// Works until the training is over or the worker is lost. Throws Error.
   void run();
@@ -34,6 +33,7 @@ class WorkerLoop {
   struct Entry {
     uint64_t lease;
     int64_t step;
+    int64_t work;
   };
 
   void work_on_epoch();
@@ -49,13 +49,12 @@ class WorkerLoop {
   const TrainerOptions options_;
   const int64_t parts_in_batch_;
   const std::function<void(const std::string&)> say_;
-  LeasedParts parts_;
-  DatasetBatches batches_;
+  LeasedBatches& batches_;
   Loader loader_;
   int64_t steps_per_epoch_;
 
   uint32_t epoch_ = 0;
-  std::vector<Entry> entries_;  ///< in the order of parts_
+  std::vector<Entry> entries_;  ///< in the order of batches_
   size_t next_ = 0;             ///< the entry that the loader returns next
   std::optional<Lease> held_;   ///< a lease of the next epoch
   std::vector<PartDone> pending_;

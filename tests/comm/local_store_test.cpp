@@ -5,6 +5,7 @@
 
 #include "store_fixture.h"
 #include "support/sentences.h"
+#include "telar/comm/store/store_frame.h"
 
 namespace telar {
 namespace {
@@ -52,6 +53,58 @@ TEST(LocalStore, ReportsStalenessAndWhatIsNotFinite) {
   const StoreReport report = two->finish();
   EXPECT_EQ(report.staleness, 1);
   EXPECT_FALSE(report.finite);
+}
+
+TEST(LocalStore, AWorkIsAppliedOnceToEachRangeWhoeverPushesIt) {
+  LocalStoreServer server(plain_updates());
+  const auto killed = local_member(server, 1);
+  const auto other = local_member(server, 2);
+  const auto push = [](Store& store, size_t end, float value, int64_t work) {
+    std::ranges::fill(store.outgoing(), value);
+    store.start({.begin = 0, .end = end, .learning_rate = 1, .samples = 1, .work = work});
+    return store.finish();
+  };
+  push(*killed, kBlockFloats, 1, 7);  // it dies in the middle of its push
+  push(*other, kLocalFloats, 10, 8);
+  EXPECT_FALSE(push(*other, kLocalFloats, 1, 7).late) << "for the member it is done";
+  EXPECT_EQ(other->incoming()[0], -11);
+  EXPECT_EQ(other->incoming()[kBlockFloats], -11);
+  push(*killed, kLocalFloats, 5, 8);
+  EXPECT_EQ(killed->incoming()[kBlockFloats], -11);
+  for (int i = 0; i < 2; ++i) push(*other, kLocalFloats, 100, 0);
+  EXPECT_EQ(other->incoming()[0], -211) << "without a number each push counts";
+  other->write("", std::vector<float>(kLocalFloats, 0), 0);
+  push(*other, kLocalFloats, 3, 7);
+  EXPECT_EQ(other->incoming()[0], -3) << "another training has numbers of its own";
+}
+
+TEST(LocalStore, AWorkIsAddedToOneRoundOnly) {
+  LocalStoreServer server(plain_updates());
+  std::map<uint32_t, std::unique_ptr<Store>> members;
+  for (const uint32_t id : {1U, 2U}) members[id] = local_member(server, id);
+  int64_t number = 0;
+  const auto round = [&](const std::map<uint32_t, std::pair<int64_t, float>>& pushes, float samples) {
+    ++number;
+    for (const auto& [id, push] : pushes) {
+      std::ranges::fill(members[id]->outgoing(), push.second);
+      members[id]->start({.begin = 0,
+                          .end = kLocalFloats,
+                          .learning_rate = 1,
+                          .samples = samples,
+                          .work = push.first,
+                          .round = StoreRound{.number = number, .members = {1, 2}}});
+    }
+    for (const auto& [id, push] : pushes) EXPECT_FALSE(members[id]->finish().late);
+    EXPECT_EQ(members[1]->incoming().front(), members[1]->incoming().back());
+    return members[1]->incoming().front();
+  };
+  EXPECT_EQ(round({{1, {1, 4}}, {2, {2, 8}}}, 2), -3);
+  EXPECT_EQ(round({{1, {2, 100}}, {2, {3, 6}}}, 2), -6) << "a mean over the samples that are new";
+  EXPECT_EQ(round({{1, {3, 100}}, {2, {1, 100}}}, 2), -6) << "nothing is new";
+  EXPECT_EQ(round({{1, {4, 2}}, {2, {4, 2}}}, 2), -7) << "the same work twice in a round";
+  std::vector<float> steps(kLocalFloats);
+  members[1]->read("steps", steps);
+  EXPECT_EQ(steps.back(), 3) << "updates";
 }
 
 TEST(LocalStore, ARoundSumsInTheOrderOfMembers) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -303,6 +304,50 @@ TEST(MemberRegistry, RoundsContinueFromTheGivenNumber) {
   table.registry.ask_round(a);
   EXPECT_EQ(table.round(a), Members{a});
   EXPECT_EQ(table.last_round, 42);
+}
+
+TEST(MemberRegistry, APieceOfWorkHasTheSameNumberWhoeverGetsIt) {
+  CoordinatorOptions options;
+  options.workers = 1;
+  options.parts = 2;
+  options.lease_steps = 2;
+  Table table(options);
+  std::vector<int64_t> numbers;
+  const auto work = [&](uint32_t id, int64_t most) {
+    for (int64_t i = 0; i < most; ++i) {
+      const std::optional<Lease> lease = table.lease(id);
+      if (!lease) return;
+      for (int64_t step = lease->begin; step < lease->end; ++step) {
+        numbers.push_back(work_number(*lease, step, options.parts));
+        table.registry.done(id, {.lease = lease->id, .step = step});
+      }
+    }
+  };
+  uint32_t id = table.worker("a");
+  const std::vector<std::pair<int64_t, int64_t>> ranges = {{5, 8}, {8, 9}, {0, 3}};
+  uint32_t epoch = 0;
+  for (const auto& [first, end] : ranges) {
+    table.registry.begin_epoch(epoch++, first, end);
+    table.has_work(id);
+    work(id, 1);
+    const std::optional<Lease> lost = table.lease(id);
+    table.registry.remove(id);
+    id = table.worker("next");
+    table.has_work(id);
+    const std::optional<Lease> found = table.lease(id);
+    ASSERT_TRUE(lost && found);
+    EXPECT_EQ(work_number(*lost, lost->begin, 2), work_number(*found, found->begin, 2));
+    for (int64_t step = found->begin; step < found->end; ++step) {
+      numbers.push_back(work_number(*found, step, 2));
+      table.registry.done(id, {.lease = found->id, .step = step});
+    }
+    work(id, 100);
+    EXPECT_TRUE(table.registry.epoch_finished());
+  }
+  std::ranges::sort(numbers);
+  std::vector<int64_t> all(14);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(numbers, all);
 }
 
 TEST(MemberRegistry, SumsFollowTheOrderOfPartsNotOfArrival) {

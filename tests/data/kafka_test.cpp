@@ -75,6 +75,84 @@ TEST(Kafka, ReadsEachPartitionInItsOrderFromAnyOffset) {
   EXPECT_EQ(next_of(*log, 2), "2") << "a message that came later";
 }
 
+TEST(Kafka, ToldTimesAreThoseOfPublishing) {
+  const MockBrokers brokers;
+  brokers.create("events", 1);
+  const auto now = [] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const int64_t before = now();
+  publish_numbers(brokers.topic("events"), 0, 2);
+  const auto log = open_kafka_log(brokers.topic("events"));
+  EXPECT_EQ(log->first(0), 0);
+  log->seek(0, 1);
+  std::optional<Message> message;
+  while (!message) message = log->next(0, std::chrono::milliseconds(100));
+  EXPECT_EQ(message->value, "1");
+  EXPECT_GE(message->time, before);
+  EXPECT_LE(message->time, now());
+}
+
+/// All messages of a topic's only partition: "value; header=value; …".
+std::vector<std::string> all_with_headers(const KafkaTopic& topic, size_t messages) {
+  char reason[256];
+  rd_kafka_conf_t* conf = rd_kafka_conf_new();
+  rd_kafka_conf_set(conf, "bootstrap.servers", topic.brokers.c_str(), reason, sizeof reason);
+  rd_kafka_t* client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, reason, sizeof reason);
+  rd_kafka_topic_t* handle = rd_kafka_topic_new(client, topic.name.c_str(), nullptr);
+  rd_kafka_consume_start(handle, 0, 0);
+  std::vector<std::string> found;
+  for (int tries = 0; tries < 100 && found.size() < messages; ++tries) {
+    rd_kafka_message_t* message = rd_kafka_consume(handle, 0, 100);
+    if (message == nullptr) continue;
+    std::string text(static_cast<const char*>(message->payload), message->len);
+    rd_kafka_headers_t* headers = nullptr;
+    rd_kafka_message_headers(message, &headers);
+    const char* name = nullptr;
+    const void* value = nullptr;
+    size_t size = 0;
+    for (size_t i = 0; rd_kafka_header_get_all(headers, i, &name, &value, &size) == 0; ++i)
+      text += "; " + std::string(name) + "=" + std::string(static_cast<const char*>(value), size);
+    found.push_back(text);
+    rd_kafka_message_destroy(message);
+  }
+  rd_kafka_consume_stop(handle, 0);
+  rd_kafka_topic_destroy(handle);
+  rd_kafka_destroy(client);
+  return found;
+}
+
+TEST(Kafka, DamagedMessagesGoToAnotherTopicWithTheirReason) {
+  const MockBrokers brokers;
+  brokers.create("events", 2);
+  brokers.create("failed", 1);
+  const auto publisher = open_kafka_sink(brokers.topic("events"), 2);
+  for (const char* message : {"1,2,0", "1,2,7", "1,2", "3,4,1", "1,nan,1", "5,6,1"})
+    publisher->publish(message[0] == '1' ? 1 : 0, message);
+  publisher->flush();
+  StreamOptions options;
+  options.format.name = "csv";
+  options.format.spec.features = {2};
+  options.format.spec.classes = 2;
+  options.batch = 6;
+  options.starts = {0, 0};
+  options.by_arrival = options.skip_damaged = options.audit = true;
+  options.dead_letters = open_kafka_sink(brokers.topic("failed"), 0);
+  const StreamBatches stream(open_kafka_log(brokers.topic("events")), options);
+  Batch batch(stream.tensors());
+  stream.read(stream.begin(0), batch);
+  EXPECT_EQ(batch.size(), 3);
+  const std::vector<std::string> failed = all_with_headers(brokers.topic("failed"), 3);
+  ASSERT_EQ(failed.size(), 3U) << "they are stored when the batch is given";
+  EXPECT_TRUE(says(failed[0], "1,2,7; telar.topic=events; telar.partition=1; telar.offset=1; telar.reason="));
+  EXPECT_TRUE(says(failed[0], "7 is not one of the 2 classes"));
+  EXPECT_TRUE(says(failed[1], "telar.offset=2; telar.reason=the message has 1 features; [2] need 2"));
+  EXPECT_TRUE(says(failed[2], "telar.offset=3; telar.reason=the message, line 1, column 2"));
+  EXPECT_EQ(stream.uses(batch.after).left_out, (std::vector<UsedOffsets>{{1, 1, 4}}));
+}
+
 TEST(Kafka, SaysWhatIsMissing) {
   const MockBrokers brokers;
   brokers.create("events", 1);

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "data/support.h"
+#include "telar/core/random.h"
 
 namespace telar::test {
 namespace {
@@ -95,7 +99,124 @@ TEST(MessageFormat, JsonMayNotBeNestedSoDeeplyThatItEndsTheProgram) {
   for (const size_t arrays : {size_t{32}, size_t{500'000}})
     expect_error([&] { decoded(json, nested(arrays)); },
                  {"more than 32 arrays and objects within each other"});
-  expect_error([&] { decoded(json, std::string(1'000'000, '[')); }, {"more than 32 arrays and objects"});
+  expect_error([&] { decoded(json, R"({"x": 1, "other": )" + std::string(1'000'000, '[') + "}"); },
+               {"more than 32 arrays and objects"});
+  expect_error([&] { decoded(json, std::string(1'000'000, '[')); }, {"the message is an array"});
+}
+
+TEST(MessageFormat, JsonNumbersAreTheNearestDoublesAsF32) {
+  const MessageFormat json = format_named("json");
+  RandomSequence random(3, 1);
+  const auto digits = [&](size_t count) {
+    std::string text(1, static_cast<char>('1' + static_cast<int>(random.uniform() * 8.99F)));
+    while (text.size() < count) text += static_cast<char>('0' + static_cast<int>(random.uniform() * 9.99F));
+    return text;
+  };
+  std::vector<std::string> numbers = {
+      "0",    "-0.0",   "1e-400", "-1E-46",   "3.4028235e38",         "1.17549435e-38",       "1e+23",
+      "5e-1", "9e-324", "1e0000", "16777217", "18446744073709551615", "-9223372036854775809", "0.1e1"};
+  numbers.push_back("0." + std::string(700, '0') + "1");
+  numbers.push_back("1" + std::string(30, '0') + "." + std::string(200, '9'));
+  for (int i = 0; i < 3000; ++i) {
+    const auto size = 1 + static_cast<size_t>(random.uniform() * 24);
+    const int exponent = static_cast<int>(random.uniform() * 70) - 45;
+    numbers.push_back("-" + digits(1) + "." + digits(size) +
+                      (i % 2 == 0 ? "" : fmt::format("e{}", exponent)));
+    if (size < 38) numbers.push_back(digits(size));
+  }
+  for (const std::string& number : numbers) {
+    const float wanted = static_cast<float>(std::strtod(number.c_str(), nullptr));
+    if (!std::isfinite(wanted)) continue;
+    const Decoded sample = decoded(json, fmt::format(R"({{"x": [{0}, {0}, 0], "label": 1}})", number));
+    ASSERT_EQ(sample.x, (std::vector<float>{wanted, wanted, 0})) << number;
+  }
+}
+
+TEST(MessageFormat, JsonFieldsMayComeInAnyOrderButOnlyOnce) {
+  MessageFormat format = format_named("json");
+  format.fields = {"a", "b", "c"};
+  for (const char* message :
+       {R"({"a": 1, "b": 2, "c": 3, "label": 4})", R"({"label": 4, "c": 3, "b": [[2]], "a": 1})",
+        R"({"b": 2, "other": {"a": [7, {"b": "c"}]}, "c": 3, "label": 4, "a": 1})",
+        "\xEF\xBB\xBF\t{\"\\u0061\": 1,\r\n\"c\" :3,\"b\": 2, \"label\": 4} \n"}) {
+    const Decoded sample = decoded(format, message);
+    EXPECT_EQ(sample.x, (std::vector<float>{1, 2, 3})) << message;
+    EXPECT_EQ(sample.label[0], 4) << message;
+  }
+  format.fields = {"b", "a"};
+  EXPECT_EQ(decoded(format, R"({"a": [1, 2], "label": 4, "b": 3})").x, (std::vector<float>{3, 1, 2}))
+      << "fields of several numbers";
+  expect_error([&] { decoded(format, R"({"a": [1, 2], "a": 0, "label": 4, "b": 3})"); },
+               {"the field 'a' twice"});
+  expect_error([&] { decoded(format, R"({"a": [1, 2], "label": 4, "b": 3, "label": 4})"); },
+               {"the field 'label' twice"});
+}
+
+TEST(MessageFormat, JsonIsCheckedToItsEnd) {
+  const MessageFormat json = format_named("json");
+  for (const char* rest :
+       {R"(, "other": tru})", R"(, "other": [1, 2})", R"(, "other": {"a" 1}})", R"(, "other": 01})",
+        R"(, "other": "\x"})", R"(, "other": nul})", R"(, "o\": 1})", "}}", "} {}", "} x", "", ",}",
+        R"(, "other": [1,]})", R"(, "other": 1e999})", R"(, "other": {"a": {}})"})
+    expect_error([&] { decoded(json, R"({"x": [1, 2, 3], "label": 4)" + std::string(rest)); },
+                 {"the message is not valid JSON"});
+  expect_error([&] { decoded(json, "{\"x\": [1, 2, 3], \"label\": 4, \"a\": \"\xff\"}"); },
+               {"not valid JSON"});
+  expect_error([&] { decoded(json, R"({"x": [1, 02, 3], "label": 4})"); }, {"not valid JSON"});
+  expect_error([&] { decoded(json, R"({"x": [1, 1e999, 3], "label": 4})"); }, {"not valid JSON"});
+  expect_error([&] { decoded(json, R"({"x": [1, 2, 3], "label": 1.e})"); }, {"not valid JSON"});
+  expect_error([&] { decoded(json, R"({"x": {"y": 1}, "label": 4})"); }, {"'x' has an object"});
+  expect_error([&] { decoded(json, R"({"x": [null, 2, 3], "label": 4})"); }, {"'x' has null"});
+}
+
+/// A text behind which no byte may be read.
+class AtPageEnd {
+ public:
+  explicit AtPageEnd(std::string_view text)
+      : pages_(static_cast<char*>(
+            ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        text_(pages_ + kPage - text.size(), text.size()) {
+    ::mprotect(pages_ + kPage, kPage, PROT_NONE);
+    std::memcpy(pages_ + kPage - text.size(), text.data(), text.size());
+  }
+  ~AtPageEnd() { ::munmap(pages_, 2 * kPage); }
+  AtPageEnd(const AtPageEnd&) = delete;
+  AtPageEnd& operator=(const AtPageEnd&) = delete;
+  std::string_view text() const { return text_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  char* pages_;
+  std::string_view text_;
+};
+
+TEST(MessageFormat, NothingBehindAMessageIsRead) {
+  for (const char* name : {"raw", "json", "csv"}) {
+    const AtPageEnd message(encoded(format_named(name), {1, 2, 3}, 4));
+    EXPECT_EQ(decoded(format_named(name), message.text()).x, (std::vector<float>{1, 2, 3})) << name;
+  }
+}
+
+TEST(MessageFormat, ADecoderIsNotSpoiltByTheMessageBefore) {
+  for (const char* name : {"json", "csv"}) {
+    const auto decoder = message_decoder(format_named(name));
+    const std::string right = encoded(format_named(name), {1, 2, 3}, 4);
+    for (const std::string& before : {right, std::string("{"), std::string(3'000'000, '1'), std::string()}) {
+      Decoded sample;
+      const auto decode = [&](std::string_view message) {
+        decoder->decode(message, std::as_writable_bytes(std::span(sample.x)),
+                        std::as_writable_bytes(std::span(sample.label)));
+      };
+      if (before == right) {
+        decode(before);
+      } else {
+        EXPECT_THROW(decode(before), Error);
+      }
+      decode(right);
+      EXPECT_EQ(sample.x, (std::vector<float>{1, 2, 3})) << name;
+      EXPECT_EQ(sample.label[0], 4) << name;
+    }
+  }
 }
 
 TEST(MessageFormat, TokensAreWithinTheVocabulary) {
@@ -132,7 +253,7 @@ TEST(MessageFormat, AWrongMessageSaysWhatIsWrong) {
       {format_named("raw", "f32", 0), std::string(12, '\0') + "\0\0\x80\x7f", {"has 12 bytes", "need 16"}},
       {json, "", {"not valid JSON"}},
       {json, R"({"x": [1, 2, 3], "label": )", {"not valid JSON"}},
-      {json, "[1, 2, 3]", {"JSON array", "an object"}},
+      {json, "[1, 2, 3]", {"the message is an array", "an object"}},
       {json, R"({"X": [1, 2, 3], "label": 1})", {"no field 'x'", "did you mean 'X'"}},
       {json, R"({"x": [1, 2], "label": 1})", {"2 numbers", "3 are needed"}},
       {json, R"({"x": [1, 2, 3, 4], "label": 1})", {"4 numbers", "3 are needed"}},
@@ -176,6 +297,8 @@ TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {
   MessageFormat format = format_named("json");
   format.fields.clear();
   expect_error([&] { check(format); }, {"names of the fields"});
+  format.fields = {"a", "label"};
+  expect_error([&] { check(format); }, {"the field 'label' is named twice"});
 }
 
 }  // namespace

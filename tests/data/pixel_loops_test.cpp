@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 namespace telar::test {
@@ -31,6 +34,34 @@ TEST(PixelLoops, ProductsAreRoundedBeforeTheShiftIsAdded) {
   }
   scale_and_shift(values, kScale, kShift);
   EXPECT_EQ(values, wanted);
+}
+
+TEST(PixelLoops, FindsOneValueThatIsNotFiniteAtAnyPlace) {
+  const std::vector<float> wrong = {NAN, -NAN, INFINITY, -INFINITY};
+  for (const size_t count : {1U, 15U, 16U, 17U, 100U}) {
+    std::vector<float> values(count, std::numeric_limits<float>::lowest());
+    EXPECT_TRUE(all_finite(values));
+    for (size_t i = 0; i < count; ++i) {
+      const float right = std::exchange(values[i], wrong[i % wrong.size()]);
+      EXPECT_FALSE(all_finite(values)) << i << " of " << count;
+      values[i] = right;
+    }
+  }
+  EXPECT_TRUE(all_finite({}));
+}
+
+TEST(PixelLoops, FindsOneValueThatIsNotBelowTheLimit) {
+  std::vector<int32_t> values(37, 99);
+  EXPECT_TRUE(all_below(values, 100));
+  EXPECT_TRUE(all_below(values, int64_t{1} << 31));
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (const int32_t wrong : {100, -1, std::numeric_limits<int32_t>::min()}) {
+      const int32_t right = std::exchange(values[i], wrong);
+      EXPECT_FALSE(all_below(values, 100)) << wrong;
+      values[i] = right;
+    }
+  }
+  EXPECT_TRUE(all_below({}, 0));
 }
 
 }  // namespace

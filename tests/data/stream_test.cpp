@@ -2,10 +2,13 @@
 
 #include <future>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "data/support.h"
 #include "support/memory_log.h"
+#include "telar/core/random.h"
+#include "telar/data/leased_batches.h"
 #include "telar/data/loader.h"
 #include "telar/data/stream_batches.h"
 
@@ -239,7 +242,8 @@ TEST(Stream, ByArrivalASilentPartitionMakesNobodyWait) {
   stream->read(stream->begin(0), batch);
   const std::vector<int> first = numbers_in(batch);
   EXPECT_EQ(first, (std::vector<int>{4, 0, 5}));
-  EXPECT_EQ(stream->uses(batch.after), (std::vector<UsedOffsets>{{0, 0, 2}, {2, 0, 1}}));
+  EXPECT_EQ(stream->uses(batch.after).used, (std::vector<UsedOffsets>{{0, 0, 2}, {2, 0, 1}}));
+  EXPECT_TRUE(stream->uses(batch.after).left_out.empty());
   topic.add(1, message_of(9));
   stream->read(stream->begin(0), batch);
   EXPECT_EQ(numbers_in(batch), first) << "the batch that was read before";
@@ -273,6 +277,202 @@ TEST(Stream, ADamagedMessageStopsOrIsLeftOutAndCounted) {
   EXPECT_TRUE(says(warnings[1], "partition 1, offset 2: the label is 99; the classes are 0 … 9"));
 }
 
+/// A topic in memory that damaged messages are written to.
+class MemorySink final : public MessageSink {
+ public:
+  struct Sent {
+    int partition;
+    std::string message;
+    std::vector<MessageHeader> headers;
+  };
+  int partitions() const override { return 2; }
+  using MessageSink::publish;
+  bool publish(int partition, std::string_view message, const std::vector<MessageHeader>& headers) override {
+    sent.push_back({partition, std::string(message), headers});
+    return true;
+  }
+  int64_t flush() override { return std::exchange(away, false) ? 1 : 0; }
+
+  std::vector<Sent> sent;
+  bool away = false;  ///< at the next flush
+};
+
+/// "partition offset" of a dead letter.
+std::string place_in(const std::vector<MessageHeader>& headers) {
+  return headers.at(1).value + " " + headers.at(2).value;
+}
+
+TEST(Stream, DamagedMessagesAreStoredElsewhereBeforeTheirBatchIsGiven) {
+  MemoryTopic topic(3);
+  fill(topic, {3, 3, 3});
+  topic.add(2, "damaged");
+  topic.add(0, message_of(9));
+  topic.add(1, std::string("\x01\x01\x63", 3));
+  StreamOptions options = until_now(topic, 4);
+  const auto sink = std::make_shared<MemorySink>();
+  options.skip_damaged = options.audit = true;
+  options.dead_letters = sink;
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  stream->read(batch.after, batch);
+  const Position at = batch.after;
+  EXPECT_TRUE(sink->sent.empty());
+  sink->away = true;
+  EXPECT_THROW(stream->read(at, batch), ReadStopped) << "it was not stored, so no position follows it";
+  sink->sent.clear();
+  stream->read(at, batch);
+  ASSERT_EQ(sink->sent.size(), 2U);
+  const MemorySink::Sent& second = sink->sent[1];
+  EXPECT_EQ(second.partition, 0) << "2 of 3 partitions is 0 of 2";
+  EXPECT_EQ(second.message, "damaged");
+  ASSERT_EQ(second.headers.size(), 4U);
+  EXPECT_EQ(second.headers[0].name + "=" + second.headers[0].value, "telar.topic=events");
+  EXPECT_EQ(second.headers[1].name + "=" + second.headers[1].value, "telar.partition=2");
+  EXPECT_EQ(second.headers[2].name + "=" + second.headers[2].value, "telar.offset=3");
+  EXPECT_EQ(second.headers[3].name, "telar.reason");
+  EXPECT_TRUE(says(second.headers[3].value, "the message has 7 bytes"));
+  EXPECT_EQ(stream->uses(batch.after).used, (std::vector<UsedOffsets>{{0, 3, 4}, {2, 2, 3}}));
+  EXPECT_EQ(stream->uses(batch.after).left_out, (std::vector<UsedOffsets>{{1, 3, 4}, {2, 3, 4}}));
+  stream->read(at, batch);
+  EXPECT_EQ(sink->sent.size(), 2U) << "the same batch again";
+}
+
+TEST(Stream, EachDamagedMessageIsStoredByTheProcessWhoseItIs) {
+  MemoryTopic topic(2);
+  for (int n = 0; n < 8; ++n) topic.add(n % 2, n % 3 == 1 ? "damaged" : message_of(n));
+  std::vector<std::string> places;
+  for (int64_t process = 0; process < 3; ++process) {
+    StreamOptions options = until_now(topic, 8);
+    const auto sink = std::make_shared<MemorySink>();
+    options.part = {process, process + 1, 3};
+    options.skip_damaged = true;
+    options.dead_letters = sink;
+    const auto stream = stream_of(topic, std::move(options));
+    Batch batch(stream->tensors());
+    stream->read(stream->begin(0), batch);
+    EXPECT_EQ(batch.all_samples, 5);
+    for (const auto& sent : sink->sent) places.push_back(place_in(sent.headers));
+  }
+  EXPECT_EQ(places, (std::vector<std::string>{"1 0", "0 2", "1 3"}));
+}
+
+TEST(Stream, ATopicThatWasCreatedAgainIsRecognised) {
+  MemoryTopic topic(2);
+  fill(topic, {6, 6});
+  Batch batch(stream_of(topic, options_for(topic, 3))->tensors());
+  const auto stream = stream_of(topic, options_for(topic, 3));
+  stream->read(stream->begin(0), batch);
+  const Position after = batch.after;  // offsets 2 and 1
+  const auto read_on = [&](MemoryTopic& from) {
+    const auto another = stream_of(from, options_for(from, 3));
+    another->read(after, batch);
+    return numbers_in(batch);
+  };
+  EXPECT_EQ(read_on(topic), counted(3, 6));
+  MemoryTopic created(2);
+  created.created += 60'000;
+  fill(created, {6, 6});
+  expect_error([&] { read_on(created); }, {"topic 'events', partition 1: offset 0 is another message",
+                                           "created again", "start a new one"});
+  MemoryTopic longer(2);
+  for (int n = 0; n < 12; ++n) longer.add(static_cast<size_t>(n % 2), message_of(n) + "longer");
+  expect_error([&] { read_on(longer); }, {"offset 0 is another message"});
+  created.forget(0, 2);
+  created.forget(1, 1);
+  EXPECT_EQ(read_on(created), counted(3, 6)) << "nothing is left to compare with";
+}
+
+TEST(Stream, AMessageThatIsMissingBeforeAPositionIsNotAwaited) {
+  MemoryTopic topic(1);
+  fill(topic, {3});
+  topic.add(0, message_of(3), 4);  // offset 7
+  StreamOptions options = options_for(topic, 1);
+  const Position place = to_position({.next = {6}, .last = {MessageMark{5, 3}}}, "events");
+  Batch batch(stream_of(topic, options_for(topic, 1))->tensors());
+  const auto stream = stream_of(topic, std::move(options));
+  stream->read(place, batch);
+  EXPECT_EQ(batch.ids()[0], 7);
+}
+
+TEST(Stream, ABatchIsFoundWithoutReadingThoseBefore) {
+  RandomSequence random(11, 1);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<int> sizes(1 + random.below(4));
+    for (int& size : sizes) size = static_cast<int>(random.below(30));
+    sizes[0] += 1;
+    MemoryTopic topic(sizes.size());
+    fill(topic, sizes);
+    const StreamOptions options = until_now(topic, 1 + static_cast<int64_t>(random.below(7)));
+    const auto stream = stream_of(topic, options);
+    const auto finding = stream_of(topic, options);
+    Batch batch(stream->tensors());
+    Batch found(stream->tensors());
+    int64_t number = 0;
+    for (Position at = stream->begin(0); !stream->at_end(at); at = batch.after, ++number) {
+      stream->read(at, batch);
+      const Position where = finding->skip(finding->begin(0), number);
+      const auto offsets = [&](const Position& position) {
+        return stream_position(position, "events", static_cast<int>(sizes.size())).next;
+      };
+      EXPECT_EQ(offsets(where), offsets(at));
+      EXPECT_EQ(offsets(finding->skip(at, 2)), offsets(finding->skip(where, 2)));
+      finding->read_part(where, {}, found, {});
+      ASSERT_EQ(numbers_in(found), numbers_in(batch)) << number;
+    }
+    EXPECT_EQ(finding->skip(finding->begin(0), number), finding->skip(finding->begin(0), number + 9));
+    int64_t messages = 0;
+    for (const UsedOffsets& used :
+         stream->between(stream->begin(0), finding->skip(finding->begin(0), number)))
+      messages += used.end - used.first;
+    EXPECT_EQ(messages, std::accumulate(sizes.begin(), sizes.end(), 0));
+  }
+}
+
+TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
+  MemoryTopic topic(3);
+  fill(topic, {7, 2, 5});
+  topic.add(0, "damaged");
+  StreamOptions options = until_now(topic, 4);
+  options.skip_damaged = true;
+  LeasedStream leased(stream_of(topic, std::move(options)), 2);
+  Loader loader(leased, {.threads = 1, .prefetch = 2});
+  leased.add(0, 3, 1);
+  leased.add(0, 0, 0);
+  loader.start(leased.begin(0));
+  const auto next = [&] {
+    const Batch* batch = loader.next();
+    Batch copy(leased.tensors());
+    copy.resize(batch->size());
+    for (size_t t = 0; t < 2; ++t)
+      std::memcpy(copy.data(t), batch->find(leased.tensors()[t].name),
+                  static_cast<size_t>(batch->size()) * leased.tensors()[t].sample_bytes());
+    return numbers_in(copy);
+  };
+  EXPECT_EQ(next(), counted(13, 14)) << "without the damaged message";
+  EXPECT_EQ(next(), counted(0, 2));
+  EXPECT_EQ(loader.next(), nullptr);
+  leased.add(0, 2, 1);
+  leased.add(0, 3, 0);
+  loader.extend();
+  EXPECT_EQ(next(), counted(10, 12));
+  EXPECT_EQ(next(), counted(12, 13));
+  leased.clear();
+  EXPECT_TRUE(leased.at_end(leased.begin(1)));
+}
+
+TEST(Stream, ALeasedBatchMayHaveNoGap) {
+  MemoryTopic topic(1);
+  fill(topic, {3});
+  topic.add(0, message_of(3), 2);
+  StreamOptions options = options_for(topic, 2);
+  options.messages = 4;
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  expect_error([&] { stream->read_part(stream->skip(stream->begin(0), 1), {}, batch, {}); },
+               {"no messages from offset 3 to 4"});
+}
+
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
   MemoryTopic topic(2);
   fill(topic, {3, 3});
@@ -284,7 +484,8 @@ TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
   expect_error([&] { stream->read({bytes + "!"}, batch); }, {"topic 'events!'", "'events'"});
   const Position other = to_position({.next = {0, 0, 0}}, "events");
   expect_error([&] { stream->read(other, batch); }, {"3 partitions", "has 2"});
-  const StreamPosition place{4, 77, 3, 1, {5, int64_t{1} << 60}};
+  const StreamPosition place{
+      4, 77, 3, 1, {5, int64_t{1} << 60}, {MessageMark{1'700'000'000'000, 785}, std::nullopt}};
   EXPECT_EQ(stream_position(to_position(place, "events"), "events", 2), place);
 }
 

@@ -6,6 +6,7 @@
 Without the broker (`scripts/setup stream` installs it) the exit code is 77.
 """
 import json
+import os
 import pathlib
 import random
 import signal
@@ -80,11 +81,11 @@ def weights(folder):
     return struct.unpack("<%df" % (len(numbers) // 4), numbers)
 
 
-def uses(folder):
-    """How often the steps of a run have used each (partition, offset)."""
+def uses(folder, what="used"):
+    """How often the steps of a run have used each (partition, offset), or left it out."""
     counts = {}
     for line in (pathlib.Path(folder) / "offsets.jsonl").read_text(encoding="utf-8").splitlines():
-        for used in json.loads(line)["used"].split():
+        for used in json.loads(line)[what].split():
             partition, offsets = used.split(":")
             first, end = map(int, offsets.split("-"))
             for offset in range(first, end):
@@ -125,7 +126,7 @@ training: {epochs: 2, batch: 32}
 
 
 def losses_are_those_of_the_file(broker, folder):
-    """single, mirrored over threads and over processes; uneven partitions; images of bytes, normalised."""
+    """single, mirrored over threads and over processes, parameter servers; uneven partitions; images of bytes."""
     images = "data: {source: fashion-mnist, limit: 1000, validation: 0, shuffle: false}\n"
     (folder / "file.yaml").write_text(COMMON + images, encoding="utf-8")
     publish(broker, "images", "fashion-mnist", "--set", "data.limit=1000", "--dtype", "u8", "--partitions", "3",
@@ -137,8 +138,10 @@ data: {source: kafka, brokers: "%s", topic: images, dtype: u8, mean: [0.2860], s
     (folder / "topic.yaml").write_text(job, encoding="utf-8")
     mirrored = ["--set", "strategy={name: mirrored, replicas: 2}"]
     processes = ["mpirun", "--oversubscribe", "-n", "2"]
+    servers = ["--set", "strategy={name: sync_ps, workers: 2, servers: 2, threads: [1]}"]
     for name, file, strategy, before in (("single", "single", [], []), ("mirrored", "mirrored", mirrored, []),
-                                         ("processes", "mirrored", ["--set", "strategy=mirrored"], processes)):
+                                         ("processes", "mirrored", ["--set", "strategy=mirrored"], processes),
+                                         ("servers", "single", servers, [])):
         file, topic = folder / ("file-" + file), folder / ("topic-" + name)
         if not file.exists():
             telar("train", str(folder / "file.yaml"), "--output", str(file), "--set", "strategy.threads=1", *strategy)
@@ -205,6 +208,63 @@ output: {checkpoint_steps: 3, checkpoint_epochs: 0}
     expect(committed(broker, "killed", 4) == [messages // 4] * 4, "committed: %s" % committed(broker, "killed", 4))
 
 
+def one_hot(folder, broker, topic, messages, more=""):
+    """A file and a topic in which each message has a feature of its own; the text of a job without data."""
+    write_npy(folder / "x.npy", [[float(i == n) for i in range(messages)] for n in range(messages)])
+    write_npy(folder / "y.npy", [[1 + random.Random(n).random()] for n in range(messages)])
+    model = """
+model: {layers: [{type: linear, features: 1, bias: false}]}
+optimizer: {name: sgd, learning_rate: 0.3}
+training: {epochs: 2, batch: 4}
+"""
+    (folder / "file.yaml").write_text(model + """
+data: {source: npy, path: %s, label_path: %s, classes: 0, validation: 0, shuffle: false, normalise: false}
+strategy: {threads: 1}
+""" % (folder / "x.npy", folder / "y.npy"), encoding="utf-8")
+    publish(broker, topic, str(folder / "file.yaml"), "--partitions", "3")
+    (folder / "topic.yaml").write_text(model + """
+data: {source: kafka, brokers: "%s", topic: %s, shape: [%d], classes: 0, end: now, audit: true, group: %s}
+output: {checkpoint_steps: 10, checkpoint_epochs: 0}
+""" % (broker.address, topic, messages, topic) + more, encoding="utf-8")
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+
+
+def workers_of(process):
+    """The process ids of the workers that a training has started."""
+    found = []
+    threads = pathlib.Path("/proc/%d/task" % process.pid).glob("*/children")  # each has those that it has started
+    for pid in [pid for children in threads for pid in children.read_text().split()]:
+        try:
+            words = pathlib.Path("/proc/%s/cmdline" % pid).read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"work" in words:
+            found.append(int(pid))
+    return found
+
+
+def killed_workers_count_every_message_once(broker, folder):
+    """With parameter servers: workers are killed again and again, then the coordinator, and the run goes on."""
+    one_hot(folder, broker, "leased", 600)
+    run_folder = folder / "run"
+    train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
+             "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}"]
+    killed = 0
+    process = start(*train)
+    for kill_at in range(10, 240, 25):
+        wait_until(lambda at=kill_at: max(steps(run_folder), default=0) >= at or process.poll() is not None,
+                   "step %d" % kill_at)
+        for pid in workers_of(process)[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    process.kill()
+    process.communicate()
+    run(*train)
+    expect(killed >= 4, "only %d workers were killed" % killed)
+    expect(set(uses(run_folder).values()) == {2}, "each message is used once in each epoch")
+    expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
+
+
 def a_broker_away_loses_nothing(broker, folder):
     """Connections are cut for two seconds, and then the broker is frozen for one."""
     publisher = start(TELAR, "publish", "synthetic", "--brokers", broker.address, "--topic", "away", "--partitions", "3",
@@ -248,6 +308,58 @@ data: {source: kafka, brokers: "%s", topic: silent, shape: [4], audit: true}
     expect_each_once(folder / "run", 1, 100)
 
 
+def damaged_messages_are_kept_elsewhere(broker, folder):
+    """A kill comes between; each damaged message is in the other topic, with its place and the reason."""
+    lines = ["%g,%g,%s" % (n / 100, n / 200, "x" if n % 7 == 3 else n % 2) for n in range(120)]
+    produce(broker, "mixed", 2, lines)
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: mixed, format: csv, shape: [2], classes: 2, audit: true, on_error: skip,
+  dead_letter: mixed.failed}
+output: {checkpoint_steps: 2}
+""" % broker.address, encoding="utf-8")
+    train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "run"), "--resume", "--set",
+             "training={batch: 10, epoch_steps: 13, epochs: 1}"]
+    process = start(*train)
+    wait_until(lambda: len(steps(folder / "run")) == 12, "12 steps")
+    process.kill()
+    process.communicate()
+    produce(broker, "mixed", 2, ["1,1,1"] * 10)
+    run(*train)
+    bad = {(n % 2, n // 2) for n in range(120) if n % 7 == 3}
+    expect(set(uses(folder / "run", "left_out")) == bad, "left out: %s" % uses(folder / "run", "left_out"))
+    counts = uses(folder / "run")
+    expect(set(counts) == {(n % 2, n // 2) for n in range(130)} - bad, "used: %s" % counts)
+    expect(set(counts.values()) == {1}, "used twice")
+    kept = {}
+    for value, headers in consume(broker, "mixed.failed"):
+        expect(headers["telar.topic"] == "mixed" and "'x' is not a number" in headers["telar.reason"], headers)
+        place = int(headers["telar.partition"]), int(headers["telar.offset"])
+        kept[place] = value
+    expect(kept == {(p, o): lines[2 * o + p] for p, o in bad}, "kept: %s" % kept)
+
+
+def a_topic_created_again_is_refused(broker, folder):
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: again, format: csv, shape: [2], classes: 2}
+""" % broker.address, encoding="utf-8")
+    train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "run"), "--resume", "--set",
+             "training={batch: 10, epoch_steps: 2}"]
+    lines = ["%g,%g,1" % (n / 100, n / 200) for n in range(60)]
+    produce(broker, "again", 2, lines)
+    run(*train, "--set", "training.epochs=1")
+    run(*train, "--set", "training.epochs=2")
+    client("""
+import sys
+from confluent_kafka.admin import AdminClient
+admin = AdminClient({"bootstrap.servers": sys.argv[1]})
+for done in admin.delete_topics(["again"]).values():
+    done.result(10)
+print("true")""", broker.address)
+    produce(broker, "again", 2, lines)
+    output = run(*train, "--set", "training.epochs=3", code=2)
+    expect("topic 'again', partition 0: offset 19 is another message" in output, output)
+
+
 def errors_are_sentences(broker, folder):
     publish(broker, "small", "synthetic", "--set", "data.samples=40", "--set", "data.shape=[4]", "--partitions", "2")
     (folder / "job.yaml").write_text(COMMON + """
@@ -261,7 +373,7 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["data.start={offsets: [70, 0]}", "data.end={messages: 5}"], 2, ["partition 0: there is no offset 70"]),
         (["data.start={offsets: [0]}"], 2, ["data.start has 1 offsets; topic 'small' has 2 partitions"]),
         (["data.end=never"], 2, ["data.end is never, so training.epoch_steps must say"]),
-        (["strategy.name=downpour"], 2, ["strategy downpour cannot train on a stream yet; choose single or mirrored"]),
+        (["strategy={name: downpour, push_every: 3}"], 2, ["a push must be of one batch", "it is 3"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
     ]
     begun = [start(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / str(i)),
@@ -296,6 +408,42 @@ print("true")"""
     client(code, broker.address, topic)
 
 
+def produce(broker, topic, partitions, messages):
+    """Message n goes to partition n mod partitions."""
+    code = """
+import json, sys
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+address, topic, partitions, messages = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+admin = AdminClient({"bootstrap.servers": address})
+if topic not in admin.list_topics(timeout=10).topics:
+    for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        done.result(10)
+producer = Producer({"bootstrap.servers": address})
+for n, message in enumerate(messages):
+    producer.produce(topic, message, partition=n % partitions)
+print(json.dumps(producer.flush(10)))"""
+    expect(client(code, broker.address, topic, str(partitions), json.dumps(messages)) == 0, "messages are lost")
+
+
+def consume(broker, topic):
+    """Value and headers of each message that partition 0 of a topic has now."""
+    code = """
+import json, sys
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "reader", "enable.partition.eof": True})
+consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
+found = []
+while True:
+    message = consumer.poll(10)
+    if message is None or message.error():
+        break
+    headers = {name: value.decode() for name, value in message.headers() or []}
+    found.append((message.value().decode(), headers))
+print(json.dumps(found))"""
+    return client(code, broker.address, topic)
+
+
 def committed(broker, topic, partitions):
     """The committed offsets of the group that is named as the topic."""
     code = """
@@ -312,7 +460,8 @@ def main():
         print("check_stream: the broker is missing, so nothing was checked; scripts/setup stream installs it")
         sys.exit(77)
     checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read,
-              killed_runs_use_every_message_once, a_broker_away_loses_nothing, a_silent_topic_can_be_left]
+              killed_runs_use_every_message_once, killed_workers_count_every_message_once, a_broker_away_loses_nothing, a_silent_topic_can_be_left, damaged_messages_are_kept_elsewhere,
+              a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
     with brokers.Broker() as broker:
         for check in checks:

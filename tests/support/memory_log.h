@@ -36,6 +36,12 @@ class MemoryTopic {
     const auto& messages = partitions_[partition];
     return messages.empty() ? OffsetRange{} : OffsetRange{messages.begin()->first, end_of(partition)};
   }
+  /// Deletes the messages before this offset.
+  void forget(size_t partition, int64_t offset) {
+    const std::scoped_lock lock(mutex_);
+    auto& messages = partitions_[partition];
+    messages.erase(messages.begin(), messages.lower_bound(offset));
+  }
   /// The first message from the offset on; false if there is none.
   bool find(size_t partition, int64_t offset, int64_t& found, std::string& message) const {
     const std::scoped_lock lock(mutex_);
@@ -46,6 +52,7 @@ class MemoryTopic {
     return true;
   }
 
+  int64_t created = 1'000'000;  ///< a message's time is this and its offset
   std::atomic<int64_t> seeks = 0;
   std::vector<int64_t> used;  ///< what tell_used() was told last
 
@@ -72,6 +79,7 @@ class MemoryLog final : public MessageLog {
     for (size_t p = 0; p < next_.size(); ++p) ranges.push_back(topic_.range(p));
     return ranges;
   }
+  int64_t first(int partition) override { return topic_.range(static_cast<size_t>(partition)).first; }
   void seek(int partition, int64_t offset) override {
     ++topic_.seeks;
     next_[static_cast<size_t>(partition)] = offset;
@@ -90,7 +98,7 @@ class MemoryLog final : public MessageLog {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     next_[p] = offset + 1;
-    return Message{offset, messages_[p]};
+    return Message{offset, messages_[p], topic_.created + offset};
   }
   int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }
   std::optional<int64_t> behind(int partition, int64_t offset) const override {

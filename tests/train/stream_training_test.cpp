@@ -83,7 +83,8 @@ class StepLog final : public TrainingObserver {
   void step_done(const StepReport& report, const TrainingState& state) override {
     losses.push_back(report.sums[0]);
     if (stream_ == nullptr) return;
-    for (const UsedOffsets& used : stream_->uses(state.position))
+    const BatchUse use = stream_->uses(state.position);
+    for (const UsedOffsets& used : use.used)
       for (int64_t offset = used.first; offset < used.end; ++offset) ++uses[{used.partition, offset}];
   }
   std::vector<double> losses;
@@ -185,8 +186,27 @@ TEST(StreamJob, MistakesAreSentences) {
   expect_mistake({"training.epoch_steps=0"}, "data.end is never, so training.epoch_steps must say");
   expect_mistake({"data.end=now"}, "training.epoch_steps is for data.end never");
   expect_mistake({"data.validation=0.1"}, "data.validation is for data.source");
-  expect_mistake({"strategy.name=sync_ps"}, "strategy sync_ps cannot train on a stream yet");
+  expect_mistake({"data.dead_letter=failed"}, "data.dead_letter is failed, but data.on_error is stop");
+  expect_mistake({"data.dead_letter=events", "data.on_error=skip"}, "data.dead_letter is the topic itself");
+  expect_mistake({"data.format=json", "data.fields=[a, a]"}, "the field 'a' is named twice");
   expect_mistake({"training.early_stopping.patience=2"}, "validation samples, which source kafka");
+  const auto expect_mistake_with_servers = [](std::vector<std::string> overrides, const std::string& part) {
+    overrides.insert(overrides.begin(), {"data.end=now", "training.epoch_steps=0"});
+    EXPECT_TRUE(says(stream_mistake(overrides), part));
+  };
+  expect_mistake({"strategy.name=sync_ps"}, "the workers of strategy sync_ps read a topic up to an end");
+  expect_mistake_with_servers(
+      {"strategy.name=downpour", "strategy.push_every=4"},
+      "a push must be of one batch, so that the servers can tell when it comes again; it is 4");
+  expect_mistake_with_servers({"strategy.name=parameter_averaging", "strategy.average_every=5"},
+                              "a push must be of one batch");
+  expect_mistake_with_servers({"strategy.name=async_sgd", "data.order=arrival"}, "data.order must be fixed");
+  expect_mistake_with_servers({"strategy.name=async_sgd", "strategy.server_addresses=[\"a:1\"]"},
+                              "the parameter servers are those that telar train starts");
+  for (const char* strategy : {"sync_ps", "async_sgd", "downpour"})
+    EXPECT_EQ(stream_mistake({"data.end={offsets: [4]}", "training.epoch_steps=0",
+                              fmt::format("strategy={{name: {}, workers: 2}}", strategy)}),
+              "");
   EXPECT_TRUE(says(
       sentence_of([] { parse_job("model: mlp\ndata: synthetic\ntraining: {epoch_steps: 3}\n", "job.yaml"); }),
       "training.epoch_steps is for data.source kafka"));

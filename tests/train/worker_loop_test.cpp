@@ -18,8 +18,8 @@ namespace {
 /// A coordinator that gives out these leases, one after the other.
 class Script final : public WorkSource {
  public:
-  explicit Script(std::deque<Lease> leases) : leases_(std::move(leases)) {}
-  uint32_t id() const override { return 1; }
+  Script(uint32_t id, std::deque<Lease> leases) : id_(id), leases_(std::move(leases)) {}
+  uint32_t id() const override { return id_; }
   bool lost() const override { return false; }
   bool wait_for_work() override { return !leases_.empty(); }
   std::optional<Lease> lease() override {
@@ -37,11 +37,12 @@ class Script final : public WorkSource {
   std::vector<std::pair<uint64_t, int64_t>> steps;
 
  private:
+  uint32_t id_;
   std::deque<Lease> leases_;
 };
 
-/// The next epoch may begin between a worker's last report and its next question.
-TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
+/// Expects that workers with these leases, one after the other, train what one process does in some epochs.
+void expect_trained(std::vector<Script*> workers, int64_t epochs) {
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};
   StepOptions options;
   options.batch = 8;
@@ -49,7 +50,7 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
       make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {6}, 3), options);
   const DatasetPtr data = synthetic({.samples = 30, .features = {6}, .classes = 3, .seed = 3});
   TrainerOptions training;
-  training.epochs = 2;
+  training.epochs = epochs;
   training.batch = 8;
   training.schedule.base = 0.05;
 
@@ -61,20 +62,35 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
   write_servers(only_store(program), {own.get()}, expected, 0);
   Trainer(expected, training).fit(*data, nullptr);
 
-  Script script({{.id = 1, .epoch = 0, .begin = 0, .end = 3},
-                 {.id = 2, .epoch = 0, .begin = 3, .end = 4},
-                 {.id = 3, .epoch = 1, .begin = 0, .end = 4}});
-  const auto store = server.connect(1);
-  const StoreAccess access{{store.get()}, {}};
-  Session session(program, cluster, {.seed = 2, .store = &access});
-  WorkerLoop(script, session, *data, training, 1).run();
-
-  EXPECT_EQ(script.steps, (std::vector<std::pair<uint64_t, int64_t>>{
-                              {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
+  for (Script* worker : workers) {
+    const auto store = server.connect(worker->id());
+    const StoreAccess access{{store.get()}, {}};
+    Session session(program, cluster, {.seed = 2, .store = &access});
+    LeasedDataset batches(*data, training.batch, training.seed, training.shuffle, 1);
+    WorkerLoop(*worker, session, batches, 4, training, 1).run();
+  }
   Session trained(coordinator_program(program), cluster, {.seed = 2});
   read_servers(only_store(program), {own.get()}, trained);
   for (const StateName& name : expected.state_names())
     EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5) << name.text();
+}
+
+/// The next epoch may begin between a worker's last report and its next question.
+TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
+  Script script(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3},
+                    {.id = 2, .epoch = 0, .begin = 3, .end = 4, .number = 3},
+                    {.id = 3, .epoch = 1, .begin = 0, .end = 4, .number = 4}});
+  expect_trained({&script}, 2);
+  EXPECT_EQ(script.steps, (std::vector<std::pair<uint64_t, int64_t>>{
+                              {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
+}
+
+/// A worker that is killed between its push and its report has done work that another one gets.
+TEST(WorkerLoop, WorkWhoseReportWasLostIsNotAppliedAgain) {
+  Script killed(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3}});
+  Script other(2, {{.id = 2, .epoch = 0, .begin = 1, .end = 4, .number = 1}});
+  expect_trained({&killed, &other}, 1);
+  EXPECT_EQ(other.steps, (std::vector<std::pair<uint64_t, int64_t>>{{2, 1}, {2, 2}, {2, 3}}));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     message.set_begin((*lease)->begin);
     message.set_end((*lease)->end);
     message.set_part((*lease)->part);
+    message.set_number((*lease)->number);
   } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
     members::Round& message = *reply.mutable_round();
     if (!*round) return reply;

@@ -169,7 +169,9 @@ void MemberRegistry::ask_lease(uint32_t id) {
   const Member& member = members_.at(id);
   const LeaseBook::Claims claimed = claims();
   const bool some = finds_work(member, claimed);
-  answers_.push_back({id, some ? book_->take(id, preferred(member), claimed) : std::nullopt});
+  std::optional<Lease> lease = some ? book_->take(id, preferred(member), claimed) : std::nullopt;
+  if (lease) lease->number = steps_before_ + lease->begin - first_;
+  answers_.push_back({id, lease});
   settle();
 }
 
@@ -237,6 +239,8 @@ void MemberRegistry::give_back(uint32_t id, uint64_t lease, int64_t step) {
 }
 
 void MemberRegistry::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+  if (book_) steps_before_ += book_->done_before() - first_;
+  first_ = first;
   book_.emplace(epoch, first, steps, options_.parts, options_.lease_steps);
   reports_.clear();
   for (auto& [id, member] : members_) member.clock = 0;

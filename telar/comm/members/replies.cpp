@@ -34,7 +34,8 @@ std::optional<Lease> lease_of(const members::Lease& message) {
                .epoch = message.epoch(),
                .begin = message.begin(),
                .end = message.end(),
-               .part = message.part()};
+               .part = message.part(),
+               .number = message.number()};
 }
 
 std::optional<StoreRound> round_of(const members::Round& message, uint32_t own) {

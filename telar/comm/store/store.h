@@ -20,6 +20,9 @@ struct StoreExchange {
   float learning_rate = 0;
   float samples = 0;     ///< number of samples in the pushed sums
   uint16_t payload = 0;  ///< payload_number() of what is pushed
+  /// The number of the piece of work whose gradient is pushed, from 1 on. The server applies each number once
+  /// to a range; a later push of the same one, by whoever, counts as applied. 0: no number, always applied.
+  int64_t work = 0;
   /// Without a round, the push is applied at once, and the pull sees its effect. With a round, the push is
   /// summed with those of the other members, the sum is applied once, and the pull returns the result.
   std::optional<StoreRound> round;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/core/number_set.h"
 
 namespace telar {
 namespace {
@@ -27,6 +29,17 @@ struct StoreBlocks::Block {
   std::condition_variable changed;
   std::vector<StoreSegment> segments;
   std::vector<std::shared_ptr<StoreSum>> sums;
+  /// By range, the works that were applied to it. A work is pushed again in the same ranges, because they
+  /// follow from the layout.
+  std::map<std::pair<size_t, size_t>, NumberSet> works;
+
+  bool has(const StorePush& push) const {
+    const auto found = works.find({push.begin, push.end});
+    return push.work > 0 && found != works.end() && found->second.contains(push.work);
+  }
+  void note(size_t begin, size_t end, int64_t work) {
+    if (work > 0) works[{begin, end}].add(work);
+  }
 
   /// Splits a segment so that one begins at `at`.
   void cut(size_t at) {
@@ -112,7 +125,9 @@ StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> 
   const int64_t version = block.version(push.begin, push.end);
   if (push.pulled_version >= 0)
     applied.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
+  if (block.has(push)) return applied;
   applied.finite = apply_locked(block, push.begin, push.end, gradient, push.learning_rate, push.samples);
+  block.note(push.begin, push.end, push.work);
   return applied;
 }
 
@@ -208,8 +223,13 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
   const int64_t version = block.version(push.begin, push.end);
   if (push.pulled_version >= 0)
     result.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
+  sum.in[own] = true;
+  if (block.has(push) || (push.work > 0 && std::ranges::find(sum.works, push.work) != sum.works.end())) {
+    if (!close_if_complete(block, result.sum)) block.changed.notify_all();
+    return result;
+  }
   const size_t count = push.end - push.begin;
-  if (std::ranges::find(sum.in, true) == sum.in.end()) {
+  if (sum.works.empty()) {
     push.gradient->copy_to(std::as_writable_bytes(sum.floats.as<float>().first(count)));
     sum.learning_rate = push.learning_rate;
   } else {
@@ -218,7 +238,7 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     for (size_t i = 0; i < count; ++i) total[i] += values[i];
   }
   sum.samples += push.samples;
-  sum.in[own] = true;
+  sum.works.push_back(push.work);
   if (!close_if_complete(block, result.sum)) block.changed.notify_all();
   return result;
 }
@@ -226,11 +246,12 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
 bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum) {
   for (size_t i = 0; i < sum->in.size(); ++i)
     if (!sum->in[i] && !sum->given_up[i]) return false;
-  if (sum->floats.size() > 0) {
+  if (!sum->works.empty()) {
     sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
                                sum->learning_rate, sum->samples);
-    release_sum(*sum);
+    for (const int64_t work : sum->works) block.note(sum->begin, sum->end, work);
   }
+  if (sum->floats.size() > 0) release_sum(*sum);
   block.cut(sum->begin);
   block.cut(sum->end);
   block.each(sum->begin, sum->end, [&](StoreSegment& segment) { segment.round = sum->round.number; });
@@ -283,6 +304,7 @@ void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, 
   const std::lock_guard lock(block.mutex);
   values.copy_to(std::as_writable_bytes(arena_floats(arena).subspan(begin, count)));
   block.each(begin, begin + count, [&](StoreSegment& segment) { segment.version = version; });
+  block.works.clear();  // another training begins with this state
   if (ledger_ != nullptr) ledger_->reached(version);
   ++updates_;
 }

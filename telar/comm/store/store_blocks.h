@@ -39,6 +39,7 @@ struct StoreSum {
   float learning_rate = 0;
   float samples = 0;
   Buffer floats;
+  std::vector<int64_t> works;  ///< of the contributions that were added
   bool closed = false;
   bool finite = true;
 };
@@ -51,6 +52,7 @@ struct StorePush {
   float learning_rate = 0;
   float samples = 0;
   int64_t pulled_version = -1;  ///< -1: never pulled
+  int64_t work = 0;             ///< StoreExchange::work
   const FramePayload* gradient = nullptr;
 };
 
@@ -61,7 +63,8 @@ struct StorePush {
 /// The contributions of a round to a range are added in the order of the round's members; an early one waits
 /// for those before it. A member that is not to be waited for (StoreMembers) is given up for the range, and
 /// its later contribution is dropped. When no contribution is missing, the update is applied. Rounds of a
-/// range are closed in the order of their numbers. At most `open_bytes` of sums are open.
+/// range are closed in the order of their numbers. A push or contribution whose work has been applied to its
+/// range, or is in its sum, is answered as usual and changes nothing. At most `open_bytes` of sums are open.
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;

@@ -87,11 +87,15 @@ void check(const FrameHeader& header) {
   if (header.kind == FrameKind::exchange && header.arena > (pushes ? payload_types().size() : 0))
     throw damaged(
         fmt::format("it has the payload {}, which this release of telar does not know", header.arena));
+  const double most = pushes ? static_cast<double>(kMostUpdates) : 0;
+  if (header.kind == FrameKind::exchange &&
+      !(header.number >= 0 && header.number <= most && header.number == std::floor(header.number)))
+    throw damaged(fmt::format("its work has the number {}", header.number));
   if (header.kind != FrameKind::answer && header.kind != FrameKind::write) return;
   if (header.version < 0 || header.version > kMostUpdates)
     throw damaged(fmt::format("its floats have version {}", header.version));
-  if (!std::isfinite(header.staleness) || header.staleness < 0)
-    throw damaged(fmt::format("its staleness is {}", header.staleness));
+  if (!std::isfinite(header.number) || header.number < 0)
+    throw damaged(fmt::format("its staleness is {}", header.number));
 }
 
 }  // namespace

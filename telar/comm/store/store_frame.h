@@ -44,7 +44,7 @@ struct FrameHeader {
   float learning_rate = 0;
   float samples = 0;
   int64_t version = 0;    ///< exchange: pulled, -1: never; answer: current; write: that of the values
-  double staleness = 0;   ///< in an answer
+  double number = 0;      ///< answer: the staleness; exchange with kPush: StoreExchange::work
   uint64_t checksum = 0;  ///< frame_checksum(); not used in shared memory
 };
 static_assert(sizeof(FrameHeader) == 72);

@@ -73,6 +73,7 @@ std::vector<StoreRequest> requests_of(const StoreExchange& exchange, const Store
     header.flags |= kPush;
     header.learning_rate = exchange.learning_rate;
     header.samples = exchange.samples;
+    header.number = static_cast<double>(exchange.work);
     request.from = arenas.outgoing.subspan(begin, end - begin);
     request.keeper = arenas.keeper;
     request.payload = exchange.payload;

@@ -57,6 +57,7 @@ void StoreSession::push(const Frame& request, Answer& answer) {
                        .learning_rate = header.learning_rate,
                        .samples = header.samples,
                        .pulled_version = header.version,
+                       .work = static_cast<int64_t>(header.number),
                        .gradient = &request.payload};
   members_.busy(member_);
   try {
@@ -66,11 +67,11 @@ void StoreSession::push(const Frame& request, Answer& answer) {
           blocks_.contribute(push, round, scratch_.as<float>(), cancelled_);
       answer.sum = std::move(contributed.sum);
       answer.stopped = contributed.stopped;
-      answer.header.staleness = contributed.staleness;
+      answer.header.number = contributed.staleness;
       if (contributed.late) answer.header.flags |= kLate;
     } else {
       const StoreBlocks::Applied applied = blocks_.apply(push, scratch_.as<float>());
-      answer.header.staleness = applied.staleness;
+      answer.header.number = applied.staleness;
       if (!applied.finite) answer.header.flags |= kNotFinite;
     }
   } catch (...) {

@@ -121,7 +121,7 @@ void StoreWindow::note(const FrameHeader& answer) {
   if ((request.flags & kPush) != 0) {
     const auto floats = static_cast<double>(answer.end - answer.begin);
     pushed_floats_ += floats;
-    staleness_floats_ += floats * answer.staleness;
+    staleness_floats_ += floats * answer.number;
   }
   --unanswered_;
 }

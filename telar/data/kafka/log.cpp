@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAskMs = 10'000;
+constexpr int64_t kMostSkipped = 10'000;
 /// A broker that has taken a partition over tells too low an end for a moment (KIP-207).
 constexpr std::chrono::seconds kLowEnd(10);
 
@@ -86,22 +87,30 @@ class KafkaLog final : public MessageLog {
     std::vector<OffsetRange> ranges(partitions_);
     for (size_t p = 0; p < partitions_; ++p) {
       OffsetRange& range = ranges[p];
-      const auto error = rd_kafka_query_watermark_offsets(
-          client_.get(), described_.name.c_str(), static_cast<int>(p), &range.first, &range.end, kAskMs);
-      if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw run_error("topic '{}', partition {}: the brokers do not tell its offsets: {}", name(), p,
-                        reason_of(error));
+      ask_range(static_cast<int>(p), range.first, range.end);
       seek(static_cast<int>(p), range.end);
     }
     for (size_t p = 0; p < partitions_; ++p) ranges[p].end = end_of(static_cast<int>(p), ranges[p].end);
     return ranges;
   }
 
+  int64_t first(int partition) override {
+    int64_t first = 0;
+    int64_t end = 0;
+    ask_range(partition, first, end);
+    return first;
+  }
+
   void seek(int partition, int64_t offset) override {
     const auto p = static_cast<size_t>(partition);
+    low_end_since_[p].reset();
+    // What comes before the offset is dropped by next(): a seek takes as long as thousands of messages.
+    if (started_[p] && offset >= next_[p] && offset - next_[p] <= kMostSkipped) {
+      next_[p] = offset;
+      return;
+    }
     stop(partition);
     next_[p] = offset;
-    low_end_since_[p].reset();
     if (rd_kafka_consume_start(topic_, partition, offset) != 0)
       throw run_error("topic '{}', partition {}: cannot be read from offset {}: {}", name(), partition,
                       offset, rd_kafka_err2str(rd_kafka_last_error()));
@@ -131,7 +140,10 @@ class KafkaLog final : public MessageLog {
         low_end_since_[p].reset();
         client_.trouble().clear();
         next_[p] = message->offset + 1;
-        return Message{message->offset, {static_cast<const char*>(message->payload), message->len}};
+        rd_kafka_timestamp_type_t kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        return Message{message->offset,
+                       {static_cast<const char*>(message->payload), message->len},
+                       rd_kafka_message_timestamp(message, &kind)};
       }
     }
   }
@@ -159,6 +171,14 @@ class KafkaLog final : public MessageLog {
     const std::string near = nearest(described_.name, names);
     throw user_error("there is no topic '{}' at {}{}", described_.name, described_.brokers,
                      near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  }
+
+  void ask_range(int partition, int64_t& first, int64_t& end) const {
+    const auto error = rd_kafka_query_watermark_offsets(client_.get(), described_.name.c_str(), partition,
+                                                        &first, &end, kAskMs);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+      throw run_error("topic '{}', partition {}: the brokers do not tell its offsets: {}", name(), partition,
+                      reason_of(error));
   }
 
   void stop(int partition) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int kCreateMs = 10'000;
 
-/// Creates the topic, and waits until it exists.
+/// Creates the topic, unless another client has just done so.
 void create_topic(const KafkaClient& client, const std::string& name, int partitions) {
   constexpr int kReplicasOfTheBroker = -1;
   char reason[512] = "";
@@ -31,9 +32,11 @@ void create_topic(const KafkaClient& client, const std::string& name, int partit
   size_t count = 0;
   if (result != nullptr) {
     const rd_kafka_topic_result_t** topics = rd_kafka_CreateTopics_result_topics(result, &count);
-    if (count > 0 && rd_kafka_topic_result_error(topics[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    const rd_kafka_resp_err_t code =
+        count > 0 ? rd_kafka_topic_result_error(topics[0]) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR && code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
       const char* text = rd_kafka_topic_result_error_string(topics[0]);
-      error = text != nullptr ? text : rd_kafka_err2str(rd_kafka_topic_result_error(topics[0]));
+      error = text != nullptr ? text : rd_kafka_err2str(code);
     }
   }
   if (event != nullptr) rd_kafka_event_destroy(event);
@@ -61,11 +64,12 @@ class KafkaSink final : public MessageSink {
 
   int partitions() const override { return partitions_; }
 
-  bool publish(int partition, std::string_view message) override {
-    while (rd_kafka_produce(topic_, partition, RD_KAFKA_MSG_F_COPY,
-                            const_cast<char*>(message.data()),  // NOLINT: the library only copies it
-                            message.size(), nullptr, 0, this) != 0) {
-      const rd_kafka_resp_err_t error = rd_kafka_last_error();
+  using MessageSink::publish;
+  bool publish(int partition, std::string_view message, const std::vector<MessageHeader>& headers) override {
+    HeadersPtr list = list_of(headers);
+    while (true) {
+      const rd_kafka_resp_err_t error = produce(partition, message, list.get());
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
       if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL)
         throw run_error("topic '{}', partition {}: a message cannot be sent: {}", name_, partition,
                         rd_kafka_err2str(error));
@@ -73,6 +77,7 @@ class KafkaSink final : public MessageSink {
       require_stored();
       if (stop_requested_ && stop_requested_()) return false;
     }
+    list.release();  // NOLINT(bugprone-unused-return-value): they belong to the message now
     ++under_way_;
     rd_kafka_poll(client_.get(), 0);
     require_stored();
@@ -92,6 +97,29 @@ class KafkaSink final : public MessageSink {
   }
 
  private:
+  struct HeadersDestroy {
+    void operator()(rd_kafka_headers_t* headers) const { rd_kafka_headers_destroy(headers); }
+  };
+  using HeadersPtr = std::unique_ptr<rd_kafka_headers_t, HeadersDestroy>;
+
+  /// Null for none.
+  static HeadersPtr list_of(const std::vector<MessageHeader>& headers) {
+    if (headers.empty()) return nullptr;
+    HeadersPtr list(rd_kafka_headers_new(headers.size()));
+    for (const auto& [name, value] : headers)
+      rd_kafka_header_add(list.get(), name.data(), static_cast<ssize_t>(name.size()), value.data(),
+                          static_cast<ssize_t>(value.size()));
+    return list;
+  }
+
+  rd_kafka_resp_err_t produce(int partition, std::string_view message, rd_kafka_headers_t* headers) {
+    auto* value = const_cast<char*>(message.data());  // NOLINT: the library only copies it
+    return rd_kafka_producev(client_.get(), RD_KAFKA_V_RKT(topic_), RD_KAFKA_V_PARTITION(partition),
+                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                             RD_KAFKA_V_VALUE(value, message.size()), RD_KAFKA_V_HEADERS(headers),
+                             RD_KAFKA_V_OPAQUE(this), RD_KAFKA_V_END);
+  }
+
   static void on_delivery(rd_kafka_t* /*client*/, const rd_kafka_message_t* message, void* /*opaque*/) {
     auto* sink = static_cast<KafkaSink*>(message->_private);
     --sink->under_way_;

@@ -26,17 +26,6 @@ std::vector<int64_t> numbers_of(const std::string& text, const std::string& form
   return numbers;
 }
 
-MessageFormat format_of(const Attributes& options) {
-  MessageFormat format;
-  format.name = options.text("format");
-  format.dtype = options.text("dtype");
-  format.spec = spec_of_options(options);
-  format.vocabulary = options.integer("vocabulary");
-  format.fields = options.texts("fields");
-  format.label = options.text("label");
-  return format;
-}
-
 KafkaTopic topic_of(const Attributes& options) {
   return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
 }
@@ -72,7 +61,7 @@ void check_kafka(const Attributes& options) {
   if (options.integers("shape").empty())
     throw OptionError("shape", "data.shape is empty; it must contain at least one number");
   try {
-    check(format_of(options));
+    check(message_format_of(options));
   } catch (const Error& error) {
     throw OptionError("format", fmt::format("data.format: {}", error.what()));
   }
@@ -81,6 +70,13 @@ void check_kafka(const Attributes& options) {
   } catch (const Error& error) {
     throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
   }
+  const std::string& dead_letter = options.text("dead_letter");
+  if (!dead_letter.empty() && options.text("on_error") != "skip")
+    throw OptionError("dead_letter",
+                      fmt::format("data.dead_letter is {}, but data.on_error is {}; it must be skip",
+                                  dead_letter, options.text("on_error")));
+  if (!dead_letter.empty() && dead_letter == options.text("topic"))
+    throw OptionError("dead_letter", "data.dead_letter is the topic itself; it must be another one");
   check_offsets(options, "start");
   check_offsets(options, "end");
   check_end(options);
@@ -113,13 +109,17 @@ StreamPtr open_topic(const StreamRequest& request) {
   }
   const std::vector<int64_t> messages = numbers_of(end, "messages");
   stream.messages = messages.empty() ? 0 : messages.front();
-  stream.format = format_of(options);
+  stream.format = message_format_of(options);
   stream.batch = request.batch;
   stream.part = request.part;
   stream.by_arrival = options.text("order") == "arrival";
   stream.audit = options.flag("audit");
   stream.remembered += static_cast<size_t>(request.ahead);
   stream.skip_damaged = options.text("on_error") == "skip";
+  if (!options.text("dead_letter").empty())
+    stream.dead_letters =
+        open_kafka_sink({options.text("brokers"), options.text("dead_letter"), "", options.texts("kafka")}, 0,
+                        request.stop_requested);
   if (!request.mean.empty())
     stream.channels = channel_scale(stream.format.spec, {request.mean.begin(), request.mean.end()},
                                     {request.std.begin(), request.std.end()});
@@ -195,10 +195,14 @@ void register_kafka(SourceRegistry& registry) {
                 "on_error", "stop", {.choices = {"stop", "skip"}},
                 "What happens to a message that is not a sample. stop: the run ends with an error that names it. skip: it is named, counted and left out; its batch is smaller."),
             free_option(
+                "dead_letter", "", {},
+                "A topic to which the messages that `data.on_error: skip` leaves out are written, with the reason. It is created if it does not exist. Empty: none."),
+            free_option(
                 "group", "", {},
                 "A consumer group whose offsets are committed after each checkpoint, for tools that show its lag. The run does not read them."),
-            free_option("audit", false, {},
-                        "Writes the offsets that each step has used to `offsets.jsonl` in the run folder."),
+            free_option(
+                "audit", false, {},
+                "Writes the offsets that each step has used, and those of damaged messages, to `offsets.jsonl` in the run folder."),
             free_option(
                 "kafka", std::vector<std::string>{}, {.group = true},
                 "librdkafka's own keys, such as `{security.protocol: ssl}`. A value `env:NAME` or `file:PATH` is read from there; passwords must be."),

@@ -1,0 +1,60 @@
+#include "telar/data/leased_batches.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+/// The number of entries before a position, with as many digits in all.
+Position position_of_entry(size_t entry) { return {fmt::format("{:020}", entry)}; }
+
+size_t entry_of(const Position& position) {
+  size_t entry = 0;
+  const std::string& bytes = position.bytes;
+  const auto [end, error] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), entry);
+  if (error != std::errc() || end != bytes.data() + bytes.size())
+    throw user_error("the position is not one of leased batches");
+  return entry;
+}
+
+}  // namespace
+
+void LeasedStream::clear() {
+  const std::scoped_lock lock(mutex_);
+  entries_.clear();
+}
+
+void LeasedStream::add(uint32_t epoch, int64_t step, int64_t part) {
+  const std::scoped_lock lock(mutex_);
+  entries_.push_back({epoch, step, part});
+}
+
+Position LeasedStream::begin(uint32_t /*pass*/) const { return position_of_entry(0); }
+
+std::optional<Position> LeasedStream::find(uint32_t /*pass*/, int64_t batches) const {
+  return position_of_entry(static_cast<size_t>(batches));
+}
+
+bool LeasedStream::at_end(const Position& position) const {
+  const std::scoped_lock lock(mutex_);
+  return entry_of(position) >= entries_.size();
+}
+
+void LeasedStream::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
+  const size_t number = entry_of(position);
+  Entry entry{};
+  {
+    const std::scoped_lock lock(mutex_);
+    entry = entries_.at(number);
+  }
+  stream_->read_part(stream_->skip(stream_->begin(entry.epoch), entry.step),
+                     {entry.part, entry.part + 1, of_}, batch, stop);
+  batch.after = position_of_entry(number + 1);
+}
+
+}  // namespace telar

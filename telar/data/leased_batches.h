@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "telar/data/assignment.h"
+#include "telar/data/batch_source.h"
+#include "telar/data/dataset_batches.h"
+#include "telar/data/stream.h"
+
+namespace telar {
+
+/// The parts of global batches that a worker leases (telar/data/lease_book.h), in the order in which they are
+/// added. A pass consists of what was added since clear().
+class LeasedBatches : public BatchSource {
+ public:
+  /// Removes all parts.
+  virtual void clear() = 0;
+  /// Adds part `part` of the global batch `step` of an epoch; until clear() all are of one epoch.
+  virtual void add(uint32_t epoch, int64_t step, int64_t part) = 0;
+};
+
+/// Leased parts of the batches of a dataset. The global order and the batches are those of FixedSlice.
+class LeasedDataset final : public LeasedBatches {
+ public:
+  /// `parts`: number of equal parts of each global batch. Throws Error (user) like FixedSlice. The dataset
+  /// must outlive this object.
+  LeasedDataset(const Dataset& data, int64_t global_batch, uint64_t seed, bool shuffle, int64_t parts,
+                int64_t together = 1)
+      : parts_(data.size(), global_batch, seed, shuffle, parts, together), batches_(data, parts_, seed) {}
+
+  void clear() override { parts_.clear(); }
+  void add(uint32_t /*epoch*/, int64_t step, int64_t part) override { parts_.add(step, part); }
+
+  const std::vector<BatchTensor>& tensors() const override { return batches_.tensors(); }
+  Position begin(uint32_t pass) const override { return batches_.begin(pass); }
+  std::optional<Position> find(uint32_t pass, int64_t batches) const override {
+    return batches_.find(pass, batches);
+  }
+  std::optional<PassSize> size(uint32_t pass) const override { return batches_.size(pass); }
+  bool at_end(const Position& position) const override { return batches_.at_end(position); }
+  std::optional<Position> after(const Position& position) const override { return batches_.after(position); }
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& stop) const override {
+    batches_.read(position, batch, stop);
+  }
+
+ private:
+  LeasedParts parts_;
+  DatasetBatches batches_;
+};
+
+/// Leased parts of the batches of a stream whose offsets have no gaps, so that each batch can be found.
+class LeasedStream final : public LeasedBatches {
+ public:
+  /// `parts`: number of equal parts of each global batch.
+  LeasedStream(StreamPtr stream, int64_t parts) : stream_(std::move(stream)), of_(parts) {}
+
+  void clear() override;
+  void add(uint32_t epoch, int64_t step, int64_t part) override;
+
+  const std::vector<BatchTensor>& tensors() const override { return stream_->tensors(); }
+  Position begin(uint32_t pass) const override;
+  std::optional<Position> find(uint32_t pass, int64_t batches) const override;
+  std::optional<PassSize> size(uint32_t /*pass*/) const override { return std::nullopt; }
+  bool at_end(const Position& position) const override;
+  /// Batches are read one after another, which is the order of their messages.
+  std::optional<Position> after(const Position& /*position*/) const override { return std::nullopt; }
+  using BatchSource::read;
+  void read(const Position& position, Batch& batch, const std::stop_token& stop) const override;
+
+ private:
+  struct Entry {
+    uint32_t epoch;
+    int64_t step;
+    int64_t part;
+  };
+
+  StreamPtr stream_;
+  int64_t of_;
+  mutable std::mutex mutex_;  ///< guards entries_
+  std::vector<Entry> entries_;
+};
+
+}  // namespace telar

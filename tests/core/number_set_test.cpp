@@ -1,0 +1,26 @@
+#include "telar/core/number_set.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "telar/core/random.h"
+
+namespace telar {
+namespace {
+
+TEST(NumberSet, HasWhatWasAddedInAnyOrder) {
+  RandomSequence random(5, 1);
+  NumberSet numbers;
+  std::set<int64_t> expected;
+  EXPECT_FALSE(numbers.contains(1));
+  while (expected.size() < 60) {
+    const auto number = static_cast<int64_t>(random.below(70)) + 1;
+    numbers.add(number);
+    expected.insert(number);
+    for (int64_t n = 1; n <= 75; ++n) ASSERT_EQ(numbers.contains(n), expected.contains(n)) << n;
+  }
+}
+
+}  // namespace
+}  // namespace telar
