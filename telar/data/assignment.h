@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,25 @@ class FixedSlice : public EqualBatches {
 
   SampleOrder order_;
   Part part_;
+};
+
+/// For workers that have samples of their own: part r of all samples, whose sizes are given, is that of
+/// worker r, and sample i of it is number i plus the sizes of the parts before. Each batch has samples of
+/// every part in proportion to its size, so all parts end with the last batch, and every sample is used once
+/// in an epoch. The order of each part is a SampleOrder.
+class SpreadSlice : public EqualBatches {
+ public:
+  /// `own`: this worker's part. Throws Error (user) for a batch below 1, or no samples in all parts.
+  SpreadSlice(std::vector<int64_t> parts, size_t own, int64_t global_batch, uint64_t seed, bool shuffle);
+
+ private:
+  std::vector<int64_t> samples_of(uint32_t epoch, int64_t first, int64_t last) const override;
+  int64_t own_before(int64_t position) const;
+
+  std::vector<int64_t> parts_;
+  size_t own_;
+  int64_t first_id_;  ///< of the own part
+  SampleOrder order_;
 };
 
 /// The worker's part of every batch of `batch` samples, in the data's order: for evaluation and prediction.

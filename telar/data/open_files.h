@@ -19,8 +19,8 @@ class OpenFiles {
  public:
   explicit OpenFiles(std::vector<std::string> paths, size_t most = 256);
 
-  /// Reads `bytes.size()` bytes from an offset on. Throws Error (run) if the file cannot be opened or read, or
-  /// ends before.
+  /// Reads `bytes.size()` bytes from an offset on. Throws Error (run) if the file cannot be opened or read,
+  /// or ends before.
   void read(size_t file, uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
