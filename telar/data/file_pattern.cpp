@@ -21,6 +21,7 @@ std::map<std::string, std::string> files_of_pattern(const std::string& pattern) 
   const std::string name = path.filename().string();
   const std::string before = name.substr(0, name.find('*'));
   const std::string after = name.substr(before.size() + 1);
+  if (!fs::is_directory(folder)) throw user_error("{}: there is no such folder", folder.string());
   std::map<std::string, std::string> files;
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

@@ -36,7 +36,10 @@ std::string samples_text(const Datasets& data) {
   text += fmt::format("; each {} {}", name_of(spec.dtype), spec.features.str());
   text += spec.classes > 0 ? fmt::format(", {} classes", spec.classes)
                            : fmt::format(", with targets {}", spec.targets.str());
-  if (data.spread) text += fmt::format("; in {} parts", data.spread->train.size());
+  if (data.spread) {
+    const size_t parts = data.spread->train.size();
+    text += parts == 1 ? "; the part of rank 0 alone" : fmt::format("; in {} parts", parts);
+  }
   if (data.left_out_count() > 0)
     text += fmt::format("; {} are left out because they cannot be read", data.left_out_count());
   return text + "\n";

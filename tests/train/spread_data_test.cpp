@@ -12,6 +12,7 @@
 #include "support/thread_processes.h"
 #include "telar/core/error.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_report.h"
 
 namespace telar {
 namespace {
@@ -278,6 +279,25 @@ TEST_F(SpreadData, OneProcessHasAllOfIt) {
   const SpreadDatasets alone = open_spread_datasets(job, nullptr, nullptr);
   EXPECT_EQ(alone.data.train->size(), 5);
   EXPECT_EQ(alone.data.spread->train, PartSizes{5});
+}
+
+TEST_F(SpreadData, ACheckCountsShardsAndSamplesOfAllProcesses) {
+  write_shard(0, "a", 0, 5);
+  write_shard(0, "b", 5, 2);
+  write_shard(1, "a", 7, 4);
+  const Job job = parse_job("model: mlp\ndata: {spread: true, " + arrays() + "}", "job.yaml",
+                            {"strategy={name: mirrored, replicas: 1}"});
+  const auto report = [&](Processes* processes) {
+    return job_report(
+        job, [](const std::string&) {}, [](const std::string&) {}, processes);
+  };
+  const std::string path = folder_.path().string();
+  test::as_processes(2, [&](Processes& process) {
+    const std::string text = report(&process);
+    EXPECT_TRUE(says(text, "samples: 11 for training; each f32 [2], 3 classes; in 2 parts\n"));
+    EXPECT_TRUE(says(text, path + "/0/x-*.npy: 2 shards\n" + path + "/1/x-*.npy: 1 shard\n"));
+  });
+  EXPECT_TRUE(says(report(nullptr), "samples: 7 for training; each f32 [2], 3 classes; the part of rank 0"));
 }
 
 TEST_F(SpreadData, StrategiesThatCannotUseItSayWhy) {

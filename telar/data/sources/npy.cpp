@@ -38,7 +38,9 @@ std::string shards_in(const Attributes& options) {
   std::string text;
   for (const char* name : {"path", "test_path"}) {
     const std::string& path = options.text(name);
-    if (is_file_pattern(path)) text += fmt::format("{}: {} shards\n", path, files_of_pattern(path).size());
+    if (!is_file_pattern(path)) continue;
+    const size_t shards = files_of_pattern(path).size();
+    text += fmt::format("{}: {} shard{}\n", path, shards, shards == 1 ? "" : "s");
   }
   return text;
 }
