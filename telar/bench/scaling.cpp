@@ -13,8 +13,8 @@
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
-#include "telar/train/pipeline.h"
 #include "telar/train/run.h"
+#include "telar/train/spread_data.h"
 
 namespace telar::bench {
 
@@ -142,10 +142,7 @@ class Scaling {
     epochs_ = job.training.epochs;
     try {
       check_runs(job);
-      if (!spec_) {
-        const auto known = spec_without_files(job.data);
-        spec_ = known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
-      }
+      if (!spec_) spec_ = spec_of_samples(job);
       const Program program = job_program(job, *spec_, nullptr, Costs::estimated);
       setting.server_bytes = fullest_server(program);
       setting.exchanges = exchanges_of(program, setting.workers);

@@ -36,6 +36,7 @@ void replace_data(DataJob& data, const EvaluateArguments& arguments) {
     data.options.set(paths[1], arguments.labels);
   }
   data.test = 0;
+  data.spread = false;
 }
 
 int evaluate_run(const EvaluateArguments& arguments) {

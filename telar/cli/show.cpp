@@ -21,7 +21,7 @@
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_workers.h"
-#include "telar/train/pipeline.h"
+#include "telar/train/spread_data.h"
 
 namespace telar::cli {
 
@@ -61,11 +61,6 @@ Job job_of(const ShowArguments& arguments) {
       fmt::format("name: {0}\nmodel: {0}\ndata: {{source: synthetic, shape: {1}, classes: {2}}}\n",
                   arguments.what, sample, classes),
       arguments.what, arguments.overrides);
-}
-
-SampleSpec spec_of(Job& job) {
-  const auto known = spec_without_files(job.data);
-  return known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
 }
 
 std::string layer_table(const Summary& summary) {
@@ -133,7 +128,7 @@ std::string placement_text(const Program& program) {
 int show(const ShowArguments& arguments) {
   Job job = job_of(arguments);
   settle_workers(job, job_workers(job, nullptr));
-  const SampleSpec spec = spec_of(job);
+  const SampleSpec spec = spec_of_samples(job);
   const Model model = job_model(job, spec);
   if (arguments.dot) {
     std::cout << to_dot(forward_graph(model, Mode::evaluation, 1));

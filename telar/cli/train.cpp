@@ -132,7 +132,8 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
         job, [](const std::string& warning) { std::cerr << "warning: " << warning << std::endl; },
         [quiet](const std::string& progress) {
           if (!quiet) std::cerr << progress << std::endl;
-        });
+        },
+        processes);
     if (!quiet) std::cout << arguments.job << " is valid\n" << text;
     return 0;
   }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <utility>
 #include <vector>
+
+#include "telar/data/sample_order.h"
 
 namespace telar {
 
@@ -34,35 +36,57 @@ struct Part {
   int64_t last(int64_t samples) const { return samples * end / of; }
 };
 
-/// The version of the order of samples below: positions in an epoch of another version mean other samples.
-/// Version 1, up to November 2026, was a shuffled array (Fisher–Yates).
-inline constexpr int64_t kOrderVersion = 2;
+/// Epochs of `size` samples in some order, cut into batches of `global_batch`. If the samples do not divide,
+/// the last batch is smaller, never dropped.
+class EqualBatches : public Assignment {
+ public:
+  int64_t steps(uint32_t epoch) const final;
+  int64_t batch_samples(uint32_t epoch, int64_t step) const final;
+  std::vector<int64_t> samples(uint32_t epoch, int64_t step) const final;
 
-/// A fixed part of every global batch. With `shuffle`, the global order of an epoch is a permutation of all
-/// samples that depends only on seed and epoch (telar/data/permutation.h), so it is the same on every worker.
-/// Otherwise it is the data's own order. Neither takes memory. The order is cut into batches of
-/// `global_batch`; if the samples do not divide, the last batch is smaller, never dropped. With `together`
-/// above 1, the permutation is one of pieces of `together` consecutive samples, which keep their order; a
-/// smaller last piece stays last.
-class FixedSlice : public Assignment {
+ protected:
+  /// Throws Error (user) for a batch below 1 or no samples.
+  EqualBatches(int64_t size, int64_t global_batch);
+  /// This worker's samples of the batch of the positions `first` … `last`-1 of an epoch.
+  virtual std::vector<int64_t> samples_of(uint32_t epoch, int64_t first, int64_t last) const = 0;
+
+ private:
+  int64_t size_;
+  int64_t global_batch_;
+};
+
+/// A fixed part of every global batch. The order of an epoch is a SampleOrder of all samples, so it is the
+/// same on every worker.
+class FixedSlice : public EqualBatches {
  public:
   /// Throws Error (user) for a batch or `together` below 1, no samples, or a part outside its shares.
   FixedSlice(int64_t size, int64_t global_batch, uint64_t seed, bool shuffle, Part part = {},
              int64_t together = 1);
 
-  int64_t steps(uint32_t epoch) const override;
-  int64_t batch_samples(uint32_t epoch, int64_t step) const override;
-  std::vector<int64_t> samples(uint32_t epoch, int64_t step) const override;
+ private:
+  std::vector<int64_t> samples_of(uint32_t epoch, int64_t first, int64_t last) const override;
+
+  SampleOrder order_;
+  Part part_;
+};
+
+/// For workers that have samples of their own: part r of all samples, whose sizes are given, is that of
+/// worker r, and sample i of it is number i plus the sizes of the parts before. Each batch has samples of
+/// every part in proportion to its size, so all parts end with the last batch, and every sample is used once
+/// in an epoch. The order of each part is a SampleOrder.
+class SpreadSlice : public EqualBatches {
+ public:
+  /// `own`: this worker's part. Throws Error (user) for a batch below 1, or no samples in all parts.
+  SpreadSlice(std::vector<int64_t> parts, size_t own, int64_t global_batch, uint64_t seed, bool shuffle);
 
  private:
-  void read_order(uint32_t epoch, int64_t first, std::span<int64_t> samples) const;
+  std::vector<int64_t> samples_of(uint32_t epoch, int64_t first, int64_t last) const override;
+  int64_t own_before(int64_t position) const;
 
-  int64_t size_;
-  int64_t global_batch_;
-  uint64_t seed_;
-  bool shuffle_;
-  Part part_;
-  int64_t together_;
+  std::vector<int64_t> parts_;
+  size_t own_;
+  int64_t first_id_;  ///< of the own part
+  SampleOrder order_;
 };
 
 /// The worker's part of every batch of `batch` samples, in the data's order: for evaluation and prediction.

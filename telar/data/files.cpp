@@ -27,21 +27,6 @@ struct CloseGzip {
 };
 using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
-/// A file that is open for reading; its descriptor is negative if it could not be opened.
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 bool is_gzip(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   char magic[2] = {};
@@ -61,6 +46,25 @@ void require_room(const std::string& path, uint64_t bytes) {
 }
 
 }  // namespace
+
+OpenFile::OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+size_t OpenFile::read(const std::string& path, uint64_t offset, std::span<std::byte> bytes) const {
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw listed_file_error(path, errno);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  return have;
+}
 
 uint64_t file_size_of(const std::string& path) {
   std::error_code error;
@@ -103,12 +107,9 @@ Bytes read_listed_file(const std::string& path) {
   Bytes bytes(static_cast<size_t>(status.st_size) + kLeast);
   size_t have = 0;
   for (;;) {
-    const ssize_t got = ::read(file.descriptor(), bytes.data() + have, bytes.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw listed_file_error(path, errno);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-    if (have == bytes.size()) bytes.resize(2 * have);
+    have += file.read(path, have, std::as_writable_bytes(std::span(bytes).subspan(have)));
+    if (have < bytes.size()) break;
+    bytes.resize(2 * have);
   }
   bytes.resize(have);
   return bytes;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,23 @@ Bytes read_file(const std::string& path);
 /// read: neither the user nor the file's contents are the cause then, but a disk, a network or another
 /// process.
 Bytes read_listed_file(const std::string& path);
+
+/// A file that is open for reading.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path);
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  /// Negative if it could not be opened; errno has the reason.
+  int descriptor() const { return descriptor_; }
+  /// Reads from an offset on until `bytes` is full or the file ends; returns the number of bytes. `path` is
+  /// for messages. Throws listed_file_error().
+  size_t read(const std::string& path, uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  int descriptor_;
+};
 
 /// The error of a listed file that cannot be opened or read, with the system's reason (an errno).
 Error listed_file_error(const std::string& path, int number);

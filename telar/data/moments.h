@@ -13,7 +13,20 @@ struct Moments {
   std::vector<double> std;
 };
 
-/// Moments measured over at most `most` evenly spaced samples. A constant channel gets the deviation 1.
-Moments measured_moments(const Dataset& data, int64_t most);
+/// Sums over some values of each channel.
+struct MomentSums {
+  double values = 0;  ///< of one channel
+  std::vector<double> sum;
+  std::vector<double> squares;
+
+  /// Adds the sums of other samples, each of which counts `weight` times.
+  void add(const MomentSums& other, double weight);
+};
+
+/// The sums over at most `most` evenly spaced samples.
+MomentSums moment_sums(const Dataset& data, int64_t most);
+
+/// A constant channel gets the deviation 1.
+Moments moments_of(const MomentSums& sums);
 
 }  // namespace telar

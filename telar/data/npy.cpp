@@ -12,56 +12,53 @@
 namespace telar {
 namespace {
 
-/// Calls `take(value, offset)` for each element of the array; T is its element type.
+/// Calls `take(value, index)` for each element; T is the type of the elements.
 template <typename T, typename Take>
-void for_each(const Bytes& bytes, const NpyHeader& header, Take take) {
-  for (size_t at = header.offset; at < bytes.size(); at += sizeof(T)) {
+void for_each(const NpyElements& elements, const Take& take) {
+  for (size_t i = 0; i < elements.bytes.size() / sizeof(T); ++i) {
     T value;
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-    take(value, at);
+    std::memcpy(&value, elements.bytes.data() + i * sizeof(T), sizeof(T));
+    take(value, i);
   }
 }
 
 template <typename Take>
-void for_each_integer(const Bytes& bytes, const NpyHeader& header, Take take) {
-  if (header.type == "u1") return for_each<uint8_t>(bytes, header, take);
-  if (header.type == "i4") return for_each<int32_t>(bytes, header, take);
-  return for_each<int64_t>(bytes, header, take);
-}
-
-template <typename Take>
-void for_each_real(const Bytes& bytes, const NpyHeader& header, Take take) {
-  if (header.type == "f4") return for_each<float>(bytes, header, take);
-  return for_each<double>(bytes, header, take);
+void for_each_number(const NpyElements& elements, const Take& take) {
+  const std::string& type = elements.array.header.type;
+  if (type == "f4") return for_each<float>(elements, take);
+  if (type == "f8") return for_each<double>(elements, take);
+  if (type == "u1") return for_each<uint8_t>(elements, take);
+  if (type == "i4") return for_each<int32_t>(elements, take);
+  return for_each<int64_t>(elements, take);
 }
 
 bool is_real(const NpyHeader& header) { return header.type[0] == 'f'; }
 
-/// Integers in lowest … highest, as i32.
-std::vector<int32_t> integers(const Bytes& bytes, const NpyHeader& header, int64_t lowest, int64_t highest,
-                              const std::string& name) {
-  std::vector<int32_t> values;
-  values.reserve(static_cast<size_t>(header.shape.elements()));
-  for_each_integer(bytes, header, [&](int64_t value, size_t at) {
-    if (value < lowest || value > highest) {
-      throw user_error("{}: the value {} at offset {} is outside {} … {}", name, value, at, lowest, highest);
-    }
-    values.push_back(static_cast<int32_t>(value));
-  });
-  return values;
+/// In the file, for messages.
+size_t offset_of(const NpyElements& elements, size_t index) {
+  return elements.offset + index * elements.array.header.element_bytes();
 }
 
-std::vector<float> reals(const Bytes& bytes, const NpyHeader& header, const std::string& name) {
-  std::vector<float> values;
-  values.reserve(static_cast<size_t>(header.shape.elements()));
-  for_each_real(bytes, header, [&](double value, size_t at) {
-    const auto narrowed = static_cast<float>(value);
-    if (!std::isfinite(narrowed)) {
-      throw user_error("{}: the value {} at offset {} is not a finite f32 number", name, value, at);
+/// Integers in lowest … highest, as i32.
+void read_integers(const NpyElements& elements, int64_t lowest, int64_t highest, std::span<int32_t> out) {
+  for_each_number(elements, [&](auto value, size_t i) {
+    const auto number = static_cast<int64_t>(value);
+    if (number < lowest || number > highest) {
+      throw user_error("{}: the value {} at offset {} is outside {} … {}", elements.array.file, number,
+                       offset_of(elements, i), lowest, highest);
     }
-    values.push_back(narrowed);
+    out[i] = static_cast<int32_t>(number);
   });
-  return values;
+}
+
+void read_floats(const NpyElements& elements, std::span<float> out) {
+  for_each_number(elements, [&](auto value, size_t i) {
+    out[i] = static_cast<float>(value);
+    if (!std::isfinite(out[i])) {
+      throw user_error("{}: the value {} at offset {} is not a finite f32 number", elements.array.file, value,
+                       offset_of(elements, i));
+    }
+  });
 }
 
 Shape of_one_sample(const Shape& shape) {
@@ -69,63 +66,76 @@ Shape of_one_sample(const Shape& shape) {
   return Shape(std::vector<int64_t>(shape.begin() + 1, shape.end()));
 }
 
-std::vector<int32_t> class_labels(const Bytes& bytes, const NpyHeader& header, int64_t classes,
-                                  const std::string& name) {
-  if (is_real(header)) {
-    throw user_error("{}: labels of {} classes must be integers, not {}", name, classes, header.type);
+void require_class_labels(const NpyArray& labels, int64_t classes) {
+  if (is_real(labels.header)) {
+    throw user_error("{}: labels of {} classes must be integers, not {}", labels.file, classes,
+                     labels.header.type);
   }
-  if (header.shape.elements() != header.shape[0]) {
-    throw user_error("{}: labels of classes must have the shape [N] or [N, 1], not {}", name,
-                     header.shape.str());
+  if (labels.header.shape.elements() != labels.header.shape[0]) {
+    throw user_error("{}: labels of classes must have the shape [N] or [N, 1], not {}", labels.file,
+                     labels.header.shape.str());
   }
-  return integers(bytes, header, 0, classes - 1, name);
+}
+
+/// All elements of an array in a file's bytes.
+NpyElements all_elements(const NpyArray& array, const Bytes& bytes) {
+  return {array, array.header.offset, std::span(bytes).subspan(array.header.offset)};
 }
 
 }  // namespace
 
-DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
-                          const std::string& features_name, const std::string& labels_name) {
-  const NpyHeader header = parse_npy(features, features_name);
-  const NpyHeader label_header = parse_npy(labels, labels_name);
-  if (header.shape[0] != label_header.shape[0]) {
-    throw user_error("{} has {} samples {}, but {} has {} {}; axis 0 must be the same", features_name,
-                     header.shape[0], header.shape.str(), labels_name, label_header.shape[0],
-                     label_header.shape.str());
+SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t classes) {
+  const Shape& shape = features.header.shape;
+  const Shape& label_shape = labels.header.shape;
+  if (shape[0] != label_shape[0]) {
+    throw user_error("{} has {} samples {}, but {} has {} {}; axis 0 must be the same", features.file,
+                     shape[0], shape.str(), labels.file, label_shape[0], label_shape.str());
   }
   SampleSpec spec;
-  spec.features = of_one_sample(header.shape);
+  spec.features = of_one_sample(shape);
   spec.classes = classes;
-  spec.dtype = header.type[0] == 'i' ? DType::i32 : DType::f32;
-
-  std::vector<int32_t> class_of;
-  Bytes label_bytes;
+  spec.dtype = features.header.type[0] == 'i' ? DType::i32 : DType::f32;
   if (classes > 0) {
-    class_of = class_labels(labels, label_header, classes, labels_name);
-    label_bytes = bytes_of(class_of);
+    require_class_labels(labels, classes);
   } else {
-    if (!is_real(label_header)) {
+    if (!is_real(labels.header)) {
       throw user_error("{}: targets of a regression must be f4 or f8, not {}; for classes, say how many",
-                       labels_name, label_header.type);
+                       labels.file, labels.header.type);
     }
-    spec.targets = of_one_sample(label_header.shape);
-    label_bytes = bytes_of(reals(labels, label_header, labels_name));
+    spec.targets = of_one_sample(label_shape);
   }
-  if (header.type == "u1" && classes > 0) {
+  return spec;
+}
+
+void read_npy_features(const NpyElements& elements, std::span<std::byte> features) {
+  if (elements.array.header.type[0] != 'i') return read_floats(elements, as_floats(features));
+  read_integers(elements, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(),
+                as_ints(features));
+}
+
+void read_npy_labels(const NpyElements& elements, int64_t classes, std::span<std::byte> labels) {
+  if (classes == 0) return read_floats(elements, as_floats(labels));
+  read_integers(elements, 0, classes - 1, as_ints(labels));
+}
+
+DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
+                          const std::string& features_name, const std::string& labels_name) {
+  const NpyArray array{features_name, parse_npy(features, features_name)};
+  const NpyArray label_array{labels_name, parse_npy(labels, labels_name)};
+  SampleSpec spec = npy_spec(array, label_array, classes);
+  const auto samples = static_cast<size_t>(array.header.shape[0]);
+  Bytes label_bytes(samples * spec.label_bytes());
+  read_npy_labels(all_elements(label_array, labels), classes, std::as_writable_bytes(std::span(label_bytes)));
+  if (array.header.type == "u1" && classes > 0) {
+    std::vector<int32_t> class_of(samples);
+    std::memcpy(class_of.data(), label_bytes.data(), label_bytes.size());
     const auto stride = static_cast<size_t>(spec.features.elements());
-    return byte_images(std::move(spec), std::move(features), {header.offset, stride}, std::move(class_of),
-                       1.0F);
+    return byte_images(std::move(spec), std::move(features), {array.header.offset, stride},
+                       std::move(class_of), 1.0F);
   }
-  if (is_real(header)) {
-    return in_memory(std::move(spec), bytes_of(reals(features, header, features_name)), 0,
-                     std::move(label_bytes));
-  }
-  constexpr int64_t kLowest = std::numeric_limits<int32_t>::min();
-  constexpr int64_t kHighest = std::numeric_limits<int32_t>::max();
-  const std::vector<int32_t> values = integers(features, header, kLowest, kHighest, features_name);
-  if (spec.dtype == DType::i32)
-    return in_memory(std::move(spec), bytes_of(values), 0, std::move(label_bytes));
-  return in_memory(std::move(spec), bytes_of(std::vector<float>(values.begin(), values.end())), 0,
-                   std::move(label_bytes));
+  Bytes values(samples * spec.feature_bytes());
+  read_npy_features(all_elements(array, features), std::as_writable_bytes(std::span(values)));
+  return in_memory(std::move(spec), std::move(values), 0, std::move(label_bytes));
 }
 
 DatasetPtr open_npy(const std::string& features_path, const std::string& labels_path, int64_t classes) {

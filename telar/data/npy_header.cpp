@@ -112,7 +112,7 @@ class Dictionary {
 
 }  // namespace
 
-NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
+NpyHeader parse_npy(std::span<const uint8_t> bytes, uint64_t file_bytes, const std::string& name) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
     throw user_error("{}: is not an npy file: it does not begin with \\x93NUMPY and a version", name);
@@ -126,8 +126,12 @@ NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   const size_t base = 8 + length_bytes;
   size_t length = 0;
   for (size_t i = std::min(base, bytes.size()); i > 8; --i) length = length << 8U | bytes[i - 1];
-  if (bytes.size() < base || bytes.size() - base < length) {
-    throw user_error("{}: is cut off at offset {}, within its header", name, bytes.size());
+  if (file_bytes < base || file_bytes - base < length) {
+    throw user_error("{}: is cut off at offset {}, within its header", name, file_bytes);
+  }
+  if (bytes.size() - base < length) {
+    throw user_error("{}: its header has {} bytes; at most {} are supported", name, base + length,
+                     kNpyHeaderBytes);
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + base, length);
   Dictionary dictionary(text, base, name);
@@ -152,7 +156,7 @@ NpyHeader parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   if (shape.rank() == 0 || *wanted == 0) {
     throw user_error("{}: its shape is {}, which holds no samples; [N, …] is needed", name, shape.str());
   }
-  const size_t held = bytes.size() - base - length;
+  const uint64_t held = file_bytes - base - length;
   if (held != static_cast<uint64_t>(*wanted)) {
     throw user_error("{}: its shape {} of {} needs {} bytes after offset {}, but there are {}", name,
                      shape.str(), type, *wanted, base + length, held);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/file_pattern.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/permutation.h"
 #include "telar/data/source.h"
@@ -67,6 +68,8 @@ void add_source(std::map<std::string, SourceFiles>& sources, const std::string& 
   if (path.empty()) return;
   if (fs::is_directory(path)) {
     sources[key] = files_of_set(path, type);
+  } else if (is_file_pattern(path.string())) {
+    for (const auto& [text, file] : files_of_pattern(path.string())) add_file(sources[key], file);
   } else {
     add_file(sources[key], path);
   }

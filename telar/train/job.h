@@ -32,7 +32,8 @@ inline constexpr int64_t kAutomaticThreads = -1;
 /// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
-  Attributes options;  ///< those of the source (SourceType::options), all of them
+  Attributes options;   ///< those of the source (SourceType::options), all of them
+  bool spread = false;  ///< each process has samples of its own
   int64_t limit = 0;
   double validation = 0.1;
   double test = 0;

@@ -73,6 +73,20 @@ void check_data(const DataJob& data, const Where& where) {
   }
 }
 
+/// Of samples of which no process has all.
+void check_spread(const Job& job, const Where& where) {
+  if (uses_servers(job)) {
+    throw user_error(
+        "{}: data.spread is true, but strategy {} gives any batch to any worker, so each worker needs all samples; choose {}",
+        where("data.spread"), job.strategy.name, strategies_that_share_batches());
+  }
+  if (job.data.mixing == "by_label") {
+    throw user_error(
+        "{}: data.mixing is by_label, but data.spread is true, and no process has all samples to sort them; leave data.mixing out",
+        where("data.mixing"));
+  }
+}
+
 void check_training(const Job& job, const Where& where) {
   if (job.training.early_stopping_patience > 0 && job.data.validation == 0 && !trains_on_stream(job.data)) {
     throw user_error("{}: early stopping requires validation samples, but data.validation is 0",
@@ -233,6 +247,7 @@ void check_job(const Job& job, const Where& where) {
   check_strategy(job.strategy, where);
   if (uses_servers(job)) check_servers(job, where);
   if (trains_on_stream(job.data)) check_stream_keys(job, where);
+  if (job.data.spread) check_spread(job, where);
 }
 
 }  // namespace telar

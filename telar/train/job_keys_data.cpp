@@ -60,6 +60,14 @@ std::vector<JobKey> source_keys() {
 
 std::vector<JobKey> handling_keys() {
   return {
+      unless(
+          kSource, source_names(),
+          source_names([](const SourceType& type) { return type.generated || type.open_stream != nullptr; }),
+          fixed(
+              kDivision,
+              job_key(
+                  "data.spread", [](auto& job) -> auto& { return job.data.spread; }, {},
+                  "true: each process that mpirun starts has a part of the samples in files of its own and opens no others. The paths name other files on each host, or contain `{rank}`, which stands for the number of the process. See below."))),
       for_datasets(fixed(
           kDeterminesSamples,
           job_key(
@@ -120,7 +128,7 @@ std::vector<JobKey> handling_keys() {
           without_result(job_key(
               "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },
               {.least = 0, .most = 1e9},
-              "Memory for decoded images, which are kept after the first read. All other sources are always held in memory."))),
+              "Memory for decoded images, which are kept after the first read. Samples that need no decoding are not kept a second time."))),
       without_result(job_key(
           "data.threads", [](auto& job) -> auto& { return job.data.threads; },
           {.least = kAutomaticThreads, .most = 256},

@@ -13,6 +13,7 @@
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
+#include "telar/train/spread_data.h"
 
 namespace telar {
 
@@ -35,13 +36,17 @@ std::string samples_text(const Datasets& data) {
   text += fmt::format("; each {} {}", name_of(spec.dtype), spec.features.str());
   text += spec.classes > 0 ? fmt::format(", {} classes", spec.classes)
                            : fmt::format(", with targets {}", spec.targets.str());
-  if (data.left_out.count() > 0)
-    text += fmt::format("; {} are left out because they cannot be read", data.left_out.count());
+  if (data.spread) {
+    const size_t parts = data.spread->train.size();
+    text += parts == 1 ? "; the part of rank 0 alone" : fmt::format("; in {} parts", parts);
+  }
+  if (data.left_out_count() > 0)
+    text += fmt::format("; {} are left out because they cannot be read", data.left_out_count());
   return text + "\n";
 }
 
 Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>& warn,
-                         const std::function<void(const std::string&)>& say) {
+                         const std::function<void(const std::string&)>& say, Processes* processes) {
   const SampleChecks checks{.threads = available_threads(),
                             .watch =
                                 [&say](const std::string& progress) {
@@ -51,6 +56,7 @@ Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>
                             .warn = warn,
                             .decode = job.data.on_error == "skip"};
   const auto seed = static_cast<uint64_t>(job.training.seed);
+  if (job.data.spread) return open_spread_datasets(job, &checks, processes).data;
   if (!trains_on_stream(job.data)) return open_datasets(job.data, seed, &checks);
   Datasets data;
   data.stream = open_job_stream(job);
@@ -59,9 +65,17 @@ Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>
   return data;
 }
 
-std::string data_text(const Job& job, const Datasets& data) {
-  const SourceType& type = source_type(job.data.source);
-  return samples_text(data) + (type.remark ? type.remark(job.data.options) : "");
+std::string remark_on(const DataJob& data) {
+  const SourceType& type = source_type(data.source);
+  return type.remark ? type.remark(data.options) : "";
+}
+
+/// Of the files of all processes, if each has its own.
+std::string remarks_on(const DataJob& data, Processes* processes) {
+  if (!data.spread) return remark_on(data);
+  if (processes == nullptr) return remark_on(data_of_rank(data, 0));
+  const std::string own = remark_on(data_of_rank(data, processes->rank()));
+  return fmt::format("{}", fmt::join(processes->gather(own), ""));
 }
 
 /// The first file or folder of the job's data that is not on this machine; empty if all are.
@@ -84,7 +98,7 @@ std::string missing_here(const Job& job) {
 }  // namespace
 
 std::string job_report(Job job, const std::function<void(const std::string&)>& warn,
-                       const std::function<void(const std::string&)>& say) {
+                       const std::function<void(const std::string&)>& say, Processes* processes) {
   settle_workers(job, job_workers(job, nullptr));
   const auto known = spec_without_files(job.data);
   JobMemory memory;
@@ -93,9 +107,9 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
   if (const std::string path = missing_path(job.data); known && !path.empty()) {
     text = fmt::format("samples: not counted, because {} is not on this machine\n", path);
   } else {
-    const Datasets data = opened_datasets(job, warn, say);
+    const Datasets data = opened_datasets(job, warn, say, processes);
     if (!known) memory = checked_memory(job, data.spec());
-    text = data_text(job, data);
+    text = samples_text(data) + remarks_on(job.data, processes);
   }
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);

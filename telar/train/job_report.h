@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "telar/comm/processes.h"
 #include "telar/train/job.h"
 
 namespace telar {
@@ -12,7 +13,11 @@ namespace telar {
 /// `warn` receives those that are damaged. `say` receives the progress of reading that takes longer than a
 /// second; it may be empty. Throws Error (user) if the job cannot run. If a published data set is not on this
 /// machine, the report says so; if a device is not, `warn` receives that.
+///
+/// `processes`: those that check the job together, because each has a part of the samples (data.spread);
+/// null: this one alone.
 std::string job_report(Job job, const std::function<void(const std::string&)>& warn,
-                       const std::function<void(const std::string&)>& say = {});
+                       const std::function<void(const std::string&)>& say = {},
+                       Processes* processes = nullptr);
 
 }  // namespace telar

@@ -1,5 +1,6 @@
 #include "telar/train/job_strategy.h"
 
+#include "telar/core/error.h"
 #include "telar/core/suggest.h"
 
 namespace telar {
@@ -24,6 +25,12 @@ std::string worker_word(const StrategyJob& strategy, int64_t count) {
 
 std::string strategies_that_share_batches() {
   return one_of(strategy_names([](const StrategyType& type) { return type.shares_batches; }));
+}
+
+void require_shares_of_batches(const Job& job, int processes, const std::string& samples) {
+  if (type_of(job.strategy).shares_batches) return;
+  throw user_error("strategy {} cannot train on {} in {} processes; choose {}, or start one process",
+                   job.strategy.name, samples, processes, strategies_that_share_batches());
 }
 
 }  // namespace telar

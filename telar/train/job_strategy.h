@@ -29,4 +29,8 @@ std::string worker_word(const StrategyJob& strategy, int64_t count);
 /// "mirrored or sharded": the strategies that are to be chosen if replicas must share batches.
 std::string strategies_that_share_batches();
 
+/// Throws Error (user) unless, of so many processes, each takes a share of every batch. `samples`: those of
+/// which only such strategies can be trained: "a stream".
+void require_shares_of_batches(const Job& job, int processes, const std::string& samples);
+
 }  // namespace telar

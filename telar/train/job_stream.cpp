@@ -89,10 +89,7 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
         all->size());
   // A process reads its own part of each batch, which may lose damaged messages. Other strategies need the
   // whole batch in several processes, or parts of known sizes.
-  if (all != nullptr && !strategy_type(job.strategy.name).shares_batches)
-    throw user_error("strategy {} cannot train on a stream in {} processes; choose {}, or start one process",
-                     job.strategy.name, all->size(),
-                     one_of(strategy_names([](const StrategyType& type) { return type.shares_batches; })));
+  if (all != nullptr) require_shares_of_batches(job, all->size(), "a stream");
   const bool decides = all == nullptr || all->rank() == 0;
   StreamPtr stream;
   if (decides) {

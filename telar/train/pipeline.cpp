@@ -14,7 +14,6 @@ namespace telar {
 
 namespace {
 
-constexpr int64_t kMeasuredSamples = 2000;
 constexpr uint64_t kCacheMegabyte = 1 << 20;
 constexpr uint64_t kTestSeed =
     0x7e57;  ///< does not depend on the job's seed, so the test samples stay the same
@@ -33,18 +32,10 @@ OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing&
   return source_type(data.source).open({.options = data.options, .seed = seed, .listing = listing}, part);
 }
 
-/// The training source, divided into training samples and those set aside for the test, which `validation`
-/// holds.
-struct DividedSource {
-  HeldOut parts;
-  PictureListPtr pictures;
-};
-
-DividedSource split_test(const DataJob& data, uint64_t seed, const PictureListing& listing) {
-  OpenedSource source = open_part(data, seed, listing, Split::train);
-  const DatasetPtr all = limited(in_cache(data, std::move(source.samples)), data.limit);
-  return {data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr},
-          std::move(source.pictures)};
+/// The samples of a training source, without those set aside for the test, which `validation` holds.
+HeldOut split_test(const DataJob& data, DatasetPtr samples) {
+  const DatasetPtr all = limited(in_cache(data, std::move(samples)), data.limit);
+  return data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr};
 }
 
 bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
@@ -53,8 +44,8 @@ bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
 
 void fill_in_moments(DataJob& data, const Dataset& train) {
   if (!wants_normalising(data, train.spec()) || !data.mean.empty()) return;
-  Moments moments = source_type(data.source).moments;
-  if (moments.mean.empty()) moments = measured_moments(train, kMeasuredSamples);
+  Moments moments = measures_moments(data, train.spec()) ? moments_of(moment_sums(train, kMeasuredSamples))
+                                                         : source_type(data.source).moments;
   data.mean = std::move(moments.mean);
   data.std = std::move(moments.std);
 }
@@ -156,34 +147,53 @@ LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const D
   return found;
 }
 
+JobSources open_sources(const DataJob& data, uint64_t seed, const PictureListing& listing) {
+  JobSources sources{open_part(data, seed, listing, Split::train), {}};
+  if (data.test == 0) sources.test = open_part(data, seed, listing, Split::test);
+  return sources;
+}
+
+Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
+  HeldOut tested = split_test(data, std::move(sources.train.samples));
+  Datasets parts;
+  parts.pictures = std::move(sources.train.pictures);
+  parts.test = data.test > 0 ? std::move(tested.validation) : std::move(sources.test.samples);
+  parts.test_pictures = std::move(sources.test.pictures);
+  const DatasetPtr rest = std::move(tested.train);
+  if (parts.test != nullptr) require_alike(rest->spec(), parts.test->spec());
+  HeldOut validated = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
+  parts.train = std::move(validated.train);
+  parts.validation = std::move(validated.validation);
+  return parts;
+}
+
+void leave_out_samples(Datasets& parts, LeftOut samples) {
+  parts.left_out = std::move(samples);
+  parts.train = without_samples(std::move(parts.train), parts.left_out.train);
+  parts.validation = without_samples(std::move(parts.validation), parts.left_out.validation);
+  parts.test = without_samples(std::move(parts.test), parts.left_out.test);
+}
+
+bool measures_moments(const DataJob& data, const SampleSpec& spec) {
+  return wants_normalising(data, spec) && data.mean.empty() && source_type(data.source).moments.mean.empty();
+}
+
+void prepare(DataJob& data, Datasets& parts) {
+  fill_in_moments(data, *parts.train);
+  if (data.mixing == "by_label") parts.train = by_label(parts.train);
+  if (data.augment_padding > 0 || data.augment_flip) {
+    parts.train = augmented(parts.train, {.padding = data.augment_padding, .flip = data.augment_flip});
+  }
+  for (DatasetPtr* part : {&parts.train, &parts.validation, &parts.test})
+    *part = normalise(data, std::move(*part));
+}
+
 Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listing,
                        const LeaveOut& leave_out) {
-  DividedSource source = split_test(data, seed, listing);
-  Datasets opened;
-  opened.pictures = std::move(source.pictures);
-  opened.test = std::move(source.parts.validation);
-  if (opened.test == nullptr) {
-    OpenedSource test = open_part(data, seed, listing, Split::test);
-    opened.test = std::move(test.samples);
-    opened.test_pictures = std::move(test.pictures);
-  }
-  const DatasetPtr rest = std::move(source.parts.train);
-  if (opened.test != nullptr) require_alike(rest->spec(), opened.test->spec());
-  HeldOut parts = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
-  opened.train = std::move(parts.train);
-  opened.validation = std::move(parts.validation);
+  Datasets opened = divide(data, seed, open_sources(data, seed, listing));
   // After the division, so that a sample that is left out moves no other one into another part.
-  opened.left_out = leave_out(opened);
-  opened.train = without_samples(std::move(opened.train), opened.left_out.train);
-  opened.validation = without_samples(std::move(opened.validation), opened.left_out.validation);
-  opened.test = without_samples(std::move(opened.test), opened.left_out.test);
-  fill_in_moments(data, *opened.train);
-  if (data.mixing == "by_label") opened.train = by_label(opened.train);
-  if (data.augment_padding > 0 || data.augment_flip) {
-    opened.train = augmented(opened.train, {.padding = data.augment_padding, .flip = data.augment_flip});
-  }
-  for (DatasetPtr* part : {&opened.train, &opened.validation, &opened.test})
-    *part = normalise(data, std::move(*part));
+  leave_out_samples(opened, leave_out(opened));
+  prepare(data, opened);
   return opened;
 }
 
@@ -193,9 +203,13 @@ Datasets open_datasets(DataJob& data, uint64_t seed, const SampleChecks* checks)
 }
 
 DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks) {
+  if (data.spread)
+    throw user_error(
+        "the test samples are those of several processes (data.spread is true), and this is one alone; give it test samples with --data, or with --set data.spread=false and the paths of files that it has");
   const PictureListing listing = picture_listing(data, checks);
-  DatasetPtr test = data.test > 0 ? split_test(data, seed, listing).parts.validation
-                                  : open_part(data, seed, listing, Split::test).samples;
+  DatasetPtr test = data.test > 0
+                        ? split_test(data, open_part(data, seed, listing, Split::train).samples).validation
+                        : open_part(data, seed, listing, Split::test).samples;
   const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);
   return normalise(data, without_samples(std::move(test), left_out));
 }

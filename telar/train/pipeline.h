@@ -8,6 +8,7 @@
 
 #include "telar/data/dataset.h"
 #include "telar/data/image_folder.h"
+#include "telar/data/source.h"
 #include "telar/data/stream.h"
 #include "telar/train/job.h"
 
@@ -21,6 +22,18 @@ struct LeftOut {
   int64_t count() const { return static_cast<int64_t>(train.size() + validation.size() + test.size()); }
 };
 
+/// The sizes of the parts that processes have of some samples, in rank order.
+using PartSizes = std::vector<int64_t>;
+
+/// Of samples of which each process has a part.
+struct SpreadParts {
+  size_t own = 0;  ///< this process's part
+  PartSizes train;
+  PartSizes validation;  ///< empty if there are none
+  PartSizes test;        ///< the same
+  int64_t left_out = 0;  ///< samples, in all parts
+};
+
 /// The datasets of a job, with their decorators. `validation` and `test` are null if the job has none.
 struct Datasets {
   DatasetPtr train;  ///< null if the training samples are a stream
@@ -30,7 +43,11 @@ struct Datasets {
   PictureListPtr pictures;       ///< the files of data.path, if they are images; otherwise null
   PictureListPtr test_pictures;  ///< of data.test_path
   LeftOut left_out;              ///< already left out of the parts above
+  /// If each process has a part of the samples: it can read its own ones only (part_of.h).
+  std::optional<SpreadParts> spread = std::nullopt;
 
+  /// The samples that are left out, in all processes.
+  int64_t left_out_count() const { return spread ? spread->left_out : left_out.count(); }
   /// Of a sample.
   const SampleSpec& spec() const { return train != nullptr ? train->spec() : stream->spec(); }
 };
@@ -64,12 +81,34 @@ using LeaveOut = std::function<LeftOut(const Datasets& divided)>;
 Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listing,
                        const LeaveOut& leave_out);
 
+// The steps of open_datasets():
+
+/// The raw samples of a job, before they are divided.
+struct JobSources {
+  OpenedSource train;
+  OpenedSource test;
+};
+JobSources open_sources(const DataJob& data, uint64_t seed, const PictureListing& listing);
+
+/// Sets samples aside for validation and test.
+Datasets divide(const DataJob& data, uint64_t seed, JobSources sources);
+
+/// Leaves these samples out of the parts.
+void leave_out_samples(Datasets& parts, LeftOut samples);
+
+/// Whether means and deviations must be measured on the training samples.
+bool measures_moments(const DataJob& data, const SampleSpec& spec);
+inline constexpr int64_t kMeasuredSamples = 2000;  ///< the most on which they are measured
+
+/// Sorts, augments and normalises. Means and deviations are written into `data`, unless they are there.
+void prepare(DataJob& data, Datasets& parts);
+
 /// What open_datasets() does with `checks`.
 PictureListing picture_listing(const DataJob& data, const SampleChecks* checks);
 LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const Datasets& divided);
 
 /// Only the test samples, for a job as run. Does not open the training files if the source stores them
-/// separately. Null if there are no test samples.
+/// separately. Null if there are no test samples. Throws Error (user) if each process has a part of them.
 DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChecks* checks = nullptr);
 
 /// Throws Error (user) unless samples of both kinds have the same shape, type and classes.

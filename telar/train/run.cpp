@@ -25,6 +25,7 @@
 #include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
+#include "telar/train/spread_data.h"
 #include "telar/train/stream_observer.h"
 
 namespace telar {
@@ -78,19 +79,23 @@ class Run {
 
   Datasets checked_data() {
     const SampleChecks checks = sample_checks();
-    const auto seed = static_cast<uint64_t>(job_.training.seed);
-    if (trains_on_stream(job_.data)) return opened_stream(seed, checks);
+    if (trains_on_stream(job_.data)) return opened_stream(checks);
+    if (job_.data.spread) {
+      SpreadDatasets spread = open_spread_datasets(job_, &checks, options_.processes);
+      record_ = std::move(spread.record);
+      return std::move(spread.data);
+    }
     if (options_.processes != nullptr)
-      return open_datasets_together(job_.data, seed, checks, *options_.processes);
-    if (!uses_servers(job_)) return open_datasets(job_.data, seed, &checks);
-    DecidedDatasets decided = open_and_decide(job_.data, seed, checks);
+      return open_datasets_together(job_.data, seed(), checks, *options_.processes);
+    if (!uses_servers(job_)) return open_datasets(job_.data, seed(), &checks);
+    DecidedDatasets decided = open_and_decide(job_.data, seed(), checks);
     decision_ = std::move(decided.decision);
     return std::move(decided.data);
   }
 
-  Datasets opened_stream(uint64_t seed, const SampleChecks& checks) {
+  Datasets opened_stream(const SampleChecks& checks) {
     Datasets data;
-    data.test = open_test_dataset(job_.data, seed, leads() ? &checks : nullptr);
+    data.test = open_test_dataset(job_.data, seed(), leads() ? &checks : nullptr);
     std::optional<Job> before;
     const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
     if (folder) before = read_job(*folder / "job.yaml");
@@ -163,7 +168,7 @@ class Run {
 
   RunSummary lead(Session& session, Trainer& trainer) {
     require_disk_space(session);
-    record_ = data_record(job_.data, data_);
+    if (!data_.spread) record_ = data_record(job_.data, data_);
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
       return lead_in(folder, session, trainer);
@@ -290,8 +295,18 @@ class Run {
 
   FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
     if (data_.stream != nullptr) return trainer.fit(*data_.stream, nullptr, observers, stop_requested());
-    return trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+    if (!data_.spread) return trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
+    const SpreadParts& spread = *data_.spread;
+    const SpreadBatches train(*data_.train, spread.train, spread.own,
+                              {job_.training.batch, seed(), job_.data.shuffle});
+    if (data_.validation == nullptr) return trainer.fit(train.source(), nullptr, observers, stop_requested());
+    const SpreadBatches validation(*data_.validation, spread.validation, spread.own, evaluation_order());
+    return trainer.fit(train.source(), &validation.source(), observers, stop_requested());
   }
+
+  SpreadOrder evaluation_order() const { return {job_.training.evaluation_batch, seed(), false}; }
+
+  uint64_t seed() const { return static_cast<uint64_t>(job_.training.seed); }
 
   /// The messages that wait for the training; empty without a stream.
   std::function<std::optional<int64_t>(const Position&)> behind() const {
@@ -314,8 +329,13 @@ class Run {
   }
 
   void test(RunSummary& summary, const Trainer& trainer) const {
-    if (summary.outcome == FitOutcome::finished && data_.test != nullptr)
+    if (summary.outcome != FitOutcome::finished || data_.test == nullptr) return;
+    if (!data_.spread) {
       summary.test = trainer.evaluate(*data_.test);
+      return;
+    }
+    const SpreadBatches batches(*data_.test, data_.spread->test, data_.spread->own, evaluation_order());
+    summary.test = trainer.evaluate(batches.source());
   }
 
   /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only
@@ -398,7 +418,7 @@ class Run {
     options.epoch_steps = training.epoch_steps;
     options.evaluation_batch = training.evaluation_batch;
     options.schedule = job_schedule(job_, steps_of_epoch());
-    options.seed = static_cast<uint64_t>(training.seed);
+    options.seed = seed();
     options.shuffle = job_.data.shuffle;
     options.together = samples_together(job_, job_workers(job_, options_.processes));
     options.loader_threads = loader_threads(job_, options_.processes);
@@ -511,7 +531,7 @@ class Run {
     summary.optimizer_bytes = memory.optimizer_bytes;
     summary.activation_bytes = memory.activation_bytes;
     summary.seed = job_.training.seed;
-    summary.left_out_samples = data_.left_out.count();
+    summary.left_out_samples = data_.left_out_count();
   }
 
   Clock::time_point start_ = Clock::now();
@@ -519,8 +539,8 @@ class Run {
   const RunOptions& options_;
   std::string workers_;    ///< description of the settings that depend on their number
   DataDecision decision_;  ///< for the workers, if there are parameter servers
+  DataRecord record_;      ///< only in the process that leads
   Datasets data_;
-  DataRecord record_;  ///< only in the process that leads
   std::optional<RunProfile> profile_;
 };
 
@@ -530,9 +550,7 @@ RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(jo
 
 void check_runs(Job job) {
   settle_workers(job, job_workers(job, nullptr));
-  const auto known = spec_without_files(job.data);
-  const SampleSpec spec =
-      known ? *known : open_datasets(job.data, static_cast<uint64_t>(job.training.seed)).spec();
+  const SampleSpec spec = spec_of_samples(job);
   require_memory(job, spec);
   job_program(job, spec, nullptr, Costs::estimated);
 }

@@ -121,5 +121,89 @@ TEST(FixedSlice, RejectsImpossibleOptions) {
   EXPECT_THROW(FixedSlice(10, 5, 1, true).samples(0, 2), Error);
 }
 
+std::vector<SpreadSlice> slices_of(const std::vector<int64_t>& parts, int64_t batch, bool shuffle = true) {
+  std::vector<SpreadSlice> slices;
+  for (size_t own = 0; own < parts.size(); ++own) slices.emplace_back(parts, own, batch, 5, shuffle);
+  return slices;
+}
+
+TEST(SpreadSlice, EachSampleIsUsedOnceInAnEpochByTheWorkerThatHasIt) {
+  for (const std::vector<int64_t>& parts :
+       {std::vector<int64_t>{37, 61}, {1, 100, 2}, {30, 0, 30, 7}, {103}}) {
+    const auto slices = slices_of(parts, 10);
+    std::vector<int64_t> all;
+    for (int64_t step = 0; step < slices[0].steps(1); ++step) {
+      int64_t samples = 0;
+      int64_t first = 0;
+      for (size_t part = 0; part < parts.size(); first += parts[part++]) {
+        for (const int64_t sample : slices[part].samples(1, step)) {
+          EXPECT_TRUE(sample >= first && sample < first + parts[part]) << "of another part: " << sample;
+          all.push_back(sample);
+          ++samples;
+        }
+      }
+      EXPECT_EQ(samples, slices[0].batch_samples(1, step)) << "step " << step;
+    }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, in_order(std::accumulate(parts.begin(), parts.end(), int64_t{0})));
+  }
+}
+
+TEST(SpreadSlice, PartsHaveTheirProportionOfEveryBatch) {
+  const std::vector<int64_t> parts = {1000, 3000, 501};
+  const auto slices = slices_of(parts, 16);
+  for (size_t part = 0; part < parts.size(); ++part) {
+    double used = 0;
+    for (int64_t step = 0; step < slices[part].steps(0); ++step) {
+      used += static_cast<double>(slices[part].samples(0, step).size());
+      const auto all = static_cast<double>(std::min<int64_t>(16 * (step + 1), 4501));
+      EXPECT_NEAR(used, all * static_cast<double>(parts[part]) / 4501, 2) << "step " << step;
+    }
+  }
+  for (const SpreadSlice& slice : slices_of({40, 40}, 8)) {
+    for (int64_t step = 0; step < 10; ++step) EXPECT_EQ(slice.samples(0, step).size(), 4U);
+  }
+}
+
+TEST(SpreadSlice, OnePartIsOrderedLikeSamplesThatAllWorkersHave) {
+  EXPECT_EQ(epoch_of(SpreadSlice({103}, 0, 10, 5, true), 2), epoch_of(FixedSlice(103, 10, 5, true), 2));
+  EXPECT_EQ(epoch_of(SpreadSlice({50, 3}, 1, 10, 5, false), 2), (std::vector<int64_t>{50, 51, 52}));
+}
+
+TEST(SpreadSlice, PartsOfEqualSizeHaveDifferentOrders) {
+  const auto slices = slices_of({500, 500}, 10);
+  std::vector<int64_t> second = epoch_of(slices[1], 0);
+  for (int64_t& sample : second) sample -= 500;
+  EXPECT_NE(epoch_of(slices[0], 0), second);
+}
+
+TEST(SpreadSlice, AnotherBatchContinuesAtTheSameSampleOfEachPart) {
+  const std::vector<int64_t> parts = {37, 61, 8};
+  const auto wide = slices_of(parts, 12);
+  const auto narrow = slices_of(parts, 4);
+  for (size_t part = 0; part < parts.size(); ++part) {
+    std::vector<int64_t> samples;
+    for (int64_t step = 6; step < 9; ++step) {
+      const auto more = narrow[part].samples(0, step);
+      samples.insert(samples.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(samples, wide[part].samples(0, 2));
+  }
+}
+
+TEST(SpreadSlice, OverATrillionSamplesNothingOverflows) {
+  const std::vector<int64_t> parts = {int64_t{1} << 40U, int64_t{3} << 40U};
+  const auto slices = slices_of(parts, 64, false);
+  const int64_t last = slices[0].steps(0) - 1;
+  EXPECT_EQ(slices[0].samples(0, last).back(), parts[0] - 1);
+  EXPECT_EQ(slices[1].samples(0, last).back(), parts[0] + parts[1] - 1);
+  EXPECT_EQ(slices[1].samples(0, last).size(), 48U);
+}
+
+TEST(SpreadSlice, NeedsSamples) {
+  expect_error([] { SpreadSlice({0, 0}, 1, 10, 5, true); }, {"no samples"});
+  expect_error([] { SpreadSlice({3, 4}, 1, 0, 5, true); }, {"A batch of 0 samples"});
+}
+
 }  // namespace
 }  // namespace telar::test

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/file_pattern.h"
+#include "telar/data/npy_shards.h"
 #include "telar/data/source.h"
 
 namespace telar {
@@ -24,7 +26,23 @@ OpenedSource open_arrays(const SourceRequest& request, Split part) {
   const Attributes& options = request.options;
   const std::string& path = options.text(train ? "path" : "test_path");
   if (path.empty()) return {};
-  return {open_npy(path, options.text(train ? "label_path" : "test_label_path"), options.integer("classes"))};
+  const std::string& labels = options.text(train ? "label_path" : "test_label_path");
+  const int64_t classes = options.integer("classes");
+  if (is_file_pattern(path) != is_file_pattern(labels))
+    throw user_error("{} and {}: only one of them stands for several files; both need a '*', or neither",
+                     path, labels);
+  return {is_file_pattern(path) ? open_npy_shards(path, labels, classes) : open_npy(path, labels, classes)};
+}
+
+std::string shards_in(const Attributes& options) {
+  std::string text;
+  for (const char* name : {"path", "test_path"}) {
+    const std::string& path = options.text(name);
+    if (!is_file_pattern(path)) continue;
+    const size_t shards = files_of_pattern(path).size();
+    text += fmt::format("{}: {} shard{}\n", path, shards, shards == 1 ? "" : "s");
+  }
+  return text;
 }
 
 void check_npy(const Attributes& options) {
@@ -49,8 +67,14 @@ DatasetPtr npy_inputs(InputFile file, const Attributes* /*options*/) {
 void register_npy(SourceRegistry& registry) {
   registry.add({.name = "npy",
                 .summary = "NumPy arrays, one of features and one of labels",
-                .options = {path_option("path", "The file of features."), test_path_option(),
-                            path_option("label_path", "The file of labels."),
+                .options = {path_option("path",
+                                        "The file of features. With one `*` in its name, the files of its "
+                                        "shards: `shards/x-*.npy`. Shards are read sample by sample, when "
+                                        "they are needed."),
+                            test_path_option(),
+                            path_option("label_path",
+                                        "The file of labels, or with a `*` those of the shards with the same "
+                                        "text in its place: `shards/label-*.npy`."),
                             path_option("test_label_path", "The file of labels of the test samples."),
                             classes_option()},
                 .paths = {"path", "test_path", "label_path", "test_label_path"},
@@ -58,6 +82,7 @@ void register_npy(SourceRegistry& registry) {
                 .test_by_user = true,
                 .open = open_arrays,
                 .check = check_npy,
+                .remark = shards_in,
                 .inputs = {.described = "a .npy array", .recognises = is_npy, .open = npy_inputs}});
 }
 
