@@ -1,27 +1,34 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <iterator>
+#include <map>
 
 namespace telar {
 
-/// Numbers from 1 on that come once each, nearly in their order. It takes memory for the gaps only.
+/// Numbers that come once each, nearly in their order. It takes memory for the gaps only.
 class NumberSet {
  public:
-  bool contains(int64_t number) const { return number <= before_ || beyond_.contains(number); }
+  bool contains(int64_t number) const {
+    const auto after = ranges_.upper_bound(number);
+    return after != ranges_.begin() && std::prev(after)->second >= number;
+  }
 
-  /// `number`: at least 1.
   void add(int64_t number) {
-    if (number > before_) beyond_.insert(number);
-    while (!beyond_.empty() && *beyond_.begin() == before_ + 1) {
-      beyond_.erase(beyond_.begin());
-      ++before_;
+    if (contains(number)) return;
+    auto after = ranges_.upper_bound(number);
+    const bool joins_next = after != ranges_.end() && after->first == number + 1;
+    const int64_t last = joins_next ? after->second : number;
+    if (joins_next) after = ranges_.erase(after);
+    if (after != ranges_.begin() && std::prev(after)->second == number - 1) {
+      std::prev(after)->second = last;
+    } else {
+      ranges_.emplace(number, last);
     }
   }
 
  private:
-  int64_t before_ = 0;        ///< all up to this one are in the set
-  std::set<int64_t> beyond_;  ///< those in the set that come later
+  std::map<int64_t, int64_t> ranges_;  ///< first to last, neither overlapping nor adjoining
 };
 
 }  // namespace telar

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -299,7 +300,9 @@ class StreamBatches::Reading {
   }
 
   static MessageMark mark_of(const Message& message) {
-    return {message.time, static_cast<int64_t>(message.value.size())};
+    // Producers choose the times; -1 stands for none.
+    return {std::clamp<int64_t>(message.time, -1, std::numeric_limits<int64_t>::max() - 1),
+            static_cast<int64_t>(message.value.size())};
   }
 
   /// Throws unless the partition has the same message before this position as it had then.

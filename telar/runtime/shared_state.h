@@ -34,7 +34,7 @@ struct StateSlice {
 /// (Program::shares_memory).
 struct StateMemory {
   const Device* device = nullptr;  ///< a device that computes in it
-  /// Offsets and sizes are the same in all memories; of workers that share none, those of what all keep whole.
+  /// Offsets and sizes are the same in all memories; of workers that share none, of what all keep whole.
   ArenaLayout arena;
   /// Byte ranges of the program's buckets in the arenas; empty ones for buckets of what the worker does not
   /// keep. Without buckets, one range for everything.

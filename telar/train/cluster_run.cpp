@@ -37,6 +37,11 @@ constexpr auto kDrainPatience = 20s;
 constexpr double kAwayPatience = 3;  // seconds
 constexpr double kServerStart = 20;  // seconds
 
+int64_t random_works_before() {
+  std::random_device device;
+  return static_cast<int64_t>(device()) << 9U;
+}
+
 std::string random_text() {
   std::random_device device;  // the operating system's source of randomness
   std::string text;
@@ -168,6 +173,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
+  options.works_before = random_works_before();
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
   options.security = options_.security;
   options.job = id_;
@@ -300,6 +306,9 @@ std::vector<CompletedStep> ClusterRun::wait() {
 bool ClusterRun::finished() {
   if (coordinator_->epoch_finished() || give_up_.stop_requested()) return true;
   if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
+  // The servers may have applied steps that come after one that nobody did; a resumed run would repeat them.
+  if (trains_on_stream(job_.data))
+    throw run_error("the workers did not finish their steps in time, so nothing is saved; {}", how_to_continue());
   if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
   return true;
 }

@@ -47,14 +47,19 @@ void check_servers(const Job& job, const std::function<std::string(const std::st
   if (job.data.options.text_or("order", "") == "arrival")
     throw user_error("{}: the workers of strategy {} must read the same batches; data.order must be fixed",
                      where("data.order"), strategy);
-  for (const char* period : {"push_every", "average_every"}) {
-    const Attributes& options = job.strategy.options;
-    const int64_t batches = options.has(period) ? options.integer(period) : 1;
-    if (batches > 1)
-      throw user_error(
-          "{}: on a stream, a push must be of one batch, so that the servers can tell when it comes again; it is {}",
-          where(fmt::format("strategy.{}", period)), batches);
-  }
+  const Attributes& options = job.strategy.options;
+  if (options.has("average_every"))
+    throw user_error(
+        "{}: on a stream, workers must push gradients, each of one batch, so that the servers can tell when one comes again; strategy {} averages parameters",
+        where("strategy.name"), strategy);
+  if (const int64_t batches = options.has("push_every") ? options.integer("push_every") : 1; batches > 1)
+    throw user_error(
+        "{}: on a stream, a push must be of one batch, so that the servers can tell when it comes again; it is {}",
+        where("strategy.push_every"), batches);
+  if (options.text_or("payload", "whole") != "whole")
+    throw user_error(
+        "{}: on a stream it must be whole: what a payload leaves for later pushes would be lost with a worker",
+        where("strategy.payload"));
   if (!job.strategy.server_addresses.empty())
     throw user_error("{}: with a stream, the parameter servers are those that telar train starts",
                      where("strategy.server_addresses"));

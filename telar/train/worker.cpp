@@ -110,9 +110,8 @@ class Worker {
     try {
       loop_->run();
     } catch (const Error& error) {
-      // Every other worker would meet the same message of a stream.
-      if (trains_on_stream(job_.data) && error.kind() == Error::Kind::user)
-        membership_.fail_all(error.what());
+      // Every other worker would meet the same message, or the same topic that takes no dead letters.
+      if (trains_on_stream(job_.data) && loop_->cannot_read()) membership_.fail_all(error.what());
       throw;
     }
   }

@@ -5,6 +5,7 @@
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
+#include "telar/data/batch_source.h"
 #include "telar/train/batch_view.h"
 #include "telar/train/step_source.h"
 
@@ -24,10 +25,22 @@ WorkerLoop::WorkerLoop(WorkSource& source, Session& session, LeasedBatches& batc
 
 void WorkerLoop::run() {
   // A member that holds a lease has work, but need not be told so.
-  while (held_ || source_.wait_for_work()) work_on_epoch();
+  while (!stopped_ && (held_ || source_.wait_for_work())) work_on_epoch();
 }
 
 /// Works until there is no more work now: at the end of an epoch, or while other workers finish theirs.
+const Batch* WorkerLoop::next_batch() {
+  try {
+    return loader_.next();
+  } catch (const ReadStopped&) {
+    stopped_ = true;
+    return nullptr;
+  } catch (const Error&) {
+    cannot_read_ = true;
+    throw;
+  }
+}
+
 void WorkerLoop::work_on_epoch() {
   const auto start = std::chrono::steady_clock::now();
   session_.pull();
@@ -40,7 +53,7 @@ void WorkerLoop::work_on_epoch() {
   while (!source_.lost()) {
     while (entries_.size() - next_ <= static_cast<size_t>(options_.prefetch) && !held_ && take_lease())
       loader_.extend();
-    const Batch* batch = loader_.next();
+    const Batch* batch = next_batch();
     if (batch == nullptr) break;
     if (preparing_) tell_prepared(seconds_since(start));
     train(*batch, entries_[next_++]);

@@ -26,6 +26,9 @@ class WorkerLoop {
   /// Works until the training is over or the worker is lost. Throws Error.
   void run();
 
+  /// Whether run() threw because the samples could not be read. Every other worker would fail alike.
+  bool cannot_read() const { return cannot_read_; }
+
   /// The seconds from joining until the constructor, which run() reports with those until its first batch.
   void prepared(double seconds) { preparing_ = seconds; }
 
@@ -37,6 +40,8 @@ class WorkerLoop {
   };
 
   void work_on_epoch();
+  /// Null at the end of what the loader reads, and if it was stopped.
+  const Batch* next_batch();
   bool take_lease();
   void tell_prepared(double seconds);
   StepInputs inputs_of(uint32_t epoch, int64_t step) const;
@@ -58,6 +63,8 @@ class WorkerLoop {
   size_t next_ = 0;             ///< the entry that the loader returns next
   std::optional<Lease> held_;   ///< a lease of the next epoch
   std::vector<PartDone> pending_;
+  bool stopped_ = false;  ///< while it waited for samples
+  bool cannot_read_ = false;
   std::optional<double> preparing_;  ///< seconds; empty once it is reported
 };
 

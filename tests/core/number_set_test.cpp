@@ -9,6 +9,17 @@
 namespace telar {
 namespace {
 
+TEST(NumberSet, BeginsAnywhere) {
+  NumberSet numbers;
+  numbers.add(1'000'000'000'002);
+  numbers.add(1'000'000'000'000);
+  EXPECT_FALSE(numbers.contains(1'000'000'000'001));
+  EXPECT_FALSE(numbers.contains(1));
+  numbers.add(1'000'000'000'001);
+  EXPECT_TRUE(numbers.contains(1'000'000'000'002));
+  EXPECT_FALSE(numbers.contains(1'000'000'000'003));
+}
+
 TEST(NumberSet, HasWhatWasAddedInAnyOrder) {
   RandomSequence random(5, 1);
   NumberSet numbers;

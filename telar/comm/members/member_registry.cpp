@@ -23,7 +23,7 @@ void check_figures(const PartDone& part) {
 }  // namespace
 
 MemberRegistry::MemberRegistry(const CoordinatorOptions& options)
-    : options_(options), last_round_(options.rounds_before) {
+    : options_(options), steps_before_(options.works_before), last_round_(options.rounds_before) {
   if (options.workers < 1 || options.backups < 0 || options.parts < 1 || options.lease_steps < 1)
     throw user_error("{} workers, {} backups, {} parts and {} batches in a lease are not possible",
                      options.workers, options.backups, options.parts, options.lease_steps);

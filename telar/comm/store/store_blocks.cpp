@@ -247,8 +247,11 @@ bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum
   for (size_t i = 0; i < sum->in.size(); ++i)
     if (!sum->in[i] && !sum->given_up[i]) return false;
   if (!sum->works.empty()) {
-    sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
-                               sum->learning_rate, sum->samples);
+    // A sum without samples (all messages of a batch were damaged) has no mean to update with.
+    if (sum->samples > 0) {
+      sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
+                                 sum->learning_rate, sum->samples);
+    }
     for (const int64_t work : sum->works) block.note(sum->begin, sum->end, work);
   }
   if (sum->floats.size() > 0) release_sum(*sum);
