@@ -149,7 +149,9 @@ struct ThreadTeam::Shared {
   std::deque<Exchange> exchanges;
   std::vector<std::span<float>> published;  // for small collectives: between two barriers
   std::vector<Buffer> windows;              // of each member, twice the size of a window
-  std::vector<Group::Outgoing> sent;        // for exchange(): between two barriers
+  /// For exchange(), between two barriers. Copies: a member that stops because another failed leaves with its
+  /// own list, which others may still read.
+  std::vector<std::vector<std::span<const std::byte>>> sent;
 };
 
 namespace {
@@ -280,7 +282,7 @@ class ThreadMember final : public Group {
 
   void exchange(Outgoing outgoing, Incoming incoming) override {
     if (shared_.size == 1) return;
-    shared_.sent[static_cast<size_t>(rank_)] = outgoing;
+    shared_.sent[static_cast<size_t>(rank_)].assign(outgoing.begin(), outgoing.end());
     shared_.barrier(rank_);
     for (size_t r = 0; r < incoming.size(); ++r) {
       if (static_cast<int>(r) == rank_) continue;
