@@ -73,9 +73,9 @@ void print_losses(const Options& options, Session& session, const Samples& sampl
                   const Workload& workload) {
   constexpr int kSteps = 20;
   std::vector<NamedTensor> tensors;
-  for (const std::string& name : session.state_names()) {
-    if (name.find('/') == std::string::npos)
-      tensors.push_back({name, session.state_shape(name), session.read_state(name)});
+  for (const StateName& name : session.state_names()) {
+    if (name.is_parameter())
+      tensors.push_back({name.parameter, session.state_shape(name), session.read_state(name)});
   }
   std::vector<int64_t> extents{workload.options.batch};
   for (size_t i = 0; i < workload.model.sample.rank(); ++i) extents.push_back(workload.model.sample[i]);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/device/cuda.h"
@@ -233,7 +234,8 @@ class Session::Impl {
 
   void set_rows(std::vector<BatchView>& parts, const BatchView& batch) {
     if (program_.batch_group.empty()) return;
-    rows_ = rows_of(batch.all > 0 ? batch.all : batch.size);
+    const int64_t samples = batch.all > 0 ? batch.all : batch.size;
+    if (std::exchange(rows_samples_, samples) != samples) rows_ = rows_of(samples);
     for (size_t w = 0; w < parts.size(); ++w) parts[w].rows = rows_[w];
   }
 
@@ -280,6 +282,7 @@ class Session::Impl {
   PieceOwners owners_;
   PartOwners part_owners_;
   std::vector<std::vector<int64_t>> rows_;  ///< of the current batch, for each worker
+  int64_t rows_samples_ = -1;               ///< for which rows_ are
   std::deque<StepResult> done_;             ///< of steps that begin() has completed
 
  private:

@@ -308,7 +308,8 @@ bool ClusterRun::finished() {
   if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
   // The servers may have applied steps that come after one that nobody did; a resumed run would repeat them.
   if (trains_on_stream(job_.data))
-    throw run_error("the workers did not finish their steps in time, so nothing is saved; {}", how_to_continue());
+    throw run_error("the workers did not finish their steps in time, so nothing is saved; {}",
+                    how_to_continue());
   if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
   return true;
 }

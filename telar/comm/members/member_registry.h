@@ -124,8 +124,8 @@ class MemberRegistry {
   std::map<uint32_t, Member> members_;
   uint32_t last_id_ = 0;
   std::optional<LeaseBook> book_;
-  int64_t first_ = 0;         ///< step of the book
-  int64_t steps_before_;      ///< given out by earlier books
+  int64_t first_ = 0;     ///< step of the book
+  int64_t steps_before_;  ///< given out by earlier books
   bool gathered_ = false;
   std::optional<Time> first_asked_;
   uint64_t ready_so_far_ = 0;

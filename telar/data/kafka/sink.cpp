@@ -50,7 +50,8 @@ class KafkaSink final : public MessageSink {
   KafkaSink(const KafkaTopic& topic, int partitions, std::function<bool()> stop_requested)
       : name_(topic.name),
         stop_requested_(std::move(stop_requested)),
-        client_(RD_KAFKA_PRODUCER, topic, {{"client.id", "telar"}, {"linger.ms", "5"}, {"message.max.bytes", "1000000000"}},
+        client_(RD_KAFKA_PRODUCER, topic,
+                {{"client.id", "telar"}, {"linger.ms", "5"}, {"message.max.bytes", "1000000000"}},
                 {{"enable.idempotence", "true"}},
                 [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_dr_msg_cb(conf, on_delivery); }),
         partitions_(found_or_created(partitions)),

@@ -394,15 +394,15 @@ class Wrapping {
       if (w_.names.scope(place)->is(Kind::class_def) && w_.names.name(place) == "." + std::string(node->text))
         found = root;
     if (found == nullptr || found->was_data_parallel) return;
+    static const std::unordered_set<std::string_view> of_modules = {
+        "state_dict",    "load_state_dict", "named_parameters", "modules",
+        "named_modules", "children",        "buffers"};
     const Node* parent = node->parent;
-    const bool attribute = parent->is(Kind::attribute) && node->role == "value";
-    if (attribute && is_same_on_wrapper(parent->text)) return;
+    const bool attribute =
+        parent->is(Kind::attribute) && node->role == "value" && of_modules.contains(parent->text);
     const bool saved =
         parent->is(Kind::call) && node->role == "args" && w_.names.callee(parent) == "torch.save";
     if (!attribute && !saved) return;
-    if (attribute && bypasses_forward(w_, parent))
-      w_.refuse(parent,
-                "gradients are averaged only for what goes through the wrapper; call the model itself");
     unwrap_if_wrapped(node, fmt::format("{} belongs to the model itself", w_.text(*parent)));
   }
 
@@ -448,9 +448,11 @@ class Wrapping {
   void unwrap_if_wrapped(const Node* node, const std::string& why) {
     if (node->inside_fstring) w_.refuse(node->parent, "move the model out of the f-string");
     const std::string text = w_.text(*node);
-    w_.edits.replace(*node, "getattr(" + text + ", \"module\", " + text + ")");
-    w_.edits.explain(node->line, "getattr(" + text + ", \"module\", …)",
-                     "it is not always the wrapped model; " + why);
+    w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", node);
+    const std::string model =
+        "(" + text + ".module if isinstance(" + text + ", DistributedDataParallel) else " + text + ")";
+    w_.edits.replace(*node, model);
+    w_.edits.explain(node->line, model, "it is not always the wrapped model; " + why);
   }
 
   /// A training step that applies the bare model would not average its gradients, without an error.

@@ -21,9 +21,9 @@ std::string iterated_attribute(const Names& names, const Node* iterable) {
   return own ? std::string(iterable->text) : std::string();
 }
 
-/// Whether a method yields exactly once for each batch of one loop: then the object has as many batches as
-/// its loader.
-const Node* loop_that_yields(const Node* method) {
+/// The loop of a method that yields exactly once for each of its batches, so that the object has as many batches
+/// as its loader; null if there is none.
+const Node* loop_that_yields(const Names& names, const Node* method) {
   const Node* loop = nullptr;
   int yields = 0;
   bool leaves = false;
@@ -34,13 +34,23 @@ const Node* loop_that_yields(const Node* method) {
     if (node.is(Kind::yield)) {
       ++yields;
       const Node* statement = statement_of(&node);
-      const bool plain = statement->is(Kind::expr) && statement->parent->is(Kind::for_) &&
+      const bool once = !names.tree().text(node).starts_with("yield from");
+      const bool plain = once && statement->is(Kind::expr) && statement->parent->is(Kind::for_) &&
                          statement->parent->parent == method && statement->role == "body";
       loop = plain ? statement->parent : nullptr;
     }
     return true;
   });
-  return yields == 1 && !leaves ? loop : nullptr;
+  const bool passes = yields == 1 && !leaves && loop != nullptr;
+  return passes && !reaches(names, loop, is_backward) ? loop : nullptr;
+}
+
+/// Whether an attribute can be read from outside, and a DataLoader has none of this name.
+bool is_readable(const std::string& attribute) {
+  static const std::vector<std::string_view> of_loaders = {"dataset", "sampler", "batch_sampler",
+                                                           "generator"};
+  return !attribute.empty() && !attribute.starts_with("__") &&
+         std::find(of_loaders.begin(), of_loaders.end(), attribute) == of_loaders.end();
 }
 
 /// The argument of the call that creates an object which its `__init__` keeps in `self.ATTRIBUTE`; null if
@@ -61,7 +71,7 @@ const Node* kept_argument(const Names& names, const Node* own, const Node* call,
     kept = plain ? statement->child("value") : nullptr;
     return true;
   });
-  if (assignments != 1 || kept == nullptr) return nullptr;
+  if (assignments != 1 || kept == nullptr || assigns(init, kept->text)) return nullptr;
   const auto& parameters = init->child("args")->list("args");
   for (size_t i = 1; i < parameters.size(); ++i) {
     if (parameters[i]->text == kept->text) return names.argument(call, kept->text, static_cast<int>(i) - 1);
@@ -71,23 +81,16 @@ const Node* kept_argument(const Names& names, const Node* own, const Node* call,
 
 }  // namespace
 
-bool passes_on_batches(const Names& names, const Node* loop) {
-  const Node* method = function_of(loop);
-  const Node* own = method == nullptr ? nullptr : class_of(method);
-  return own != nullptr && method->text == "__iter__" && loop_that_yields(method) == loop &&
-         !iterated_attribute(names, loop->child("iter")).empty();
-}
-
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders) {
   std::vector<TorchPasser> passers;
   for (const Node* call : names.calls()) {
     const Node* own = names.definition(call->child("func"));
     if (own == nullptr || !own->is(Kind::class_def)) continue;
     const Node* method = names.method(own, "__iter__");
-    const Node* loop = method == nullptr ? nullptr : loop_that_yields(method);
+    const Node* loop = method == nullptr ? nullptr : loop_that_yields(names, method);
     if (loop == nullptr) continue;
     const std::string attribute = iterated_attribute(names, loop->child("iter"));
-    const Node* kept = attribute.empty() ? nullptr : kept_argument(names, own, call, attribute);
+    const Node* kept = !is_readable(attribute) ? nullptr : kept_argument(names, own, call, attribute);
     if (kept == nullptr) continue;
     std::vector<size_t> found;
     for (const Node* origin : names.origins(kept)) {

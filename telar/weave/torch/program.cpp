@@ -11,11 +11,20 @@ namespace {
 
 using Entry = std::pair<const Node*, const Node*>;  // a function, and the call through which it was entered
 
+/// Whether a call has arguments that cannot be known: `f(*args, **kwargs)`.
+bool passes_unknown(const Node* call) {
+  const auto& values = call->list("args");
+  const auto& names = call->list("keywords");
+  return std::any_of(values.begin(), values.end(), [](const Node* one) { return one->is(Kind::starred); }) ||
+         std::any_of(names.begin(), names.end(), [](const Node* one) { return one->text.empty(); });
+}
+
 /// Whether a call of the function around `node` switches it off: `if optimizer is not None: …`, and the call
 /// passes no optimizer, where None is the default, or passes None or False.
 bool is_switched_off(const Names& names, const Node* node, const Node* call) {
   const Node* function = call == nullptr ? nullptr : function_of(node);
   if (function == nullptr || names.called_function(call) != function) return false;
+  if (passes_unknown(call)) return false;
   const auto is_off = [](const Node* value) {
     return value->literal == Literal::null || (value->literal == Literal::boolean && value->text == "False");
   };
@@ -24,10 +33,14 @@ bool is_switched_off(const Names& names, const Node* node, const Node* call) {
   for (const Node* around = node; around != function; around = around->parent) {
     if (!around->parent->is(Kind::if_) || around->role != "body") continue;
     const auto test = names.tree().text(*around->parent->child("test"));
-    const int skipped = !parameters.empty() && parameters[0]->text == "self" ? 1 : 0;
+    // `self`, unless the class is called: Trainer.step(trainer, batch)
+    const Node* callee = call->child("func");
+    const Node* owner = callee->is(Kind::attribute) ? names.definition(callee->child("value")) : nullptr;
+    const bool of_class = owner != nullptr && owner->is(Kind::class_def);
+    const int skipped = class_of(function) != nullptr && !of_class ? 1 : 0;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const std::string name(parameters[i]->text);
-      if (test != name && test != name + " is not None") continue;
+      if ((test != name && test != name + " is not None") || assigns(function, name)) continue;
       const Node* given = names.argument(call, name, static_cast<int>(i) - skipped);
       if (given != nullptr) return is_off(given);
       const size_t without = parameters.size() - defaults.size();
@@ -202,6 +215,10 @@ class TorchReader {
       }
       for (const TorchPasser& passer : program_.passers) {
         if (passer.call != origin) continue;
+        if (!use.attribute.empty() && use.attribute != passer.attribute)
+          refuse(
+              expression,
+              "it is an object of one class or of another, which keep their loaders differently; use a loop for each");
         found.insert(passer.loader);
         use.attribute = passer.attribute;
       }
@@ -213,20 +230,19 @@ class TorchReader {
   /// Finds the loaders that an iterable takes batches from, and the expression for them.
   void loader_in(const Node* iterable, TorchLoop& loop) const {
     const LoaderUse use = loaders_of(iterable);
-    const auto makes_it = [&](const Node* call) {
-      return use.loaders.size() == 1 && program_.loader_of(call) == &program_.loaders[use.loaders[0]];
-    };
-    const bool own_call = iterable->is(Kind::call) && makes_it(iterable);
+    const bool own_call = iterable->is(Kind::call) && program_.loader_of(iterable) != nullptr;
     if (!use.loaders.empty() && (own_call || !iterable->is(Kind::call))) {
       loop.loader = use;
       loop.loader.expression = iterable;
       // For tqdm(loader) in a variable, the loader is its argument.
       for (const Value& value : names_.values(names_.place(iterable))) {
-        if (value.node->is(Kind::call) && value.part < 0 && !own_call && !makes_it(value.node) &&
-            names_.called_function(value.node) == nullptr) {
+        if (value.node->is(Kind::call) && value.part < 0 && !own_call &&
+            program_.loader_of(value.node) == nullptr && names_.called_function(value.node) == nullptr) {
           TorchLoop inner;
           loader_in(value.node, inner);
-          if (inner.loader.expression != nullptr) loop.loader = inner.loader;
+          if (inner.loader.expression == nullptr) continue;
+          loop.loader = inner.loader;
+          loop.loader.loaders = use.loaders;
         }
       }
       return;
@@ -243,10 +259,19 @@ class TorchReader {
     }
   }
 
+  /// Whether a loop is that of a passer's `__iter__`.
+  bool is_in_passer(const Node* loop) const {
+    const Node* method = function_of(loop);
+    if (method == nullptr || method->text != "__iter__") return false;
+    return std::any_of(program_.passers.begin(), program_.passers.end(), [&](const TorchPasser& passer) {
+      return names_.method(names_.definition(passer.call->child("func")), "__iter__") == method;
+    });
+  }
+
   void read_loop(const Node* node) {
     TorchLoop loop;
     loop.loop = node;
-    if (passes_on_batches(names_, node)) return;  // the loop over the object counts
+    if (is_in_passer(node)) return;  // the loop over the object counts
     loader_in(node->child("iter"), loop);
     if (loop.loader.expression == nullptr) return;
     const Node* iterable = node->child("iter");
@@ -396,6 +421,15 @@ bool reaches_within(const Names& names, const Node* node, const Node* entered,
 bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted) {
   std::set<Entry> seen;
   return reaches_within(names, node, nullptr, wanted, seen);
+}
+
+bool assigns(const Node* function, std::string_view name) {
+  bool found = false;
+  walk(*function, [&](const Node& node) {
+    found = found || (node.is(Kind::name) && node.store && node.text == name);
+    return !found;
+  });
+  return found;
 }
 
 bool is_backward(const Node* call) {

@@ -75,8 +75,6 @@ TorchProgram read_torch(const Names& names);
 
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
-/// Whether a loop is the one in the `__iter__` of such an object, if the object passes on a loader's batches.
-bool passes_on_batches(const Names& names, const Node* loop);
 
 /// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call creates
 /// none.
@@ -89,6 +87,9 @@ bool trains_with_torch(const Names& names);
 
 /// Whether a node, or a function of the program that it calls, contains a call for which `wanted` is true.
 bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted);
+
+/// Whether a function assigns to a variable of this name.
+bool assigns(const Node* function, std::string_view name);
 
 /// Whether a call is `x.backward(…)` or `scaler.scale(x).backward()`.
 bool is_backward(const Node* call);
