@@ -16,7 +16,7 @@ struct Lease {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t part = 0;
-  int64_t number = 0;  ///< of step `begin` among all steps that the coordinator has given out, from 0
+  int64_t number = 0;  ///< of step `begin` among all steps that the coordinator has given out
 };
 
 /// The number of a part of a step of a lease, from 1 on: the same whenever and to whomever it is leased, and

@@ -21,8 +21,8 @@ std::string iterated_attribute(const Names& names, const Node* iterable) {
   return own ? std::string(iterable->text) : std::string();
 }
 
-/// The loop of a method that yields exactly once for each of its batches, so that the object has as many batches
-/// as its loader; null if there is none.
+/// The loop of a method that yields exactly once for each of its batches, so that the object has as many
+/// batches as its loader; null if there is none.
 const Node* loop_that_yields(const Names& names, const Node* method) {
   const Node* loop = nullptr;
   int yields = 0;
