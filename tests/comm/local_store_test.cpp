@@ -102,6 +102,7 @@ TEST(LocalStore, AWorkIsAddedToOneRoundOnly) {
   EXPECT_EQ(round({{1, {2, 100}}, {2, {3, 6}}}, 2), -6) << "a mean over the samples that are new";
   EXPECT_EQ(round({{1, {3, 100}}, {2, {1, 100}}}, 2), -6) << "nothing is new";
   EXPECT_EQ(round({{1, {4, 2}}, {2, {4, 2}}}, 2), -7) << "the same work twice in a round";
+  EXPECT_EQ(round({{1, {5, 0}}, {2, {6, 0}}}, 0), -7) << "no samples, so no mean";
   std::vector<float> steps(kLocalFloats);
   members[1]->read("steps", steps);
   EXPECT_EQ(steps.back(), 3) << "updates";

@@ -198,8 +198,10 @@ TEST(StreamJob, MistakesAreSentences) {
   expect_mistake_with_servers(
       {"strategy.name=downpour", "strategy.push_every=4"},
       "a push must be of one batch, so that the servers can tell when it comes again; it is 4");
-  expect_mistake_with_servers({"strategy.name=parameter_averaging", "strategy.average_every=5"},
-                              "a push must be of one batch");
+  expect_mistake_with_servers({"strategy.name=parameter_averaging", "strategy.average_every=1"},
+                              "strategy parameter_averaging averages parameters");
+  expect_mistake_with_servers({"strategy.name=downpour", "strategy.payload=bf16"},
+                              "what a payload leaves for later pushes would be lost");
   expect_mistake_with_servers({"strategy.name=async_sgd", "data.order=arrival"}, "data.order must be fixed");
   expect_mistake_with_servers({"strategy.name=async_sgd", "strategy.server_addresses=[\"a:1\"]"},
                               "the parameter servers are those that telar train starts");
