@@ -54,7 +54,7 @@ void read_past(ondemand::value value, int depth) {
   switch (valid(value.type())) {
     case ondemand::json_type::array:
       require_depth(depth + 1);
-      for (auto item : valid(value.get_array())) read_past(valid(std::move(item)), depth + 1);
+      for (auto item : valid(value.get_array())) read_past(valid(item), depth + 1);
       return;
     case ondemand::json_type::object:
       require_depth(depth + 1);
@@ -93,7 +93,7 @@ class NumberSink {
       throw user_error("the field '{}' has {}; it must be a number, or an array of numbers", field,
                        name_of(type));
     require_depth(depth + 1);
-    for (auto item : valid(value.get_array())) add(valid(std::move(item)), field, depth + 1);
+    for (auto item : valid(value.get_array())) add(valid(item), field, depth + 1);
   }
 
   void require_full() const {

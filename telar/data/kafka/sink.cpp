@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -113,12 +114,27 @@ class KafkaSink final : public MessageSink {
     return list;
   }
 
+  /// Takes the headers if it succeeds.
   rd_kafka_resp_err_t produce(int partition, std::string_view message, rd_kafka_headers_t* headers) {
-    auto* value = const_cast<char*>(message.data());  // NOLINT: the library only copies it
-    return rd_kafka_producev(client_.get(), RD_KAFKA_V_RKT(topic_), RD_KAFKA_V_PARTITION(partition),
-                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                             RD_KAFKA_V_VALUE(value, message.size()), RD_KAFKA_V_HEADERS(headers),
-                             RD_KAFKA_V_OPAQUE(this), RD_KAFKA_V_END);
+    std::array<rd_kafka_vu_t, 6> given{};
+    given[0].vtype = RD_KAFKA_VTYPE_RKT;
+    given[0].u.rkt = topic_;
+    given[1].vtype = RD_KAFKA_VTYPE_PARTITION;
+    given[1].u.i32 = partition;
+    given[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+    given[2].u.i = RD_KAFKA_MSG_F_COPY;
+    given[3].vtype = RD_KAFKA_VTYPE_VALUE;
+    given[3].u.mem.ptr = const_cast<char*>(message.data());  // NOLINT: the library only copies it
+    given[3].u.mem.size = message.size();
+    given[4].vtype = RD_KAFKA_VTYPE_OPAQUE;
+    given[4].u.ptr = this;
+    given[5].vtype = RD_KAFKA_VTYPE_HEADERS;
+    given[5].u.headers = headers;
+    rd_kafka_error_t* error =
+        rd_kafka_produceva(client_.get(), given.data(), headers == nullptr ? 5 : given.size());
+    const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    return code;
   }
 
   static void on_delivery(rd_kafka_t* /*client*/, const rd_kafka_message_t* message, void* /*opaque*/) {
