@@ -38,7 +38,7 @@ void write_decided(DataJob& data, const Stream& stream) {
 /// message is used once rests on two facts: a push has one batch, so a server can tell that it comes again;
 /// and a server that continues from an older snapshot ends the run, which only servers of this machine do for
 /// certain.
-void check_servers(const Job& job, const std::function<std::string(const std::string& key)>& where) {
+void check_leasing(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   const std::string& strategy = job.strategy.name;
   const std::string end = job.data.options.text_or("end", "");
   if (end != "now" && !is_decided(end))
@@ -117,7 +117,7 @@ int64_t steps_of_epoch(const Job& job, const Stream& stream) {
 }
 
 void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where) {
-  if (uses_servers(job)) check_servers(job, where);
+  if (uses_servers(job)) check_leasing(job, where);
   if (job.training.early_stopping_patience > 0)
     throw user_error("{}: early stopping requires validation samples, which source {} does not set aside",
                      where("training.early_stopping.patience"), job.data.source);
