@@ -24,12 +24,11 @@ class WeaveLoaders : public WeaveCase {
 };
 
 TEST_F(WeaveLoaders, AreAllDividedThatOneLoopMayTrainOn) {
-  const CommandResult result = woven(
-      "def train(loader):\n"
-      "    for x, y in loader:\n"
-      "        loss = nn.functional.mse_loss(model(x), y)\n"
-      "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n"
-      "train(DataLoader(a, batch_size=8))\ntrain(DataLoader(b, batch_size=8))\n");
+  const CommandResult result =
+      woven(std::string("def step(x, y):\n") + kStep +
+            "def train(loader):\n"
+            "    for x, y in loader:\n        step(x, y)\n"
+            "train(DataLoader(a, batch_size=8))\ntrain(DataLoader(b, batch_size=8))\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "DataLoader(a, batch_size=8, sampler=DistributedSampler(a, shuffle=False))"));
   EXPECT_TRUE(says(result.out, "DataLoader(b, batch_size=8, sampler=DistributedSampler(b, shuffle=False))"));
