@@ -74,8 +74,6 @@ void check_verify_arguments(const WeaveArguments& arguments) {
     throw user_error("--verify compares at least 2 processes with one, not {}", arguments.processes);
   if (!arguments.verification.woven.empty() && !arguments.project.empty())
     throw user_error("--woven is for a single script, not for a --project");
-  if (arguments.target == "tf-distribute")
-    throw user_error("--verify is for PyTorch: --target ddp or horovod");
 }
 
 void check_arguments(const WeaveArguments& arguments) {
@@ -167,6 +165,7 @@ int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
   Verification what;
   what.title = arguments.file;
   what.target = reply.target;
+  what.is_pytorch = reply.is_pytorch;
   what.processes = arguments.processes;
   what.keep_global_batch = arguments.global_batch == "keep";
   what.divide_epochs = arguments.epochs == "divide";
@@ -187,10 +186,9 @@ int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
 
 /// The reply for --woven, where the user's own file is in the place of what weave would write.
 weave::Reply woven_by_user(const WeaveArguments& arguments) {
-  bytes_of(arguments.file);
-  weave::Reply reply;
+  weave::Reply reply = ask(arguments);  // perhaps refused, but then with its framework
   reply.bytes = bytes_of(arguments.verification.woven);
-  reply.target = arguments.target.empty() ? "ddp" : arguments.target;
+  if (reply.target.empty()) reply.target = !arguments.target.empty() ? arguments.target : reply.is_pytorch ? "ddp" : "horovod";
   return reply;
 }
 
@@ -218,10 +216,6 @@ int weave_script(const WeaveArguments& arguments) {
     return 0;
   }
   if (arguments.run) return run_woven(arguments, reply);
-  if (arguments.verify && !reply.is_pytorch)
-    throw user_error(
-        "--verify observes the loops, optimizers and loaders of PyTorch, but {} trains with Keras or TensorFlow",
-        arguments.file);
   if (arguments.verify) return verify_woven(arguments, reply);
   answer(arguments, reply);
   return 0;

@@ -61,6 +61,7 @@ nlohmann::json plan_of(const Verification& what, const VerifyArguments& argument
           {"arguments", what.script_arguments},
           {"current", fs::current_path().string()},
           {"target", what.target},
+          {"framework", what.is_pytorch ? "torch" : "keras"},
           {"processes", what.processes},
           {"threads", std::max(1, cores / what.processes)},
           {"steps", arguments.steps > 0 ? arguments.steps : kSteps},

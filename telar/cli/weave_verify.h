@@ -27,7 +27,8 @@ struct Verification {
   std::filesystem::path folder;  ///< of the script or project
   std::string script;            ///< path within the folder
   std::vector<weave::WovenFile> woven;
-  std::string target;  ///< ddp or horovod
+  std::string target;  ///< ddp, horovod or tf-distribute
+  bool is_pytorch = true;
   int processes = 2;
   bool keep_global_batch = false;
   bool divide_epochs = false;

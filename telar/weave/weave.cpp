@@ -160,6 +160,13 @@ std::vector<ProjectFile> read_files(const Request& request) {
   return {{request.file, request.file, request.bytes, decode(request.file, request.bytes)}};
 }
 
+/// Whether a script that weave does not take for training is one of PyTorch.
+bool imports_torch(const Names& names) {
+  return std::any_of(names.imports().begin(), names.imports().end(), [](const auto& import) {
+    return import.first == "torch" || import.first.starts_with("torch.");
+  });
+}
+
 /// The import of a file next to a script that is woven alone; null if there is none. Weave would not see what
 /// that file does.
 const Node* imports_unread(const Names& names, const Request& request, std::string& file) {
@@ -221,6 +228,7 @@ Reply weave(const Request& request) {
   std::string unread;
   const Node* import = imports_unread(names, request, unread);
   const bool torch = trains_with_torch(names);
+  reply.is_pytorch = torch || imports_torch(names);
   if (const Node* handed = torch ? nullptr : handed_fit(names)) {
     return refused(
         handed->line, std::string(tree.text(*handed->parent)),
@@ -251,7 +259,6 @@ Reply weave(const Request& request) {
             unread));
   }
   const Framework framework = torch ? Framework::pytorch : Framework::keras;
-  reply.is_pytorch = torch;
   try {
     if (request.is_project) check_dynamic_imports(names);
     if (request.describe) {

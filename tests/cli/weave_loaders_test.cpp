@@ -69,6 +69,61 @@ TEST_F(WeaveLoaders, AFunctionForBothModelsTakesOnlyTheWrapperAway) {
       says(result.out, "(net.module if isinstance(net, DistributedDataParallel) else net).state_dict()"));
 }
 
+const std::string kTrain =
+    "        loss = nn.functional.mse_loss(model(x), y)\n"
+    "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n";
+
+TEST_F(WeaveLoaders, HaveAnOtherOrderInEachEpochThoughNothingCountsThem) {
+  const CommandResult kept = woven("loader = DataLoader(a, batch_size=8, shuffle=True)\nloss = 9\n"
+                                   "while loss > 1:\n    for x, y in loader:\n" +
+                                   kTrain + "    loss = 0\n");
+  EXPECT_EQ(kept.code, 0) << kept.err;
+  EXPECT_TRUE(says(kept.out, "orders = itertools.count()\n"));
+  EXPECT_TRUE(says(kept.out, "    loader.sampler.set_epoch(next(orders))\n    for x, y in loader:"));
+  const CommandResult made =
+      woven("for epoch in range(3):\n    for x, y in DataLoader(a, batch_size=8, shuffle=True):\n" + kTrain);
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(says(made.out, "sampler=DistributedSampler(a, seed=next(orders))"));
+}
+
+TEST_F(WeaveLoaders, TakeTheEpochFromAVariableThatTheFunctionSees) {
+  const CommandResult result =
+      woven("def train():\n    loader = DataLoader(a, batch_size=8, shuffle=True)\n    for x, y in loader:\n" + kTrain +
+            "for epoch in range(3):\n    train()\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "    loader.sampler.set_epoch(epoch)\n    for x, y in loader:"));
+}
+
+TEST_F(WeaveLoaders, AreFollowedThroughKeywordsOfAnyName) {
+  const CommandResult result =
+      woven("class Trainer:\n    def __init__(self, **parts):\n        self.model = parts['model'].to('cpu')\n"
+            "        self.loader = parts['loader']\n"
+            "    def run(self, optimizer):\n        model = self.model\n        for epoch in range(2):\n"
+            "            for x, y in self.loader:\n                loss = nn.functional.mse_loss(model(x), y)\n"
+            "                optimizer.zero_grad()\n                loss.backward()\n                optimizer.step()\n"
+            "Trainer(model=model, loader=DataLoader(a, batch_size=8, shuffle=True)).run(optimizer)\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "sampler=DistributedSampler(a)"));
+  EXPECT_TRUE(says(result.out, "self.loader.sampler.set_epoch(epoch)"));
+  EXPECT_TRUE(says(result.out, "model = DistributedDataParallel(model)"));
+}
+
+TEST_F(WeaveLoaders, AreMissedForTheTrueReason) {
+  const CommandResult whole = woven("x, y = a.tensors\nfor step in range(9):\n" + kTrain);
+  EXPECT_EQ(whole.code, 3);
+  EXPECT_TRUE(says(whole.err, "computes the gradient of all samples at once (full batch)"));
+  const CommandResult slices =
+      woven("x_all, y_all = a.tensors\nfor i in range(0, 64, 8):\n    if True:\n        x, y = x_all[i:i + 8], y_all[i:i + 8]\n" +
+            kTrain);
+  EXPECT_EQ(slices.code, 3);
+  EXPECT_TRUE(says(slices.err, "does not come from a loop over a torch.utils.data.DataLoader"));
+  const CommandResult image = weave(
+      "import torch\nimage = torch.rand(3)\nnet = torch.nn.Linear(3, 1)\noptimizer = torch.optim.LBFGS([image])\n"
+      "for i in range(3):\n    loss = net(image).sum()\n    loss.backward()\n    optimizer.step()\n");
+  EXPECT_EQ(image.code, 3);
+  EXPECT_TRUE(says(image.err, "changes tensors, not the parameters of a torch.nn.Module"));
+}
+
 }  // namespace
 }  // namespace telar::test
 #endif

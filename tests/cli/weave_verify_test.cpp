@@ -29,17 +29,14 @@ TEST_F(WeaveVerify, OnlyCompares) {
   expect_refused("--verify --processes 1 train.py", "at least 2 processes");
 }
 
-TEST_F(WeaveVerify, NeedsASequentialScriptOfPyTorch) {
+TEST_F(WeaveVerify, NeedsASequentialScriptAndItsTarget) {
   expect_refused("--verify --stdin <train.py", "need a file");
-  expect_refused("--verify --target tf-distribute train.py", "is for PyTorch");
+  expect_refused("--verify --target tf-distribute train.py", "tf-distribute is for Keras");
+  expect_refused("--verify --target tf-distribute train.py --woven train.py", "tf-distribute is for Keras");
   expect_refused("--verify train.py --woven nowhere.py", "there is no file nowhere.py");
   expect_refused("--verify --project . train.py --woven train.py", "single script");
   ASSERT_EQ(telar("weave train.py -o parallel.py").code, 0);
   expect_refused("--verify parallel.py", "needs the sequential script");
-  write_text(folder_ / "keras.py",
-             "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-             "model.compile(optimizer='sgd', loss='mse')\nmodel.fit([[1.0]], [[1.0]])\n");
-  expect_refused("--verify keras.py", "trains with Keras or TensorFlow");
 }
 
 TEST_F(WeaveVerify, GivesTheReasonOfARefusal) {

@@ -3,16 +3,21 @@
 
     check_verified.py TELAR SCRIPT.py...
 
-A script in a folder of `projects/` runs the project of that folder. Each script is woven for DDP, and for
-Horovod (on a stand-in of its API), unless a comment says `# not for horovod: reason`; then weave must refuse
-it. The checks of every woven text follow (woven.py).
+A script in a folder of `projects/` runs the project of that folder. Each script of PyTorch is woven for DDP,
+and for Horovod (on a stand-in of its API), unless a comment says `# not for horovod: reason`; then weave must
+refuse it. Each script of Keras (in keras/) is woven for Horovod, again on a stand-in, and for tf.distribute,
+unless golden/ says that it is refused; run it with the python of an environment that has TensorFlow. Comments
+name the Keras that a script needs, and why it is not run (check_keras.py). The checks of every woven text follow
+(woven.py).
 """
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
-from woven import is_project, name_of, options_of, text_complaints, weave
+from woven import golden, is_project, name_of, options_of, text_complaints, weave
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -25,6 +30,27 @@ def verify(asked, script, folder):
     project = ["--project", os.path.dirname(script)] if is_project(script) else []
     return subprocess.run(asked + ["--verify", "--steps", "1000", "--deadline", "120"] + project + [script],
                           cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def is_keras(script):
+    return script.startswith(HERE + "/keras/")
+
+
+def why_not_run(script, source, target):
+    """Why a script of Keras is not run for a target; empty if it is."""
+    if not is_keras(script):
+        return ""
+    if target == "tf-distribute" and os.path.exists(golden(script, target, ".refused")):
+        return "weave refuses it"
+    options = " ".join(options_of(source))
+    if target == "tf-distribute" and ("divide" in options or "--warmup" in options):
+        return "its options are for Horovod"
+    version = int(importlib.metadata.version("keras").split(".")[0])
+    found = re.search(r"# (text only: .*)", source)
+    found = found or (re.search(r"# (keras 2: .*)", source) if version >= 3 else None)
+    found = found or (re.search(r"# (keras 3 for tf.distribute: .*)", source)
+                      if version < 3 and target == "tf-distribute" else None)
+    return found[1] if found else ""
 
 
 def check(telar, script, target, folder):
@@ -55,15 +81,22 @@ def check(telar, script, target, folder):
 
 def main():
     telar, scripts = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    failed = 0
+    failed = count = 0
     for script in map(os.path.abspath, scripts):
-        for target in ("ddp", "horovod"):
+        for target in ("horovod", "tf-distribute") if is_keras(script) else ("ddp", "horovod"):
+            with open(script) as file:
+                reason = why_not_run(script, file.read(), target)
+            if reason:
+                print("not run %s for %s: %s" % (name_of(script), target, reason), flush=True)
+                continue
+            count += 1
             with tempfile.TemporaryDirectory() as folder:
                 complaints = check(telar, script, target, folder)
             print("%-6s %s for %s" % ("FAILED" if complaints else "ok", name_of(script), target), flush=True)
             for complaint in complaints:
                 print("       " + complaint, flush=True)
             failed += bool(complaints)
+    print("%d of %d scripts passed" % (count - failed, count))
     sys.exit(failed > 0)
 
 

@@ -3,196 +3,12 @@
 // divided there would also be used for other things (a vocabulary, validation), the batches are divided where
 // training receives them.
 #include <algorithm>
-#include <set>
-#include <unordered_set>
 
-#include "telar/weave/keras/writer.h"
+#include "telar/weave/keras/pipelines.h"
 
 namespace telar::weave {
 
 namespace {
-
-/// The calls that lead into functions of the script on the way to a dataset; the innermost call is last.
-using Way = std::vector<const Node*>;
-
-/// The source of a pipeline: the expression to divide, and the calls of batch() downstream of it.
-struct Source {
-  const Node* expression = nullptr;
-  std::vector<const Node*> batches;
-  std::vector<const Node*> makers = {};  ///< calls which make batches of files or of a series
-  bool is_argument = false;              ///< arrays that are passed to a function which creates a dataset
-};
-
-class Follower {
- public:
-  explicit Follower(KerasWeaving& weaving) : w_(weaving) {}
-
-  Source follow(const Node* expression, const Way& way = {}) {
-    source_ = {};
-    upstream(expression, -1, way, 0);
-    return source_;
-  }
-  /// All expressions visited on the way.
-  const std::vector<const Node*>& met() const { return met_; }
-
- private:
-  void stop(const Node* expression) { source_.expression = expression; }
-
-  void upstream(const Node* expression, int part, const Way& way, int depth) {
-    met_.push_back(expression);
-    if (depth > 40) return stop(expression);
-    switch (expression->kind) {
-      case Kind::name:
-      case Kind::attribute:
-      case Kind::subscript: return variable(expression, way, depth);
-      case Kind::tuple:
-        if (part >= 0 && static_cast<size_t>(part) < expression->list("elts").size()) {
-          return upstream(expression->list("elts")[static_cast<size_t>(part)], -1, way, depth + 1);
-        }
-        return stop(expression);
-      case Kind::call: return call(expression, part, way, depth);
-      default: return stop(expression);
-    }
-  }
-
-  void call(const Node* call, int part, Way way, int depth) {
-    const Node* function = call->child("func");
-    const Node* own = w_.names.definition(function);
-    if (own != nullptr && own->is_function()) return entered(call, own, part, way, depth);
-    const bool method = function->is(Kind::attribute) && is_dataset(w_.names, function->child("value"));
-    if (batch_argument(w_.names.callee(call)) != nullptr) source_.makers.push_back(call);
-    if (method && keeps_order(function->text)) {
-      if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
-      return upstream(function->child("value"), -1, way, depth + 1);
-    }
-    // If the function is called several times, its argument is divided, not the dataset that it creates.
-    if (!method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
-      if (w_.names.callee(call) == "tensorflow.data.Dataset.from_tensor_slices") {
-        source_.is_argument = true;
-        return stop(way.back());
-      }
-      w_.refuse(
-          call,
-          "this function creates datasets for training and for other uses; pass the dataset to it, so that the one for training can be divided");
-    }
-    if (method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
-      w_.refuse(
-          call,
-          "this function creates several datasets, but only one is for training; take or filter samples outside it");
-    }
-    stop(call);
-  }
-
-  void entered(const Node* call, const Node* own, int part, Way way, int depth) {
-    const Node* returned = nullptr;
-    int returns = 0;
-    walk(*own, [&](const Node& node) {
-      if (&node != own && node.is_function()) return false;
-      if (node.is(Kind::return_) && node.child("value") != nullptr) {
-        returned = node.child("value");
-        ++returns;
-      }
-      return true;
-    });
-    if (returns != 1)
-      w_.refuse(call, "the dataset that this function returns is ambiguous; use a single return statement");
-    way.push_back(call);
-    upstream(returned, part, way, depth + 1);
-  }
-
-  /// Follows the assignment that reaches a use: the last one before it whose block contains the use.
-  void variable(const Node* use, const Way& way, int depth) {
-    const int place = w_.names.place(use);
-    if (place < 0) return stop(use);
-    if (w_.names.is_parameter(place) && !assigned_before(use, place))
-      return parameter(use, place, way, depth);
-    const Value* last = last_assignment(use, place);
-    if (last == nullptr) return stop(use);
-    const Node* statement = statement_of(last->node);
-    const bool branch = function_of(last->node) == function_of(use) && !is_inside(use, statement->parent);
-    if (branch && !goes_on(last->node, place)) {
-      w_.refuse(statement, "the dataset for training depends on a branch; create it in one statement");
-    }
-    if (last->part >= 0 && last->node->is(Kind::call) && !returns_tuple(last->node)) {
-      // One of several datasets that a library returns, or that are in a list.
-      met_.push_back(last->node);
-      if (batch_argument(w_.names.callee(last->node)) != nullptr) source_.makers.push_back(last->node);
-      return stop(use);
-    }
-    upstream(last->node, last->part, way, depth + 1);
-  }
-
-  bool returns_tuple(const Node* call) const {
-    const Node* own = w_.names.definition(call->child("func"));
-    bool all = own != nullptr && own->is_function();
-    if (!all) return false;
-    walk(*own, [&](const Node& node) {
-      if (&node != own && node.is_function()) return false;
-      if (node.is(Kind::return_) && node.child("value") != nullptr)
-        all = all && node.child("value")->is(Kind::tuple);
-      return true;
-    });
-    return all;
-  }
-
-  /// The last assignment in the function that contains the use, otherwise in the module.
-  const Value* last_assignment(const Node* use, int place) const {
-    const Node* scope = w_.names.scope(place);
-    const Value* last = nullptr;
-    for (const Value& value : w_.names.values(place)) {
-      if (value.element || value.augmented || value.node->is_function()) continue;
-      const bool here = function_of(value.node) == function_of(use);
-      if (scope->is_function() && (!here || value.node->role == "defaults")) continue;
-      if (here && value.node->end > use->begin) continue;
-      if (last == nullptr || value.node->begin > last->node->begin) last = &value;
-    }
-    return last;
-  }
-
-  /// `ds = ds.shuffle(…)`: the same dataset, whether or not the branch is taken.
-  bool goes_on(const Node* value, int place) const {
-    while (value->is(Kind::call) && value->child("func")->is(Kind::attribute) &&
-           keeps_order(value->child("func")->text)) {
-      value = value->child("func")->child("value");
-    }
-    return w_.names.place(value) == place;
-  }
-
-  bool assigned_before(const Node* use, int place) const {
-    for (const Value& value : w_.names.values(place)) {
-      if (function_of(value.node) == w_.names.scope(place) && value.node->end <= use->begin &&
-          !is_inside(value.node, w_.names.scope(place)->child("args")))
-        return true;
-    }
-    return false;
-  }
-
-  void parameter(const Node* use, int place, Way way, int depth) {
-    const Node* function = w_.names.scope(place);
-    const auto callers = w_.names.calls_of(function);
-    const Node* call = !way.empty() && w_.names.called_function(way.back()) == function ? way.back()
-                       : callers.size() == 1                                            ? callers[0]
-                                                                                        : nullptr;
-    if (call == nullptr) {
-      if (!callers.empty())
-        w_.refuse(
-            use,
-            "this function is called with several datasets, but only one is for training; give training its own function");
-      return stop(use);
-    }
-    const Node* given = nullptr;
-    for (const Value& value : w_.names.values(place)) {
-      if (is_inside(value.node, call)) given = value.node;
-    }
-    if (given == nullptr) return stop(use);
-    if (!way.empty() && way.back() == call) way.pop_back();
-    upstream(given, -1, way, depth + 1);
-  }
-
-  KerasWeaving& w_;
-  Source source_;
-  std::vector<const Node*> met_;
-};
 
 std::string sharing_function(KerasWeaving& w, const Node* at) {
   std::string name = w.names.fresh("shard");
@@ -219,7 +35,7 @@ class BatchSizes {
   /// Whether sizes change at all.
   bool change() const { return multiply() || divide(); }
 
-  void write(const Source& source) {
+  void write(const PipelineSource& source) {
     if (!change()) return;
     for (const Node* call : source.batches) write_batch(call);
     for (const Node* call : source.makers) write_maker(call);
@@ -273,64 +89,6 @@ class BatchSizes {
   KerasWeaving& w_;
 };
 
-/// Finds the batches of a pipeline on every way by which a dataset may come to an expression: through all
-/// assignments of a variable, all values that a function returns, and all its callers.
-class EveryWay {
- public:
-  explicit EveryWay(const KerasWeaving& weaving) : w_(weaving) {}
-
-  Source follow(const Node* expression) {
-    source_.expression = expression;
-    upstream(expression);
-    return source_;
-  }
-
- private:
-  void upstream(const Node* expression) {
-    if (expression == nullptr || !seen_.insert(expression).second) return;
-    if (expression->is(Kind::tuple) || expression->is(Kind::list)) {
-      for (const Node* one : expression->list("elts")) upstream(one);
-    }
-    if (expression->is(Kind::if_exp)) {
-      upstream(expression->child("body"));
-      upstream(expression->child("orelse"));
-    }
-    if (expression->is(Kind::subscript)) upstream(expression->child("value"));
-    for (const Value& value : w_.names.values(w_.names.place(expression))) {
-      if (!value.node->is_function() && !value.node->is(Kind::class_def)) upstream(value.node);
-    }
-    if (const int place = w_.names.place(expression); place >= 0) appended(place);
-    if (!expression->is(Kind::call)) return;
-    const Node* function = expression->child("func");
-    if (batch_argument(w_.names.callee(expression)) != nullptr) source_.makers.push_back(expression);
-    const Node* own = w_.names.definition(function);
-    if (own != nullptr && own->is_function()) return returned(own);
-    if (!function->is(Kind::attribute)) return;
-    if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(expression);
-    upstream(function->child("value"));
-  }
-
-  void appended(int place) {
-    for (const Node* mention : w_.names.mentions(place)) {
-      const Node* call = mention->parent->parent;
-      if (mention->parent->is(Kind::attribute) && mention->parent->text == "append" && call->is(Kind::call))
-        upstream(call->list("args").empty() ? nullptr : call->list("args")[0]);
-    }
-  }
-
-  void returned(const Node* own) {
-    walk(*own, [&](const Node& node) {
-      if (&node != own && node.is_function()) return false;
-      if (node.is(Kind::return_)) upstream(node.child("value"));
-      return true;
-    });
-  }
-
-  const KerasWeaving& w_;
-  Source source_;
-  std::set<const Node*> seen_;
-};
-
 bool shuffles(const KerasWeaving& w, const Node* expression) {
   bool found = false;
   walk(*expression, [&](const Node& node) {
@@ -348,10 +106,6 @@ bool shuffles(const KerasWeaving& w, const Node* expression) {
   });
   return found;
 }
-
-}  // namespace
-
-namespace {
 
 /// The datasets of a program that are not trained on: of validation, evaluation, a preprocessing layer.
 std::vector<const Node*> other_datasets(const KerasWeaving& w) {
@@ -378,13 +132,12 @@ std::vector<const Node*> other_datasets(const KerasWeaving& w) {
 /// Whether a dataset that is not trained on is made from `whole`.
 bool is_used_otherwise(KerasWeaving& w, const Node* whole) {
   for (const Node* other : other_datasets(w)) {
-    Follower follower(w);
+    std::vector<const Node*> met;
     try {
-      follower.follow(other);
+      follow_pipeline(w, other, &met);
     } catch (const Refusal&) {
       // What was met until then decides: behind it, other datasets are possible.
     }
-    const auto& met = follower.met();
     if (std::find(met.begin(), met.end(), whole) != met.end()) return true;
   }
   return false;
@@ -421,19 +174,19 @@ void share_there(KerasWeaving& w, const Node* expression) {
 }  // namespace
 
 void share_dataset(KerasWeaving& w, const Node* expression) {
-  Source source;
+  PipelineSource source;
   bool is_ambiguous = false;
   try {
-    source = Follower(w).follow(expression);
+    source = follow_pipeline(w, expression);
   } catch (const Refusal&) {
     // A loop of the script's own under tf.distribute leaves out incomplete batches, which only training may.
     if (w.dialect.is_tf_distribute() && w.program.fits.empty()) throw;
-    source = EveryWay(w).follow(expression);
+    source = follow_every_way(w, expression);
     is_ambiguous = true;
   }
   BatchSizes sizes(w);
   if (sizes.change() && w.dialect.is_tf_distribute() && source.batches.empty() && source.makers.empty())
-    source = EveryWay(w).follow(expression);
+    source = follow_every_way(w, expression);
   const bool sees_batches = !source.batches.empty() || !source.makers.empty();
   const bool must_see = w.dialect.is_tf_distribute() || is_ambiguous;
   if (sizes.change() && must_see && !sees_batches)
@@ -465,7 +218,7 @@ namespace {
 
 /// Whether the size of a dataset's batches is changed.
 bool has_changed_batches(const KerasWeaving& w, const Node* dataset) {
-  const Source source = EveryWay(w).follow(dataset);
+  const PipelineSource source = follow_every_way(w, dataset);
   return std::any_of(
              source.batches.begin(), source.batches.end(),
              [&](const Node* call) { return w.shared.contains(w.names.argument(call, "batch_size", 0)); }) ||
@@ -494,14 +247,13 @@ bool counts_shared(const KerasWeaving& w, const Node* expression) {
         return false;
       }
       if (counted != nullptr && is_dataset(w.names, counted)) {
-        KerasWeaving copy{w.names, w.program, w.edits, w.dialect};
-        Follower follower(copy);
+        std::vector<const Node*> met;
         try {
-          follower.follow(counted);
+          follow_pipeline(w, counted, &met);
         } catch (const Refusal&) {
           return false;  // it is divided only where training receives it
         }
-        for (const Node* met : follower.met()) found = found || w.shared.contains(met);
+        for (const Node* one : met) found = found || w.shared.contains(one);
         return false;
       }
       if (node.is(Kind::name) && !node.store && depth > 0) {

@@ -98,13 +98,7 @@ class Fits {
     if (is_none(y)) {
       if (is_dataset(w_.names, x)) return share_dataset(w_, x);
       if (write_augmented(x) || write_sequence(call, x) || write_generator(call, x)) return;
-      bool known = false;
-      for (const Node* origin : w_.names.origins(x)) {
-        const std::string callee = origin->is(Kind::call) ? w_.names.callee(origin) : "";
-        known = known || callee.starts_with("numpy.") || callee.starts_with("keras.datasets.") ||
-                origin->is(Kind::dict) || origin->is(Kind::list) || origin->is(Kind::bin_op);
-      }
-      if (!known)
+      if (!is_array(x, 0))
         w_.refuse(
             x,
             "weave cannot determine what this is; it recognises arrays, a tf.data.Dataset, and a Sequence or generator that is created in this file");
@@ -115,6 +109,31 @@ class Fits {
     if (!is_none(y)) share(y);
     if (const Node* weight = argument(call, "sample_weight"); !is_none(weight)) share(weight);
     w_.edits.explain(call->line, "the arrays are divided among the processes", kShare);
+  }
+
+  /// Whether an expression is an array or a tensor, or a list or dictionary of them.
+  bool is_array(const Node* expression, int depth) const {
+    static constexpr std::array<std::string_view, 12> kMethods = {
+        "astype", "reshape", "copy", "transpose", "squeeze", "numpy",
+        "clip",   "ravel",   "take", "swapaxes",  "flatten", "round"};
+    static constexpr std::array<std::string_view, 7> kModules = {
+        "numpy.",           "keras.datasets.", "keras.utils.to_categorical", "keras.utils.pad_sequences",
+        "tensorflow.random.", "tensorflow.concat", "tensorflow.constant"};
+    if (depth > 8) return false;
+    if (expression->is(Kind::subscript) && is_array(expression->child("value"), depth + 1)) return true;
+    const std::vector<const Node*> origins = w_.names.origins(expression);
+    return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      if (origin->is(Kind::dict) || origin->is(Kind::list) || origin->is(Kind::bin_op)) return true;
+      if (!origin->is(Kind::call)) return false;
+      const std::string callee = w_.names.callee(origin);
+      if (std::any_of(kModules.begin(), kModules.end(),
+                      [&](std::string_view module) { return callee.starts_with(module); }))
+        return true;
+      const Node* function = origin->child("func");
+      return function->is(Kind::attribute) &&
+             std::find(kMethods.begin(), kMethods.end(), function->text) != kMethods.end() &&
+             is_array(function->child("value"), depth + 1);
+    });
   }
 
   /// Divides each array of an argument, also in a list or dictionary of inputs.

@@ -188,7 +188,7 @@ class KerasReader {
     }
   }
 
-  /// `for x, y in dataset`, `for step, (x, y) in enumerate(dataset.take(5))`.
+  /// `for x, y in dataset`, `for step, (x, y) in enumerate(dataset.take(5))`, `… in dataset.enumerate()`.
   void read_loop(const Node& node) {
     KerasLoop loop;
     loop.loop = &node;
@@ -202,6 +202,13 @@ class KerasReader {
     }
     if (!is_dataset(names_, iterable)) return;
     loop.dataset = iterable;
+    const Node* method = iterable->is(Kind::call) ? iterable->child("func") : nullptr;
+    if (method != nullptr && method->is(Kind::attribute) && method->text == "enumerate" &&
+        iterable->list("args").empty() && target->is(Kind::tuple)) {
+      loop.index = target->list("elts")[0];
+      loop.counted = iterable;
+      loop.dataset = method->child("value");
+    }
     for (const Node* statement : node.list("body")) {
       loop.trains =
           loop.trains || reaches(names_, statement, [&](const Node* call) { return is_applying(call); });

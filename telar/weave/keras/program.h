@@ -30,6 +30,7 @@ struct KerasLoop {
   const Node* loop = nullptr;
   const Node* dataset = nullptr;  ///< the dataset within the iterable
   const Node* index = nullptr;    ///< the counting variable of enumerate
+  const Node* counted = nullptr;  ///< the call `dataset.enumerate()`
   bool trains = false;
 };
 

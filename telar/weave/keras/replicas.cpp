@@ -351,6 +351,7 @@ class Replicas {
          around = around->parent) {
       if (around->is(Kind::for_) || around->is(Kind::while_)) outermost = around;
     }
+    if (loop.counted != nullptr) count_outside(loop);
     if (outermost == loop.loop || !loop.dataset->is(Kind::name) || is_made_in(outermost, loop.dataset)) {
       w_.edits.insert(loop.dataset->begin, distribute);
       w_.edits.insert(loop.dataset->end, ")");
@@ -362,6 +363,17 @@ class Replicas {
       w_.edits.replace(*loop.dataset, name);
     }
     w_.edits.explain(loop.loop->line, distribute + "…)", "each replica takes its part of every batch");
+  }
+
+  /// `dataset.enumerate()` becomes `enumerate(dataset)`: a distributed dataset has no methods.
+  void count_outside(const KerasLoop& loop) {
+    walk(*loop.loop, [&](const Node& node) {
+      if (node.is(Kind::attribute) && w_.text(*node.child("value")) == w_.text(*loop.index))
+        w_.refuse(&node, "count with enumerate(dataset), whose numbers are Python's");
+      return true;
+    });
+    w_.edits.insert(loop.dataset->begin, "enumerate(");
+    w_.edits.replace(loop.dataset->end, loop.counted->end, ")");
   }
 
   bool is_made_in(const Node* around, const Node* name) const {

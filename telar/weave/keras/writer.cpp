@@ -144,7 +144,7 @@ void write_start(KerasWeaving& w) {
                        os + ".environ else " + tf + ".distribute.MirroredStrategy()",
                    w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
                        ".cluster_resolver.task_id == 0"},
-                  {});
+                  {}, {});
     w.edits.explain(0, module + " = …",
                     "all GPUs of this host; if TF_CONFIG names a cluster, those of all its workers");
     return;
@@ -157,7 +157,7 @@ void write_start(KerasWeaving& w) {
         std::string("import horovod.") + (w.program.standalone ? "" : "tensorflow.") + "keras as " + module;
   }
   w.edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
-  dialect.write(import, {module + ".init()"}, {});
+  dialect.write(import, {module + ".init()"}, {}, {module + ".init()"});
 }
 
 }  // namespace

@@ -193,9 +193,14 @@ bool Names::bind_arguments() {
       if (given->is(Kind::starred) || next >= count) break;
       changed |= add_value(place_of(function, parameter(next++)->text), {given});
     }
+    const Node* table = arguments->child("kwarg");
     for (const Node* given : call->list("keywords")) {
       if (given->text.empty()) continue;
-      changed |= add_value(place_of(function, given->text), {given->child("value")});
+      int where = place_of(function, given->text);
+      const bool is_named = where >= 0 && is_parameter(where);
+      // An entry of **kwargs.
+      if (!is_named && table != nullptr) where = make_place(function, entry_name(table->text, given->text));
+      changed |= add_value(where, {given->child("value")});
     }
   }
   return changed;

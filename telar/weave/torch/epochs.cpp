@@ -50,8 +50,7 @@ class Epochs {
     const std::string loader = drawn.loader_in(w_.text(*drawn.expression));
     const bool mixed = std::any_of(drawn.loaders.begin(), drawn.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
-    if (drawn.expression->is(Kind::call))
-      w_.refuse(drawn.expression, "keep the DataLoader in a variable, created once before the epochs");
+    if (drawn.expression->is(Kind::call)) return;  // each loop has a new loader, whose sampler has its own order
     const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
@@ -67,7 +66,7 @@ class Epochs {
         any_loop = true;
         const std::string epoch(counter_of(w_.names, around));
         if (epoch.empty()) continue;
-        const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
+        const std::string inner = step == 0 || is_visible(around, epoch, at) ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {
           insert(at, lines_for(loader, inner, at));
           return;
@@ -79,11 +78,19 @@ class Epochs {
         return;
       }
     }
-    if (any_loop) {
-      w_.refuse(
-          loop.loop,
-          "the epoch cannot be determined here, and each epoch needs its own order of the samples; count the epochs with `for epoch in range(…)` and pass `epoch` to this function");
-    }
+    // Nothing that is known here counts the epochs.
+    if (any_loop) insert(at, lines_for(loader, next_order(w_, at), at));
+  }
+
+  /// Whether the counter of a loop around a call is known in the called function, too: as a variable of the
+  /// module, or of the function around both.
+  bool is_visible(const Node* around, const std::string& counter, const Node* at) const {
+    const Node* variable = nullptr;
+    walk(*around, [&](const Node& node) {
+      if (variable == nullptr && node.is(Kind::name) && node.store && node.text == counter) variable = &node;
+      return variable == nullptr;
+    });
+    return variable != nullptr && w_.names.means_the_same(variable, at);
   }
 
   void insert(const Node* statement, const std::vector<std::string>& text) {
@@ -142,5 +149,12 @@ class Epochs {
 }  // namespace
 
 void write_epochs(TorchWeaving& weaving) { Epochs(weaving).write(); }
+
+std::string next_order(TorchWeaving& weaving, const Node* at) {
+  const std::string orders = weaving.names.fresh("orders");
+  weaving.dialect.function(
+      {orders + " = " + weaving.dialect.module_name("itertools", at) + ".count()"}, at);
+  return "next(" + orders + ")";
+}
 
 }  // namespace telar::weave

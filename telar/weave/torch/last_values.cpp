@@ -72,34 +72,10 @@ class LastValues {
     return found;
   }
 
-  /// The texts from which the losses, or the learning rate, are computed within the loop.
-  std::set<std::string_view> sources_of_steps() const {
-    std::set<std::string_view> found;
-    const auto collect = [&](const Node& expression) {
-      walk(expression, [&](const Node& node) {
-        if (node.is(Kind::name) || node.is(Kind::attribute)) found.insert(w_.names.tree().text(node));
-        return true;
-      });
-    };
-    for (const std::string_view text : losses_of(w_.names, loop_)) found.insert(text);
-    for (int round = 0; round < 3; ++round) {
-      walk(*loop_.loop, [&](const Node& node) {
-        if (node.is(Kind::call) && is_backward(&node)) collect(*node.child("func")->child("value"));
-        if (!node.is(Kind::assign)) return true;
-        for (const Node* target : node.list("targets")) {
-          const bool rate = target->is(Kind::subscript) && target->child("slice")->text == "lr";
-          if (rate || found.contains(w_.names.tree().text(*target))) collect(*node.child("value"));
-        }
-        return true;
-      });
-    }
-    return found;
-  }
-
   /// The numbers of one batch that decide about the steps of the next ones.
   std::vector<std::string_view> controlling() const {
     std::vector<std::string_view> found;
-    const auto sources = sources_of_steps();
+    const auto sources = sources_of_steps(w_.names, loop_);
     const auto losses = losses_of(w_.names, loop_);
     std::set<std::string_view> all = numbers_;
     all.insert(added_.begin(), added_.end());

@@ -128,9 +128,15 @@ class Loaders {
     return "DistributedSampler(" + of + group + options + (options.empty() ? own_seed(call) : "") + ")";
   }
 
-  /// Samplers with the same seed would pair the samples of two loaders in the same way in every epoch.
+  /// Samplers with the same seed would pair the samples of two loaders in the same way in every epoch. A loader
+  /// that is created for each loop has another order each time.
   std::string own_seed(const Node* call) const {
     for (const TorchLoop& loop : w_.program.loops) {
+      if (loop.trains && loop.loader.expression->is(Kind::call)) {
+        for (const size_t loader : loop.loader.loaders) {
+          if (w_.program.loaders[loader].call == call) return ", seed=" + next_order(w_, call);
+        }
+      }
       for (size_t i = 0; i < loop.others.size(); ++i) {
         for (const size_t loader : loop.others[i].loaders) {
           const Node* given = w_.names.argument(w_.program.loaders[loader].call, "sampler", 3);

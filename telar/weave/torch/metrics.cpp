@@ -53,7 +53,7 @@ class Metrics {
     };
     walk(*loop.loop, [&](const Node& node) {
       if (node.is_function() || node.is(Kind::lambda)) return false;
-      if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::add)) {
+      if (node.is(Kind::aug_assign) && node.child("op")->is(Kind::add) && !w_.counted.contains(&node)) {
         add(node.child("target"), node.child("value"), node.child("value")->is(Kind::list));
       }
       if (node.is(Kind::assign) && node.child("value")->is(Kind::bin_op) &&

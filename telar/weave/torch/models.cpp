@@ -53,6 +53,13 @@ class Wrapping {
   void wrap(const TorchModel& model) {
     Wrapped wrapped{&model, model.optimizer, model.place, model.text, false};
     const Node* at = model.optimizer;
+    // bare = model.module if hasattr(model, "module") else model
+    const auto& values = w_.names.values(wrapped.place);
+    if (values.size() == 1 && takes_wrapper_away(values.front().node)) {
+      const Node* other = values.front().node->child("orelse");
+      wrapped.place = w_.names.place(other);
+      wrapped.text = w_.text(*other);
+    }
     for (int steps = 0; steps < 5 && w_.names.is_parameter(wrapped.place); ++steps) {
       const Node* function = function_of(at);
       if (function == nullptr || reaches(w_.names, function, is_backward)) break;
@@ -232,10 +239,20 @@ class Wrapping {
       return found;
     }
     if (expression->is(Kind::if_exp)) {
+      if (takes_wrapper_away(expression)) return nullptr;
       const Wrapped* body = wrapped(expression->child("body"), part, depth - 1);
       return body != nullptr ? body : wrapped(expression->child("orelse"), part, depth - 1);
     }
     return nullptr;
+  }
+
+  /// Whether an expression is the bare model, wrapped or not: `model.module if hasattr(model, "module") else model`.
+  bool takes_wrapper_away(const Node* expression) const {
+    if (!expression->is(Kind::if_exp)) return false;
+    const Node* body = expression->child("body");
+    const Node* other = expression->child("orelse");
+    return body->is(Kind::attribute) && body->text == "module" && w_.names.place(other) >= 0 &&
+           w_.text(*body->child("value")) == w_.text(*other);
   }
 
   /// The wrapped model that a display holds: an entry, or every element that is a model; null if none.
@@ -303,7 +320,7 @@ class Wrapping {
   void spread() {
     std::vector<int> places;
     for (const Node& node : w_.names.tree().nodes()) {
-      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg)) {
+      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg) || node.is(Kind::subscript)) {
         if (const int place = w_.names.place(&node); place >= 0) places.push_back(place);
       }
     }

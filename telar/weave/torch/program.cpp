@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "telar/weave/torch/unknown_batches.h"
+
 namespace telar::weave {
 
 namespace {
@@ -144,9 +146,7 @@ class TorchReader {
     receivers(parameters, found, 4);
     for (const Node* receiver : found) add_model(optimizer, receiver);
     if (optimizer.models.empty()) {
-      refuse(
-          optimizer.call,
-          "the module of these parameters cannot be determined; pass model.parameters() of a torch.nn.Module");
+      refuse(optimizer.call, why_no_module(names_, parameters));
     }
   }
 
@@ -346,9 +346,7 @@ class TorchReader {
         if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
           refuse_drawing(call);
       }
-      refuse(
-          backward,
-          "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset and loop over a DataLoader, so that each process can take its share");
+      refuse(backward, why_not_divided(names_, program_, backward));
     }
     for (const Node* call : names_.calls())
       if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);

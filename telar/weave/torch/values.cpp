@@ -97,4 +97,27 @@ bool same_repetition(const Node* a, const Node* b) {
   return around(a) == around(b);
 }
 
+std::set<std::string_view> sources_of_steps(const Names& names, const TorchLoop& loop) {
+  std::set<std::string_view> found;
+  const auto collect = [&](const Node& expression) {
+    walk(expression, [&](const Node& node) {
+      if (node.is(Kind::name) || node.is(Kind::attribute)) found.insert(names.tree().text(node));
+      return true;
+    });
+  };
+  for (const std::string_view text : losses_of(names, loop)) found.insert(text);
+  for (int round = 0; round < 3; ++round) {
+    walk(*loop.loop, [&](const Node& node) {
+      if (node.is(Kind::call) && is_backward(&node)) collect(*node.child("func")->child("value"));
+      if (!node.is(Kind::assign)) return true;
+      for (const Node* target : node.list("targets")) {
+        const bool rate = target->is(Kind::subscript) && target->child("slice")->text == "lr";
+        if (rate || found.contains(names.tree().text(*target))) collect(*node.child("value"));
+      }
+      return true;
+    });
+  }
+  return found;
+}
+
 }  // namespace telar::weave

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ bool is_number_of_batch(const Names& names, const Node& expression);
 
 /// The texts of what `loss.backward()` is called on in a loop; for `scaler.scale(loss).backward()`, `loss`.
 std::vector<std::string_view> losses_of(const Names& names, const TorchLoop& loop);
+
+/// The texts from which the losses, or the learning rate, are computed within a loop.
+std::set<std::string_view> sources_of_steps(const Names& names, const TorchLoop& loop);
 
 /// All names or attributes with this text in the function (or module) around a loop, in source order.
 std::vector<const Node*> mentions_around(const Names& names, const Node* loop, std::string_view text);

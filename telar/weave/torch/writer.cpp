@@ -52,6 +52,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_rates(weaving);
   write_models(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
+  write_counts(weaving);
   write_metrics(weaving);
   write_last_values(weaving);
   write_meters(weaving);
@@ -73,10 +74,12 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   std::string import;
   std::vector<std::string> start;
   std::vector<std::string> finish;
+  std::vector<std::string> alone;
   if (dialect.is_horovod()) {
     import = "import horovod.torch as " + module;
     start = {module + ".init()", "if " + torch + ".cuda.is_available():",
              "    " + torch + ".cuda.set_device(" + module + ".local_rank())"};
+    alone = {module + ".init()"};
     edits.explain(0, module + ".init()", "Horovod starts; each process takes one GPU");
   } else {
     import = "import torch.distributed as " + module;
@@ -88,6 +91,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     } else {
       start = {module + ".init_process_group(\"gloo\")"};
     }
+    alone = {module + ".init_process_group(\"gloo\", store=" + module + ".HashStore(), rank=0, world_size=1)"};
     // Gloo's threads keep Python tensors slightly longer than a reduction takes. A process that ends before
     // they release them is aborted, or waits forever (one of twelve runs of a short script, with PyTorch 1.13
     // and 2.11). The barrier gives them time to release them.
@@ -96,7 +100,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     edits.explain(0, finish[0],
                   "no process ends while the others, or its own threads, still use exchanged data");
   }
-  dialect.write(import, start, finish);
+  dialect.write(import, start, finish, alone);
 }
 
 }  // namespace telar::weave

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "telar/weave/torch/program.h"
 #include "telar/weave/write/dialect.h"
 
@@ -17,6 +19,8 @@ struct TorchWeaving {
   bool gpu = false;  ///< uses_gpu(names)
   /// Statements that only the first process of a host runs, with all that they write.
   std::vector<const Node*> prepared = {};
+  /// `count += …`, which adds up what all processes count in each step.
+  std::set<const Node*> counted = {};
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -36,11 +40,15 @@ void write_horovod(TorchWeaving& weaving);
 void write_preparation(TorchWeaving& weaving);          // downloads, archives, files that are made once
 void write_loaders(TorchWeaving& weaving);              // samplers, batch sizes
 void write_epochs(TorchWeaving& weaving);               // set_epoch
+/// The expression for the number of another order of the samples, where the epoch is not known. Each process
+/// counts the orders in the same way.
+std::string next_order(TorchWeaving& weaving, const Node* at);
 void write_seeds(TorchWeaving& weaving);                // random numbers
 void write_rates(TorchWeaving& weaving);                // learning rates and schedules
 void check_summed_losses(const TorchWeaving& weaving);  // --global-batch keep: no sums over the batch
 void write_warm_up(TorchWeaving& weaving);              // --warmup: the rate grows over the first epochs
 void write_divided(TorchWeaving& weaving);             // --epochs divide: fewer epochs, each over all samples
+void write_counts(TorchWeaving& weaving);              // of samples, from which the rate is computed
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void write_last_values(TorchWeaving& weaving);         // numbers of a batch that outlive their loop
 void write_meters(TorchWeaving& weaving);              // objects of the script that add up numbers

@@ -4,7 +4,6 @@ import faulthandler
 import json
 import os
 import pickle
-import random
 import runpy
 import signal
 import sys
@@ -13,44 +12,24 @@ import traceback
 
 
 def observe(record, settings):
-    import torch
+    if settings["framework"] == "torch":
+        from telar_verify.on_torch import Observer
+    else:
+        from telar_verify.on_tensorflow import Observer
+    from telar_verify import files
 
-    from telar_verify import data, files, noise, training
-
-    draws = noise.Draws(record)
-    noise.without_dropout(record)
-    noise.without_batch_statistics(record)
-    training.without_compilation(record)
-    steps = training.watch_steps(record, draws)
-    training.watch_backward(record)
-    training.watch_clipping(record)
-    training.watch_wrappers(record)
-    data.watch_loaders(record, draws)
+    observer = Observer(settings, record)
     files.watch_logging(record)
     files.steady_clock(record)
-    if settings["target"] == "horovod" and settings["world"] > 1:
-        from telar_verify import horovod
-
-        horovod.install(steps)
-    torch.set_num_threads(settings["threads"])
-    return steps
+    return observer
 
 
-def seed(number):
-    """Processes are seeded by the system, each in its own way; here repeatably."""
-    import torch
-
-    torch.manual_seed(number)
-    random.seed(number)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(number)
-
-
-def load_replay(paths):
+def load_replay(sources):
+    """What the ranks have recorded. `sources`: a file of results and the number of the rank in it, for each."""
     replay = []
-    for path in paths:
+    for path, number in sources:
         with open(path, "rb") as file:
-            data = pickle.load(file)
+            data = pickle.load(file)["ranks"][number]
         data["passes"] = {(one["loader"], one["number"]): one for one in data["passes"]}
         data["steps"] = {(one["optimizer"], one["step"]): one for one in data["steps"]}
         replay.append(data)
@@ -92,27 +71,23 @@ def main():
     record = Record(settings["folder"], settings)
     if settings["replay"]:
         record.replay = load_replay(settings["replay"])
-    steps = observe(record, settings)
-    import torch
-
+    observer = observe(record, settings)
     os.chdir(settings["current"])
     sys.argv = [settings["script"]] + settings["arguments"]
     sys.path[0] = os.path.dirname(settings["script"])
-    seed(settings["seed"])
+    observer.seed(settings["seed"])
     result = open(settings["result"], "wb")
-    sys.stdout = files.Printed(record, sys.__stdout__, steps.note_rates)
+    sys.stdout = files.Printed(record, sys.__stdout__, observer.before_print)
     watch = files.Files(record)
-    watch.watch_saves(torch)
+    observer.watch_saves(watch)
     code, reason = run(settings, record)
     if code == 0:
         atexit._run_exitfuncs()
     sys.stdout.flush()
     watch.quiet = True
     sys.stdout = sys.__stdout__
-    data = record.data()
-    data["reason"] = reason
     with result:
-        pickle.dump(data, result, protocol=4)
+        pickle.dump({"reason": reason, "ranks": observer.ranks()}, result, protocol=4)
     sys.stdout.flush()
     sys.stderr.flush()
     # Python's own end would wait for threads of gloo that may never answer (docs/weave.md).

@@ -36,7 +36,8 @@ def processes_row(ranks, plan, origin):
     ends = [how_it_ended(one, plan, origin, True) for one in ranks]
     failed = [(rank, end) for rank, end in enumerate(ends) if end]
     if not failed:
-        return Row("processes", OK, "all %d end" % len(ranks))
+        return Row("processes", OK, "all %d end" % len(ranks) if len(ranks) > 1 else
+               "1 with %d logical devices ends" % plan["processes"])
     texts = ["rank %d: %s" % (rank, mapped(end, origin)) for rank, end in failed]
     return Row("processes", DIFFERS, texts[0], texts[1:])
 
@@ -118,7 +119,7 @@ def verify(plan, folder, started):
         pairs[os.path.normpath(os.path.join(prefix, path))] = (os.path.join(plan["base"], path), source)
     origin = Origin(pairs, os.path.normpath(os.path.join(prefix, plan["script"])))
     port = free_port()
-    for rank in range(plan["processes"]):
+    for rank in range(1 if plan["target"] == "tf-distribute" else plan["processes"]):
         started.append(Process(plan, spaces["woven"], folder, rank, port))
     ranks = list(started)
     wait(ranks, plan["seconds"])
@@ -127,33 +128,33 @@ def verify(plan, folder, started):
         # A script that fails by itself is not a fault of its woven form.
         end = alone(plan, spaces, folder, started, origin)
         return sequential_fails(end) if end else show([ended], plan, time.time() - begin, ())
-    started.append(Process(plan, spaces["sequential"], folder, None,
-                           replay=[one.paths["result"] for one in ranks]))
+    sources = [(one.paths["result"], number) for one in ranks for number in range(len(one.data()["ranks"]))]
+    started.append(Process(plan, spaces["sequential"], folder, None, replay=sources))
     wait(started[-1:], plan["seconds"])
     end = how_it_ended(started[-1], plan, origin, False)
     if end:
         return sequential_fails(end)
-    data = [one.data() for one in ranks]
-    single = started[-1].data()
+    data = [rank for one in ranks for rank in one.data()["ranks"]]
+    single = started[-1].data()["ranks"][0]
     folders = [spaces["woven"].folder, spaces["sequential"].folder]
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
-    rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, ranks))
+    rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     return show([ended] + rows, plan, time.time() - begin, neutral)
 
 
-def each_batch(plan, folder, started, ranks):
+def each_batch(plan, folder, started, sources):
     """What the sequential program does with the batches of each rank by themselves; None if it fails."""
     found = []
-    for rank, one in enumerate(ranks):
+    for rank, source in enumerate(sources):
         path = os.path.join(folder, "batches_%d" % rank)
         os.mkdir(path)
         space = Workspace(path, plan["current"], plan["base"])
-        started.append(Process(plan, space, folder, None, replay=[one.paths["result"]]))
+        started.append(Process(plan, space, folder, None, replay=[source]))
         wait(started[-1:], plan["seconds"])
         data = started[-1].data()
         if started[-1].waited or data is None or data["reason"]:
             return None
-        found.append(data)
+        found.append(data["ranks"][0])
     return found
 
 

@@ -69,7 +69,7 @@ Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
       module_(names.fresh(is_horovod()         ? "hvd"
                           : is_tf_distribute() ? "strategy"
                                                : "dist")),
-      main_guard_(find_main_guard()) {}
+      main_guard_(find_main_guard(script())) {}
 
 std::string Dialect::is_first(const Node* at) {
   use(at);
@@ -94,8 +94,9 @@ std::string Dialect::size(const Node* at) {
 
 std::string Dialect::local_rank(const Node* at) {
   use(at);
-  return is_horovod() ? module_ + ".local_rank()"
-                      : "int(" + module_name("os", at) + ".environ[\"LOCAL_RANK\"])";
+  if (is_horovod()) return module_ + ".local_rank()";
+  needed_in(at).local_rank = true;
+  return "int(" + module_name("os", at) + ".environ[\"LOCAL_RANK\"])";
 }
 
 std::string Dialect::barrier(const Node* at) {
@@ -142,8 +143,8 @@ void Dialect::at_start(const std::vector<std::string>& text) {
 }
 
 /// `if __name__ == "__main__":` with its own block.
-const Node* Dialect::find_main_guard() const {
-  for (const Node* statement : script()->list("body")) {
+const Node* Dialect::find_main_guard(const Node* module) {
+  for (const Node* statement : module->list("body")) {
     if (!asks_for_main(*statement) || !statement->list("orelse").empty()) continue;
     return statement->list("body").front()->line > statement->line ? statement : nullptr;
   }
@@ -234,9 +235,20 @@ std::vector<std::string> Dialect::top_of(const Needed& needed) const {
   return top;
 }
 
-/// Writes what the edits of an imported file need, after its imports or before its first statement.
-void Dialect::write_imported(const Node* module, const Needed& needed) {
+/// Writes what the edits of an imported file need, after its imports or before its first statement. Where the
+/// file is run by itself, no script has started the processes.
+void Dialect::write_imported(const Node* module, const Needed& needed, const std::vector<std::string>& alone) {
   const std::vector<std::string> top = top_of(needed);
+  const bool uses = std::any_of(uses_.begin(), uses_.end(),
+                                [&](const Node* use) { return module_of(use) == module; });
+  const Node* guard = find_main_guard(module);
+  if (uses && guard != nullptr) {
+    std::vector<std::string> text;
+    if (needed.local_rank) text.push_back(module_name("os", guard) + ".environ.setdefault(\"LOCAL_RANK\", \"0\")");
+    text.insert(text.end(), alone.begin(), alone.end());
+    edits_.before(*guard->list("body").front(), text);
+    edits_.explain(guard->line, alone.front(), "the file can still be run by itself, as one process");
+  }
   if (const Node* anchor = last_import(module, first_use_of_module(module)))
     return edits_.after(*anchor, top);
   for (const Node* statement : module->list("body")) {
@@ -249,7 +261,7 @@ void Dialect::write_imported(const Node* module, const Needed& needed) {
 }
 
 void Dialect::write(const std::string& import_line, const std::vector<std::string>& start,
-                    const std::vector<std::string>& finish) {
+                    const std::vector<std::string>& finish, const std::vector<std::string>& alone) {
   for (const Node* use : uses_) {
     if (import_line.empty() && module_of(use) != script()) {
       throw Refusal{
@@ -260,7 +272,7 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   }
   if (!import_line.empty()) import(import_line, script());
   for (const auto& [module, needed] : needed_) {
-    if (module != script()) write_imported(module, needed);
+    if (module != script()) write_imported(module, needed, alone);
   }
   const Node* guard = main_guard_;
   const size_t first_use = std::min(first_use_of_module(script()), first_import_with_use());

@@ -75,23 +75,25 @@ class Dialect {
 
   /// Writes imports and functions into the files that need them, and the initialisation (`start` lines first)
   /// and the end into the script. `import_line`: the import of the target's module; if it is empty, there is
-  /// none, and only the script can be woven. Throws Refusal.
+  /// none, and only the script can be woven. `alone`: the initialisation of an imported file that is run by
+  /// itself, as one process. Throws Refusal.
   void write(const std::string& import_line, const std::vector<std::string>& start,
-             const std::vector<std::string>& finish);
+             const std::vector<std::string>& finish, const std::vector<std::string>& alone);
 
  private:
   struct Needed {
     std::set<std::string> imports;
     std::vector<std::vector<std::string>> functions;
+    bool local_rank = false;
   };
   Needed& needed_in(const Node* at) { return needed_[module_of(at)]; }
   const Node* last_import(const Node* module, size_t before) const;
-  const Node* find_main_guard() const;
+  static const Node* find_main_guard(const Node* module);
   bool runs_on_import(const Node* node) const;
   size_t first_use_of_module(const Node* module) const;
   size_t first_import_with_use() const;
   std::vector<std::string> top_of(const Needed& needed) const;
-  void write_imported(const Node* module, const Needed& needed);
+  void write_imported(const Node* module, const Needed& needed, const std::vector<std::string>& alone);
   void write_first(size_t first_use, const std::vector<std::string>& top);
   void write_last(const Node& last, const std::vector<std::string>& finish);
 

@@ -30,7 +30,28 @@ def printed_lines(data):
                 within = within or any(tuple(one) in training for one in passes)
     if text:
         lines.append(Line(text, place, within))
-    return [line for line in lines if line.text.strip()]
+    return [line for line in (without_progress(lines) if data["by_keras"] else lines) if line.text.strip()]
+
+
+PROGRESS = re.compile(r"[\x08\r]|\x1b\[|\[=*[>.]*\]|\u2501|^\s*\d+/(\d+|Unknown)\b")
+FIGURE = re.compile(r"([A-Za-z_]\w*): (-?\d\S*)")
+
+
+def without_progress(lines):
+    """The lines without the progress bars of Keras, whose number and times vary. Of the bars that follow each
+    other, the last one's figures stay."""
+    kept, bar = [], None
+    for line in lines + [Line("", None, False)]:
+        if PROGRESS.search(line.text):
+            bar = line
+            continue
+        if bar is not None:
+            figures = FIGURE.findall(re.split(r"[\x08\r]", bar.text.rstrip("\x08\r "))[-1])
+            text = " ".join("%s: %s" % pair for pair in figures if pair[0] != "ETA")
+            kept.append(Line(text, bar.place, False))
+        kept.append(line)
+        bar = None
+    return kept[:-1]
 
 
 def same_number(one, other):

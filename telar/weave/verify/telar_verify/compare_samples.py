@@ -1,5 +1,7 @@
 """Compares the samples of each loop over a loader."""
-from .rows import DIFFERS, NOTHING, OK, Row, plural
+from collections import Counter
+
+from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, plural
 
 
 def by_key(data):
@@ -20,6 +22,8 @@ def groups(ranks):
 def samples(ranks, single, plan, origin):
     """In each training epoch the ranks use every sample once."""
     natural = by_key(single)
+    if ranks[0]["unseen"]:
+        return Row("samples", EXCLUDED, ranks[0]["unseen"])
     notes, seen = [], 0
     previous = {}
     for key, passes in groups(ranks):
@@ -40,7 +44,7 @@ def samples(ranks, single, plan, origin):
         if wrong:
             return Row("samples", DIFFERS, "%s: %s" % (where, wrong))
     if not seen:
-        return Row("samples", DIFFERS, "no loop over a DataLoader trains")
+        return Row("samples", DIFFERS, "no loop over a loader or dataset trains")
     if single["early_end"] and plan["epochs"] != "divide":
         return Row("samples", DIFFERS, "the woven program does not make %s" % single["early_end"])
     text = "every sample once over the ranks in each of %s" % plural(seen, "training pass")
@@ -60,6 +64,8 @@ def fault(passes, natural, plan, notes):
         return ""
     drawn = [one["samples"] for one in passes]
     whole = natural["samples"] if natural else None
+    if passes[0].get("by_content"):
+        return fault_by_content(passes, natural, plan, notes)
     if plan["epochs"] == "divide":
         if whole is not None and any(sorted(one) != sorted(whole) for one in drawn):
             return "a rank does not draw all samples"
@@ -86,6 +92,38 @@ def fault(passes, natural, plan, notes):
     allowed = len(passes) * passes[0]["batch_size"] + len(passes) if passes[0]["drop_last"] else 0
     if missing > allowed:
         return "%d of %d samples are used by no rank" % (missing, len(set(whole)))
+    return ""
+
+
+def fault_by_content(passes, natural, plan, notes):
+    """What is wrong with samples that are known by their content: digests of their components."""
+    drawn = [one["samples"] for one in passes]
+    if plan["epochs"] != "divide" and drawn[0] and all(one == drawn[0] for one in drawn[1:]) and len(set(drawn[0])) > 1:
+        return "all ranks draw the same samples in the same order"
+    if natural is None or not all(one["complete"] for one in passes + [natural]):
+        notes.append("the data have no end or are not read to it, so only the samples of the ranks were compared")
+        return ""
+    whole = natural["samples"]
+    if plan["epochs"] == "divide":
+        wrong = [one for one in drawn if len(one) != len(whole)]
+        return "a rank does not draw all samples" if wrong else ""
+    together = [sample for one in drawn for sample in one]
+    most = len(passes) * (max(one["batch_size"] for one in passes) + 1)
+    if len(together) - len(whole) >= len(passes) or len(whole) - len(together) > most:
+        return "the ranks draw %d samples together, the sequential program %d" % (len(together), len(whole))
+    # Samples that are changed at random still have their labels.
+    components = range(min(len(one) for one in together + whole) if together and whole else 0)
+    for read in [tuple] + [lambda sample, at=at: sample[at] for at in reversed(components)]:
+        mine, theirs = Counter(map(read, together)), Counter(map(read, whole))
+        extra, missing = sum((mine - theirs).values()), sum((theirs - mine).values())
+        if extra < len(passes) and missing <= most:
+            if read is not tuple:
+                notes.append("samples are changed at random, so only one of their components was compared")
+            if missing:
+                notes.append("%s left out, so that all ranks have equally many" % (
+                    "1 sample is" if missing == 1 else "%d samples are" % missing))
+            return ""
+    notes.append("all components of the samples are changed at random, so only their number was compared")
     return ""
 
 
@@ -131,18 +169,21 @@ def evaluation(ranks, single, origin):
         theirs = natural.get(key)
         if trained(known) or theirs is None or theirs["stream"] or any(one["look"] for one in known):
             continue
+        if not all(one.get("complete", True) for one in known + [theirs]):
+            continue
         seen += 1
         whole = sorted(theirs["samples"])
         if all(sorted(one["samples"]) == whole for one in known):
             continue
         divided += 1
-        together = {index for one in known for index in one["samples"]}
-        if together != set(whole) or sum(len(one["samples"]) for one in known) - len(together) >= len(ranks):
+        together = Counter(index for one in known for index in one["samples"])
+        extra, missing = together - Counter(whole), Counter(whole) - together
+        if missing or sum(extra.values()) >= len(ranks) or not set(extra) <= set(whole):
             counts = " and ".join(str(len(one["samples"])) for one in known)
             text = "the ranks evaluate %s samples at %s, the sequential program %d"
             return Row("evaluation", DIFFERS, text % (counts, origin.of(known[0]["place"]), len(whole)))
     if not seen:
-        return Row("evaluation", NOTHING, "no loop over a DataLoader evaluates")
+        return Row("evaluation", NOTHING, "no loop over a loader or dataset evaluates")
     text = "the sequential samples, in each of %s" % plural(seen, "pass")
     return Row("evaluation", OK, text, ["%s divided among the ranks" % (
         "1 of them is" if divided == 1 else "%d of them are" % divided)] if divided else [])

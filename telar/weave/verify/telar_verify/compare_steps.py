@@ -1,4 +1,6 @@
 """Compares optimizer steps: parameters, averaged gradients, learning rates, random numbers."""
+import numpy as np
+
 from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, listed, plural
 
 TOLERANCE = 1e-5
@@ -11,17 +13,22 @@ def steps_of(data):
 def parameters(ranks, origin):
     """After each step the parameters are equal on all ranks, bit by bit."""
     first = steps_of(ranks[0])
+    if ranks[0]["unseen"]:
+        return Row("parameters", EXCLUDED, ranks[0]["unseen"])
     counts = [len(one["steps"]) for one in ranks]
     if not first:
         return Row("parameters", DIFFERS, "no optimizer makes a step, so nothing is trained")
     if len(set(counts)) > 1:
         return Row("parameters", DIFFERS, "the ranks make different numbers of steps: %s" % listed(counts))
     names = {key[0]: step["names"] for key, step in first.items() if step["names"]}
+    apart = sorted(key for key in first if starts_apart(ranks, key))
     for key in sorted(first, key=lambda key: (key[1], key[0])):
         for rank, other in enumerate(ranks[1:], 1):
             step = steps_of(other).get(key)
             if step is None:
                 return Row("parameters", DIFFERS, "rank %d steps its optimizers in another order" % rank)
+            if key in apart:
+                continue
             for when, where in (("started", "before"), ("digests", "after")):
                 pairs = list(zip(first[key][when], step[when]))
                 different = [i for i, (one, two) in enumerate(pairs) if one != two]
@@ -32,7 +39,19 @@ def parameters(ranks, origin):
                            (where, key[1] + 1, rank, listed(names[key[0]][i] for i in different)),
                            blame(ranks[0], first[key], different, when, origin))
     return Row("parameters", OK, "bit by bit on all ranks, before and after each of %s" %
-               plural(len(first), "step"))
+               plural(len(first) - len(apart), "step"),
+               ["in the first step they differ: Horovod sends those of rank 0 after the first batch"] if apart else [])
+
+
+def starts_apart(ranks, key):
+    """Whether the ranks make the first step of an optimizer with different parameters, which Horovod's callback for
+    Keras makes equal afterwards."""
+    steps = [steps_of(one) for one in ranks]
+    following = (key[0], key[1] + 1)
+    if key[1] > 0 or not ranks[0]["started_later"] or any(following not in one for one in steps):
+        return False
+    return (any(one[key]["started"] != steps[0][key]["started"] for one in steps)
+            and all(one[following]["started"] == steps[0][following]["started"] for one in steps))
 
 
 def blame(data, step, different, when, origin):
@@ -48,17 +67,15 @@ def blame(data, step, different, when, origin):
 
 def ratio_of(mine, theirs):
     """(r, distance): mine is r × theirs, except for the distance, relative to the largest value."""
-    import torch
-
-    pairs = [(torch.zeros_like(b) if a is None else a, torch.zeros_like(a) if b is None else b)
+    pairs = [(np.zeros_like(b) if a is None else a, np.zeros_like(a) if b is None else b)
              for a, b in zip(mine, theirs) if not (a is None and b is None)]
     if any(a.shape != b.shape for a, b in pairs) or not pairs:
         return None
-    whole = max(float(b.abs().max()) for _, b in pairs if b.numel())
-    square = sum(float((b.double() ** 2).sum()) for _, b in pairs)
+    whole = max(float(abs(b).max()) for _, b in pairs if b.size)
+    square = sum(float((b.astype("float64") ** 2).sum()) for _, b in pairs)
     if square == 0:
-        return (1.0, 0.0) if all(float(a.abs().max()) == 0 for a, _ in pairs) else None
-    ratio = sum(float((a.double() * b.double()).sum()) for a, b in pairs) / square
+        return (1.0, 0.0) if all(float(abs(a).max()) == 0 for a, _ in pairs) else None
+    ratio = sum(float((a.astype("float64") * b).sum()) for a, b in pairs) / square
     return ratio, pairs, whole
 
 
@@ -66,15 +83,17 @@ def distance(pairs, whole, ratio):
     """The largest difference, relative to the parameter's largest gradient (or a tenth of the model's)."""
     most = 0.0
     for a, b in pairs:
-        if b.numel():
-            scale = max(float(b.abs().max()), 0.1 * whole)
-            most = max(most, float((a - ratio * b).abs().max()) / (ratio * scale if ratio else scale))
+        if b.size:
+            scale = max(float(abs(b).max()), 0.1 * whole)
+            most = max(most, float(abs(a - ratio * b).max()) / (ratio * scale if ratio else scale))
     return most
 
 
 def gradients(ranks, single, plan, origin):
     """Each averaged gradient is that of the sequential program on the samples of all ranks."""
     mine, theirs = steps_of(ranks[0]), steps_of(single)
+    if ranks[0]["unseen"]:
+        return Row("gradients", EXCLUDED, ranks[0]["unseen"])
     excluded = dict(single["excluded"], **ranks[0]["excluded"])
     if len(mine) != len(theirs) and not single["early_end"] and plan["epochs"] != "divide":
         return Row("gradients", DIFFERS, "the ranks make %s, the sequential program %d" % (
@@ -82,10 +101,10 @@ def gradients(ranks, single, plan, origin):
     worst, compared, closures = 0.0, 0, 0
     summed = set()
     for key, step in sorted(theirs.items(), key=lambda item: (item[0][1], item[0][0])):
-        if key not in mine:
+        if key not in mine or starts_apart(ranks, key):
             continue
         if step["gradients"] is None or mine[key]["gradients"] is None:
-            closures += 1
+            closures += step["closure"]
             continue
         found = ratio_of(mine[key]["gradients"], step["gradients"])
         if found is not None and len(found) == 2:

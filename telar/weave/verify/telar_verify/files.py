@@ -78,16 +78,17 @@ class Files:
         if keeps and os.path.isfile(target):
             shutil.copy(target, path)
 
-    def watch_saves(self, torch):
-        save = torch.save
 
-        def observed(thing, file, *arguments, **options):
-            # torch opens a path itself, unseen by the hook. (BytesIO: a tensor sent to another process.)
-            if isinstance(file, (str, os.PathLike)):
-                self.written(file, keeps=False)
-            return save(thing, file, *arguments, **options)
+def watch_torch_saves(watch, torch):
+    save = torch.save
 
-        torch.save = observed
+    def observed(thing, file, *arguments, **options):
+        # torch opens a path itself, unseen by the hook. (BytesIO: a tensor sent to another process.)
+        if isinstance(file, (str, os.PathLike)):
+            watch.written(file, keeps=False)
+        return save(thing, file, *arguments, **options)
+
+    torch.save = observed
 
 
 class Printed(io.TextIOBase):

@@ -1,5 +1,4 @@
 """What is observed in one process, and where in the user's program it happened."""
-import gc
 import os
 import sys
 
@@ -35,6 +34,10 @@ class Record:
         self.started_anew = 0  # optimizers whose first parameters were replaced by the woven program's
         self.rates = set()  # all learning rates that were in use, or were in the end
         self.clipped = False  # whether clipping changed a gradient
+        self.unseen = ""  # why nothing of the training can be observed
+        self.by_keras = False  # whether Keras may print progress bars
+        self.started_later = False  # whether the ranks' parameters are made equal after the first step
+        self.weights = []  # the first values of a model's weights, where they are observed
         self.ticks = 0
 
     def place(self):
@@ -72,20 +75,6 @@ class Record:
         self.forwards = [0, 0]
         giver.fresh = True
 
-    def names_of(self, parameters):
-        """A readable name for each parameter: the class of its outermost module, and its name within that."""
-        import torch
-
-        names = {}
-        for thing in gc.get_objects():
-            if not issubclass(type(thing), torch.nn.Module) or "DataParallel" in type(thing).__name__:
-                continue
-            for name, parameter in thing.named_parameters():
-                full = type(thing).__name__ + "." + name
-                if full.count(".") > names.get(id(parameter), "").count("."):
-                    names[id(parameter)] = full
-        return [names.get(id(one), "a parameter of shape %s" % (tuple(one.shape),)) for one in parameters]
-
     def data(self):
         return {
             "steps": self.steps,
@@ -101,4 +90,8 @@ class Record:
             "rates": self.rates,
             "started_anew": self.started_anew,
             "clipped": self.clipped,
+            "unseen": self.unseen,
+            "weights": self.weights,
+            "by_keras": self.by_keras,
+            "started_later": self.started_later,
         }

@@ -15,7 +15,7 @@ from torch.utils.data.dataloader import default_collate
 from torch.utils.data.distributed import DistributedSampler
 
 from . import noise
-from .record import End
+from ..record import End
 
 FULL_PASSES = 3  # of a loader; later ones use one batch
 MOST_INDICES = 50_000_000  # an endless sampler is not drawn to its end

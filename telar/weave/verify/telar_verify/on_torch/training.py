@@ -1,5 +1,6 @@
 """Optimizers, backward passes and models: what each process computes in each step."""
 import functools
+import gc
 import hashlib
 
 import torch
@@ -18,7 +19,20 @@ def digest(tensor):
 def some_values(tensor):
     values = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
     values = values.float().cpu().flatten()
-    return values[::max(1, values.numel() // MOST_VALUES)].clone()
+    return values[::max(1, values.numel() // MOST_VALUES)].numpy().copy()
+
+
+def names_of(parameters):
+    """A readable name for each parameter: the class of its outermost module, and its name within that."""
+    names = {}
+    for thing in gc.get_objects():
+        if not issubclass(type(thing), torch.nn.Module) or "DataParallel" in type(thing).__name__:
+            continue
+        for name, parameter in thing.named_parameters():
+            full = type(thing).__name__ + "." + name
+            if full.count(".") > names.get(id(parameter), "").count("."):
+                names[id(parameter)] = full
+    return [names.get(id(one), "a parameter of shape %s" % (tuple(one.shape),)) for one in parameters]
 
 
 class Steps:
@@ -114,7 +128,7 @@ class Steps:
         self.note_rates()
         step.update(optimizer=number, step=self.taken[number], closure=closure, kind=type(optimizer).__name__,
                     digests=[digest(one) for one in parameters],
-                    names=record.names_of(parameters) if self.taken[number] == 0 else None,
+                    names=names_of(parameters) if self.taken[number] == 0 else None,
                     wrapped=[id(one) in record.wrapped for one in parameters])
         if closure:
             step["gradients"] = None

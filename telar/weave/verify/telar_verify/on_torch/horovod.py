@@ -1,7 +1,6 @@
 """A stand-in of horovod.torch over gloo, for machines without Horovod: it has what woven scripts use, with
 Horovod's meaning. (Horovod 0.28 does not build with a current PyTorch.)"""
 import contextlib
-import importlib.util
 import sys
 import types
 
@@ -134,9 +133,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=None, bac
 
 
 def install(steps):
-    """Makes `import horovod.torch` find this module, if Horovod is not installed."""
-    if importlib.util.find_spec("horovod") is not None:
-        return
+    """Makes `import horovod.torch` find this module, also where Horovod is installed."""
     module = types.ModuleType("horovod.torch")
     names = ("Average Sum Min Max Compression init shutdown rank size is_initialized barrier allreduce "
              "allreduce_ allgather allgather_object broadcast broadcast_ broadcast_object "

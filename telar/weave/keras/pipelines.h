@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "telar/weave/keras/writer.h"
+
+namespace telar::weave {
+
+/// The source of a tf.data pipeline: the expression to divide, and the calls of batch() downstream of it.
+struct PipelineSource {
+  const Node* expression = nullptr;
+  std::vector<const Node*> batches;
+  std::vector<const Node*> makers = {};  ///< calls which make batches of files or of a series
+  bool is_argument = false;              ///< arrays that are passed to a function which creates a dataset
+};
+
+/// Follows the one way by which a dataset comes to an expression, as far up as it can be divided. `met`: if it is
+/// not null, it receives all expressions on the way, also if this throws. Throws Refusal if there are several ways.
+PipelineSource follow_pipeline(const KerasWeaving& weaving, const Node* expression,
+                               std::vector<const Node*>* met = nullptr);
+/// Finds the batches of a pipeline on every way by which a dataset may come to an expression: through all
+/// assignments of a variable, all values that a function returns, and all its callers.
+PipelineSource follow_every_way(const KerasWeaving& weaving, const Node* expression);
+
+}  // namespace telar::weave
