@@ -108,6 +108,39 @@ TEST_F(WeaveLoaders, AreFollowedThroughKeywordsOfAnyName) {
   EXPECT_TRUE(says(result.out, "model = DistributedDataParallel(model)"));
 }
 
+TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepCollectAndThatAreJoined) {
+  const std::string module =
+      "class Lit(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = nn.Linear(4, 1)\n"
+      "        self.logged = {}\n    def log(self, name, value):\n"
+      "        self.logged.setdefault(name, []).append(float(value))\n"
+      "    def training_step(self, batch):\n        x, y = batch\n"
+      "        loss = nn.functional.mse_loss(self.net(x), y)\n        self.log('loss', loss)\n        return loss\n"
+      "lit = Lit()\nsteps = torch.optim.SGD(lit.parameters(), lr=0.1)\n"
+      "loader = DataLoader(a, batch_size=8)\nfor epoch in range(2):\n";
+  const std::string loop =
+      "    for batch in loader:\n        loss = lit.training_step(batch)\n        steps.zero_grad()\n"
+      "        loss.backward()\n        steps.step()\n    print(sum(lit.logged['loss']))\n";
+  const std::string head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+                           "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n";
+  const CommandResult cleared = weave(head + module + "    lit.logged.clear()\n" + loop);
+  EXPECT_EQ(cleared.code, 0) << cleared.err;
+  EXPECT_TRUE(says(cleared.out,
+                   "    for numbers in getattr(lit, \"module\", lit).logged.values():\n"
+                   "        numbers[:] = gather_over_ranks(numbers)\n"));
+  const CommandResult kept = weave(head + module + loop);
+  EXPECT_EQ(kept.code, 3);
+  EXPECT_TRUE(says(kept.err, "create or clear it before the loop"));
+}
+
+TEST_F(WeaveLoaders, GiveCountsFromWhichTheRateIsComputed) {
+  const CommandResult result =
+      woven("loader = DataLoader(a, batch_size=8)\nseen = 0\nfor epoch in range(2):\n    for x, y in loader:\n" + kTrain +
+            "        seen += x.size(0)\n        optimizer.param_groups[0]['lr'] = 0.1 / (1 + seen / 64)\nprint(seen)\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "        seen += sum_over_ranks(x.size(0))\n"));
+  EXPECT_EQ(result.out.find("seen = sum_over_ranks(seen)"), std::string::npos);
+}
+
 TEST_F(WeaveLoaders, AreMissedForTheTrueReason) {
   const CommandResult whole = woven("x, y = a.tensors\nfor step in range(9):\n" + kTrain);
   EXPECT_EQ(whole.code, 3);

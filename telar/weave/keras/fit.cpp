@@ -242,7 +242,7 @@ class Fits {
     w_.edits.insert(x->begin, name + "(");
     w_.edits.insert(x->end, ")");
     w_.edits.explain(call->line, "the batches of the Sequence are divided among the processes", kShare);
-    w_.draws_alike = true;
+    w_.draws_alike = w_.streams_alike = true;
     return true;
   }
 
@@ -276,7 +276,7 @@ class Fits {
     w_.edits.insert(x->begin, module + ".islice(");
     w_.edits.insert(x->end, ", " + hvd + ".rank(), None, " + hvd + ".size())");
     w_.edits.explain(call->line, "each process takes different batches of the generator", kShare);
-    w_.draws_alike = true;
+    w_.draws_alike = w_.streams_alike = true;
     return true;
   }
 

@@ -44,6 +44,12 @@ bool is_training(const KerasWeaving& w, const Node* call) {
   return is_apply(call);
 }
 
+/// A function that saves a model, which is its first argument.
+bool saves_by_name(const KerasWeaving& w, const Node* call) {
+  const std::string callee = w.names.callee(call);
+  return callee == "keras.models.save_model" || callee == "tensorflow.saved_model.save";
+}
+
 /// tf.distribute: all workers must save, because saving gathers variables; only one of them saves to the
 /// requested path.
 void write_saves(KerasWeaving& w) {
@@ -52,9 +58,12 @@ void write_saves(KerasWeaving& w) {
     const bool method = function->is(Kind::attribute) &&
                         (function->text == "save" || function->text == "save_weights") &&
                         w.names.definition(function) == nullptr && w.names.callee(call).empty();
-    const bool by_name = w.names.callee(call) == "keras.models.save_model";
+    const bool by_name = saves_by_name(w, call);
     if (!method && !by_name) continue;
     const Node* path = w.names.argument(call, "filepath", by_name ? 1 : 0);
+    // tf.train.Checkpoint, tf.saved_model
+    for (const char* name : {"file_prefix", "export_dir"})
+      if (path == nullptr) path = w.names.argument(call, name, -1);
     if (path == nullptr || !is_inside(path, call)) continue;
     save_on_chief(w, call, path);
   }
@@ -97,7 +106,8 @@ void write_keras_outputs(KerasWeaving& w) {
       },
       [&](const Node* call) {
         const Node* function = call->child("func");
-        return distribute && function->is(Kind::attribute) &&
+        const bool of_models = w.names.callee(call).empty() || saves_by_name(w, call);
+        return distribute && of_models && function->is(Kind::attribute) &&
                (function->text == "save" || function->text == "save_weights" ||
                 function->text == "save_model" || function->text == "write");
       });

@@ -82,55 +82,6 @@ void write_downloads(KerasWeaving& w) {
   }
 }
 
-/// Whether a function of Keras draws the order of files or windows, without a seed of its own.
-bool draws_order(const KerasWeaving& w, const Node* call, const std::string& callee) {
-  const Node* shuffle = w.names.argument(call, "shuffle", -1);
-  const Node* seed = w.names.argument(call, "seed", -1);
-  const bool by_default = callee.ends_with("_from_directory");
-  const bool shuffles = shuffle == nullptr ? by_default : shuffle->text != "False";
-  return shuffles && (seed == nullptr || seed->literal == Literal::null);
-}
-
-/// Random numbers decide which samples a process gets, so all processes must draw the same ones.
-void write_seeds(KerasWeaving& w) {
-  bool tensorflow_seed = false;
-  std::vector<const Node*> numpy_seeds;
-  std::vector<const Node*> python_seeds;
-  std::vector<const Node*> drawn_numpy;
-  std::vector<const Node*> drawn_python;
-  for (const Node* call : w.names.calls()) {
-    const std::string& callee = w.names.callee(call);
-    const bool all = callee == "keras.utils.set_random_seed";
-    tensorflow_seed = tensorflow_seed || all || callee == "tensorflow.random.set_seed" ||
-                      callee.ends_with(".set_random_seed");
-    if (all || callee == "numpy.random.seed") numpy_seeds.push_back(call);
-    if (all || callee == "random.seed") python_seeds.push_back(call);
-    if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
-        callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
-      drawn_numpy.push_back(call);
-    if (callee == "sklearn.model_selection.train_test_split" &&
-        w.names.keyword(call, "random_state") == nullptr)
-      drawn_numpy.push_back(call);
-    if (batch_argument(callee) != nullptr && draws_order(w, call, callee)) drawn_numpy.push_back(call);
-    if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
-      w.refuse(call, "each process would draw different numbers; pass a seed");
-    }
-    if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
-      drawn_python.push_back(call);
-  }
-  const auto agree = [&](const std::string& line, int at) {
-    w.dialect.at_start({line});
-    w.edits.explain(at, line,
-                    "random numbers that decide which samples a process gets must agree in all processes");
-  };
-  const Node* script = w.dialect.script();
-  if (w.draws_alike && !tensorflow_seed) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
-  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
-    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
-  if (!w.dialect.are_seeded(drawn_python, python_seeds))
-    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
-}
-
 bool has_steps_of_own(const KerasWeaving& w) { return !w.program.tapes.empty(); }
 
 void write_start(KerasWeaving& w) {
@@ -177,7 +128,7 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
   }
   write_keras_optimizers(weaving);
   write_downloads(weaving);
-  write_seeds(weaving);
+  write_keras_seeds(weaving);
   if (dialect.is_tf_distribute()) write_keras_scope(weaving);
   write_keras_outputs(weaving);
   write_start(weaving);

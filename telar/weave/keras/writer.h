@@ -19,6 +19,8 @@ struct KerasWeaving {
   std::set<const Node*> shared = {};
   /// Random numbers decide which samples a process gets, so all processes must draw the same ones.
   bool draws_alike = false;
+  /// All processes read the same generator or Sequence, and each takes its share of the batches.
+  bool streams_alike = false;
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -41,6 +43,7 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
 
 void write_keras_devices(KerasWeaving& weaving);     // one GPU for each process, for TensorFlow 1 and 2
 void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
+void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
 void write_keras_tapes(KerasWeaving& weaving);     // GradientTape loops for Horovod

@@ -55,10 +55,10 @@ class Wrapping {
     const Node* at = model.optimizer;
     // bare = model.module if hasattr(model, "module") else model
     const auto& values = w_.names.values(wrapped.place);
-    if (values.size() == 1 && takes_wrapper_away(values.front().node)) {
-      const Node* other = values.front().node->child("orelse");
-      wrapped.place = w_.names.place(other);
-      wrapped.text = w_.text(*other);
+    const Node* bare = values.size() == 1 && takes_wrapper_away(values.front().node) ? values.front().node : nullptr;
+    if (bare != nullptr) {
+      wrapped.place = w_.names.place(bare->child("orelse"));
+      wrapped.text = w_.text(*bare->child("orelse"));
     }
     for (int steps = 0; steps < 5 && w_.names.is_parameter(wrapped.place); ++steps) {
       const Node* function = function_of(at);
@@ -75,6 +75,11 @@ class Wrapping {
       at = callers[0];
     }
     wrapped.before = wrapping_statement(w_, wrapped.place, place_for(wrapped, statement_of(at)));
+    if (bare != nullptr && bare->begin > wrapped.before->begin) {
+      w_.edits.replace(*bare, wrapped.text + ".module");
+      w_.edits.explain(bare->line, wrapped.text + ".module", "the model is always wrapped here");
+      removed_.push_back(bare);
+    }
     write_data_parallel(wrapped);
     w_.dialect.import("from torch.nn.parallel import DistributedDataParallel", wrapped.before);
     w_.dialect.use(wrapped.before);

@@ -56,6 +56,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_metrics(weaving);
   write_last_values(weaving);
   write_meters(weaving);
+  write_step_logs(weaving);
   if (choices.share_evaluation) write_evaluation(weaving);
   const auto is_prepared = [&](const Node* call) {
     return std::any_of(weaving.prepared.begin(), weaving.prepared.end(),

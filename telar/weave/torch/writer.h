@@ -52,6 +52,7 @@ void write_counts(TorchWeaving& weaving);              // of samples, from which
 void write_metrics(TorchWeaving& weaving);             // sums over the samples of all processes
 void write_last_values(TorchWeaving& weaving);         // numbers of a batch that outlive their loop
 void write_meters(TorchWeaving& weaving);              // objects of the script that add up numbers
+void write_step_logs(TorchWeaving& weaving);           // numbers that functions of a step collect
 void check_loader_uses(const TorchWeaving& weaving);   // what takes batches but is no loop
 void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone

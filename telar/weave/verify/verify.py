@@ -81,11 +81,14 @@ def neutral_lines(neutral):
 
 def compare(plan, ranks, single, folders, origin, each_batch):
     """The rows of the table. `each_batch()`: the gradients of the sequential program on the batches of each rank by
-    themselves, or None."""
+    themselves, or None. If it is None, `single` has the means of these gradients."""
     gradients = compare_steps.gradients(ranks, single, plan, origin)
-    noisy = gradients.verdict == EXCLUDED
+    noisy = gradients.verdict == EXCLUDED or each_batch is None
+    if each_batch is None:
+        gradients.details.append("they are the means of the ranks' batches, each by itself: the script does not take "
+                                 "a batch of another size")
     grows = plan["global_batch"] == "grow"
-    if gradients.verdict == DIFFERS and grows and compare_steps.differs_from_start(ranks, single, plan, origin):
+    if gradients.verdict == DIFFERS and grows and not noisy and compare_steps.differs_from_start(ranks, single, plan, origin):
         mean = compare_steps.mean_of(single, each_batch())
         by_batch = compare_steps.gradients(ranks, mean, plan, origin) if mean else gradients
         if by_batch.verdict == OK:
@@ -132,13 +135,20 @@ def verify(plan, folder, started):
     started.append(Process(plan, spaces["sequential"], folder, None, replay=sources))
     wait(started[-1:], plan["seconds"])
     end = how_it_ended(started[-1], plan, origin, False)
-    if end:
-        return sequential_fails(end)
     data = [rank for one in ranks for rank in one.data()["ranks"]]
-    single = started[-1].data()["ranks"][0]
     folders = [spaces["woven"].folder, spaces["sequential"].folder]
+    if end:
+        # Perhaps it computes with the size of its own batches.
+        parts = each_batch(plan, folder, started, sources)
+        single = compare_steps.mean_of(parts[0], parts) if parts else None
+        if single is None:
+            return sequential_fails(end)
+        folders[1] = os.path.join(folder, "batches_0")
+        rows = compare(plan, data, single, folders, origin, None)
+    else:
+        single = started[-1].data()["ranks"][0]
+        rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
-    rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     return show([ended] + rows, plan, time.time() - begin, neutral)
 
 

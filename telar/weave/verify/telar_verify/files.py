@@ -50,7 +50,8 @@ class Files:
 
     def is_own_business(self, path):
         """Caches and temporary files."""
-        return (any(path.startswith(one) for one in self.temporary) or path.endswith((".pyc", ".lock"))
+        # A file without a name is opened by the path of its folder.
+        return (any((path + os.sep).startswith(one) for one in self.temporary) or path.endswith((".pyc", ".lock"))
                 or any(part.startswith(".") for part in path.split(os.sep)))
 
     def guard(self, path):

@@ -48,14 +48,15 @@ class Process:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, start_new_session=True)
         self.killed = self.waited = False
 
-    def cpu_seconds(self):
-        """The time that the process has computed; None where the system does not tell."""
+    def computing(self):
+        """The seconds that the process has computed, and whether it computes now or waits for a processor; None
+        where the system does not tell."""
         try:
             with open("/proc/%d/stat" % self.process.pid) as file:
-                times = file.read().rpartition(")")[2].split()[11:13]
+                fields = file.read().rpartition(")")[2].split()
         except OSError:
             return None
-        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK"), fields[0] == "R"
 
     def stop_waiting(self):
         """Lets the process say where it waits, and ends it."""
@@ -98,18 +99,29 @@ class Process:
 
 
 class Idleness:
-    """Notices that no process computes any more."""
+    """Notices that no process computes any more, also on a crowded machine, where those that would compute wait
+    for a processor."""
 
     def __init__(self):
-        self.since, self.computed = time.time(), 0.0
+        self.begin(0.0)
+
+    def begin(self, computed):
+        self.since, self.computed, self.looks, self.ready = time.time(), computed, 0, 0
 
     def is_over(self, processes):
-        seconds = [one.cpu_seconds() for one in processes if one.process.poll() is None]
-        if None in seconds:
+        found = [one.computing() for one in processes if one.process.poll() is None]
+        if None in found:
             return False
-        if sum(seconds) - self.computed > 0.02 * IDLE or sum(seconds) < self.computed:
-            self.since, self.computed = time.time(), sum(seconds)
-        return time.time() - self.since > IDLE
+        seconds = sum(one[0] for one in found)
+        self.looks += 1
+        self.ready += any(one[1] for one in found)
+        if seconds - self.computed > 0.02 * IDLE or seconds < self.computed:
+            self.begin(seconds)
+        if time.time() - self.since <= IDLE:
+            return False
+        if self.ready > 0.1 * self.looks:
+            self.begin(seconds)
+        return self.looks > 0
 
 
 def wait(processes, seconds):

@@ -56,7 +56,7 @@ class Share:
                 "stream": False, "rows": [], "samples": self.samples, "used": one.used,
                 "batches": [], "batch_size": self.batch_size, "in_order": False, "by_content": True,
                 "complete": one.complete and one.finished, "contents": self.contents, "drawn": self.drawn,
-                "fetch": [], "replace": False, "drop_last": True, "length": None,
+                "fetch": [], "replace": False, "drop_last": True, "length": one.length,
                 "look": one.kind == "loop" and not (one.trained or one.finished) and one.used == 1}
 
 
@@ -71,6 +71,7 @@ class Pass:
         self.complete = True
         self.begun = self.given = self.record.tick()
         self.used = 0  # batches
+        self.length = passes.cardinality(loader)
         self.shares = [Share(self, rank) for rank in range(len(passes.records))]
         self.source = None
         if self.record.replay is not None:
@@ -203,8 +204,11 @@ class Passes:
             frame = frame.f_back
         return "other"
 
+    def number_of(self, dataset):
+        return next((index for index, known in enumerate(self.datasets) if known is dataset), None)
+
     def begin(self, dataset, iterator, kind):
-        number = next((index for index, known in enumerate(self.datasets) if known is dataset), None)
+        number = self.number_of(dataset)
         if number is None:
             number = len(self.datasets)
             self.datasets.append(dataset)
@@ -245,7 +249,7 @@ class Passes:
             share.whole.trained, share.whole.fresh = True, False
 
 
-def watch_datasets(passes, draws):
+def watch_datasets(passes):
     def observed(iterate):
         def iterate_dataset(self):
             kind = passes.kind_here() if tf.executing_eagerly() and passes.depth == 0 else "other"
@@ -261,6 +265,22 @@ def watch_datasets(passes, draws):
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
         kind = getattr(input_lib, name)
         kind.__iter__ = observed(kind.__iter__)
+
+
+def watch_lengths(passes):
+    """In the sequential program, the length of a dataset of training is the number of the ranks' steps."""
+    length = tf.data.Dataset.__len__
+
+    def dataset_length(self):
+        replay = passes.records[0].replay
+        number = passes.number_of(self)
+        if replay is not None and number is not None:
+            trained = [one for key, one in replay[0]["passes"].items() if key[0] == number and one["trained"]]
+            if trained and trained[0]["length"] >= 0:
+                return trained[0]["length"]
+        return length(self)
+
+    tf.data.Dataset.__len__ = dataset_length
 
 
 def watch_models(passes):

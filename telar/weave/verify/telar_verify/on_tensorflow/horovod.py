@@ -2,6 +2,7 @@
 scripts use, with Horovod's meaning. (Horovod 0.28 does not build with a current TensorFlow.)"""
 import os
 import sys
+import time
 import types
 from multiprocessing import connection
 
@@ -38,7 +39,7 @@ class Group:
             try:
                 return connection.Client(address, authkey=key)
             except ConnectionRefusedError:  # rank 0 is not that far
-                pass
+                time.sleep(0.05)
 
     def all_of(self, thing):
         """The things of all ranks, in the order of the ranks."""

@@ -1,9 +1,12 @@
 """Files that TensorFlow writes by itself, unseen by Python's hooks."""
 import os
+import re
 
 import tensorflow as tf
 from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import gen_io_ops
+
+TEMPORARY = re.compile(r"\.tmp[0-9a-f]{32}$")  # a file that is renamed when it is complete
 
 
 def text_of(path):
@@ -15,7 +18,7 @@ def watch_saves(watch):
     def written(path):
         path = text_of(path)
         if path is not None and "://" not in path:
-            watch.written(path, keeps=False)
+            watch.written(TEMPORARY.sub("", path), keeps=False)
 
     create = file_io.FileIO.__init__
 

@@ -305,10 +305,13 @@ def watch_loaders(record, draws):
         count[0] += 1
 
     def iterate_loader(self):
-        draws.depth += 1  # the seed of its workers is not drawn by the program
+        draws.depth += 1  # the seed of its workers and the order of samples are not drawn by the program
+        complete = draws.drawn is not None and draws.are_complete()
         iterator = iterate(self)
-        draws.depth -= 1
         one = Pass(record, draws, self, self.telar_passes, iterator)
+        draws.depth -= 1
+        if complete:
+            draws.torch_state = noise.states()["torch"]
         object.__setattr__(self, "telar_passes", self.telar_passes + 1)
         record.passes.append(one)
         if one.length is not None:

@@ -1,0 +1,101 @@
+// Random numbers: alike in all processes where they decide which samples a process gets, different in training.
+#include <algorithm>
+#include <array>
+
+#include "telar/weave/keras/writer.h"
+
+namespace telar::weave {
+
+namespace {
+
+/// Whether a function of Keras draws the order of files or windows, without a seed of its own.
+bool draws_order(const KerasWeaving& w, const Node* call, const std::string& callee) {
+  const Node* shuffle = w.names.argument(call, "shuffle", -1);
+  const Node* seed = w.names.argument(call, "seed", -1);
+  const bool by_default = callee.ends_with("_from_directory");
+  const bool shuffles = shuffle == nullptr ? by_default : shuffle->text != "False";
+  return shuffles && (seed == nullptr || seed->literal == Literal::null);
+}
+
+/// The outermost loop around a node in its function, or its statement.
+const Node* outside_of_loops(const Node* node) {
+  const Node* found = statement_of(node);
+  for (const Node* around = found->parent; around != nullptr && !around->is_function(); around = around->parent)
+    if (around->is(Kind::for_) || around->is(Kind::while_)) found = around;
+  return found;
+}
+
+/// Whether a function of the script draws from TensorFlow's generator, as a step or a layer does.
+bool draws_in_functions(const KerasWeaving& w) {
+  static constexpr std::array<std::string_view, 7> kDraws = {
+      "tensorflow.random.normal",     "tensorflow.random.uniform",     "tensorflow.random.truncated_normal",
+      "tensorflow.random.categorical", "keras.backend.random_normal", "keras.backend.random_uniform",
+      "tensorflow.random.gamma"};
+  return std::any_of(w.names.calls().begin(), w.names.calls().end(), [&](const Node* call) {
+    return function_of(call) != nullptr &&
+           std::find(kDraws.begin(), kDraws.end(), w.names.callee(call)) != kDraws.end();
+  });
+}
+
+/// With a seed, all processes would draw the same noise in each step. `seeded`: the call that seeds TensorFlow's
+/// generator, or null.
+void part_seeds(KerasWeaving& w, const Node* seeded) {
+  if (!w.dialect.is_horovod() || w.streams_alike || !draws_in_functions(w)) return;
+  if (seeded == nullptr && !w.draws_alike) return;
+  std::set<const Node*> places;
+  for (const KerasCall& fit : w.program.fits) places.insert(outside_of_loops(fit.call));
+  for (const KerasLoop& loop : w.program.loops)
+    if (loop.trains && w.program.fits.empty()) places.insert(outside_of_loops(loop.loop));
+  const Node* seed = seeded == nullptr ? nullptr : w.names.argument(seeded, "seed", 0);
+  for (const Node* place : places) {
+    const std::string own =
+        seed != nullptr && seed->is(Kind::constant) ? w.text(*seed) + " + " : std::string();
+    const std::string text = w.tensorflow(place) + ".random.set_seed(" + own + w.dialect.rank(place) + ")";
+    w.edits.before(*place, {text});
+    w.edits.explain(place->line, text, "what is drawn in training must differ between the processes");
+  }
+}
+
+}  // namespace
+
+void write_keras_seeds(KerasWeaving& w) {
+  const Node* tensorflow_seed = nullptr;
+  std::vector<const Node*> numpy_seeds;
+  std::vector<const Node*> python_seeds;
+  std::vector<const Node*> drawn_numpy;
+  std::vector<const Node*> drawn_python;
+  for (const Node* call : w.names.calls()) {
+    const std::string& callee = w.names.callee(call);
+    const bool all = callee == "keras.utils.set_random_seed";
+    if (all || callee == "tensorflow.random.set_seed" || callee.ends_with(".set_random_seed"))
+      tensorflow_seed = call;
+    if (all || callee == "numpy.random.seed") numpy_seeds.push_back(call);
+    if (all || callee == "random.seed") python_seeds.push_back(call);
+    if (callee.starts_with("numpy.random.") && callee != "numpy.random.seed" &&
+        callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState")
+      drawn_numpy.push_back(call);
+    if (callee == "sklearn.model_selection.train_test_split" &&
+        w.names.keyword(call, "random_state") == nullptr)
+      drawn_numpy.push_back(call);
+    if (batch_argument(callee) != nullptr && draws_order(w, call, callee)) drawn_numpy.push_back(call);
+    if (callee == "numpy.random.default_rng" && call->list("args").empty()) {
+      w.refuse(call, "each process would draw different numbers; pass a seed");
+    }
+    if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
+      drawn_python.push_back(call);
+  }
+  const auto agree = [&](const std::string& line, int at) {
+    w.dialect.at_start({line});
+    w.edits.explain(at, line,
+                    "random numbers that decide which samples a process gets must agree in all processes");
+  };
+  const Node* script = w.dialect.script();
+  if (w.draws_alike && tensorflow_seed == nullptr) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
+  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
+    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
+  if (!w.dialect.are_seeded(drawn_python, python_seeds))
+    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
+  part_seeds(w, tensorflow_seed);
+}
+
+}  // namespace telar::weave
