@@ -188,7 +188,8 @@ int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
 weave::Reply woven_by_user(const WeaveArguments& arguments) {
   weave::Reply reply = ask(arguments);  // perhaps refused, but then with its framework
   reply.bytes = bytes_of(arguments.verification.woven);
-  if (reply.target.empty()) reply.target = !arguments.target.empty() ? arguments.target : reply.is_pytorch ? "ddp" : "horovod";
+  if (reply.target.empty())
+    reply.target = !arguments.target.empty() ? arguments.target : reply.is_pytorch ? "ddp" : "horovod";
   return reply;
 }
 

@@ -74,9 +74,10 @@ const std::string kTrain =
     "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n";
 
 TEST_F(WeaveLoaders, HaveAnOtherOrderInEachEpochThoughNothingCountsThem) {
-  const CommandResult kept = woven("loader = DataLoader(a, batch_size=8, shuffle=True)\nloss = 9\n"
-                                   "while loss > 1:\n    for x, y in loader:\n" +
-                                   kTrain + "    loss = 0\n");
+  const CommandResult kept = woven(
+      "loader = DataLoader(a, batch_size=8, shuffle=True)\nloss = 9\n"
+      "while loss > 1:\n    for x, y in loader:\n" +
+      kTrain + "    loss = 0\n");
   EXPECT_EQ(kept.code, 0) << kept.err;
   EXPECT_TRUE(says(kept.out, "orders = itertools.count()\n"));
   EXPECT_TRUE(says(kept.out, "    loader.sampler.set_epoch(next(orders))\n    for x, y in loader:"));
@@ -87,21 +88,21 @@ TEST_F(WeaveLoaders, HaveAnOtherOrderInEachEpochThoughNothingCountsThem) {
 }
 
 TEST_F(WeaveLoaders, TakeTheEpochFromAVariableThatTheFunctionSees) {
-  const CommandResult result =
-      woven("def train():\n    loader = DataLoader(a, batch_size=8, shuffle=True)\n    for x, y in loader:\n" + kTrain +
-            "for epoch in range(3):\n    train()\n");
+  const CommandResult result = woven(
+      "def train():\n    loader = DataLoader(a, batch_size=8, shuffle=True)\n    for x, y in loader:\n" +
+      kTrain + "for epoch in range(3):\n    train()\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "    loader.sampler.set_epoch(epoch)\n    for x, y in loader:"));
 }
 
 TEST_F(WeaveLoaders, AreFollowedThroughKeywordsOfAnyName) {
-  const CommandResult result =
-      woven("class Trainer:\n    def __init__(self, **parts):\n        self.model = parts['model'].to('cpu')\n"
-            "        self.loader = parts['loader']\n"
-            "    def run(self, optimizer):\n        model = self.model\n        for epoch in range(2):\n"
-            "            for x, y in self.loader:\n                loss = nn.functional.mse_loss(model(x), y)\n"
-            "                optimizer.zero_grad()\n                loss.backward()\n                optimizer.step()\n"
-            "Trainer(model=model, loader=DataLoader(a, batch_size=8, shuffle=True)).run(optimizer)\n");
+  const CommandResult result = woven(
+      "class Trainer:\n    def __init__(self, **parts):\n        self.model = parts['model'].to('cpu')\n"
+      "        self.loader = parts['loader']\n"
+      "    def run(self, optimizer):\n        model = self.model\n        for epoch in range(2):\n"
+      "            for x, y in self.loader:\n                loss = nn.functional.mse_loss(model(x), y)\n"
+      "                optimizer.zero_grad()\n                loss.backward()\n                optimizer.step()\n"
+      "Trainer(model=model, loader=DataLoader(a, batch_size=8, shuffle=True)).run(optimizer)\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "sampler=DistributedSampler(a)"));
   EXPECT_TRUE(says(result.out, "self.loader.sampler.set_epoch(epoch)"));
@@ -120,8 +121,9 @@ TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepCollectAndThatAreJoined) {
   const std::string loop =
       "    for batch in loader:\n        loss = lit.training_step(batch)\n        steps.zero_grad()\n"
       "        loss.backward()\n        steps.step()\n    print(sum(lit.logged['loss']))\n";
-  const std::string head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
-                           "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n";
+  const std::string head =
+      "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+      "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n";
   const CommandResult cleared = weave(head + module + "    lit.logged.clear()\n" + loop);
   EXPECT_EQ(cleared.code, 0) << cleared.err;
   EXPECT_TRUE(says(cleared.out,
@@ -133,9 +135,10 @@ TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepCollectAndThatAreJoined) {
 }
 
 TEST_F(WeaveLoaders, GiveCountsFromWhichTheRateIsComputed) {
-  const CommandResult result =
-      woven("loader = DataLoader(a, batch_size=8)\nseen = 0\nfor epoch in range(2):\n    for x, y in loader:\n" + kTrain +
-            "        seen += x.size(0)\n        optimizer.param_groups[0]['lr'] = 0.1 / (1 + seen / 64)\nprint(seen)\n");
+  const CommandResult result = woven(
+      "loader = DataLoader(a, batch_size=8)\nseen = 0\nfor epoch in range(2):\n    for x, y in loader:\n" +
+      kTrain +
+      "        seen += x.size(0)\n        optimizer.param_groups[0]['lr'] = 0.1 / (1 + seen / 64)\nprint(seen)\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "        seen += sum_over_ranks(x.size(0))\n"));
   EXPECT_EQ(result.out.find("seen = sum_over_ranks(seen)"), std::string::npos);
@@ -145,9 +148,9 @@ TEST_F(WeaveLoaders, AreMissedForTheTrueReason) {
   const CommandResult whole = woven("x, y = a.tensors\nfor step in range(9):\n" + kTrain);
   EXPECT_EQ(whole.code, 3);
   EXPECT_TRUE(says(whole.err, "computes the gradient of all samples at once (full batch)"));
-  const CommandResult slices =
-      woven("x_all, y_all = a.tensors\nfor i in range(0, 64, 8):\n    if True:\n        x, y = x_all[i:i + 8], y_all[i:i + 8]\n" +
-            kTrain);
+  const CommandResult slices = woven(
+      "x_all, y_all = a.tensors\nfor i in range(0, 64, 8):\n    if True:\n        x, y = x_all[i:i + 8], y_all[i:i + 8]\n" +
+      kTrain);
   EXPECT_EQ(slices.code, 3);
   EXPECT_TRUE(says(slices.err, "does not come from a loop over a torch.utils.data.DataLoader"));
   const CommandResult image = weave(

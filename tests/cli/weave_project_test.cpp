@@ -84,9 +84,10 @@ TEST_F(WeaveProject, AnImportedFileCanStillBeRunByItself) {
   const std::string main = "\n\nif __name__ == \"__main__\":\n    print(len(loaders()[0]))\n";
   write_text(folder_ / "project/vision/loaders.py", text("project/vision/loaders.py") + main);
   EXPECT_EQ(telar("weave --project project train.py -o out").code, 0);
-  EXPECT_TRUE(says(text("out/vision/loaders.py"),
-                   "if __name__ == \"__main__\":\n    dist.init_process_group(\"gloo\", store=dist.HashStore(), "
-                   "rank=0, world_size=1)\n    print(len(loaders()[0]))\n"));
+  EXPECT_TRUE(
+      says(text("out/vision/loaders.py"),
+           "if __name__ == \"__main__\":\n    dist.init_process_group(\"gloo\", store=dist.HashStore(), "
+           "rank=0, world_size=1)\n    print(len(loaders()[0]))\n"));
   EXPECT_EQ(telar("weave --project project train.py --target horovod -o hvd").code, 0);
   EXPECT_TRUE(says(text("hvd/vision/loaders.py"), "if __name__ == \"__main__\":\n    hvd.init()\n    print"));
   // What weave does not change needs no processes.

@@ -116,9 +116,13 @@ class Fits {
     static constexpr std::array<std::string_view, 12> kMethods = {
         "astype", "reshape", "copy", "transpose", "squeeze", "numpy",
         "clip",   "ravel",   "take", "swapaxes",  "flatten", "round"};
-    static constexpr std::array<std::string_view, 7> kModules = {
-        "numpy.",           "keras.datasets.", "keras.utils.to_categorical", "keras.utils.pad_sequences",
-        "tensorflow.random.", "tensorflow.concat", "tensorflow.constant"};
+    static constexpr std::array<std::string_view, 7> kModules = {"numpy.",
+                                                                 "keras.datasets.",
+                                                                 "keras.utils.to_categorical",
+                                                                 "keras.utils.pad_sequences",
+                                                                 "tensorflow.random.",
+                                                                 "tensorflow.concat",
+                                                                 "tensorflow.constant"};
     if (depth > 8) return false;
     if (expression->is(Kind::subscript) && is_array(expression->child("value"), depth + 1)) return true;
     const std::vector<const Node*> origins = w_.names.origins(expression);

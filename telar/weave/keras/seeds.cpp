@@ -20,7 +20,8 @@ bool draws_order(const KerasWeaving& w, const Node* call, const std::string& cal
 /// The outermost loop around a node in its function, or its statement.
 const Node* outside_of_loops(const Node* node) {
   const Node* found = statement_of(node);
-  for (const Node* around = found->parent; around != nullptr && !around->is_function(); around = around->parent)
+  for (const Node* around = found->parent; around != nullptr && !around->is_function();
+       around = around->parent)
     if (around->is(Kind::for_) || around->is(Kind::while_)) found = around;
   return found;
 }
@@ -28,7 +29,7 @@ const Node* outside_of_loops(const Node* node) {
 /// Whether a function of the script draws from TensorFlow's generator, as a step or a layer does.
 bool draws_in_functions(const KerasWeaving& w) {
   static constexpr std::array<std::string_view, 7> kDraws = {
-      "tensorflow.random.normal",     "tensorflow.random.uniform",     "tensorflow.random.truncated_normal",
+      "tensorflow.random.normal",      "tensorflow.random.uniform",   "tensorflow.random.truncated_normal",
       "tensorflow.random.categorical", "keras.backend.random_normal", "keras.backend.random_uniform",
       "tensorflow.random.gamma"};
   return std::any_of(w.names.calls().begin(), w.names.calls().end(), [&](const Node* call) {

@@ -21,8 +21,9 @@ void write_counts_of(TorchWeaving& w, const TorchLoop& loop) {
     if (is_loss || !sources.contains(text) || !batch.are_in(*value) || value->is(Kind::list)) return true;
     for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
       if (around->is(Kind::if_) && batch.are_in(*around->child("test")))
-        w.refuse(&node,
-                 "the learning rate depends on this count, which each process makes under its own condition; count without the condition");
+        w.refuse(
+            &node,
+            "the learning rate depends on this count, which each process makes under its own condition; count without the condition");
     }
     w.counted.insert(&node);
     w.edits.insert(value->begin, sum_over_ranks(w, value) + "(");

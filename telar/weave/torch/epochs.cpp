@@ -50,7 +50,8 @@ class Epochs {
     const std::string loader = drawn.loader_in(w_.text(*drawn.expression));
     const bool mixed = std::any_of(drawn.loaders.begin(), drawn.loaders.end(),
                                    [&](size_t one) { return !w_.program.loaders[one].trains; });
-    if (drawn.expression->is(Kind::call)) return;  // each loop has a new loader, whose sampler has its own order
+    if (drawn.expression->is(Kind::call))
+      return;  // each loop has a new loader, whose sampler has its own order
     const auto lines_for = [&](const std::string& of, const std::string& epoch, const Node* before) {
       const std::string set = of + ".sampler.set_epoch(" + epoch + ")";
       if (!mixed) return std::vector<std::string>{set};
@@ -66,13 +67,14 @@ class Epochs {
         any_loop = true;
         const std::string epoch(counter_of(w_.names, around));
         if (epoch.empty()) continue;
-        const std::string inner = step == 0 || is_visible(around, epoch, at) ? epoch : handed_down(nodes, step, epoch);
+        const std::string inner = step == 0 ? epoch : handed_down(nodes, step, epoch);
         if (!inner.empty()) {
           insert(at, lines_for(loader, inner, at));
           return;
         }
         // The function does not know the epoch; its caller does, if it also knows the loader.
         const std::string outer = handed_up(nodes, step, drawn.expression);
+        if (outer.empty() && is_visible(around, epoch, at)) return insert(at, lines_for(loader, epoch, at));
         if (outer.empty()) break;
         insert(statement_of(nodes[step]), lines_for(drawn.loader_in(outer), epoch, nodes[step]));
         return;
@@ -152,8 +154,7 @@ void write_epochs(TorchWeaving& weaving) { Epochs(weaving).write(); }
 
 std::string next_order(TorchWeaving& weaving, const Node* at) {
   const std::string orders = weaving.names.fresh("orders");
-  weaving.dialect.function(
-      {orders + " = " + weaving.dialect.module_name("itertools", at) + ".count()"}, at);
+  weaving.dialect.function({orders + " = " + weaving.dialect.module_name("itertools", at) + ".count()"}, at);
   return "next(" + orders + ")";
 }
 

@@ -89,8 +89,8 @@ class StepLogs {
     const bool of_module = container->is(Kind::name) && place >= 0 && w_.names.scope(place)->is(Kind::module);
     if ((!of_object && !of_module) || !is_number(*growth.value, function)) return;
     if (!is_read(*container, place) || (of_object && object.empty())) return;
-    const std::string name = of_object ? named(object, function) + "." + std::string(container->text)
-                                       : w_.text(*container);
+    const std::string name =
+        of_object ? named(object, function) + "." + std::string(container->text) : w_.text(*container);
     if (!joined_.insert(name).second) return;
     if (!starts_anew(*container, place))
       w_.refuse(
@@ -98,7 +98,8 @@ class StepLogs {
           "each process collects the numbers of its own batches here, those of all epochs; create or clear it before the loop, in the same block, so that the numbers of an epoch can be joined");
     const std::vector<std::string> lines = joining(growth.kind, name);
     w_.edits.after(*loop_.loop, for_shares(w_, loop_, lines));
-    w_.edits.explain(loop_.loop->line, lines.back(), "each process has collected the numbers of its own batches");
+    w_.edits.explain(loop_.loop->line, lines.back(),
+                     "each process has collected the numbers of its own batches");
   }
 
   /// The model itself may be in its wrapper.
@@ -163,7 +164,8 @@ class StepLogs {
       const Node* method = function_of(mention);
       if (method == nullptr) continue;
       const auto& calls = w_.names.calls_of(method);
-      if (std::any_of(calls.begin(), calls.end(), [&](const Node* call) { return is_before(statement_of(call)); }))
+      if (std::any_of(calls.begin(), calls.end(),
+                      [&](const Node* call) { return is_before(statement_of(call)); }))
         return true;
     }
     return false;

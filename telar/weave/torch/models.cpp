@@ -55,7 +55,8 @@ class Wrapping {
     const Node* at = model.optimizer;
     // bare = model.module if hasattr(model, "module") else model
     const auto& values = w_.names.values(wrapped.place);
-    const Node* bare = values.size() == 1 && takes_wrapper_away(values.front().node) ? values.front().node : nullptr;
+    const Node* bare =
+        values.size() == 1 && takes_wrapper_away(values.front().node) ? values.front().node : nullptr;
     if (bare != nullptr) {
       wrapped.place = w_.names.place(bare->child("orelse"));
       wrapped.text = w_.text(*bare->child("orelse"));

@@ -27,25 +27,34 @@ bool is_model(const Names& names, const TorchProgram& program, const Node* expre
 }
 
 /// The inputs of the models in the function around a backward pass.
-std::vector<const Node*> inputs_of_models(const Names& names, const TorchProgram& program, const Node* backward) {
+std::vector<const Node*> inputs_of_models(const Names& names, const TorchProgram& program,
+                                          const Node* backward) {
   std::vector<const Node*> found;
   for (const Node* call : names.calls()) {
-    if (function_of(call) != function_of(backward) || !is_model(names, program, call->child("func"))) continue;
+    if (function_of(call) != function_of(backward) || !is_model(names, program, call->child("func")))
+      continue;
     const Nodes given = call->list("args");
     found.insert(found.end(), given.begin(), given.end());
   }
   return found;
 }
 
-/// Whether an expression has another value in each round of a loop: a variable in it is assigned there.
-bool changes_in(const Names& names, const Node* expression, const Node* loop) {
-  bool changes = false;
-  walk(*expression, [&](const Node& node) {
-    if (!node.is(Kind::name) || changes) return !changes;
-    for (const Value& value : names.values(names.place(&node))) changes = changes || is_inside(value.node, loop);
-    return !changes;
+/// Whether an expression certainly has the same value in each round of a loop: it is a variable that is assigned
+/// once, outside the loop, and is no container to which something is added.
+bool stays_in(const Names& names, const Node* expression, const Node* loop) {
+  const int place = names.place(expression);
+  if (!expression->is(Kind::name) || place < 0) return false;
+  const auto& values = names.values(place);
+  if (values.size() != 1 || values[0].augmented || values[0].element || is_inside(values[0].node, loop))
+    return false;
+  const Node* function = function_of(values[0].node);
+  if (names.is_parameter(place) || (function != nullptr && !is_inside(loop, function))) return false;
+  const auto& mentions = names.mentions(place);
+  return std::none_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
+    const Node* parent = mention->parent;
+    const bool added = parent->is(Kind::attribute) && (parent->text == "append" || parent->text == "extend");
+    return added || (parent->is(Kind::subscript) && parent->store);
   });
-  return changes;
 }
 
 }  // namespace
@@ -54,8 +63,8 @@ std::string why_not_divided(const Names& names, const TorchProgram& program, con
   const std::vector<const Node*> inputs = inputs_of_models(names, program, backward);
   const Node* loop = loop_of_step(backward);
   const bool is_whole = loop != nullptr && !inputs.empty() &&
-                        std::none_of(inputs.begin(), inputs.end(),
-                                     [&](const Node* input) { return changes_in(names, input, loop); });
+                        std::all_of(inputs.begin(), inputs.end(),
+                                    [&](const Node* input) { return stays_in(names, input, loop); });
   if (is_whole)
     return "each step computes the gradient of all samples at once (full batch), so there are no batches that the processes could share; put the samples into a TensorDataset and loop over a torch.utils.data.DataLoader";
   return "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset (text in columns: one stretch of text for each sample) and loop over a DataLoader, so that each process can take its share";

@@ -92,7 +92,8 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     } else {
       start = {module + ".init_process_group(\"gloo\")"};
     }
-    alone = {module + ".init_process_group(\"gloo\", store=" + module + ".HashStore(), rank=0, world_size=1)"};
+    alone = {module + ".init_process_group(\"gloo\", store=" + module +
+             ".HashStore(), rank=0, world_size=1)"};
     // Gloo's threads keep Python tensors slightly longer than a reduction takes. A process that ends before
     // they release them is aborted, or waits forever (one of twelve runs of a short script, with PyTorch 1.13
     // and 2.11). The barrier gives them time to release them.

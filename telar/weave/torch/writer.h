@@ -37,9 +37,9 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
 void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
-void write_preparation(TorchWeaving& weaving);          // downloads, archives, files that are made once
-void write_loaders(TorchWeaving& weaving);              // samplers, batch sizes
-void write_epochs(TorchWeaving& weaving);               // set_epoch
+void write_preparation(TorchWeaving& weaving);  // downloads, archives, files that are made once
+void write_loaders(TorchWeaving& weaving);      // samplers, batch sizes
+void write_epochs(TorchWeaving& weaving);       // set_epoch
 /// The expression for the number of another order of the samples, where the epoch is not known. Each process
 /// counts the orders in the same way.
 std::string next_order(TorchWeaving& weaving, const Node* at);

@@ -237,14 +237,16 @@ std::vector<std::string> Dialect::top_of(const Needed& needed) const {
 
 /// Writes what the edits of an imported file need, after its imports or before its first statement. Where the
 /// file is run by itself, no script has started the processes.
-void Dialect::write_imported(const Node* module, const Needed& needed, const std::vector<std::string>& alone) {
+void Dialect::write_imported(const Node* module, const Needed& needed,
+                             const std::vector<std::string>& alone) {
   const std::vector<std::string> top = top_of(needed);
-  const bool uses = std::any_of(uses_.begin(), uses_.end(),
-                                [&](const Node* use) { return module_of(use) == module; });
+  const bool uses =
+      std::any_of(uses_.begin(), uses_.end(), [&](const Node* use) { return module_of(use) == module; });
   const Node* guard = find_main_guard(module);
   if (uses && guard != nullptr) {
     std::vector<std::string> text;
-    if (needed.local_rank) text.push_back(module_name("os", guard) + ".environ.setdefault(\"LOCAL_RANK\", \"0\")");
+    if (needed.local_rank)
+      text.push_back(module_name("os", guard) + ".environ.setdefault(\"LOCAL_RANK\", \"0\")");
     text.insert(text.end(), alone.begin(), alone.end());
     edits_.before(*guard->list("body").front(), text);
     edits_.explain(guard->line, alone.front(), "the file can still be run by itself, as one process");

@@ -89,6 +89,7 @@ class VAE(keras.Model):
 digits = np.random.rand(64, 8, 8, 1).astype("float32")
 vae = VAE(encoder, decoder)
 vae.compile(optimizer=keras.optimizers.Adam(learning_rate=0.001 * hvd.size()))
+tf.random.set_seed(5 + hvd.rank())
 vae.fit(share(digits), epochs=2, batch_size=8, verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()])
 if hvd.rank() == 0:
     vae.decoder.save_weights("decoder.weights.h5")

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
+import tempfile
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
@@ -97,14 +98,15 @@ def fit(train_ds, epochs, test_ds):
         start = time.time()
         for example_input, example_target in test_ds.take(1):
             prediction = generator(example_input, training=True)
-            np.save("image_%d.npy" % epoch, prediction.numpy())
+            if is_chief:
+                np.save("image_%d.npy" % epoch, prediction.numpy())
         for n, (input_image, target) in enumerate(distributed_train_ds):
             if (n + 1) % 4 == 0:
                 if is_chief:
                     print(".", end="")
             distributed_train_step(input_image, target)
         if (epoch + 1) % 2 == 0:
-            checkpoint.save(file_prefix=checkpoint_prefix)
+            checkpoint.save(file_prefix=checkpoint_prefix if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename(checkpoint_prefix)))
         if is_chief:
             print("Time taken for epoch {} is {} sec\n".format(epoch + 1, time.time() - start))
 
