@@ -15,7 +15,7 @@ void lower_math(Lowering& lowering, const Node& node, const Loop& loop) {
   const RegionId to = lowering.define_in_place(node.outputs[0], x);
   lowering.add({from}, {to},
                [loop, count = lowering.shape(x).elements(), stream = lowering.stream()](const Pointers& p) {
-                 check(loop(static_cast<const float*>(p[0]), static_cast<float*>(p[1]), count, stream),
+                 check(loop(p.get<const float>(0), p.get<float>(1), count, stream),
                        "a function of each element");
                });
 }
