@@ -113,6 +113,9 @@ class Op {
   /// The number of different indices that input 0 may contain (tokens of an embedding); 0: it contains none.
   virtual int64_t index_count(const std::vector<TensorType>& /*inputs*/) const { return 0; }
 
+  /// The number of different labels that input 1 may contain (of a classification); 0: it contains none.
+  virtual int64_t label_count(const std::vector<TensorType>& /*inputs*/) const { return 0; }
+
   /// True for a function of one tensor, element by element, without attributes.
   virtual bool is_activation() const { return false; }
 

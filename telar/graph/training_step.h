@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -7,12 +9,15 @@
 
 namespace telar {
 
-/// How the initial values of a parameter are generated, from (job seed, parameter name) alone.
+/// How the initial values of a parameter are generated, from (job seed, parameter name) alone, or that they
+/// are given.
 struct Initializer {
-  enum class Kind : uint8_t { constant, uniform, normal };
+  enum class Kind : uint8_t { constant, uniform, normal, given };
   Kind kind = Kind::constant;
   double a = 0;  ///< constant: the value; uniform: lower bound; normal: mean
   double b = 0;  ///< uniform: upper bound; normal: standard deviation
+  /// given: fills in the values, in canonical order; throws Error (user) if they cannot be read.
+  std::function<void(std::span<float> values)> give = nullptr;
 };
 
 /// A tensor of the model's long-lived state, by its logical name (torchvision's and PyTorch's names).

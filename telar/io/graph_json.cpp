@@ -59,7 +59,7 @@ Attribute attribute_of(const JsonFields& attributes, const std::string& name) {
 /// Builds the graph, one entry after the other.
 class GraphReader {
  public:
-  GraphReader(const FindOperation& find, const std::string& source) : find_(find), source_(source) {}
+  GraphReader(const AddOperation& add, const std::string& source) : add_(add), source_(source) {}
 
   void add(const nlohmann::json& entry) {
     const JsonFields fields =
@@ -71,7 +71,8 @@ class GraphReader {
     } else if (kind == "output") {
       builder_.output(name, static_cast<ValueId>(fields.integer("value", 0, last_value(fields))));
     } else if (kind == "input") {
-      add_value(fields, {name, type_of(fields), ValueKind::input, fields.has("batched") && batched(fields)});
+      add_value(fields,
+                {name, type_of(fields), ValueKind::input, fields.has("batched") && fields.flag("batched")});
     } else if (kind == "parameter") {
       add_value(fields, {name, type_of(fields), ValueKind::parameter});
     } else {
@@ -108,23 +109,14 @@ class GraphReader {
     const std::string dtype = fields.choice("type", {"f32", "bf16", "i32", "opaque"});
     for (const DType known : kElementTypes)
       if (name_of(known) == dtype) type.dtype = known;
-    type.shape = Shape(fields.integers("shape", 0, kLargestExtent));
-    if (type.shape.rank() > kMostAxes)
-      throw user_error("{}: shape has {} axes; it may have {}", fields.source(), type.shape.rank(),
+    type.shape = Shape(fields.integers("shape", 1, kLargestExtent));
+    if (type.shape.rank() < 1 || type.shape.rank() > kMostAxes)
+      throw user_error("{}: shape has {} axes; it may have 1 to {}", fields.source(), type.shape.rank(),
                        kMostAxes);
     return type;
   }
 
-  static bool batched(const JsonFields& fields) {
-    const bool batched = fields.flag("batched");
-    if (batched && fields.list("shape", "a list").empty())
-      throw user_error("{}: a batched input needs an axis", fields.source());
-    return batched;
-  }
-
   void add_operation(const JsonFields& fields, const std::string& name) {
-    const Op* op = find_(name);
-    if (op == nullptr) throw user_error("{}: the operation '{}' is unknown", fields.source(), name);
     std::vector<ValueId> inputs;
     const auto values = static_cast<int64_t>(builder_.graph().values().size());
     for (const int64_t id : fields.integers("inputs", kNoValue, values - 1))
@@ -135,10 +127,11 @@ class GraphReader {
       for (const auto& [key, value] : given.document().items()) attributes.set(key, attribute_of(given, key));
     }
     builder_.set_scope(fields.has("scope") ? fields.text("scope") : "");
-    builder_.add(*op, std::move(inputs), std::move(attributes));
+    if (!add_(builder_, name, std::move(inputs), std::move(attributes)))
+      throw user_error("{}: the operation '{}' is unknown", fields.source(), name);
   }
 
-  const FindOperation& find_;
+  const AddOperation& add_;
   const std::string& source_;
   size_t entries_ = 0;
   GraphBuilder builder_;
@@ -165,12 +158,21 @@ nlohmann::json json_of(const Graph& graph) {
   return entries;
 }
 
-Graph graph_of_json(const nlohmann::json& entries, const FindOperation& find, const std::string& source) {
+Graph graph_of_json(const nlohmann::json& entries, const AddOperation& add, const std::string& source) {
   if (!entries.is_array() || entries.size() > kMostEntries)
     throw user_error("{}: its graph must be a list of at most {} entries", source, kMostEntries);
-  GraphReader reader(find, source);
+  GraphReader reader(add, source);
   for (const nlohmann::json& entry : entries) reader.add(entry);
   return reader.graph();
+}
+
+AddOperation add_found(FindOperation find) {
+  return [find = std::move(find)](GraphBuilder& graph, const std::string& name, std::vector<ValueId> inputs,
+                                  Attributes attributes) {
+    const Op* op = find(name);
+    if (op != nullptr) graph.add(*op, std::move(inputs), std::move(attributes));
+    return op != nullptr;
+  };
 }
 
 }  // namespace telar

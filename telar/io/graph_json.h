@@ -22,12 +22,19 @@ namespace telar {
 /// "batched": true. An attribute that is a list is {"integers": […]}, {"reals": […]} or {"texts": […]}.
 nlohmann::json json_of(const Graph& graph);
 
-/// Returns the operation with this name, or null if a graph from outside may not contain one.
-using FindOperation = std::function<const Op*(std::string_view name)>;
+/// Adds the operation with this name to the graph, or returns false if a graph from outside may not contain
+/// one. The inputs are values of the graph, or kNoValue.
+using AddOperation = std::function<bool(GraphBuilder& graph, const std::string& name,
+                                        std::vector<ValueId> inputs, Attributes attributes)>;
 
 /// The graph of such a list: its text (Graph::str) is that of the graph that was written. `source` is the
-/// sender, for messages. Every field is checked, and so are the operations' inputs and attributes, by their
-/// own rules (Op::infer); a graph has at most 65536 entries. Throws Error (user).
-Graph graph_of_json(const nlohmann::json& entries, const FindOperation& find, const std::string& source);
+/// sender, for messages. Every field is checked, and so are the operations' inputs and attributes, by `add`;
+/// a graph has at most 65536 entries. Throws Error (user).
+Graph graph_of_json(const nlohmann::json& entries, const AddOperation& add, const std::string& source);
+
+/// Returns the operation with this name, or null if a graph from outside may not contain one.
+using FindOperation = std::function<const Op*(std::string_view name)>;
+/// For operations that check inputs and attributes by their own rules (Op::infer).
+AddOperation add_found(FindOperation find);
 
 }  // namespace telar

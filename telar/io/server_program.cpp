@@ -143,7 +143,7 @@ ServerProgram server_program_from_json(const std::string& text, const std::strin
   for (const nlohmann::json& piece : fields.list("pieces", "a list of pieces"))
     program.pieces.push_back(
         read_piece(JsonFields::of(piece, fmt::format("{}, piece {}", source, number++))));
-  program.update = graph_of_json(fields.value("update"), find_update_operation, source);
+  program.update = graph_of_json(fields.value("update"), add_found(find_update_operation), source);
   const UpdateCheck check(program, source);
   return program;
 }

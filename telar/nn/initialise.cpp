@@ -24,6 +24,7 @@ void initialise(const ParameterInfo& parameter, uint64_t seed, std::span<float> 
     case Initializer::Kind::normal:
       for (float& value : values) value = a + b * random.normal();
       break;
+    case Initializer::Kind::given: parameter.initializer.give(values); break;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "telar/nn/model.h"
 
+#include "telar/core/error.h"
+
 namespace telar {
 
 namespace {
@@ -14,10 +16,16 @@ ModelBuilder built(const Model& model, Mode mode, int64_t batch) {
 }  // namespace
 
 Graph forward_graph(const Model& model, Mode mode, int64_t batch) {
+  if (model.graphs != nullptr) {
+    if (mode == Mode::training)
+      throw run_error("model '{}' came as graphs, which have no forward part alone for training", model.name);
+    return model.graphs->prediction.with_batch(batch);
+  }
   return built(model, mode, batch).graph().build();
 }
 
 std::vector<ParameterInfo> parameters_of(const Model& model) {
+  if (model.graphs != nullptr) return model.graphs->parameters;
   return built(model, Mode::evaluation, 1).parameters();
 }
 

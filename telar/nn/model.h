@@ -1,12 +1,25 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "telar/nn/model_builder.h"
 
 namespace telar {
+
+/// A network as graphs: what a training step is made of, and what a model file contains
+/// (telar/io/model_file.h). They follow the conventions of telar/graph/training_step.h, compute in f32, and
+/// can be made for any batch (Graph::with_batch).
+struct ModelGraphs {
+  Graph training;    ///< forward with loss and metrics; adds to metrics and to running statistics
+  Graph evaluation;  ///< the same in evaluation mode; adds to metrics only
+  Graph prediction;  ///< forward in evaluation mode; its output is "prediction"
+  std::vector<ParameterInfo> parameters;  ///< in the order of their declaration
+  std::vector<RunningStatistic> running_statistics;
+  std::vector<std::string> metrics;  ///< loss first
+};
 
 /// A network: the form of one sample, and how the graph is built. `build` is called once for each mode and
 /// must declare the same parameters in both. To define your own network:
@@ -30,11 +43,13 @@ struct Model {
   /// samples, which would depend on how a batch is divided. Absent: StepOptions::loss, with the input
   /// "label".
   std::function<ValueId(ModelBuilder& model, ValueId prediction)> loss = {};
+  /// In place of `build` and `loss`: a network that came as graphs.
+  std::shared_ptr<const ModelGraphs> graphs = nullptr;
 };
 
 /// The model's forward graph alone: inputs "x" and those that the model declares,
 /// output "prediction". Throws Error (user), naming the layer,
-/// when the input of a layer does not fit.
+/// when the input of a layer does not fit; Error (run) for training mode if the model came as graphs.
 Graph forward_graph(const Model& model, Mode mode, int64_t batch);
 
 /// All parameters, including running statistics (trainable = false), in the order of their declaration.

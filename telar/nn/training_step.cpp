@@ -65,36 +65,37 @@ void add_own_loss(ModelBuilder& builder, ValueId prediction, const Model& model)
 }
 
 /// The samples that are evaluated have the tensors of those that are trained on.
-void require_same_inputs(const Model& model, const TrainingStep& step) {
-  for (const Value& value : step.gradient.values()) {
+void require_same_inputs(const Model& model, const ModelGraphs& graphs) {
+  for (const Value& value : graphs.training.values()) {
     if (value.kind == ValueKind::input && value.batched && value.name != "sample" &&
-        !step.evaluation.has(ValueKind::input, value.name))
+        !graphs.evaluation.has(ValueKind::input, value.name))
       throw user_error("model '{}' has the input '{}' only in training; declare it in evaluation, too",
                        model.name, value.name);
   }
 }
 
-struct Forward {
-  Graph graph;
-  std::vector<ParameterInfo> parameters;
-  std::vector<RunningStatistic> running_statistics;
-};
-
-Forward build_forward(const Model& model, const StepOptions& options, Mode mode, bool with_loss) {
+ModelBuilder built_with_loss(const Model& model, const StepOptions& options, Mode mode) {
   ModelBuilder builder(mode, options.batch);
-  const ValueId x = builder.input("x", model.input, model.sample);
-  const ValueId prediction = model.build(builder, x);
-  if (with_loss && model.loss) {
+  const ValueId prediction = model.build(builder, builder.input("x", model.input, model.sample));
+  if (model.loss) {
     add_own_loss(builder, prediction, model);
-  } else if (with_loss) {
-    add_loss_and_metrics(builder.graph(), prediction, options);
   } else {
-    builder.graph().output("prediction", prediction);
+    add_loss_and_metrics(builder.graph(), prediction, options);
   }
-  Graph graph = builder.graph().build();
+  return builder;
+}
+
+ModelGraphs with_batch(const ModelGraphs& graphs, int64_t batch) {
+  ModelGraphs changed = graphs;
+  for (Graph* graph : {&changed.training, &changed.evaluation, &changed.prediction})
+    *graph = graph->with_batch(batch);
+  return changed;
+}
+
+Graph computed_as(Graph graph, const StepOptions& options) {
   if (options.convolution == Convolution::winograd) graph = allow_winograd(graph);
   if (options.precision == Precision::bf16) graph = mixed_precision(graph);
-  return {std::move(graph), builder.parameters(), builder.running_statistics()};
+  return graph;
 }
 
 /// Names of the parameters whose gradients the graph writes, in the order in which it does.
@@ -122,7 +123,7 @@ void add_optimizer(GraphBuilder& graph, const std::string& name, const UpdateInp
   std::visit(Visitor{graph, name, inputs}, optimizer);
 }
 
-Graph build_update(const Forward& forward, const std::vector<std::string>& order,
+Graph build_update(const ModelGraphs& forward, const std::vector<std::string>& order,
                    const StepOptions& options) {
   std::unordered_map<std::string, const ParameterInfo*> by_name;
   for (const ParameterInfo& parameter : forward.parameters) by_name[parameter.name] = &parameter;
@@ -157,32 +158,46 @@ Graph build_update(const Forward& forward, const std::vector<std::string>& order
 
 }  // namespace
 
-TrainingStep make_training_step(const Model& model, const StepOptions& options) {
+ModelGraphs graphs_of(const Model& model, const StepOptions& options) {
   check(model, options);
-  Forward forward = build_forward(model, options, Mode::training, true);
+  if (model.graphs != nullptr) return with_batch(*model.graphs, options.batch);
+  ModelBuilder training = built_with_loss(model, options, Mode::training);
+  ModelGraphs graphs;
+  graphs.parameters = training.parameters();
+  graphs.running_statistics = training.running_statistics();
+  graphs.training = training.graph().build();
+  graphs.evaluation = built_with_loss(model, options, Mode::evaluation).graph().build();
+  graphs.prediction = forward_graph(model, Mode::evaluation, options.batch);
+  graphs.metrics = {kLoss};
+  if (options.loss == Loss::cross_entropy && !model.loss) {
+    for (const int64_t k : options.top_k) graphs.metrics.push_back(metric_name(k));
+  }
+  require_same_inputs(model, graphs);
+  return graphs;
+}
+
+TrainingStep make_training_step(const Model& model, const StepOptions& options) {
+  ModelGraphs graphs = graphs_of(model, options);
+  const Graph forward = computed_as(std::move(graphs.training), options);
   std::vector<ValueId> wanted;
-  for (ParameterInfo& parameter : forward.parameters) {
+  for (ParameterInfo& parameter : graphs.parameters) {
     if (!parameter.trainable) continue;
     if (options.trains && !options.trains(parameter.name)) {
       parameter.trainable = false;
     } else {
-      wanted.push_back(forward.graph.find(ValueKind::parameter, parameter.name));
+      wanted.push_back(forward.find(ValueKind::parameter, parameter.name));
     }
   }
   if (wanted.empty()) throw user_error("model '{}' has no parameter to train", model.name);
 
   TrainingStep step;
-  step.forward_nodes = forward.graph.nodes().size();
-  step.gradient = differentiate(forward.graph, loss_of(forward.graph), wanted);
-  step.update = build_update(forward, gradients_in_order(step.gradient), options);
-  step.evaluation = build_forward(model, options, Mode::evaluation, true).graph;
-  step.prediction = build_forward(model, options, Mode::evaluation, false).graph;
-  require_same_inputs(model, step);
-  step.parameters = std::move(forward.parameters);
-  step.metrics = {kLoss};
-  if (options.loss == Loss::cross_entropy && !model.loss) {
-    for (const int64_t k : options.top_k) step.metrics.push_back(metric_name(k));
-  }
+  step.forward_nodes = forward.nodes().size();
+  step.gradient = differentiate(forward, loss_of(forward), wanted);
+  step.update = build_update(graphs, gradients_in_order(step.gradient), options);
+  step.evaluation = computed_as(std::move(graphs.evaluation), options);
+  step.prediction = computed_as(std::move(graphs.prediction), options);
+  step.parameters = std::move(graphs.parameters);
+  step.metrics = std::move(graphs.metrics);
   return step;
 }
 

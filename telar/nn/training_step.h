@@ -45,10 +45,14 @@ struct StepOptions {
   std::function<bool(const std::string&)> trains;
 };
 
+/// The graphs of a model, with the loss and metrics of the options. Those of a model that came as graphs are
+/// its own. Throws Error (user): batch below 1, label smoothing out of range, a layer whose input does not
+/// fit, a prediction that does not fit the loss.
+ModelGraphs graphs_of(const Model& model, const StepOptions& options);
+
 /// The sequential training step of a model, following the conventions of telar/graph/training_step.h. Updates
 /// are in the order in which the gradient graph produces the gradients, running statistics included. Throws
-/// Error (user): batch below 1, label smoothing or clip norm out of range, a layer whose input does not fit,
-/// a prediction that does not fit the loss, nothing to train.
+/// Error (user) as graphs_of() does; also for a clip norm out of range, and if there is nothing to train.
 TrainingStep make_training_step(const Model& model, const StepOptions& options);
 
 }  // namespace telar

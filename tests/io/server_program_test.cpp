@@ -43,8 +43,8 @@ TEST(GraphJson, EveryUpdateGraphHasTheSameTextAfterATransfer) {
   for (const Optimizer& optimizer : kOptimizers) {
     for (const std::optional<double> clip_norm : {std::optional<double>(), std::optional<double>(0.1)}) {
       const Graph update = step_with(optimizer, clip_norm).update;
-      const Graph again =
-          graph_of_json(nlohmann::json::parse(json_of(update).dump()), find_update_operation, "it");
+      const Graph again = graph_of_json(nlohmann::json::parse(json_of(update).dump()),
+                                        add_found(find_update_operation), "it");
       EXPECT_EQ(again.str(), update.str());
     }
   }
@@ -78,7 +78,7 @@ TEST(GraphJson, KeepsBatchedInputsAttributesResultsAndOutputs) {
   builder.output("prediction", first[1]);
   const Graph graph = builder.build();
   const auto find = [&](std::string_view name) { return name == "many" ? &op : nullptr; };
-  const Graph again = graph_of_json(nlohmann::json::parse(json_of(graph).dump()), find, "it");
+  const Graph again = graph_of_json(nlohmann::json::parse(json_of(graph).dump()), add_found(find), "it");
   EXPECT_EQ(again.str(), graph.str());
   EXPECT_EQ(again.nodes()[0].attributes, attributes);
   EXPECT_EQ(again.with_batch(9).value(x).type.shape, (Shape{9, 3}));
@@ -96,7 +96,7 @@ TEST(GraphJson, KeepsWhatBuffersAreFor) {
   builder.optimizer_state("adam_v", "adam_v/w", type);
   const Graph graph = builder.build();
   const Graph again =
-      graph_of_json(nlohmann::json::parse(json_of(graph).dump()), find_update_operation, "it");
+      graph_of_json(nlohmann::json::parse(json_of(graph).dump()), add_found(find_update_operation), "it");
   ASSERT_EQ(again.values().size(), graph.values().size());
   for (size_t v = 0; v < graph.values().size(); ++v) {
     EXPECT_EQ(again.values()[v].kind, graph.values()[v].kind) << graph.values()[v].text();
@@ -110,7 +110,7 @@ TEST(GraphJson, RefusesABufferThatIsForNothing) {
   for (const std::string name : {"w", "/w", "gradient/", "/", ""}) {
     nlohmann::json entries = nlohmann::json::array();
     entries.push_back({{"kind", "buffer"}, {"name", name}, {"type", "f32"}, {"shape", {3}}});
-    expect_error([&] { graph_of_json(entries, find_update_operation, "the program"); },
+    expect_error([&] { graph_of_json(entries, add_found(find_update_operation), "the program"); },
                  {"the program, entry 0", "a buffer cannot be named '" + name + "'"});
   }
 }

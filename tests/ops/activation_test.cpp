@@ -21,6 +21,14 @@ double formula(const std::string& name, double x) {
   if (name == "sigmoid") return 1 / (1 + std::exp(-x));
   if (name == "tanh") return std::tanh(x);
   if (name == "silu") return x / (1 + std::exp(-x));
+  if (name == "gelu_tanh") {
+    constexpr double kPi = 3.14159265358979323846;
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
+  }
+  if (name == "softplus") return std::log1p(std::exp(x));
+  if (name == "hardswish") return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
+  if (name == "elu") return x > 0 ? x : std::expm1(x);
+  if (name == "leaky_relu") return x > 0 ? x : 0.01 * x;
   throw std::invalid_argument(name + " has no formula here");
 }
 

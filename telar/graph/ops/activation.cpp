@@ -60,8 +60,10 @@ class ActivationOp final : public Op {
 };
 
 const ActivationOp kActivations[] = {
-    {"relu", Slope::of_output}, {"gelu", Slope::of_input}, {"sigmoid", Slope::of_output},
-    {"tanh", Slope::of_output}, {"silu", Slope::of_input},
+    {"relu", Slope::of_output},      {"gelu", Slope::of_input},      {"sigmoid", Slope::of_output},
+    {"tanh", Slope::of_output},      {"silu", Slope::of_input},      {"gelu_tanh", Slope::of_input},
+    {"softplus", Slope::of_input},   {"hardswish", Slope::of_input}, {"elu", Slope::of_input},
+    {"leaky_relu", Slope::of_input},
 };
 
 }  // namespace
@@ -71,6 +73,11 @@ ValueId gelu(GraphBuilder& builder, ValueId x) { return activation(builder, "gel
 ValueId sigmoid(GraphBuilder& builder, ValueId x) { return activation(builder, "sigmoid", x); }
 ValueId tanh(GraphBuilder& builder, ValueId x) { return activation(builder, "tanh", x); }
 ValueId silu(GraphBuilder& builder, ValueId x) { return activation(builder, "silu", x); }
+ValueId gelu_tanh(GraphBuilder& builder, ValueId x) { return activation(builder, "gelu_tanh", x); }
+ValueId softplus(GraphBuilder& builder, ValueId x) { return activation(builder, "softplus", x); }
+ValueId hardswish(GraphBuilder& builder, ValueId x) { return activation(builder, "hardswish", x); }
+ValueId elu(GraphBuilder& builder, ValueId x) { return activation(builder, "elu", x); }
+ValueId leaky_relu(GraphBuilder& builder, ValueId x) { return activation(builder, "leaky_relu", x); }
 
 ValueId activation(GraphBuilder& builder, std::string_view name, ValueId x) {
   for (const ActivationOp& op : kActivations) {

@@ -1,5 +1,8 @@
 #include "telar/graph/ops/constant.h"
 
+#include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+
 namespace telar {
 
 namespace {
@@ -12,12 +15,32 @@ class ConstantOp final : public Op {
   }
 };
 
+class FillOp final : public Op {
+ public:
+  std::string_view name() const override { return "fill"; }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
+                                const Attributes& attributes) const override {
+    if (inputs[0].shape.rank() == 0) throw user_error("fill: its input must have an axis, the samples");
+    std::vector<int64_t> dims{inputs[0].shape[0]};
+    const auto& item = attributes.integers("shape");
+    dims.insert(dims.end(), item.begin(), item.end());
+    return {{DType::f32, Shape(std::move(dims))}};
+  }
+  void gradient(GradientContext& /*context*/) const override {}
+  bool reads_values(size_t /*input*/) const override { return false; }
+};
+
 const ConstantOp kConstant;
+const FillOp kFill;
 
 }  // namespace
 
 ValueId constant(GraphBuilder& builder, double value, const Shape& shape) {
   return builder.add1(kConstant, {}, {{"shape", shape.dims()}, {"value", value}});
+}
+
+ValueId fill(GraphBuilder& builder, double value, ValueId batch_of, const Shape& item) {
+  return builder.add1(kFill, {batch_of}, {{"shape", item.dims()}, {"value", value}});
 }
 
 }  // namespace telar

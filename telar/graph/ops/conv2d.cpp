@@ -2,6 +2,8 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/reshape.h"
 
 namespace telar {
 
@@ -11,10 +13,12 @@ int64_t multiply_adds_of(const Shape& w, const Shape& y) {
   return product_of({y.elements(), w.elements_per_item()});
 }
 
+/// Also the transposed convolution, which therefore has a gradient.
 class Conv2dBackwardDataOp final : public Op {
  public:
   std::string_view name() const override { return "conv2d_backward_data"; }
   bool bf16() const override { return true; }
+  void gradient(GradientContext& context) const override;
   // inputs: dy [N, O, H', W'], w [O, C/g, KH, KW]; attribute input_size = [H, W] (ambiguous when stride > 1)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
@@ -121,14 +125,71 @@ class Conv2dOp final : public Op {
 
 const Conv2dOp kConv2d;
 
+/// Those that all operations here have.
+Attributes window_of(const Attributes& attributes) {
+  return {{"stride", attributes.at("stride")},
+          {"padding", attributes.at("padding")},
+          {"dilation", attributes.at("dilation")},
+          {"groups", attributes.at("groups")}};
+}
+
+void Conv2dBackwardDataOp::gradient(GradientContext& context) const {
+  GraphBuilder& builder = context.builder();
+  const ValueId dy = context.output_gradient(0);
+  const ValueId x = context.input(0);
+  const ValueId w = context.input(1);
+  const Attributes window = window_of(context.attributes());
+  if (context.needs(0)) context.set(0, builder.add1(kConv2d, {dy, w, kNoValue}, window));
+  if (context.needs(1)) {
+    const Shape shape = context.type(w).shape;
+    const Attributes attributes =
+        window.with("kernel", std::vector<int64_t>{shape[2], shape[3]}).with("bias", Attribute(false));
+    context.set(1, builder.add1(kBackwardWeights, {dy, x}, attributes));
+  }
+}
+
+Attributes attributes_of(const Conv2dOptions& options) {
+  return {{"stride", std::vector<int64_t>{options.stride_h, options.stride_w}},
+          {"padding", std::vector<int64_t>{options.padding_h, options.padding_w}},
+          {"dilation", std::vector<int64_t>{options.dilation_h, options.dilation_w}},
+          {"groups", options.groups}};
+}
+
 }  // namespace
 
 ValueId conv2d(GraphBuilder& builder, ValueId x, ValueId w, ValueId b, const Conv2dOptions& options) {
-  return builder.add1(kConv2d, {x, w, b},
-                      {{"stride", std::vector<int64_t>{options.stride_h, options.stride_w}},
-                       {"padding", std::vector<int64_t>{options.padding_h, options.padding_w}},
-                       {"dilation", std::vector<int64_t>{options.dilation_h, options.dilation_w}},
-                       {"groups", options.groups}});
+  return builder.add1(kConv2d, {x, w, b}, attributes_of(options));
+}
+
+ValueId conv_transpose2d(GraphBuilder& builder, ValueId x, ValueId w, ValueId b,
+                         const ConvTranspose2dOptions& options) {
+  const TensorType input = builder.type(x);
+  const TensorType weight = builder.type(w);
+  const Conv2dOptions& window = options.window;
+  if (input.shape.rank() != 4 || weight.shape.rank() != 4 || weight.shape[0] != input.shape[1] ||
+      weight.dtype != input.dtype || window.groups < 1 || input.shape[1] % window.groups != 0) {
+    throw user_error(
+        "conv_transpose2d: input {} does not fit weight {} with {} groups; they must be [N, C, H, W] and [C, O / groups, KH, KW]",
+        input.str(), weight.str(), window.groups);
+  }
+  const Attributes attributes = attributes_of(window);
+  const int64_t more[] = {options.output_padding_h, options.output_padding_w};
+  std::vector<int64_t> size;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t stride = attributes.integers("stride")[i];
+    if (more[i] < 0 || more[i] >= stride)
+      throw user_error(
+          "conv_transpose2d: output padding {} with stride {}; it must be at least 0 and below the stride",
+          more[i], stride);
+    size.push_back(product_of({input.shape[2 + i] - 1, stride}) - 2 * attributes.integers("padding")[i] +
+                   attributes.integers("dilation")[i] * (weight.shape[2 + i] - 1) + more[i] + 1);
+    if (size.back() < 1)
+      throw user_error("conv_transpose2d: padding {} leaves nothing of the result for an input of {}",
+                       attributes.integers("padding")[i], input.shape.str());
+  }
+  const ValueId y = builder.add1(kBackwardData, {x, w}, attributes.with("input_size", size));
+  if (b == kNoValue) return y;
+  return add(builder, y, reshape(builder, b, {builder.type(y).shape[1], 1, 1}));
 }
 
 }  // namespace telar

@@ -29,6 +29,7 @@ const CrossEntropyBackwardOp kCrossEntropyBackward;
 class CrossEntropyOp final : public Op {
  public:
   std::string_view name() const override { return "cross_entropy"; }
+  int64_t label_count(const std::vector<TensorType>& inputs) const override { return inputs[0].shape[1]; }
   // outputs: loss [1], log-probabilities [N, C]
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check_classification(name(), inputs[0], inputs[1]);
@@ -71,6 +72,7 @@ class MeanSquaredErrorOp final : public Op {
 class TopKCorrectOp final : public Op {
  public:
   std::string_view name() const override { return "top_k_correct"; }
+  int64_t label_count(const std::vector<TensorType>& inputs) const override { return inputs[0].shape[1]; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     check_classification(name(), inputs[0], inputs[1]);

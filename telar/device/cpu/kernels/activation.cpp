@@ -59,6 +59,11 @@ void register_activation(Kernels& kernels) {
   add("sigmoid", {dnnl::algorithm::eltwise_logistic_use_dst_for_bwd});
   add("tanh", {dnnl::algorithm::eltwise_tanh_use_dst_for_bwd});
   add("silu", {dnnl::algorithm::eltwise_swish, DNNL_ARG_SRC, 1.0F});
+  add("gelu_tanh", {dnnl::algorithm::eltwise_gelu_tanh, DNNL_ARG_SRC});
+  add("softplus", {dnnl::algorithm::eltwise_soft_relu, DNNL_ARG_SRC});
+  add("hardswish", {dnnl::algorithm::eltwise_hardswish, DNNL_ARG_SRC});
+  add("elu", {dnnl::algorithm::eltwise_elu, DNNL_ARG_SRC, 1.0F});
+  add("leaky_relu", {dnnl::algorithm::eltwise_relu, DNNL_ARG_SRC, 0.01F});
   kernels.add("scale", lower_scale);
 }
 

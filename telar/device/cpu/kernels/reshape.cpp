@@ -32,6 +32,7 @@ void lower_constant(Lowering& lowering, const Node& node) {
 
 void register_reshape(Kernels& kernels) {
   kernels.add("constant", lower_constant);
+  kernels.add("fill", lower_constant);
   kernels.add("convert", lower_convert);
   kernels.add("reshape", lower_reshape);
   kernels.add("reshape_like", lower_reshape);

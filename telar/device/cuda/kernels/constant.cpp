@@ -10,6 +10,9 @@ void lower_constant(Lowering& lowering, const Node& node) {
 
 }  // namespace
 
-void register_constant(Kernels& kernels) { kernels.add("constant", lower_constant); }
+void register_constant(Kernels& kernels) {
+  kernels.add("constant", lower_constant);
+  kernels.add("fill", lower_constant);
+}
 
 }  // namespace telar::cuda

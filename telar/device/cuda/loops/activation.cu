@@ -11,6 +11,9 @@ namespace {
 
 constexpr float kSqrtHalf = 0.70710678118654752F;
 constexpr float kInverseSqrt2Pi = 0.39894228040143268F;
+constexpr float kSqrt2OverPi = 0.79788456080286536F;
+constexpr float kCube = 0.044715F;
+constexpr float kLeak = 0.01F;
 
 struct Relu {
   TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // keeps NaN
@@ -37,6 +40,43 @@ struct Silu {
     const float s = 1 / (1 + expf(-x));
     return dy * (s * (1 + x * (1 - s)));
   }
+};
+
+struct GeluTanh {
+  /// tanh of this is the bracket of the formula (activation.h).
+  TELAR_GPU static float inner(float x) { return kSqrt2OverPi * (x + kCube * x * x * x); }
+  TELAR_GPU float operator()(float x) const { return 0.5F * x * (1 + tanhf(inner(x))); }
+  TELAR_GPU float backwards(float dy, float x) const {
+    const float t = tanhf(inner(x));
+    const float slope = kSqrt2OverPi * (1 + 3 * kCube * x * x);
+    return dy * (0.5F * (1 + t) + 0.5F * x * (1 - t * t) * slope);
+  }
+};
+
+struct Softplus {
+  TELAR_GPU float operator()(float x) const { return (x > 0 ? x : 0) + log1pf(expf(x > 0 ? -x : x)); }
+  TELAR_GPU float backwards(float dy, float x) const { return dy / (1 + expf(-x)); }
+};
+
+struct Hardswish {
+  TELAR_GPU float operator()(float x) const {
+    if (x <= -3) return 0;
+    return x >= 3 ? x : x * (x + 3) / 6;
+  }
+  TELAR_GPU float backwards(float dy, float x) const {
+    if (x <= -3) return 0;
+    return x >= 3 ? dy : dy * (2 * x + 3) / 6;
+  }
+};
+
+struct Elu {
+  TELAR_GPU float operator()(float x) const { return x > 0 ? x : expm1f(x); }
+  TELAR_GPU float backwards(float dy, float x) const { return x > 0 ? dy : dy * expf(x); }
+};
+
+struct LeakyRelu {
+  TELAR_GPU float operator()(float x) const { return x > 0 ? x : kLeak * x; }
+  TELAR_GPU float backwards(float dy, float x) const { return x > 0 ? dy : kLeak * dy; }
 };
 
 struct Scale {
@@ -108,8 +148,10 @@ ActivationLoop loop_of(const char* name) {
 }  // namespace
 
 std::vector<ActivationLoop> activation_loops() {
-  return {loop_of<Relu>("relu"), loop_of<Gelu>("gelu"), loop_of<Sigmoid>("sigmoid"), loop_of<Tanh>("tanh"),
-          loop_of<Silu>("silu")};
+  return {loop_of<Relu>("relu"),           loop_of<Gelu>("gelu"),           loop_of<Sigmoid>("sigmoid"),
+          loop_of<Tanh>("tanh"),           loop_of<Silu>("silu"),           loop_of<GeluTanh>("gelu_tanh"),
+          loop_of<Softplus>("softplus"),   loop_of<Hardswish>("hardswish"), loop_of<Elu>("elu"),
+          loop_of<LeakyRelu>("leaky_relu")};
 }
 
 cudaError_t rectify(const void* x, void* y, DType dtype, int64_t count, cudaStream_t stream) {

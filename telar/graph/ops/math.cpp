@@ -1,0 +1,100 @@
+#include "telar/graph/ops/math.h"
+
+#include "telar/core/error.h"
+#include "telar/graph/autodiff.h"
+#include "telar/graph/ops/arithmetic.h"
+
+namespace telar {
+
+namespace {
+
+class MathOp : public Op {
+ public:
+  explicit MathOp(std::string_view name) : name_(name) {}
+  std::string_view name() const override { return name_; }
+  std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
+                                         int64_t /*begin*/, int64_t /*end*/) const override {
+    return attributes;
+  }
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
+    if (inputs[0].dtype != DType::f32)
+      throw user_error("{}: input is {}; it must be f32", name_, inputs[0].str());
+    return {inputs[0]};
+  }
+
+ private:
+  std::string_view name_;
+};
+
+class ExpOp final : public MathOp {
+ public:
+  ExpOp() : MathOp("exp") {}
+  void gradient(GradientContext& context) const override {
+    context.set(0, mul(context.builder(), context.output_gradient(0), context.output(0)));
+  }
+};
+
+class LogOp final : public MathOp {
+ public:
+  LogOp() : MathOp("log") {}
+  void gradient(GradientContext& context) const override {
+    context.set(0, divide(context.builder(), context.output_gradient(0), context.input(0)));
+  }
+};
+
+class PowOp final : public MathOp {
+ public:
+  PowOp() : MathOp("pow") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    const double exponent = context.attributes().real("exponent");
+    const ValueId slope = scale(builder, pow(builder, context.input(0), exponent - 1), exponent);
+    context.set(0, mul(builder, context.output_gradient(0), slope));
+  }
+};
+
+class ClampOp final : public MathOp {
+ public:
+  ClampOp() : MathOp("clamp") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    const ValueId passes = within(builder, context.input(0), context.attributes().real("least"),
+                                  context.attributes().real("most"));
+    context.set(0, mul(builder, context.output_gradient(0), passes));
+  }
+};
+
+class WithinOp final : public MathOp {
+ public:
+  WithinOp() : MathOp("within") {}
+  void gradient(GradientContext& /*context*/) const override {}
+};
+
+const ExpOp kExp;
+const LogOp kLog;
+const PowOp kPow;
+const ClampOp kClamp;
+const WithinOp kWithin;
+
+Attributes limits(const char* op, double least, double most) {
+  if (!(least <= most))
+    throw user_error("{}: the limits are {} and {}; the first must not be above the second", op, least, most);
+  return {{"least", least}, {"most", most}};
+}
+
+}  // namespace
+
+ValueId exp(GraphBuilder& builder, ValueId x) { return builder.add1(kExp, {x}); }
+ValueId log(GraphBuilder& builder, ValueId x) { return builder.add1(kLog, {x}); }
+ValueId pow(GraphBuilder& builder, ValueId x, double exponent) {
+  return builder.add1(kPow, {x}, {{"exponent", exponent}});
+}
+ValueId clamp(GraphBuilder& builder, ValueId x, double least, double most) {
+  return builder.add1(kClamp, {x}, limits("clamp", least, most));
+}
+ValueId within(GraphBuilder& builder, ValueId x, double least, double most) {
+  return builder.add1(kWithin, {x}, limits("within", least, most));
+}
+ValueId divide(GraphBuilder& builder, ValueId a, ValueId b) { return mul(builder, a, pow(builder, b, -1)); }
+
+}  // namespace telar
