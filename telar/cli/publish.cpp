@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -23,6 +24,8 @@ struct PublishArguments {
   std::string data;
   std::vector<std::string> overrides;
   std::vector<std::string> settings;
+  std::string rate;
+  std::string fields;
   PublishOptions options;
   bool quiet = false;
 };
@@ -55,10 +58,22 @@ std::vector<std::string> settings_of(const std::vector<std::string>& assignments
   return settings;
 }
 
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 int publish_data(const PublishArguments& arguments) {
   const StopRequest stop(arguments.quiet ? StopRequest::Messages{} : kPublishStops);
   PublishOptions options = arguments.options;
   options.topic.settings = settings_of(arguments.settings);
+  if (!arguments.rate.empty()) options.rate = publish_rate(arguments.rate);
+  if (!arguments.fields.empty()) options.format.fields = names_in(arguments.fields);
   options.stop_requested = [&stop] { return stop.requested(); };
   DataJob data = data_of(arguments);
   const Datasets samples = open_datasets(data, 0);
@@ -86,16 +101,20 @@ void add_publish(Verb& program) {
   verb.option("--partitions", options.partitions, "Partitions of a topic that is created (1)")
       .between(1, 100'000);
   verb.option("--format", options.format.name,
-              "How a message holds a sample: " + one_of(message_format_names()))
+              "How a message holds a sample: " + one_of(written_format_names()))
       .show_default();
   verb.option("--dtype", options.format.dtype, "Numbers of a raw message; u8 for images of bytes")
       .one_of({"u8", "f32"})
       .show_default();
+  verb.option("--fields", arguments->fields,
+              "Fields of a json message that have the features, separated by commas: one for all (x), or one for each")
+      .value_name("NAME,NAME");
   verb.option("--bots", options.bots, "Threads that publish, each to partitions of its own")
       .between(1, 1024)
       .show_default();
-  verb.option("--rate", options.rate, "Messages a second, all bots together; as fast as possible without it")
-      .between(0.001, 1e9);
+  verb.option(
+      "--rate", arguments->rate,
+      "Messages a second, all bots together, as 5000; or rising, as 1000..5000/30s; as fast as possible without it");
   verb.flag("--loop", options.loop, "Begin again after the last sample, until Ctrl-C");
   verb.option("--kafka", arguments->settings, "KEY=VALUE of librdkafka, such as security.protocol=ssl")
       .value_name("KEY=VALUE")

@@ -19,6 +19,7 @@ struct ValueRule {
   /// Texts: besides the choices, a group with one of these names and integers, `{offsets: [3, 5]}`. The value
   /// is what stands between the braces.
   std::vector<std::string> forms = {};
+  std::vector<std::string> text_forms = {};  ///< those of `forms` that have a text, not integers
   /// Lists of texts: a group of any names and texts, `{a: x, b: y}`. The value is a list of "a: x".
   bool group = false;
 

@@ -4,11 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/data/files.h"
 #include "telar/data/message_decoders.h"
 #include "telar/data/message_values.h"
 #include "telar/data/pixel_loops.h"
@@ -98,16 +100,57 @@ void append_raw(const MessageFormat& format, std::span<const std::byte> features
   append(label.first(raw_label_bytes(format.spec)));  // the low byte comes first
 }
 
+void append_number(std::span<const std::byte> bytes, size_t i, bool integers, std::string& message) {
+  if (integers) {
+    fmt::format_to(std::back_inserter(message), "{}", numbers_in<int32_t>(bytes)[i]);
+  } else {
+    fmt::format_to(std::back_inserter(message), "{}", numbers_in<float>(bytes)[i]);
+  }
+}
+
 /// "1,0.5,3"
 void append_numbers(std::span<const std::byte> bytes, bool integers, char separator, std::string& message) {
   for (size_t i = 0; i < bytes.size() / 4; ++i) {
     if (i > 0) message += separator;
-    if (integers) {
-      fmt::format_to(std::back_inserter(message), "{}", numbers_in<int32_t>(bytes)[i]);
-    } else {
-      fmt::format_to(std::back_inserter(message), "{}", numbers_in<float>(bytes)[i]);
+    append_number(bytes, i, integers, message);
+  }
+}
+
+/// "\"label\":"
+void append_name(const std::string& name, std::string& message) {
+  message += nlohmann::json(name).dump() + ":";
+}
+
+void append_json(const MessageFormat& format, std::span<const std::byte> features,
+                 std::span<const std::byte> label, std::string& message) {
+  const bool tokens = format.spec.dtype == DType::i32;
+  const bool classes = format.spec.classes > 0;
+  message += "{";
+  if (format.fields.size() == 1) {
+    append_name(format.fields.front(), message);
+    message += "[";
+    append_numbers(features, tokens, ',', message);
+    message += "],";
+  } else {
+    for (size_t f = 0; f < format.fields.size(); ++f) {
+      append_name(format.fields[f], message);
+      append_number(features, f, tokens, message);
+      message += ",";
     }
   }
+  append_name(fields_of(format).back(), message);
+  if (!classes) message += "[";
+  append_numbers(label, classes, ',', message);
+  message += classes ? "}" : "]}";
+}
+
+bool has_named_fields(const MessageFormat& format) {
+  return format.name == "json" || format.name == "avro" || format.name == "protobuf";
+}
+
+std::string content_of_file(const std::string& path) {
+  const Bytes bytes = read_file(path);
+  return {bytes.begin(), bytes.end()};
 }
 
 void require_different(std::vector<std::string> fields) {
@@ -119,8 +162,19 @@ void require_different(std::vector<std::string> fields) {
 }  // namespace
 
 const std::vector<std::string>& message_format_names() {
+  static const std::vector<std::string> names = {"raw", "json", "csv", "avro", "protobuf"};
+  return names;
+}
+
+const std::vector<std::string>& written_format_names() {
   static const std::vector<std::string> names = {"raw", "json", "csv"};
   return names;
+}
+
+std::vector<std::string> fields_of(const MessageFormat& format) {
+  std::vector<std::string> fields = format.fields;
+  fields.push_back(format.label.empty() ? "label" : format.label);
+  return fields;
 }
 
 void check(const MessageFormat& format) {
@@ -134,13 +188,37 @@ void check(const MessageFormat& format) {
   if (format.name == "csv" && tokens) throw user_error("csv holds f32 features, not token ids");
   if (format.name == "csv" && format.spec.classes == 0 && format.spec.targets.elements() != 1)
     throw user_error("csv has one target, not {}", format.spec.targets.str());
-  if (format.name == "json" && format.fields.empty())
-    throw user_error("json needs the names of the fields that are features");
-  if (format.name == "json") require_different(json_fields(format));
+  if (format.name == "avro" && format.schema.empty())
+    throw user_error("avro needs the file of the schema with which the records were written");
+  for (const int64_t id : format.schema_ids) {
+    if (id < 0 || id > std::numeric_limits<int32_t>::max())
+      throw user_error("{} is not the number of a schema; it must be from 0 to 2147483647", id);
+  }
+  if (format.name == "protobuf" && (format.descriptor.empty() || format.message.empty()))
+    throw user_error(
+        "protobuf needs the file of a descriptor set (protoc --descriptor_set_out), and the name of the message in it");
+  if (!has_named_fields(format)) return;
+  if (format.fields.empty())
+    throw user_error("{} needs the names of the fields that are features", format.name);
+  require_different(fields_of(format));
+}
+
+void check_written(const MessageFormat& format) {
+  const std::vector<std::string>& names = written_format_names();
+  if (std::ranges::find(names, format.name) == names.end())
+    throw user_error("messages are written as {}, not as {}", one_of(names), format.name);
+  check(format);
+  const int64_t features = format.spec.features.elements();
+  const auto fields = static_cast<int64_t>(format.fields.size());
+  if (format.name == "json" && fields != 1 && fields != features)
+    throw user_error("{} fields cannot have {} features; name one field for all, or one for each", fields,
+                     features);
 }
 
 std::unique_ptr<MessageDecoder> message_decoder(const MessageFormat& format) {
   check(format);
+  if (format.name == "avro") return avro_decoder(format, content_of_file(format.schema));
+  if (format.name == "protobuf") return protobuf_decoder(format, content_of_file(format.descriptor));
   if (format.name == "json") return json_decoder(format);
   if (format.name == "csv") return csv_decoder(format);
   return std::make_unique<RawDecoder>(format);
@@ -154,6 +232,10 @@ MessageFormat message_format_of(const Attributes& options) {
   format.vocabulary = options.integer("vocabulary");
   format.fields = options.texts("fields");
   format.label = options.text("label");
+  format.schema = options.text("schema");
+  format.schema_ids = options.integers("schema_ids");
+  format.descriptor = options.text("descriptor");
+  format.message = options.text("message");
   return format;
 }
 
@@ -161,19 +243,10 @@ void encode_message(const MessageFormat& format, std::span<const std::byte> feat
                     std::span<const std::byte> label, std::string& message) {
   message.clear();
   if (format.name == "raw") return append_raw(format, features, label, message);
-  const bool tokens = format.spec.dtype == DType::i32;
-  const bool classes = format.spec.classes > 0;
-  if (format.name == "csv") {
-    append_numbers(features, tokens, format.separator, message);
-    message += format.separator;
-    return append_numbers(label, classes, format.separator, message);
-  }
-  message += "{" + nlohmann::json(format.fields.front()).dump() + ":[";
-  append_numbers(features, tokens, ',', message);
-  message += "]," + nlohmann::json(format.label.empty() ? "label" : format.label).dump() + ":[";
-  if (classes) message.pop_back();
-  append_numbers(label, classes, ',', message);
-  message += classes ? "}" : "]}";
+  if (format.name == "json") return append_json(format, features, label, message);
+  append_numbers(features, false, format.separator, message);
+  message += format.separator;
+  append_numbers(label, format.spec.classes > 0, format.separator, message);
 }
 
 }  // namespace telar

@@ -21,18 +21,32 @@ namespace telar {
 /// than 32 levels deep.
 ///
 /// csv: one line of numbers, of which column `label` is the label.
+///
+/// avro: a record in Avro's binary encoding, without its schema, which is in the file `schema`. `fields` and
+/// `label` are fields of the record like those of json; the symbol of an enum is its number. With `schema_ids`,
+/// a message begins with a 0 and one of these numbers (four bytes, the high one first), as Confluent's
+/// serializers write.
+///
+/// protobuf: a message of the type `message`, which the file `descriptor` describes. Its fields are like those
+/// of json; one without presence has its default if the message lacks it.
 struct MessageFormat {
   std::string name = "raw";
   std::string dtype = "f32";  ///< raw: "u8" (v / 255 as f32), "f32" or "i32" (token ids)
   SampleSpec spec = {};
   int64_t vocabulary = 0;                   ///< i32: ids are 0 … vocabulary - 1
-  std::vector<std::string> fields = {"x"};  ///< json
-  std::string label = {};                   ///< json: empty is "label"; csv: empty is the last column
-  char separator = ',';                     ///< csv
+  std::vector<std::string> fields = {"x"};  ///< json, avro, protobuf
+  std::string label = {};  ///< json, avro, protobuf: empty is "label"; csv: empty is the last column
+  char separator = ',';    ///< csv
+  std::string schema = {};               ///< avro: a file
+  std::vector<int64_t> schema_ids = {};  ///< avro
+  std::string descriptor = {};           ///< protobuf: a file, as protoc --descriptor_set_out writes it
+  std::string message = {};              ///< protobuf: with its package, "shop.Event"
 };
 
 /// The names of all formats.
 const std::vector<std::string>& message_format_names();
+/// Those in which encode_message() writes.
+const std::vector<std::string>& written_format_names();
 
 /// Throws Error (user) for an unknown format, and one that does not suit its samples.
 void check(const MessageFormat& format);
@@ -50,11 +64,15 @@ class MessageDecoder {
                       std::span<std::byte> label) = 0;
 };
 
-/// Throws Error (user) like check().
+/// Throws Error (user) like check(), and for a schema or a descriptor that cannot be read, or lacks a field.
 std::unique_ptr<MessageDecoder> message_decoder(const MessageFormat& format);
 
-/// Replaces `message` by one with this sample. Throws Error (user) for values that the format cannot hold,
-/// such as 0.3 as u8.
+/// Throws Error (user) for a format in which no messages are written, and for fields that the samples do not
+/// have: of json, one for all features or one for each.
+void check_written(const MessageFormat& format);
+
+/// Replaces `message` by one with this sample, in a format that has passed check_written(). Throws Error
+/// (user) for values that the format cannot hold, such as 0.3 as u8.
 void encode_message(const MessageFormat& format, std::span<const std::byte> features,
                     std::span<const std::byte> label, std::string& message);
 

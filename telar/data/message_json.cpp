@@ -1,7 +1,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -103,13 +102,11 @@ class NumberSink {
 
  private:
   void put(double value) {
-    if (!tokens_) {
+    if (tokens_) {
+      as_ints(out_)[count_] = token(value, count_);
+    } else {
       as_floats(out_)[count_] = finite(value, what_, count_);
-      return;
     }
-    if (value != std::floor(value) || std::fabs(value) > 2e9)
-      throw user_error("token {} is {}; an integer is needed", count_, value);
-    as_ints(out_)[count_] = static_cast<int32_t>(value);
   }
 
   std::span<std::byte> out_;
@@ -126,7 +123,7 @@ class JsonDecoder final : public MessageDecoder {
   explicit JsonDecoder(const MessageFormat& format)
       : spec_(format.spec),
         vocabulary_(format.vocabulary),
-        fields_(json_fields(format)),
+        fields_(fields_of(format)),
         found_(fields_.size()) {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
@@ -250,12 +247,6 @@ class JsonDecoder final : public MessageDecoder {
 };
 
 }  // namespace
-
-std::vector<std::string> json_fields(const MessageFormat& format) {
-  std::vector<std::string> fields = format.fields;
-  fields.push_back(format.label.empty() ? "label" : format.label);
-  return fields;
-}
 
 std::unique_ptr<MessageDecoder> json_decoder(const MessageFormat& format) {
   return std::make_unique<JsonDecoder>(format);

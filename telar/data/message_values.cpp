@@ -20,6 +20,12 @@ void require_finite(std::span<const float> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) finite(values[i], what, i);
 }
 
+int32_t token(double value, size_t index) {
+  if (value != std::floor(value) || std::fabs(value) > 2e9)
+    throw user_error("token {} is {}; an integer is needed", index, value);
+  return static_cast<int32_t>(value);
+}
+
 int32_t class_in(double value, int64_t classes) {
   if (!(value >= 0 && value < static_cast<double>(classes)) || value != std::floor(value))
     throw user_error("the label is {}; the classes are 0 … {}", value, classes - 1);

@@ -15,6 +15,9 @@ namespace telar {
 float finite(double value, std::string_view what, size_t index);
 void require_finite(std::span<const float> values, std::string_view what);
 
+/// The value as the id of a token, which may be outside the vocabulary.
+int32_t token(double value, size_t index);
+
 /// The number of a class that is given as a number, possibly with a fraction.
 int32_t class_in(double value, int64_t classes);
 /// Writes the number of a class.

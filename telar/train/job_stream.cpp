@@ -18,7 +18,9 @@ std::string offsets_text(const std::vector<int64_t>& offsets) {
 bool is_decided(const std::string& text) { return text.starts_with("offsets: "); }
 
 /// Whether the offsets are found out when the stream is opened.
-bool is_open(const std::string& text) { return text == "earliest" || text == "latest" || text == "now"; }
+bool is_open(const std::string& text) {
+  return text == "earliest" || text == "latest" || text == "now" || text.starts_with("timestamp: ");
+}
 
 /// Options that the job leaves open are those of the run before.
 void take_decided(DataJob& data, const DataJob& before) {

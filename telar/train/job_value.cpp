@@ -79,12 +79,17 @@ void read_list(const JobNode& node, const std::string& key, const ValueRule& rul
   value = std::move(list);
 }
 
-/// The text between the braces of `{offsets: [3, 5]}` or `{messages: 7}`.
+/// The text between the braces of `{offsets: [3, 5]}`, `{messages: 7}` or `{timestamp: 2026-11-24T18:00Z}`.
 std::string form_of(const JobNode& node, const std::string& key, const ValueRule& rule) {
   const bool known =
       node.entries.size() == 1 && std::ranges::find(rule.forms, node.entries.front().key) != rule.forms.end();
   if (!known) throw wrong(node, key, rule, std::string());
   const auto& [name, where, number] = node.entries.front();
+  if (std::ranges::find(rule.text_forms, name) != rule.text_forms.end()) {
+    std::string text;
+    read_single(number, key + "." + name, {}, text);
+    return fmt::format("{}: {}", name, text);
+  }
   if (number.kind != JobNode::Kind::list) {
     int64_t value = 0;
     read_value(number, key + "." + name, {.least = 0}, value);

@@ -1,9 +1,13 @@
 #include "telar/train/publish.h"
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -48,11 +52,12 @@ class Bot {
     constexpr std::chrono::milliseconds kLongest(50);
     while (true) {
       if (options_.stop_requested && options_.stop_requested()) return false;
-      const double early =
-          options_.rate > 0 ? static_cast<double>(n) / options_.rate - seconds_since(start_) : 0;
+      if (options_.rate.first <= 0) return true;
+      const double now = seconds_since(start_);
+      const double early = static_cast<double>(n) - options_.rate.due(now);
       if (early <= 0) return true;
-      std::this_thread::sleep_for(
-          std::min<std::chrono::duration<double>>(std::chrono::duration<double>(early), kLongest));
+      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(
+          std::chrono::duration<double>(early / options_.rate.at(now)), kLongest));
     }
   }
 
@@ -83,7 +88,42 @@ class Bot {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// A number above 0 that is the whole text; none for another text.
+std::optional<double> rate_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool right = error == std::errc() && end == text.data() + text.size() && value >= 0.001 && value <= 1e9;
+  return right ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
+
+double PublishRate::at(double time) const {
+  return time >= seconds ? last : first + (last - first) * time / seconds;
+}
+
+double PublishRate::due(double time) const {
+  const double rising = std::min(time, seconds);
+  return (first + at(rising)) / 2 * rising + last * (time - rising);
+}
+
+PublishRate publish_rate(const std::string& text) {
+  const std::string_view all = text;
+  const size_t dots = all.find("..");
+  if (dots == std::string_view::npos) {
+    if (const auto rate = rate_number(all)) return {*rate, *rate, 0};
+  } else {
+    const size_t slash = std::min(all.find('/'), all.size());
+    const auto first = rate_number(all.substr(0, dots));
+    const auto last = rate_number(all.substr(dots + 2, slash - std::min(slash, dots + 2)));
+    const std::string_view time = all.substr(std::min(slash + 1, all.size()));
+    const auto seconds = time.ends_with('s') ? rate_number(time.substr(0, time.size() - 1)) : std::nullopt;
+    if (first && last && seconds) return {*first, *last, *seconds};
+  }
+  throw user_error(
+      "the rate is '{}'; it must be a number of messages a second, as 5000, or one that changes, as 1000..5000/30s",
+      text);
+}
 
 Published publish(const Dataset& data, PublishOptions options) {
   const auto start = std::chrono::steady_clock::now();
@@ -91,7 +131,7 @@ Published publish(const Dataset& data, PublishOptions options) {
   if (data.spec().dtype == DType::i32) options.format.dtype = "i32";
   // Which ids there are is the data's matter; a reader checks them.
   if (data.spec().dtype == DType::i32) options.format.vocabulary = 1 << 30;
-  check(options.format);
+  check_written(options.format);
   Published published;
   std::vector<std::unique_ptr<Bot>> bots;
   for (int b = 0; b < options.bots; ++b) {

@@ -10,12 +10,25 @@
 
 namespace telar {
 
+/// Messages a second: from `first` to `last`, evenly within `seconds`; then `last`.
+struct PublishRate {
+  double first = 0;  ///< 0: as fast as possible
+  double last = 0;
+  double seconds = 0;
+
+  double at(double time) const;   ///< after this many seconds
+  double due(double time) const;  ///< the messages up to then
+};
+
+/// The rate of "5000", or of "1000..5000/30s". Throws Error (user) for another text.
+PublishRate publish_rate(const std::string& text);
+
 struct PublishOptions {
   KafkaTopic topic;
   int partitions = 0;         ///< of a topic that does not exist yet; 0: one, or those that there are
   MessageFormat format = {};  ///< its samples become those of the data
   int bots = 1;               ///< threads, each with its own client
-  double rate = 0;            ///< messages a second, all bots together; 0: as fast as possible
+  PublishRate rate = {};      ///< all bots together
   bool loop = false;          ///< begin again after the last sample, until stopped
   std::function<bool()> stop_requested = {};  ///< called from several threads
 };

@@ -292,13 +292,32 @@ TEST(MessageFormat, AWrongCellIsShownWithoutItsControlCharactersAndInPart) {
 }
 
 TEST(MessageFormat, RefusesWhatDoesNotFitItsSamples) {
-  expect_error([] { check(format_named("xml")); }, {"no format 'xml'", "raw, json or csv"});
+  expect_error([] { check(format_named("xml")); }, {"no format 'xml'", "raw, json, csv, avro or protobuf"});
   expect_error([] { check(format_named("raw", "i32")); }, {"token ids", "vocabulary above 0"});
   MessageFormat format = format_named("json");
   format.fields.clear();
   expect_error([&] { check(format); }, {"names of the fields"});
   format.fields = {"a", "label"};
   expect_error([&] { check(format); }, {"the field 'label' is named twice"});
+  expect_error([] { check(format_named("avro")); }, {"avro needs the file of the schema"});
+  MessageFormat avro = format_named("avro");
+  avro.schema = "/nowhere/event.avsc";
+  expect_error([&] { message_decoder(avro); }, {"/nowhere/event.avsc"});
+  avro.schema_ids = {int64_t{1} << 31};
+  expect_error([&] { check(avro); }, {"2147483648 is not the number of a schema"});
+  expect_error([] { check(format_named("protobuf")); }, {"protobuf needs the file of a descriptor set"});
+}
+
+TEST(MessageFormat, MessagesAreWrittenWithAFieldForAllFeaturesOrOneForEach) {
+  MessageFormat format = format_named("json");
+  format.fields = {"a", "b", "c"};
+  EXPECT_EQ(encoded(format, {1, 2.5F, 3}, 4), R"({"a":1,"b":2.5,"c":3,"label":4})");
+  EXPECT_EQ(decoded(format, encoded(format, {1, 2.5F, 3}, 4)).x, (std::vector<float>{1, 2.5F, 3}));
+  check_written(format);
+  check_written(format_named("json"));
+  format.fields = {"a", "b"};
+  expect_error([&] { check_written(format); }, {"2 fields cannot have 3 features"});
+  expect_error([] { check_written(format_named("avro")); }, {"written as raw, json or csv, not as avro"});
 }
 
 }  // namespace

@@ -4,21 +4,24 @@
 #include <fstream>
 #include <iterator>
 
+#include "../../fuzz/message_avro_input.h"
 #include "../../fuzz/message_input.h"
+#include "../../fuzz/message_protobuf_input.h"
 #include "support/sanitizers.h"
 #include "telar/core/random.h"
 
 namespace telar::test {
 namespace {
 
-TEST(MessageInput, DamagedMessagesAreRefusedOrReadButDoNoHarm) {
+/// Damages the seeds of a fuzz target at random; returns how many there are.
+int read_damaged_seeds(const std::string& corpus, bool (*read)(std::string_view)) {
   constexpr int kEach = kSanitized ? 500 : 5000;
   RandomSequence random(1, 1);
   int seeds = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TELAR_CORPUS "/message")) {
+  for (const auto& entry : std::filesystem::directory_iterator(TELAR_CORPUS "/" + corpus)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string seed{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_TRUE(fuzz::read_message(seed)) << entry.path() << ": the seeds are valid";
+    EXPECT_TRUE(read(seed)) << entry.path() << ": the seeds are valid";
     ++seeds;
     for (int i = 0; i < kEach; ++i) {
       std::string input = seed;
@@ -28,10 +31,16 @@ TEST(MessageInput, DamagedMessagesAreRefusedOrReadButDoNoHarm) {
       for (int changes = 0; changes < 1 + i % 4; ++changes)
         input[at()] = static_cast<char>(random.uniform() * 255);
       if (i % 3 == 0) input.resize(at() + 1);
-      fuzz::read_message(input);
+      read(input);
     }
   }
-  EXPECT_EQ(seeds, 9);
+  return seeds;
+}
+
+TEST(MessageInput, DamagedMessagesAreRefusedOrReadButDoNoHarm) {
+  EXPECT_EQ(read_damaged_seeds("message", fuzz::read_message), 9);
+  EXPECT_EQ(read_damaged_seeds("message_avro", fuzz::read_avro), 3);
+  EXPECT_EQ(read_damaged_seeds("message_protobuf", fuzz::read_protobuf), 2);
 }
 
 }  // namespace

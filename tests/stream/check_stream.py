@@ -169,6 +169,35 @@ data: {source: kafka, brokers: "%s", topic: %s, format: %s, shape: [6], classes:
     expect_alike(found[0], found[2], 1e-5, "csv")
 
 
+def records_are_read(broker, folder):
+    """Avro and protobuf give the losses of the same rows as text; their bytes are written here, by their specifications."""
+    rows = [(random.Random(n).random(), n / 100, n % 3) for n in range(100)]
+    single = [tuple(struct.unpack("<ff", struct.pack("<ff", x, y))) + (label,) for x, y, label in rows]
+    (folder / "row.avsc").write_text(json.dumps({"type": "record", "name": "Row", "fields": [
+        {"name": name, "type": kind} for name, kind in (("y", "float"), ("x", "double"), ("label", "int"))]}),
+        encoding="utf-8")
+    (folder / "row.proto").write_text("""syntax = "proto3"; package rows;
+message Row { double x = 1; float y = 2; uint32 label = 3; }""", encoding="utf-8")
+    subprocess.run(["protoc", "--proto_path=" + str(folder), "--descriptor_set_out=" + str(folder / "row.desc"),
+                    "row.proto"], check=True)
+    avro = [b"\0\0\0\0\7" + struct.pack("<fd", y, x) + bytes([2 * label]) for x, y, label in single]
+    protobuf = [b"\x09" + struct.pack("<d", x) + b"\x15" + struct.pack("<f", y) + bytes([0x18, label])
+                for x, y, label in single]
+    produce(broker, "rows.csv", 2, ["%.9g,%.9g,%d" % row for row in single])
+    produce(broker, "rows.avro", 2, [record.hex() for record in avro], hexadecimal=True)
+    produce(broker, "rows.protobuf", 2, [message.hex() for message in protobuf], hexadecimal=True)
+    found = []
+    for form, more in (("csv", ""), ("avro", "schema: %s, schema_ids: [7]," % (folder / "row.avsc")),
+                       ("protobuf", "descriptor: %s, message: rows.Row," % (folder / "row.desc"))):
+        (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: rows.%s, format: %s, %s shape: [2], classes: 3, end: now%s}
+""" % (broker.address, form, form, more, "" if form == "csv" else ", fields: [x, y]"), encoding="utf-8")
+        telar("train", str(folder / "job.yaml"), "--output", str(folder / form))
+        found.append(list(steps(folder / form).values()))
+    expect_alike(found[0], found[1], 1e-5, "avro")
+    expect_alike(found[0], found[2], 1e-5, "protobuf")
+
+
 def killed_runs_use_every_message_once(broker, folder):
     """Each message has a feature of its own, so its weight counts how often the message was used."""
     messages = 160
@@ -263,6 +292,49 @@ def killed_workers_count_every_message_once(broker, folder):
     expect(killed >= 4, "only %d workers were killed" % killed)
     expect(set(uses(run_folder).values()) == {2}, "each message is used once in each epoch")
     expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
+
+
+def storm(broker, folder):
+    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers and the coordinator are killed, the broker is
+    frozen, its connections are cut; in the end each message has been used once in each epoch."""
+    draw = random.Random(int(os.environ.get("TELAR_STORM_SEED", "1")))
+    one_hot(folder, broker, "storm", 600)
+    run_folder = folder / "run"
+    epochs = ["--set", "training.epochs=%d" % 400]
+    train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
+             "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}", *epochs]
+    process = start(*train)
+    counts = dict.fromkeys(("worker", "coordinator", "frozen", "cut"), 0)
+    for _ in range(int(os.environ.get("TELAR_STORM", "40"))):
+        time.sleep(draw.uniform(0.2, 1))
+        expect(process.poll() in (None, 1), "the run has ended with code %s:\n%s"
+               % (process.returncode, process.stdout.read() if process.returncode is not None else ""))
+        kind = draw.choice(list(counts))
+        counts[kind] += 1
+        if kind == "worker":
+            for pid in workers_of(process)[:1]:
+                os.kill(pid, signal.SIGKILL)
+        elif kind == "frozen":
+            broker.freeze()
+            time.sleep(draw.uniform(0.1, 1))
+            broker.thaw()
+        elif kind == "cut":
+            broker.relay.down()
+            time.sleep(draw.uniform(0.1, 1))
+            broker.relay.up()
+        if kind == "coordinator" or process.poll() is not None:
+            process.kill()
+            process.communicate()
+            process = start(*train)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    done = max(steps(run_folder), default=0) // 150 + 1  # epochs that have begun
+    epochs[1] = "training.epochs=%d" % done
+    print("storm: %s; %d epochs of 600 messages" % (counts, done))
+    finish(start(*train, *epochs), seconds=120)
+    expect(set(uses(run_folder).values()) == {done}, "uses: %s" % sorted(set(uses(run_folder).values())))
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "undisturbed"), *epochs)
+    expect_alike(weights(folder / "undisturbed"), weights(run_folder), 1e-6, "the weights")
 
 
 def a_broker_away_loses_nothing(broker, folder):
@@ -372,6 +444,7 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["data.format=json"], 2, ["topic 'small', partition 0, offset 0: the message is not valid JSON"]),
         (["data.start={offsets: [70, 0]}", "data.end={messages: 5}"], 2, ["partition 0: there is no offset 70"]),
         (["data.start={offsets: [0]}"], 2, ["data.start has 1 offsets; topic 'small' has 2 partitions"]),
+        (["data.start={timestamp: 2100-01-01T00:00Z}"], 2, ["partition 0", "do not know the offsets of times"]),
         (["data.end=never"], 2, ["data.end is never, so training.epoch_steps must say"]),
         (["strategy={name: downpour, push_every: 3}"], 2, ["a push must be of one batch", "it is 3"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
@@ -408,8 +481,8 @@ print("true")"""
     client(code, broker.address, topic)
 
 
-def produce(broker, topic, partitions, messages):
-    """Message n goes to partition n mod partitions."""
+def produce(broker, topic, partitions, messages, hexadecimal=False):
+    """Message n goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its bytes."""
     code = """
 import json, sys
 from confluent_kafka import Producer
@@ -421,9 +494,10 @@ if topic not in admin.list_topics(timeout=10).topics:
         done.result(10)
 producer = Producer({"bootstrap.servers": address})
 for n, message in enumerate(messages):
-    producer.produce(topic, message, partition=n % partitions)
+    producer.produce(topic, bytes.fromhex(message) if sys.argv[5:] else message, partition=n % partitions)
 print(json.dumps(producer.flush(10)))"""
-    expect(client(code, broker.address, topic, str(partitions), json.dumps(messages)) == 0, "messages are lost")
+    words = [broker.address, topic, str(partitions), json.dumps(messages)] + ["hexadecimal"] * hexadecimal
+    expect(client(code, *words) == 0, "messages are lost")
 
 
 def consume(broker, topic):
@@ -459,10 +533,11 @@ def main():
     if brokers.folder() is None:
         print("check_stream: the broker is missing, so nothing was checked; scripts/setup stream installs it")
         sys.exit(77)
-    checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read,
+    checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read, records_are_read,
               killed_runs_use_every_message_once, killed_workers_count_every_message_once, a_broker_away_loses_nothing, a_silent_topic_can_be_left, damaged_messages_are_kept_elsewhere,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
+    checks += [storm] * ("storm" in wanted)
     with brokers.Broker() as broker:
         for check in checks:
             if wanted and check.__name__ not in wanted:

@@ -53,6 +53,7 @@ class MemoryTopic {
   }
 
   int64_t created = 1'000'000;  ///< a message's time is this and its offset
+  bool answers_times = true;    ///< false: the offset for any time is 0, as Tansu 0.6 answers
   std::atomic<int64_t> seeks = 0;
   std::vector<int64_t> used;  ///< what tell_used() was told last
 
@@ -80,6 +81,16 @@ class MemoryLog final : public MessageLog {
     return ranges;
   }
   int64_t first(int partition) override { return topic_.range(static_cast<size_t>(partition)).first; }
+  std::vector<std::optional<int64_t>> since(int64_t time) override {
+    std::vector<std::optional<int64_t>> offsets(next_.size());
+    for (size_t p = 0; p < next_.size(); ++p) {
+      int64_t found = 0;
+      std::string message;
+      const int64_t first = topic_.answers_times ? std::max<int64_t>(0, time - topic_.created) : 0;
+      if (topic_.find(p, first, found, message)) offsets[p] = found;
+    }
+    return offsets;
+  }
   void seek(int partition, int64_t offset) override {
     ++topic_.seeks;
     next_[static_cast<size_t>(partition)] = offset;

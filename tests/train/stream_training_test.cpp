@@ -172,6 +172,11 @@ TEST(StreamJob, ItsGroupsAreReadAndWrittenBack) {
   EXPECT_TRUE(says(text, "kafka: {security.protocol: ssl, x: \"a: b\"}\n"));
   EXPECT_EQ(text.find("shuffle"), std::string::npos) << "it has no meaning for a stream";
   EXPECT_EQ(job_text(parse_job(text, "again")), text);
+  for (const char* time : {"2026-11-24T18:00:00.5+01:00", "1795543200000"}) {
+    const std::string written = job_text(stream_job({fmt::format("data.start={{timestamp: {}}}", time)}));
+    EXPECT_TRUE(says(written, fmt::format("start: {{timestamp: {}}}\n", time)));
+    EXPECT_EQ(job_text(parse_job(written, "again")), written);
+  }
 }
 
 TEST(StreamJob, MistakesAreSentences) {
@@ -181,6 +186,9 @@ TEST(StreamJob, MistakesAreSentences) {
   expect_mistake({"data.end=later"}, "it must be never, now, {messages: …} or {offsets: …}");
   expect_mistake({"data.start={offset: 3}"}, "data.start is a group");
   expect_mistake({"data.start={offsets: [-1]}"}, "data.start.offsets is '-1'");
+  expect_mistake({"data.start={timestamp: 2026-11-24}"}, "data.start: '2026-11-24' is not a time");
+  expect_mistake({"data.format=avro"}, "avro needs the file of the schema");
+  expect_mistake({"data.format=protobuf", "data.descriptor=a.desc"}, "the name of the message in it");
   expect_mistake({"data.kafka=ssl"}, "it must be a group of texts");
   expect_mistake({"data.kafka={sasl.password: x}"}, "sasl.password is a secret");
   expect_mistake({"training.epoch_steps=0"}, "data.end is never, so training.epoch_steps must say");

@@ -19,6 +19,11 @@ constexpr int64_t kMostSkipped = 10'000;
 /// A broker that has taken a partition over tells too low an end for a moment (KIP-207).
 constexpr std::chrono::seconds kLowEnd(10);
 
+struct PartitionListDestroy {
+  void operator()(rd_kafka_topic_partition_list_t* list) const { rd_kafka_topic_partition_list_destroy(list); }
+};
+using PartitionListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, PartitionListDestroy>;
+
 /// Messages of one partition that have been taken from librdkafka together.
 class FetchedMessages {
  public:
@@ -99,6 +104,22 @@ class KafkaLog final : public MessageLog {
     int64_t end = 0;
     ask_range(partition, first, end);
     return first;
+  }
+
+  std::vector<std::optional<int64_t>> since(int64_t time) override {
+    PartitionListPtr list(rd_kafka_topic_partition_list_new(partitions()));
+    for (int p = 0; p < partitions(); ++p)
+      rd_kafka_topic_partition_list_add(list.get(), name().c_str(), p)->offset = time;
+    rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(client_.get(), list.get(), kAskMs);
+    std::vector<std::optional<int64_t>> offsets(partitions_);
+    for (int i = 0; i < list->cnt; ++i) {
+      const rd_kafka_topic_partition_t& answer = list->elems[i];
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = answer.err;
+      if (answer.offset >= 0) offsets[static_cast<size_t>(answer.partition)] = answer.offset;
+    }
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+      throw run_error("topic '{}': the brokers do not tell its offsets for a time: {}", name(), reason_of(error));
+    return offsets;
   }
 
   void seek(int partition, int64_t offset) override {

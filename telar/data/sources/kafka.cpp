@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/data/source.h"
 #include "telar/data/stream_batches.h"
+#include "telar/data/stream_start.h"
 
 namespace telar {
 
@@ -25,6 +26,8 @@ std::vector<int64_t> numbers_of(const std::string& text, const std::string& form
   }
   return numbers;
 }
+
+constexpr std::string_view kTimestamp = "timestamp: ";
 
 KafkaTopic topic_of(const Attributes& options) {
   return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
@@ -77,6 +80,13 @@ void check_kafka(const Attributes& options) {
                                   dead_letter, options.text("on_error")));
   if (!dead_letter.empty() && dead_letter == options.text("topic"))
     throw OptionError("dead_letter", "data.dead_letter is the topic itself; it must be another one");
+  if (const std::string& start = options.text("start"); start.starts_with(kTimestamp)) {
+    try {
+      time_from(start.substr(kTimestamp.size()));
+    } catch (const Error& error) {
+      throw OptionError("start", fmt::format("data.start: {}", error.what()));
+    }
+  }
   check_offsets(options, "start");
   check_offsets(options, "end");
   check_end(options);
@@ -94,6 +104,15 @@ std::vector<int64_t> ends_of(const std::vector<OffsetRange>& ranges) {
   return offsets;
 }
 
+/// Where a pass begins. `ranges`: what the topic has now.
+std::vector<int64_t> starts_of(const std::string& start, MessageLog& log, const std::vector<OffsetRange>& ranges) {
+  if (start.starts_with(kTimestamp)) {
+    const std::string time = start.substr(kTimestamp.size());
+    return offsets_since(log, time_from(time), time, ranges);
+  }
+  return start == "latest" ? ends_of(ranges) : firsts(ranges);
+}
+
 StreamPtr open_topic(const StreamRequest& request) {
   const Attributes& options = request.options;
   std::unique_ptr<MessageLog> log = open_kafka_log(topic_of(options));
@@ -104,7 +123,7 @@ StreamPtr open_topic(const StreamRequest& request) {
   stream.ends = numbers_of(end, "offsets");
   if (stream.starts.empty() || end == "now") {
     const std::vector<OffsetRange> ranges = log->ranges();
-    if (stream.starts.empty()) stream.starts = start == "latest" ? ends_of(ranges) : firsts(ranges);
+    if (stream.starts.empty()) stream.starts = starts_of(start, *log, ranges);
     if (end == "now") stream.ends = ends_of(ranges);
   }
   const std::vector<int64_t> messages = numbers_of(end, "messages");
@@ -170,7 +189,7 @@ void register_kafka(SourceRegistry& registry) {
             samples_option("topic", "", {}, "Name of the topic. Each message is a sample."),
             samples_option(
                 "format", "raw", {.choices = message_format_names()},
-                "How a message holds a sample. raw: the features as `data.dtype`, then the label. json: an object. csv: a line of numbers."),
+                "How a message holds a sample. raw: the features as `data.dtype`, then the label. json: an object. csv: a line of numbers. avro: a record of `data.schema`. protobuf: a message `data.message`."),
             samples_option("dtype", "f32", {.choices = {"u8", "f32", "i32"}},
                            "Numbers of a raw message. u8: v / 255 is the feature. i32: token ids."),
             samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
@@ -179,12 +198,21 @@ void register_kafka(SourceRegistry& registry) {
             samples_option("vocabulary", int64_t{0}, {.least = 0, .most = 1 << 30},
                            "Above 0: features are token ids below this value."),
             samples_option("fields", std::vector<std::string>{"x"}, {},
-                           "Fields of a JSON message that are the features: numbers, or arrays of numbers."),
+                           "Fields of a json, avro or protobuf message that are the features: numbers, or arrays of numbers."),
             samples_option(
                 "label", "", {},
-                "JSON: the field of the label; empty: `label`. CSV: the number of its column (-1 is the last); empty: the last."),
-            samples_option("start", "earliest", {.choices = {"earliest", "latest"}, .forms = {"offsets"}},
-                           "Where a new run begins: an offset for each partition."),
+                "csv: the number of the label's column (-1 is the last); empty: the last. Other formats with fields: the field of the label; empty: `label`."),
+            samples_option("schema", "", {}, "avro: the file with the schema of the records (.avsc)."),
+            samples_option(
+                "schema_ids", std::vector<int64_t>{}, {.least = 0},
+                "avro: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema`. Empty: messages are records alone."),
+            samples_option("descriptor", "", {},
+                           "protobuf: the file of a descriptor set, as `protoc --descriptor_set_out` writes it."),
+            samples_option("message", "", {}, "protobuf: the message in it, with its package, as in `shop.Event`."),
+            samples_option(
+                "start", "earliest",
+                {.choices = {"earliest", "latest"}, .forms = {"offsets", "timestamp"}, .text_forms = {"timestamp"}},
+                "Where a new run begins. offsets: one for each partition. timestamp: at the first messages of this time or later, as 2026-11-24T18:00Z or milliseconds since 1970."),
             changing_option(
                 "end", "never", {.choices = {"never", "now"}, .forms = {"messages", "offsets"}},
                 "Where an epoch ends. never: it has `training.epoch_steps` steps, and the next one continues there. now: at the messages that the topic has when the run begins, and each epoch begins again."),
@@ -210,7 +238,7 @@ void register_kafka(SourceRegistry& registry) {
             changing_option(
                 "test_path", "", {},
                 "File or folder of the samples of `data.test_source`. Empty: the default of that source.")},
-       .paths = {"test_path"},
+       .paths = {"test_path", "schema", "descriptor"},
        .test_paths = {"test_path"},
        .open = open_test_of,
        .open_stream = open_topic,

@@ -1,0 +1,6 @@
+#include "message_avro_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  telar::fuzz::read_avro({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,64 @@
+#include "telar/data/message_fields.h"
+
+#include "telar/core/error.h"
+#include "telar/data/message_decoders.h"
+#include "telar/data/message_values.h"
+
+namespace telar {
+
+namespace {
+
+void require_count(size_t found, size_t needed, std::string_view what) {
+  if (found == needed) return;
+  throw user_error("the fields of the {}s have {} numbers; {} are needed", what,
+                   found > needed ? "more" : std::to_string(found), needed);
+}
+
+}  // namespace
+
+MessageFields::MessageFields(const MessageFormat& format)
+    : spec_(format.spec),
+      vocabulary_(format.vocabulary),
+      names_(fields_of(format)),
+      numbers_(names_.size()) {
+  // One field may have all of the features' numbers.
+  for (Numbers& numbers : numbers_) numbers.most = static_cast<size_t>(spec_.features.elements());
+  numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.targets.elements());
+}
+
+void MessageFields::clear() {
+  for (Numbers& numbers : numbers_) numbers.values.clear();
+}
+
+void MessageFields::write(std::span<std::byte> features, std::span<std::byte> label) const {
+  const bool tokens = spec_.dtype == DType::i32;
+  size_t sum = 0;
+  for (size_t f = 0; f + 1 < numbers_.size(); ++f) sum += numbers_[f].values.size();
+  require_count(sum, features.size() / sizeof(float), "feature");
+  size_t at = 0;
+  for (size_t f = 0; f + 1 < numbers_.size(); ++f) {
+    for (const double number : numbers_[f].values) {
+      if (tokens) {
+        as_ints(features)[at] = token(number, at);
+      } else {
+        as_floats(features)[at] = finite(number, "feature", at);
+      }
+      ++at;
+    }
+  }
+  if (tokens) require_tokens(as_ints(features), vocabulary_);
+  write_label(label);
+}
+
+void MessageFields::write_label(std::span<std::byte> label) const {
+  const std::vector<double>& values = numbers_.back().values;
+  if (spec_.classes > 0) {
+    if (values.size() != 1)
+      throw user_error("the field '{}' is not a number; the classes are 0 … {}", names_.back(), spec_.classes - 1);
+    return put_label(spec_, class_in(values.front(), spec_.classes), label);
+  }
+  require_count(values.size(), numbers_.back().most, "target");
+  for (size_t i = 0; i < values.size(); ++i) as_floats(label)[i] = finite(values[i], "target", i);
+}
+
+}  // namespace telar

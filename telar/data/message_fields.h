@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "telar/data/message_format.h"
+
+namespace telar {
+
+/// The numbers of a message's named fields, in whatever order they come. Those of the features follow each
+/// other in the order of the names, the last field is the label. It keeps memory for the next message, but
+/// hardly for more numbers than a sample has.
+class MessageFields {
+ public:
+  explicit MessageFields(const MessageFormat& format);
+
+  /// Of the features, then of the label.
+  const std::vector<std::string>& names() const { return names_; }
+  /// Whether the label is the number of a class, which cannot be an array.
+  bool is_class(size_t field) const { return field + 1 == names_.size() && spec_.classes > 0; }
+
+  /// Forgets the numbers of the message before.
+  void clear();
+  void clear(size_t field) { numbers_[field].values.clear(); }
+  void add(size_t field, double number) {
+    Numbers& numbers = numbers_[field];
+    if (numbers.values.size() <= numbers.most) numbers.values.push_back(number);
+  }
+
+  /// Writes the sample. Throws Error (user) for numbers that no sample has, and too many or too few of them.
+  void write(std::span<std::byte> features, std::span<std::byte> label) const;
+
+ private:
+  struct Numbers {
+    size_t most = 0;             ///< that a sample has of one field
+    std::vector<double> values;  ///< at most one more
+  };
+  void write_label(std::span<std::byte> label) const;
+
+  SampleSpec spec_;
+  int64_t vocabulary_;
+  std::vector<std::string> names_;
+  std::vector<Numbers> numbers_;  ///< of each field
+};
+
+}  // namespace telar

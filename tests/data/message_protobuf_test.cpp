@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include "data/message_records.h"
+
+namespace telar::test {
+namespace {
+
+/// `numbers`: of the fields before the label "kind".
+DecodedRecord protobuf_record(const std::vector<std::string>& fields, int64_t numbers, const std::string& hex) {
+  const MessageFormat format = record_format("protobuf", fields, numbers);
+  const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
+  return decoded_record(*decoder, format, from_hex(hex));
+}
+
+TEST(ProtobufMessage, ReadsWhatProtocWrote) {
+  const MessageFormat format = record_format("protobuf", {"a", "b", "c", "d", "e", "g", "h"}, 9);
+  const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
+  const auto messages = independent_messages("protobuf.json");
+  ASSERT_EQ(messages.size(), 2U);
+  for (const nlohmann::json& each : messages) {
+    const DecodedRecord record = decoded_record(*decoder, format, from_hex(each.at("message")));
+    EXPECT_EQ(record.x, each.at("numbers").get<std::vector<float>>());
+    EXPECT_EQ(record.label, each.at("kind").get<int>());
+  }
+}
+
+TEST(ProtobufMessage, FieldsMayComeInAnyOrderAndInParts) {
+  // kind = 2; c = 5; b = 1.0 packed; c = 150; b = -2.0 alone: the last c counts, the parts of b follow each other.
+  EXPECT_EQ(protobuf_record({"b", "c"}, 3,
+                            "48 02 20 05 1a 08 000000000000f03f 20 9601 19 00000000000000c0")
+                .x,
+            (std::vector<float>{1, -2, 150}));
+  const DecodedRecord none = protobuf_record({"a", "c"}, 2, "");
+  EXPECT_EQ(none.x, (std::vector<float>{0, 0})) << "fields without presence have their default";
+  EXPECT_EQ(none.label, 0);
+  expect_error([] { protobuf_record({"e"}, 1, "48 01"); }, {"no field 'e'"});
+  EXPECT_EQ(protobuf_record({"c"}, 1, "20 05 0b 12 02 6869 13 14 0c f201 00").x, (std::vector<float>{5}))
+      << "a group and a text that nobody needs";
+}
+
+TEST(ProtobufMessage, ADamagedMessageSaysWhatIsWrong) {
+  struct Damaged {
+    std::vector<std::string> fields;
+    std::string hex;
+    std::vector<std::string_view> parts;
+  };
+  const std::vector<Damaged> damaged = {
+      {{"a"}, "15 0000c0", {"not valid protobuf"}},
+      {{"a"}, "15 0000c07f", {"feature 0 is nan"}},
+      {{"a"}, "00", {"not valid protobuf"}},
+      {{"a"}, "05 00000000", {"not valid protobuf"}},
+      {{"a"}, "07", {"not valid protobuf"}},
+      {{"a"}, "10 01", {"the field 'a' is not encoded as in the descriptor"}},
+      {{"a"}, "12 04 0000c03f", {"the field 'a' is not encoded as in the descriptor"}},
+      {{"a"}, "48 05", {"the label is 5", "0 … 2"}},
+      {{"b"}, "1a 10 000000000000f03f", {"not valid protobuf"}},
+      {{"b"}, "1a 07 000000000000f0", {"not valid protobuf"}},
+      {{"b"}, "1a ffffffff0f", {"not valid protobuf"}},
+      {{"b"}, "1a 10 000000000000f03f 000000000000f03f", {"more numbers", "1 are needed"}},
+      {{"b"}, "", {"0 numbers", "1 are needed"}},
+      {{"c"}, "20 ffffffffffffffffffffff", {"not valid protobuf"}},
+      {{"c"}, "0a ff01 00", {"not valid protobuf"}},
+      {{"c"}, "0b 10 01", {"not valid protobuf"}},
+      {{"c"}, "0b 14", {"not valid protobuf"}},
+      {{"c"}, "0c", {"not valid protobuf"}},
+  };
+  for (const Damaged& each : damaged)
+    expect_error([&] { protobuf_record(each.fields, 1, each.hex); }, each.parts);
+  std::string groups;
+  for (int i = 0; i < 100'000; ++i) groups += "0b";
+  expect_error([&] { protobuf_record({"c"}, 1, groups); }, {"more than 32 groups within each other"});
+}
+
+TEST(ProtobufMessage, ADescriptorThatDoesNotFitIsRefusedBeforeAnyMessage) {
+  const std::string event = message_fixture("event.desc");
+  const auto refuse = [&](const std::string& descriptors, const MessageFormat& format,
+                          const std::vector<std::string_view>& parts) {
+    expect_error([&] { protobuf_decoder(format, descriptors); }, parts);
+  };
+  MessageFormat format = record_format("protobuf", {"a"}, 1);
+  refuse("", format, {"FILE: is not a descriptor set"});
+  refuse(event.substr(0, event.size() - 3), format, {"FILE: is not a descriptor set"});
+  format.message = "Event";
+  refuse(event, format, {"no message 'Event'", "package"});
+  refuse(event, record_format("protobuf", {"A"}, 1), {"no field 'A'", "did you mean 'a'"});
+  for (const char* field : {"id", "tags", "parent", "flag"})
+    refuse(event, record_format("protobuf", {field}, 1), {"the field", "it must be a number"});
+  MessageFormat repeated = record_format("protobuf", {"a"}, 1);
+  repeated.label = "g";
+  refuse(event, repeated, {"'g' is repeated", "one number"});
+}
+
+}  // namespace
+}  // namespace telar::test
