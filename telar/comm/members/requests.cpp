@@ -1,5 +1,7 @@
 #include "telar/comm/members/requests.h"
 
+#include <span>
+
 #include "telar/core/error.h"
 
 namespace telar {
@@ -12,7 +14,8 @@ PartDone part_of(const members::Done& done) {
           .samples = done.samples(),
           .metrics = {done.metrics().begin(), done.metrics().end()},
           .staleness = done.staleness(),
-          .seconds = done.seconds()};
+          .seconds = done.seconds(),
+          .latency = LatencyCounts(std::span(done.latency().data(), static_cast<size_t>(done.latency_size())))};
 }
 
 }  // namespace
