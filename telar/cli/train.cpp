@@ -106,8 +106,9 @@ std::string ending(const RunSummary& summary) {
                         summary.staleness);
   }
   if (summary.latency.count() > 0)
-    text += fmt::format("latency: {:.0f} ms from a message's arrival to its update (median), {:.0f} ms (99 %)\n",
-                        1e3 * summary.latency.quantile(0.5), 1e3 * summary.latency.quantile(0.99));
+    text +=
+        fmt::format("latency: {:.0f} ms from a message's arrival to its update (median), {:.0f} ms (99 %)\n",
+                    1e3 * summary.latency.quantile(0.5), 1e3 * summary.latency.quantile(0.99));
   if (summary.losses) text += losses_text(*summary.losses);
   if (summary.phases) text += "\n" + phase_text(*summary.phases);
   if (!summary.trace.empty())

@@ -53,7 +53,7 @@ class Batch {
   std::span<int64_t> ids() { return ids_.as<int64_t>().first(static_cast<size_t>(size_)); }
   std::span<const int64_t> ids() const { return ids_.as<int64_t>().first(static_cast<size_t>(size_)); }
 
-  uint32_t epoch = 0;       ///< for random numbers: dropout and augmentation
+  uint32_t epoch = 0;  ///< for random numbers: dropout and augmentation
   /// Of samples that arrive one after another: when each did, in milliseconds since 1970, if it is known.
   std::vector<int64_t> arrived;
   int64_t all_samples = 0;  ///< in the batch of all workers, of which this is one worker's share

@@ -35,8 +35,7 @@ void LeasedStream::add(const Lease& lease, int64_t step) {
                      lease.end);
   const auto number = static_cast<size_t>(step - lease.begin);
   const std::scoped_lock lock(mutex_);
-  entries_.push_back(
-      {lease.epoch, {lease.places.at(number)}, {lease.places.at(number + 1)}, lease.part});
+  entries_.push_back({lease.epoch, {lease.places.at(number)}, {lease.places.at(number + 1)}, lease.part});
 }
 
 Position LeasedStream::begin(uint32_t /*pass*/) const { return position_of_entry(0); }

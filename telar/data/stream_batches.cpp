@@ -350,12 +350,15 @@ class StreamBatches::Reading {
   void require_no_gap(int partition, int64_t found) const {
     const int64_t expected = place_.next[static_cast<size_t>(partition)];
     if (ends_.empty() || found == expected) return;
-    const std::string gap =
-        fmt::format("topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic)",
-                    log_.name(), partition, expected, found - 1);
+    const std::string gap = fmt::format(
+        "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic)",
+        log_.name(), partition, expected, found - 1);
     if (alone_)
-      throw user_error("{}, so batches cannot be counted by offsets, as parameter servers need it; use a strategy without them", gap);
-    throw user_error("{}, so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never", gap);
+      throw user_error(
+          "{}, so batches cannot be counted by offsets, as parameter servers need it; use a strategy without them",
+          gap);
+    throw user_error(
+        "{}, so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never", gap);
   }
 
   bool try_next(int partition, std::chrono::milliseconds wait) {

@@ -123,8 +123,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       program_(job_program(job, spec)) {
-  if (options_.stream != nullptr)
-    work_.emplace(*options_.stream, linger_seconds(job_.data));
+  if (options_.stream != nullptr) work_.emplace(*options_.stream, linger_seconds(job_.data));
   if (job_.strategy.elastic.min > 0) policy_.emplace(job_.strategy.elastic);
   fs::create_directories(options_.folder / "logs");
   if (starts_workers() && options_.security.token.empty()) options_.security.token = random_text();
@@ -232,21 +231,14 @@ void ClusterRun::start_servers() {
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
     const fs::path own = folder / std::to_string(s);
     fs::create_directories(own);
-    std::vector<std::string> words = {options_.program,
-                                      "serve",
-                                      "--listen",
-                                      server_listen(),
-                                      "--address-file",
-                                      (own / "address").string(),
-                                      "--snapshots",
-                                      own.string(),
-                                      "--snapshot-seconds",
-                                      fmt::format("{}", job_.strategy.snapshot_seconds),
-                                      "--follow",
-                                      std::to_string(::getpid())};
+    std::vector<std::string> words = {options_.program,     "serve",
+                                      "--listen",           server_listen(),
+                                      "--address-file",     (own / "address").string(),
+                                      "--snapshots",        own.string(),
+                                      "--snapshot-seconds", fmt::format("{}", job_.strategy.snapshot_seconds),
+                                      "--follow",           std::to_string(::getpid())};
     const Security& security = options_.security;
-    if (!security.certificates.empty())
-      words.insert(words.end(), {"--certificates", security.certificates});
+    if (!security.certificates.empty()) words.insert(words.end(), {"--certificates", security.certificates});
     if (security.insecure_network) words.push_back("--insecure-network");
     processes_->start({.name = fmt::format("server {}", s),
                        .words = std::move(words),
@@ -309,8 +301,7 @@ void ClusterRun::start_workers(int64_t count) {
 
 void ClusterRun::start_worker(int64_t number) {
   const StrategyJob& strategy = job_.strategy;
-  const auto share =
-      static_cast<int>(std::max<int64_t>(1, available_threads() / all_workers_of(strategy)));
+  const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / all_workers_of(strategy)));
   const int64_t given =
       strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(number)];
   const std::string& device = device_of(strategy, static_cast<size_t>(number));
@@ -319,13 +310,12 @@ void ClusterRun::start_worker(int64_t number) {
   if (!spec.cores.empty()) threads = 0;  // one per core
   const auto computing = static_cast<int>(spec.threads > 0 ? spec.threads : threads);
   int64_t loading = job_.data.threads;
-  if (loading == kAutomaticThreads)
-    loading = default_loader_threads({share, computing}, job_.data.prefetch);
+  if (loading == kAutomaticThreads) loading = default_loader_threads({share, computing}, job_.data.prefetch);
   processes_->start(
       {worker_name(number),
        {options_.program, "work", "--join", coordinator_->address(), "--set",
-        fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading), "--set",
-        fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
+        fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading),
+        "--set", fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
        token_environment(options_.security),
        options_.folder / "logs" / fmt::format("worker-{}.log", number),
        policy_.has_value()});
@@ -352,9 +342,11 @@ void ClusterRun::follow_load() {
   measured_ = Clock::now();
   const std::vector<MemberInfo> members = coordinator_->members();
   const int64_t working = std::ranges::count_if(members, &MemberInfo::working);
-  const WorkerLoad load = meter_.measure(seconds_since({}), work_->existing(), work_->lag(), working);
+  const WorkerLoad load =
+      meter_.measure(seconds_since({}), work_->existing(), work_->lag(), working, waiting_steps_ > 0);
   if (load.of_one > 0)
-    load_text_ = fmt::format("lag {:.1f} s  {} worker{}", load.lag_seconds(), working, working == 1 ? "" : "s");
+    load_text_ =
+        fmt::format("lag {:.1f} s  {} worker{}", load.lag_seconds(), working, working == 1 ? "" : "s");
   if (!policy_) return;
   const int64_t before = policy_->wanted();
   const int64_t wanted = policy_->decide(load);

@@ -95,7 +95,7 @@ class ClusterRun final : public StepSource {
   std::chrono::steady_clock::time_point draining_since_ = {};
   std::atomic<bool> connected_{false};  ///< clients_ does not change any more
   std::stop_source give_up_;            ///< ends all waits for servers
-  std::optional<StreamWork> work_;  ///< of a stream
+  std::optional<StreamWork> work_;      ///< of a stream
   std::optional<WorkerPolicy> policy_;
   WorkerLoadMeter meter_;
   std::chrono::steady_clock::time_point measured_ = {};

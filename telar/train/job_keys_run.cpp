@@ -90,8 +90,8 @@ JobKey or_limits(JobKey key) {
         read(job, entry.value);
         has_max = true;
       } else {
-        throw user_error("{}: {} is unknown; the limits of {} are min, max and lag_seconds", entry.where, name,
-                         path);
+        throw user_error("{}: {} is unknown; the limits of {} are min, max and lag_seconds", entry.where,
+                         name, path);
       }
     }
     if (!has_max) throw user_error("{}: {} has no max", node.where, path);

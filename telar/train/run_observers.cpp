@@ -169,8 +169,8 @@ void ProgressObserver::step_done(const StepReport& /*report*/, const TrainingSta
 }
 
 void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
-  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt, behind(state),
-                       more_ ? more_() : std::string()};
+  EpochSummary summary{report.train[0], accuracy_of(report.train),      std::nullopt, std::nullopt,
+                       behind(state),   more_ ? more_() : std::string()};
   if (!report.validation.empty()) {
     summary.validation_loss = report.validation[0];
     summary.validation_accuracy = accuracy_of(report.validation);

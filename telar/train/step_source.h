@@ -23,11 +23,11 @@ struct StepRange {
 struct CompletedStep {
   int64_t step = 0;  ///< in the epoch, from 0
   int64_t samples = 0;
-  std::vector<double> metrics;           ///< sums over the samples
-  Position at = {};           ///< where it begins in the source of the samples
-  Position after = {};        ///< where it ends; both empty: the source finds steps by their numbers
-  LatencyCounts latency = {};  ///< from the arrival of samples (Batch::arrived) to the end of the step
-  CommunicationTime communication = {};  ///< of this process
+  std::vector<double> metrics;  ///< sums over the samples
+  Position at = {};             ///< where it begins in the source of the samples
+  Position after = {};          ///< where it ends; both empty: the source finds steps by their numbers
+  LatencyCounts latency = {};   ///< from the arrival of samples (Batch::arrived) to the end of the step
+  CommunicationTime communication = {};             ///< of this process
   std::optional<PhaseTimes> phases = std::nullopt;  ///< of this process, if its session records them
 };
 

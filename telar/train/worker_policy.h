@@ -16,11 +16,10 @@ struct ElasticWorkers {
 
 /// What the number of workers depends on, measured over the last seconds. Rates are messages in a second.
 struct WorkerLoad {
-  double now = 0;      ///< seconds
-  int64_t lag = 0;     ///< messages that exist and are not done
+  double now = 0;   ///< seconds
+  int64_t lag = 0;  ///< messages that exist and are not done
   double arriving = 0;
-  double done = 0;     ///< by all workers
-  double of_one = 0;   ///< that a worker manages while it computes and exchanges; 0: not known yet
+  double of_one = 0;  ///< that a worker manages when it has work; 0: not known yet
   int64_t working = 0;
 
   /// How long the present workers would take for what waits.
@@ -31,8 +30,9 @@ struct WorkerLoad {
 ///
 /// It grows when the lag exceeds half its limit, to the number that would keep up and work the lag off within
 /// the limit, but at most to twice as many at once, and not again before these work (or ten seconds have
-/// passed). It shrinks when fewer workers would keep up with a margin for 15 seconds, at most to half as many
-/// at once. So a load that rises and falls within 15 seconds keeps the number that its peaks need.
+/// passed). It shrinks when the lag is below a quarter of its limit and fewer workers would keep up with a
+/// margin, both for 15 seconds, at most to half as many at once. So a load that rises and falls within 15
+/// seconds keeps the number that its peaks need.
 class WorkerPolicy {
  public:
   explicit WorkerPolicy(const ElasticWorkers& limits) : limits_(limits), wanted_(limits.min) {}
@@ -42,8 +42,8 @@ class WorkerPolicy {
   int64_t wanted() const { return wanted_; }
 
  private:
-  void grow(const WorkerLoad& load, double of_one);
-  void shrink(const WorkerLoad& load, double of_one);
+  void grow(const WorkerLoad& load);
+  void shrink(const WorkerLoad& load);
 
   ElasticWorkers limits_;
   int64_t wanted_;
@@ -52,14 +52,18 @@ class WorkerPolicy {
   int64_t needed_meanwhile_ = 0;      ///< the most of these
 };
 
-/// Measures the load from what a coordinator counts.
+/// Measures the load from what a coordinator counts. What a worker manages are the samples of its steps by the
+/// seconds that they took, so it is known of idle workers, too. While steps have waited for workers for some
+/// seconds, it is what the workers have done: the time of a step contains neither reading nor the system's
+/// waits.
 class WorkerLoadMeter {
  public:
   /// Steps of so many samples are done, which took workers so many seconds together.
   void done(int64_t samples, double busy_seconds);
 
-  /// The load now. `existing`: messages that have ever arrived, plus any constant.
-  WorkerLoad measure(double now, int64_t existing, int64_t lag, int64_t working);
+  /// The load now. `existing`: messages that have ever arrived, plus any constant. `steps_wait`: there are
+  /// some that no worker has begun.
+  WorkerLoad measure(double now, int64_t existing, int64_t lag, int64_t working, bool steps_wait);
 
  private:
   struct Reading {
@@ -69,7 +73,8 @@ class WorkerLoadMeter {
     double busy_seconds = 0;
   };
   Reading total_;
-  std::deque<Reading> readings_;  ///< of the last seconds
+  std::deque<Reading> readings_;          ///< of the last seconds
+  std::optional<Reading> waiting_since_;  ///< steps have waited at each measurement since then
   double of_one_ = 0;
 };
 

@@ -161,11 +161,15 @@ TEST(Members, AWorkerThatIsNotNeededAnyMoreLeavesAndIsNotLost) {
   loops[1].batch = [](Membership&, const Lease& lease, int64_t) {
     EXPECT_EQ(lease.places.size(), static_cast<size_t>(lease.end - lease.begin) + 1);
   };
-  Coordinator coordinator(coordinator_options(2));
-  std::jthread first = member_thread(coordinator.address(), "first", loops[0]);
+  std::jthread first;
+  std::jthread second;
+  CoordinatorOptions options = coordinator_options(2);
+  options.parts = 1;
+  Coordinator coordinator(options);
+  first = member_thread(coordinator.address(), "first", loops[0]);
   coordinator.begin_epoch(0, 0, 60, "at 0");
   while (coordinator.members().empty()) coordinator.wait(0.01);
-  std::jthread second = member_thread(coordinator.address(), "second", loops[1]);
+  second = member_thread(coordinator.address(), "second", loops[1]);
   while (coordinator.members().size() < 2) coordinator.wait(0.01);
   size_t steps = 0;
   for (int64_t step = 0; step < 60; ++step) {

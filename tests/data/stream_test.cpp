@@ -440,7 +440,10 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
   Loader loader(leased, {.threads = 1, .prefetch = 2});
   const auto lease = [&](int64_t step, int64_t part) {
     const Position at = stream->skip(stream->begin(5), step);
-    leased.add({.epoch = 5, .begin = step, .end = step + 1, .part = part,
+    leased.add({.epoch = 5,
+                .begin = step,
+                .end = step + 1,
+                .part = part,
                 .places = {at.bytes, stream->skip(at, 1).bytes}},
                step);
   };
@@ -471,7 +474,8 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
 }
 
 /// The positions of all batches that can be made of messages that come one after another, each as soon as it can.
-std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic, const std::vector<size_t>& arrivals) {
+std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic,
+                              const std::vector<size_t>& arrivals) {
   std::vector<Position> places = {stream.begin(0)};
   int number = 0;
   for (const size_t partition : arrivals) {
@@ -518,8 +522,10 @@ TEST(Stream, ABatchIsLeasedWhenItsMessagesExist) {
   EXPECT_EQ(numbers_in(batch), (std::vector<int>{3, 4, 5})) << "0:3, 1:0, 0:4";
   reader->read_part(arrived[2], *closed, {1, 2, 2}, batch, {});
   EXPECT_EQ(numbers_in(batch), (std::vector<int>{7}));
-  expect_error([&] { reader->read_part(arrived[0], arrived[2], {}, batch, {}); }, {"not a batch of at most 3"});
-  expect_error([&] { reader->read_part(arrived[2], arrived[1], {}, batch, {}); }, {"not a batch of at most 3"});
+  expect_error([&] { reader->read_part(arrived[0], arrived[2], {}, batch, {}); },
+               {"not a batch of at most 3"});
+  expect_error([&] { reader->read_part(arrived[2], arrived[1], {}, batch, {}); },
+               {"not a batch of at most 3"});
 }
 
 TEST(Stream, ABatchClosesAfterATime) {

@@ -214,8 +214,9 @@ TEST(StreamJob, MistakesAreSentences) {
   expect_mistake({"strategy={name: downpour, workers: {min: 5, max: 4}}"},
                  "strategy.workers.max is 4; it must be at least 5, the min");
   expect_mistake({"strategy={name: downpour, workers: {min: 5}}"}, "strategy.workers has no max");
-  expect_mistake({"strategy={name: downpour, workers: {least: 5, max: 6}}"}, "strategy.workers.least is unknown");
-  expect_mistake({"strategy={name: downpour, workers: {max: 0}}"}, "strategy.workers.max is 0");
+  expect_mistake({"strategy={name: downpour, workers: {least: 5, max: 6}}"},
+                 "strategy.workers.least is unknown");
+  expect_mistake({"strategy={name: downpour, workers: {max: 0}}"}, "strategy.workers.max is '0'");
   EXPECT_TRUE(says(sentence_of([] {
                      parse_job("model: mlp\ndata: synthetic\nstrategy: {name: downpour, workers: {max: 4}}\n",
                                "job.yaml");

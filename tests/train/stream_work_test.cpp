@@ -36,7 +36,7 @@ TEST(StreamWork, StepsExistWithTheirMessagesAndAreDoneInAnyOrder) {
   MemoryTopic topic(1);
   StreamWorkOf of(topic, false, 0);
   StreamWork& work = *of.work;
-  work.begin({.first = 10, .end = 14});
+  work.begin({.first = 10, .end = 14, .position = of.stream->begin(0)});
   EXPECT_EQ(work.extend(0, 0).size(), 0U);
   add(topic, 9);
   EXPECT_EQ(work.extend(0, 0).size(), 2U);
@@ -69,7 +69,8 @@ TEST(StreamWork, ABatchClosesWhenAMessageHasWaitedAndNoOtherBatchWaits) {
   EXPECT_EQ(work.extend(0, 2.4).size(), 0U);
   EXPECT_EQ(work.extend(1, 2.6).size(), 0U) << "another batch waits for a worker";
   EXPECT_EQ(work.extend(0, 2.6).size(), 1U);
-  EXPECT_EQ(work.done(0).after, work.position());
+  const Position after = work.done(0).after;
+  EXPECT_EQ(after, work.position());
   EXPECT_EQ(work.lag(), 0);
   EXPECT_EQ(work.extend(0, 9.0).size(), 0U) << "there is no message";
   add(topic, 6);

@@ -23,9 +23,10 @@ class Simulation {
       arrived_ += arrives;
       const double done = std::min(arrived_ - done_, static_cast<double>(working_) * kRateOfOne);
       done_ += done;
-      meter_.done(static_cast<int64_t>(done), done / kRateOfOne);
+      meter_.done(static_cast<int64_t>(done), done / kRateOfOne * busy);
       const WorkerLoad load =
-          meter_.measure(time_, static_cast<int64_t>(arrived_), static_cast<int64_t>(arrived_ - done_), working_);
+          meter_.measure(time_, static_cast<int64_t>(arrived_), static_cast<int64_t>(arrived_ - done_),
+                         working_, arrived_ > done_);
       lags.push_back(load.lag_seconds());
       const int64_t wanted = policy_.decide(load);
       if (wanted != wanteds.back()) changes.push_back(time_);
@@ -42,6 +43,7 @@ class Simulation {
   }
   void backlog(double messages) { arrived_ += messages; }
 
+  double busy = 1;  ///< of the time of a step that its workers report: the rest is reading
   std::vector<double> lags;
   std::vector<int64_t> wanteds = {1};
   std::vector<int> changes;
@@ -125,11 +127,25 @@ TEST(WorkerPolicy, WithoutAMeasurementNothingIsDecided) {
   EXPECT_EQ(policy.decide({.now = 1, .lag = 1'000'000, .arriving = 1e6, .working = 1}), 1);
 }
 
-/// Workers that are slowed down by reading, or by each other, manage less than their steps say.
-TEST(WorkerPolicy, WorkersThatAreBehindManageWhatTheyHaveDone) {
+/// Their steps seem to be three times as fast as they are.
+TEST(WorkerPolicy, WorkersThatReadForLongAreJudgedByWhatTheyDo) {
+  Simulation simulation({.min = 1, .max = 8, .lag_seconds = 5});
+  simulation.busy = 0.3;
+  simulation.run(60, [](int) { return 250.0; });
+  EXPECT_GE(simulation.wanteds.back(), 3);
+  EXPECT_LT(worst(simulation.lags, 30, 60), 5);
+}
+
+TEST(WorkerPolicy, MessagesThatWaitForAFullBatchCallForNobody) {
   WorkerPolicy policy({.min = 1, .max = 8, .lag_seconds = 5});
-  const WorkerLoad load{.now = 1, .lag = 900, .arriving = 100, .done = 50, .of_one = 300, .working = 1};
-  EXPECT_EQ(policy.decide(load), 2);
+  WorkerLoadMeter meter;
+  for (int second = 0; second < 100; ++second) {
+    // 10 messages arrive in a second, and each batch has 128.
+    if (second % 13 == 12) meter.done(128, 0.5);
+    const WorkerLoad load = meter.measure(second, 10 * second, 10 * (second % 13), 1, false);
+    EXPECT_LT(load.lag_seconds(), 1);
+    EXPECT_EQ(policy.decide(load), 1);
+  }
 }
 
 }  // namespace

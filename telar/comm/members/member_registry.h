@@ -142,7 +142,7 @@ class MemberRegistry {
   std::map<uint32_t, Member> members_;
   uint32_t last_id_ = 0;
   std::optional<LeaseBook> book_;
-  int64_t first_ = 0;     ///< step of the book
+  int64_t first_ = 0;  ///< step of the book
   /// Of an epoch with places: where the steps from places_first_ on begin, and where the last one that exists
   /// ends.
   std::deque<std::string> places_;
