@@ -27,8 +27,8 @@ inline void check_printable(const std::string& text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) throw std::logic_error("not printable");
 }
 
-/// Passes messages of three members to a coordinator. The first byte selects rhythm, backups and staleness
-/// bound. Each message consists of one byte for its member, one byte for its length, and the bytes of that
+/// Passes messages of three members to a coordinator. The first byte selects rhythm, backups, staleness
+/// bound, and whether steps come to exist one after another. Each message consists of one byte for its member, one byte for its length, and the bytes of that
 /// length. A refused member joins again, as a process would.
 inline Heard hear(std::span<const uint8_t> input) {
   constexpr size_t kMostMessages = 64;
@@ -44,7 +44,12 @@ inline Heard hear(std::span<const uint8_t> input) {
   MemberRegistry::Time now{};
   uint32_t members[kMembers];
   for (uint32_t& member : members) member = registry.join("member");
-  registry.begin_epoch(0, 0, 4);
+  const auto begin_epoch = [&](uint32_t epoch) {
+    const bool exists = (choice & 8U) == 0;
+    registry.begin_epoch(epoch, 0, 4, exists ? "" : "place");
+    if (!exists) registry.extend({"a", "b", "c", "d"});
+  };
+  begin_epoch(0);
   input = input.subspan(1);
   for (size_t m = 0; input.size() >= 2 && m < kMostMessages; ++m) {
     uint32_t& member = members[input[0] % kMembers];
@@ -74,7 +79,7 @@ inline Heard hear(std::span<const uint8_t> input) {
     heard.answers += registry.take_answers().size();
     registry.take_steps();
     registry.take_news();
-    if (registry.epoch_finished()) registry.begin_epoch(1, 0, 4);
+    if (registry.epoch_finished()) begin_epoch(1);
   }
   for (const uint32_t member : members) registry.remove(member);
   return heard;

@@ -105,6 +105,10 @@ std::string ending(const RunSummary& summary) {
     text += fmt::format("staleness: {:.2f} updates by others between a worker's pull and its push (mean)\n",
                         summary.staleness);
   }
+  if (summary.latency.count() > 0)
+    text +=
+        fmt::format("latency: {:.0f} ms from a message's arrival to its update (median), {:.0f} ms (99 %)\n",
+                    1e3 * summary.latency.quantile(0.5), 1e3 * summary.latency.quantile(0.99));
   if (summary.losses) text += losses_text(*summary.losses);
   if (summary.phases) text += "\n" + phase_text(*summary.phases);
   if (!summary.trace.empty())

@@ -1,6 +1,7 @@
 #include "telar/data/batch_source.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace telar {
@@ -30,6 +31,14 @@ void Batch::resize(int64_t size) {
 const std::byte* Batch::find(std::string_view name) const {
   const auto found = std::ranges::find(tensors_, name, &BatchTensor::name);
   return found == tensors_.end() ? nullptr : memory_[static_cast<size_t>(found - tensors_.begin())].data();
+}
+
+LatencyCounts latency_since(std::span<const int64_t> arrived) {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const double now = std::chrono::duration<double>(since_1970).count();
+  LatencyCounts counts;
+  for (const int64_t milliseconds : arrived) counts.add(now - 1e-3 * static_cast<double>(milliseconds));
+  return counts;
 }
 
 }  // namespace telar

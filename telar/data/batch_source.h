@@ -12,6 +12,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/dtype.h"
+#include "telar/core/latency_counts.h"
 #include "telar/core/shape.h"
 
 namespace telar {
@@ -52,7 +53,9 @@ class Batch {
   std::span<int64_t> ids() { return ids_.as<int64_t>().first(static_cast<size_t>(size_)); }
   std::span<const int64_t> ids() const { return ids_.as<int64_t>().first(static_cast<size_t>(size_)); }
 
-  uint32_t epoch = 0;       ///< for random numbers: dropout and augmentation
+  uint32_t epoch = 0;  ///< for random numbers: dropout and augmentation
+  /// Of samples that arrive one after another: when each did, in milliseconds since 1970, if it is known.
+  std::vector<int64_t> arrived;
   int64_t all_samples = 0;  ///< in the batch of all workers, of which this is one worker's share
   Position at;
   Position after;
@@ -63,6 +66,9 @@ class Batch {
   Buffer ids_;
   int64_t size_ = 0;
 };
+
+/// From the arrival of samples (Batch::arrived) until now, by the clock of this host.
+LatencyCounts latency_since(std::span<const int64_t> arrived);
 
 /// The size of a pass over the samples, all workers together.
 struct PassSize {

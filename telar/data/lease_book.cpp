@@ -1,6 +1,7 @@
 #include "telar/data/lease_book.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "telar/core/error.h"
@@ -16,7 +17,8 @@ constexpr int64_t kMostWork = int64_t{1} << 40;
 
 void check_lease(const Lease& lease, int64_t steps, int64_t parts) {
   if (lease.begin < 0 || lease.begin >= lease.end || lease.end > steps || lease.part < 0 ||
-      lease.part >= parts || lease.number < 0 || lease.number > kMostWork)
+      lease.part >= parts || lease.number < 0 || lease.number > kMostWork ||
+      (!lease.places.empty() && std::ssize(lease.places) != lease.end - lease.begin + 1))
     throw user_error(
         "the coordinator leases part {} of batches {} to {}, but an epoch has {} batches of {} parts here; all processes must have the same data",
         lease.part, lease.begin, lease.end, steps, parts);
@@ -25,6 +27,7 @@ void check_lease(const Lease& lease, int64_t steps, int64_t parts) {
 LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts, int64_t lease_steps)
     : epoch_(epoch),
       steps_(steps),
+      existing_(steps),
       lease_steps_(lease_steps),
       done_before_(first),
       last_lease_((uint64_t{epoch} + 1) << 32),  // so that a late report of another epoch finds no lease
@@ -36,11 +39,12 @@ LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts
 
 std::optional<int64_t> LeaseBook::fresh_part(int64_t preferred, const Claims& claimed) const {
   const auto parts = static_cast<int64_t>(next_.size());
-  if (preferred >= 0 && preferred < parts && next_[static_cast<size_t>(preferred)] < steps_) return preferred;
+  const int64_t end = std::min(steps_, existing_);
+  if (preferred >= 0 && preferred < parts && next_[static_cast<size_t>(preferred)] < end) return preferred;
   std::optional<int64_t> best;
   for (int64_t part = 0; part < parts; ++part) {
     const auto at = static_cast<size_t>(part);
-    if (next_[at] >= steps_ || (at < claimed.size() && claimed[at])) continue;
+    if (next_[at] >= end || (at < claimed.size() && claimed[at])) continue;
     if (!best || next_[at] < next_[static_cast<size_t>(*best)]) best = part;
   }
   return best;
@@ -62,7 +66,7 @@ std::optional<Lease> LeaseBook::take(uint32_t member, int64_t preferred, const C
     int64_t& next = next_[static_cast<size_t>(*part)];
     lease.part = *part;
     lease.begin = next;
-    lease.end = next = std::min(steps_, next + lease_steps_);
+    lease.end = next = std::min({steps_, existing_, next + lease_steps_});
   } else {
     return std::nullopt;
   }
@@ -124,6 +128,8 @@ int64_t LeaseBook::give_back_all(uint32_t member) {
   return parts;
 }
 
-void LeaseBook::drain() { steps_ = std::ranges::max(next_); }
+int64_t LeaseBook::begun_before() const { return std::ranges::max(next_); }
+
+void LeaseBook::drain() { steps_ = begun_before(); }
 
 }  // namespace telar

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Lease {
   int64_t end = 0;
   int64_t part = 0;
   int64_t number = 0;  ///< of step `begin` among all steps that the coordinator has given out
+  /// Of a stream: where each step begins in it, and where the last one ends. Empty: steps are found by number.
+  std::vector<std::string> places = {};
 };
 
 /// The number of a part of a step of a lease, from 1 on: the same whenever and to whomever it is leased, and
@@ -53,6 +56,8 @@ class LeaseBook {
   /// Starts no further batch. A batch of which any part was leased is still completed, so the epoch ends at a
   /// batch boundary.
   void drain();
+  /// Only steps before this one exist so far; without a call, all do. More may come to exist later.
+  void exist_before(int64_t step) { existing_ = step; }
 
   /// The lease's part, if this member still has to do this step of it.
   std::optional<int64_t> part_of(uint32_t member, uint64_t lease, int64_t step) const;
@@ -63,6 +68,8 @@ class LeaseBook {
   bool finished() const { return done_before_ == steps_; }
   /// The first step that is not done in all its parts.
   int64_t done_before() const { return done_before_; }
+  /// The first step of which no part was ever leased.
+  int64_t begun_before() const;
   uint32_t epoch() const { return epoch_; }
 
  private:
@@ -80,6 +87,7 @@ class LeaseBook {
 
   uint32_t epoch_;
   int64_t steps_;
+  int64_t existing_;  ///< steps before this one exist
   int64_t lease_steps_;
   int64_t done_before_;
   uint64_t last_lease_;

@@ -29,9 +29,13 @@ void LeasedStream::clear() {
   entries_.clear();
 }
 
-void LeasedStream::add(uint32_t epoch, int64_t step, int64_t part) {
+void LeasedStream::add(const Lease& lease, int64_t step) {
+  if (lease.places.empty())
+    throw user_error("the lease of batches {} to {} does not say where they are in the stream", lease.begin,
+                     lease.end);
+  const auto number = static_cast<size_t>(step - lease.begin);
   const std::scoped_lock lock(mutex_);
-  entries_.push_back({epoch, step, part});
+  entries_.push_back({lease.epoch, {lease.places.at(number)}, {lease.places.at(number + 1)}, lease.part});
 }
 
 Position LeasedStream::begin(uint32_t /*pass*/) const { return position_of_entry(0); }
@@ -47,13 +51,13 @@ bool LeasedStream::at_end(const Position& position) const {
 
 void LeasedStream::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
   const size_t number = entry_of(position);
-  Entry entry{};
+  Entry entry;
   {
     const std::scoped_lock lock(mutex_);
     entry = entries_.at(number);
   }
-  stream_->read_part(stream_->skip(stream_->begin(entry.epoch), entry.step),
-                     {entry.part, entry.part + 1, of_}, batch, stop);
+  stream_->read_part(entry.at, entry.end, {entry.part, entry.part + 1, of_}, batch, stop);
+  batch.epoch = entry.epoch;
   batch.after = position_of_entry(number + 1);
 }
 

@@ -10,6 +10,7 @@
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
 #include "telar/data/dataset_batches.h"
+#include "telar/data/lease_book.h"
 #include "telar/data/stream.h"
 
 namespace telar {
@@ -20,8 +21,9 @@ class LeasedBatches : public BatchSource {
  public:
   /// Removes all parts.
   virtual void clear() = 0;
-  /// Adds part `part` of the global batch `step` of an epoch; until clear() all are of one epoch.
-  virtual void add(uint32_t epoch, int64_t step, int64_t part) = 0;
+  /// Adds the leased part of the global batch `step`; until clear() all are of one epoch. Throws Error (user)
+  /// for a lease of other samples.
+  virtual void add(const Lease& lease, int64_t step) = 0;
 };
 
 /// Leased parts of the batches of a dataset. The global order and the batches are those of FixedSlice.
@@ -34,7 +36,7 @@ class LeasedDataset final : public LeasedBatches {
       : parts_(data.size(), global_batch, seed, shuffle, parts, together), batches_(data, parts_, seed) {}
 
   void clear() override { parts_.clear(); }
-  void add(uint32_t /*epoch*/, int64_t step, int64_t part) override { parts_.add(step, part); }
+  void add(const Lease& lease, int64_t step) override { parts_.add(step, lease.part); }
 
   const std::vector<BatchTensor>& tensors() const override { return batches_.tensors(); }
   Position begin(uint32_t pass) const override { return batches_.begin(pass); }
@@ -54,14 +56,14 @@ class LeasedDataset final : public LeasedBatches {
   DatasetBatches batches_;
 };
 
-/// Leased parts of the batches of a stream whose offsets have no gaps, so that each batch can be found.
+/// Leased parts of the batches of a stream. A lease says where its batches begin and end.
 class LeasedStream final : public LeasedBatches {
  public:
   /// `parts`: number of equal parts of each global batch.
   LeasedStream(StreamPtr stream, int64_t parts) : stream_(std::move(stream)), of_(parts) {}
 
   void clear() override;
-  void add(uint32_t epoch, int64_t step, int64_t part) override;
+  void add(const Lease& lease, int64_t step) override;
 
   const std::vector<BatchTensor>& tensors() const override { return stream_->tensors(); }
   Position begin(uint32_t pass) const override;
@@ -75,9 +77,10 @@ class LeasedStream final : public LeasedBatches {
 
  private:
   struct Entry {
-    uint32_t epoch;
-    int64_t step;
-    int64_t part;
+    uint32_t epoch = 0;
+    Position at;
+    Position end;
+    int64_t part = 0;
   };
 
   StreamPtr stream_;

@@ -53,9 +53,19 @@ class Stream : public BatchSource {
   /// The messages from a position to a later one of the same pass, in ascending order.
   virtual std::vector<UsedOffsets> between(const Position& position, const Position& later) const = 0;
 
-  /// Like read(), another part of the batch: its other messages are not decoded, and uses() does not know the
-  /// batch. Throws Error (user) for a gap in the offsets, too.
-  virtual void read_part(const Position& position, Part part, Batch& batch,
+  /// Where each partition ends, as far as the topic has told by now; it is asked without waiting. A stream of
+  /// which this is asked is not read from.
+  virtual std::vector<int64_t> known_ends(const Position& position) const = 0;
+
+  /// The end of the batch that follows a position, if its messages exist, which end at these offsets. With
+  /// `close`, a batch may be smaller, if the order of messages does not depend on it (by arrival).
+  virtual std::optional<Position> next_end(const Position& position, const std::vector<int64_t>& ends,
+                                           bool close) const = 0;
+
+  /// Reads a part of the messages from a position to a later one of the same pass, which are a batch: one of
+  /// each partition in turn, without the partitions that have no more. The messages of other parts are not
+  /// decoded, and uses() does not know the batch. Throws Error (user) for a gap in the offsets, too.
+  virtual void read_part(const Position& position, const Position& later, Part part, Batch& batch,
                          const std::stop_token& stop) const = 0;
 
   /// Messages of the pass up to this position that were left out because they are damaged.

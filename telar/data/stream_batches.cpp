@@ -20,6 +20,7 @@ constexpr std::chrono::milliseconds kWait(100);
 constexpr std::chrono::milliseconds kArrivalWait(2);
 constexpr std::chrono::seconds kWaitWarning(10);
 constexpr int64_t kNamedDamaged = 10;
+constexpr int kTakenForEnds = 10'000;
 
 std::vector<BatchTensor> tensors_of_stream(const SampleSpec& spec) {
   const bool classes = spec.classes > 0;
@@ -136,18 +137,24 @@ Position StreamBatches::skip(const Position& position, int64_t batches) const {
   if (options_.messages > 0) left = std::min(left, options_.messages - place.messages);
   std::vector<int64_t> sizes(place.next.size(), left);
   for (size_t p = 0; p < options_.ends.size(); ++p) sizes[p] = options_.ends[p] - place.next[p];
+  take_in_turn(place, sizes, left);
+  return to_position(place, log_->name());
+}
+
+void StreamBatches::take_in_turn(StreamPosition& place, const std::vector<int64_t>& sizes,
+                                 int64_t messages) const {
   const auto in_rounds = [&](int64_t rounds) {
     int64_t sum = 0;
     for (const int64_t size : sizes) sum += std::min(size, rounds);
     return sum;
   };
   int64_t rounds = 0;  // the most in which every partition that has not ended gives a message
-  for (int64_t beyond = left + 1; beyond - rounds > 1;) {
+  for (int64_t beyond = messages + 1; beyond - rounds > 1;) {
     const int64_t middle = rounds + (beyond - rounds) / 2;
-    (in_rounds(middle) <= left ? rounds : beyond) = middle;
+    (in_rounds(middle) <= messages ? rounds : beyond) = middle;
   }
-  place.messages += left;
-  left -= in_rounds(rounds);
+  place.messages += messages;
+  int64_t left = messages - in_rounds(rounds);
   for (size_t p = 0; p < sizes.size(); ++p) place.next[p] += std::min(sizes[p], rounds);
   for (int p = place.turn; left > 0; p = (p + 1) % log_->partitions()) {
     if (sizes[static_cast<size_t>(p)] <= rounds) continue;
@@ -156,6 +163,46 @@ Position StreamBatches::skip(const Position& position, int64_t batches) const {
     --left;
   }
   place.last.clear();
+}
+
+std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
+  const StreamPosition place = place_of(position);
+  const std::scoped_lock lock(mutex_);
+  std::vector<int64_t> ends = place.next;
+  for (int p = 0; p < log_->partitions(); ++p) {
+    int64_t& end = ends[static_cast<size_t>(p)];
+    int64_t& reading = reading_[static_cast<size_t>(p)];
+    if (reading < 0) log_->seek(p, reading = end);
+    // The end comes with the messages, so they are taken, until many lie before it.
+    for (int taken = 0; taken < kTakenForEnds && log_->next(p, std::chrono::milliseconds(0)); ++taken) {
+    }
+    end += log_->behind(p, end).value_or(0);
+    if (end - log_->awaited(p) > kTakenForEnds) log_->seek(p, end);
+  }
+  return ends;
+}
+
+std::optional<Position> StreamBatches::next_end(const Position& position, const std::vector<int64_t>& ends,
+                                                bool close) const {
+  if (at_end(position)) return std::nullopt;
+  if (!options_.by_arrival) {
+    Position end = skip(position, 1);
+    const StreamPosition later = place_of(end);
+    for (size_t p = 0; p < ends.size(); ++p)
+      if (later.next[p] > ends[p]) return std::nullopt;
+    return end;
+  }
+  StreamPosition place = place_of(position);
+  std::vector<int64_t> sizes(ends.size());
+  int64_t all = 0;
+  for (size_t p = 0; p < ends.size(); ++p) {
+    const int64_t end = options_.ends.empty() ? ends[p] : std::min(ends[p], options_.ends[p]);
+    sizes[p] = std::max<int64_t>(0, end - place.next[p]);
+    all += sizes[p];
+  }
+  const bool last = options_.messages > 0 && place.messages + all == options_.messages;
+  if (all == 0 || (all < options_.batch && !close && !last)) return std::nullopt;
+  take_in_turn(place, sizes, std::min(all, options_.batch));
   return to_position(place, log_->name());
 }
 
@@ -181,34 +228,40 @@ std::optional<int64_t> StreamBatches::behind(const Position& position) const {
 
 void StreamBatches::stored(const Position& position) const { log_->tell_used(place_of(position).next); }
 
-/// One call of read().
+/// One call of read() or read_part().
 class StreamBatches::Reading {
  public:
-  /// `at` may be the batch's own. `alone`: other messages than those of the part are not decoded.
-  Reading(const StreamBatches& stream, Position at, Part part, bool alone, Batch& batch,
+  static constexpr int kNoPartition = -1;
+
+  /// `at` may be the batch's own. `later`: the batch has the messages before this position, and only those of
+  /// the part are decoded; none: the batch follows from the options.
+  Reading(const StreamBatches& stream, Position at, const Position* later, Part part, Batch& batch,
           const std::stop_token& stop)
       : stream_(stream),
         options_(stream.options_),
         log_(*stream.log_),
         at_(std::move(at)),
         part_(part),
-        alone_(alone),
+        alone_(later != nullptr),
+        ends_(alone_ ? stream.place_of(*later).next : options_.ends),
         batch_(batch),
         stop_(stop),
         place_(stream.place_of(at_)) {}
 
   void run() {
+    recall();
     const int64_t messages = batch_messages();
     const int64_t first = part_.first(messages);
     const int64_t last = part_.last(messages);
     batch_.resize(last - first);
+    batch_.arrived.clear();
     if (options_.skip_damaged && !alone_) spare_.emplace(stream_.tensors_).resize(1);
-    recall();
     taken_.reserve(static_cast<size_t>(messages));
     int64_t rows = 0;
     const int64_t damaged_before = place_.left_out;
     for (int64_t i = 0; i < messages; ++i) {
       const int partition = take_next();
+      if (partition == kNoPartition) break;
       mine_ = i >= first && i < last;
       if (mine_) {
         rows += decode(partition, batch_, rows) ? 1 : 0;
@@ -218,12 +271,13 @@ class StreamBatches::Reading {
     }
     store_dead_letters();
     const int64_t damaged = place_.left_out - damaged_before;
-    if (damaged == messages)
-      throw user_error("topic '{}': all {} messages of a batch are damaged; the last: {}", log_.name(),
-                       messages, last_damage_);
+    const auto taken = static_cast<int64_t>(taken_.size());
+    if (damaged == taken)
+      throw user_error("topic '{}': all {} messages of a batch are damaged; the last: {}", log_.name(), taken,
+                       last_damage_);
     batch_.resize(rows);
     batch_.epoch = place_.pass;
-    batch_.all_samples = messages - damaged;
+    batch_.all_samples = taken - damaged;
     batch_.after = to_position(place_, log_.name());
     if (alone_) return;
     if (!options_.audit && !options_.by_arrival) taken_.clear();
@@ -232,10 +286,27 @@ class StreamBatches::Reading {
 
  private:
   int64_t batch_messages() const {
+    if (alone_) return given_messages();
+    if (again_ && options_.by_arrival) return std::ssize(order_);
     if (options_.messages == 0) return options_.batch;
     const int64_t left = options_.messages - place_.messages;
     if (left <= 0) throw run_error("topic '{}': no message follows the end", log_.name());
     return std::min(options_.batch, left);
+  }
+
+  int64_t given_messages() const {
+    int64_t messages = 0;
+    for (size_t p = 0; p < ends_.size(); ++p) {
+      const int64_t more = ends_[p] - place_.next[p];
+      if (more < 0 || more > options_.batch - messages) {
+        messages = 0;
+        break;
+      }
+      messages += more;
+    }
+    if (messages > 0) return messages;
+    throw user_error("topic '{}': the messages of a lease are not a batch of at most {}", log_.name(),
+                     options_.batch);
   }
 
   /// If the order depended on what had arrived, it is the one of the first time.
@@ -250,17 +321,20 @@ class StreamBatches::Reading {
 
   bool has_ended(int partition) const {
     const auto p = static_cast<size_t>(partition);
-    return !options_.ends.empty() && place_.next[p] >= options_.ends[p];
+    return !ends_.empty() && place_.next[p] >= ends_[p];
   }
 
   int after(int partition) const { return partition + 1 == log_.partitions() ? 0 : partition + 1; }
 
-  /// Puts the next message into message_ and moves on behind it; returns its partition.
+  /// Puts the next message into message_ and moves on behind it; returns its partition, or kNoPartition if the
+  /// batch is closed before it is full.
   int take_next() {
     while (has_ended(place_.turn)) place_.turn = after(place_.turn);
-    const int partition = !options_.by_arrival ? wait_for(place_.turn)
-                          : order_.empty()     ? wait_for_any()
-                                               : wait_for(order_[taken_.size()]);
+    const int partition = !options_.by_arrival || alone_ ? wait_for(place_.turn)
+                          : again_                       ? wait_for(order_[taken_.size()])
+                                                         : wait_for_any();
+    if (partition == kNoPartition) return partition;
+    if (taken_.empty()) opened_ = WaitClock::now();
     const auto p = static_cast<size_t>(partition);
     require_no_gap(partition, message_.offset);
     place_.next[p] = message_.offset + 1;
@@ -275,10 +349,16 @@ class StreamBatches::Reading {
   /// the first message, or the end.
   void require_no_gap(int partition, int64_t found) const {
     const int64_t expected = place_.next[static_cast<size_t>(partition)];
-    if ((options_.ends.empty() && !alone_) || found == expected) return;
-    throw user_error(
-        "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic), so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never",
+    if (ends_.empty() || found == expected) return;
+    const std::string gap = fmt::format(
+        "topic '{}', partition {}: there are no messages from offset {} to {} (transactions, or a compacted topic)",
         log_.name(), partition, expected, found - 1);
+    if (alone_)
+      throw user_error(
+          "{}, so batches cannot be counted by offsets, as parameter servers need it; use a strategy without them",
+          gap);
+    throw user_error(
+        "{}, so the messages up to data.end cannot be counted; use data.end: {{messages: N}}, or never", gap);
   }
 
   bool try_next(int partition, std::chrono::milliseconds wait) {
@@ -291,7 +371,7 @@ class StreamBatches::Reading {
     const std::optional<Message> message = log_.next(partition, wait);
     if (!message) {
       const int64_t awaited = log_.awaited(partition);
-      if (!options_.ends.empty() && awaited >= options_.ends[p]) require_no_gap(partition, options_.ends[p]);
+      if (!ends_.empty() && awaited >= ends_[p]) require_no_gap(partition, ends_[p]);
       return false;
     }
     message_ = *message;
@@ -330,6 +410,12 @@ class StreamBatches::Reading {
     return partition;
   }
 
+  /// Whether the batch has waited for long enough.
+  bool closes() const {
+    return options_.linger_seconds > 0 && !taken_.empty() &&
+           std::chrono::duration<double>(WaitClock::now() - opened_).count() >= options_.linger_seconds;
+  }
+
   int wait_for_any() {
     const auto began = WaitClock::now();
     while (true) {
@@ -339,6 +425,7 @@ class StreamBatches::Reading {
         if (!has_ended(partition) && try_next(partition, last ? kArrivalWait : std::chrono::milliseconds(0)))
           return partition;
       }
+      if (closes()) return kNoPartition;
       wait_on(began, "a message");
     }
   }
@@ -366,6 +453,7 @@ class StreamBatches::Reading {
     }
     options_.channels.apply(as_floats(sample));
     batch.ids()[i] = message_.offset * log_.partitions() + partition;
+    if (message_.time >= 0) batch.arrived.push_back(message_.time);
     return true;
   }
 
@@ -405,6 +493,7 @@ class StreamBatches::Reading {
   Position at_;
   Part part_;
   bool alone_;
+  std::vector<int64_t> ends_;  ///< of the batch's messages; empty: none
   Batch& batch_;
   const std::stop_token& stop_;
   StreamPosition place_;
@@ -417,17 +506,18 @@ class StreamBatches::Reading {
   bool sends_ = false;          ///< dead letters are under way
   std::optional<Batch> spare_;  ///< for messages of others' parts
   std::string last_damage_;
+  WaitClock::time_point opened_;  ///< when the first message was taken
 };
 
 void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
   const std::scoped_lock lock(mutex_);
-  Reading(*this, position, options_.part, false, batch, stop).run();
+  Reading(*this, position, nullptr, options_.part, batch, stop).run();
 }
 
-void StreamBatches::read_part(const Position& position, Part part, Batch& batch,
+void StreamBatches::read_part(const Position& position, const Position& later, Part part, Batch& batch,
                               const std::stop_token& stop) const {
   const std::scoped_lock lock(mutex_);
-  Reading(*this, position, part, true, batch, stop).run();
+  Reading(*this, position, &later, part, batch, stop).run();
 }
 
 }  // namespace telar

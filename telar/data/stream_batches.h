@@ -25,6 +25,8 @@ struct StreamOptions {
   int64_t messages = 0;         ///< of a pass; 0: there is no end
   /// Messages of the partition that has some, not of each partition in turn.
   bool by_arrival = false;
+  /// By arrival: a batch ends so long after its first message was taken, also if it is not full. 0: never.
+  double linger_seconds = 0;
   bool skip_damaged = false;
   bool audit = false;          ///< for uses()
   size_t remembered = 16;      ///< batches, for uses() and, by arrival, to be read again
@@ -71,7 +73,10 @@ class StreamBatches final : public Stream {
   BatchUse uses(const Position& after) const override;
   Position skip(const Position& position, int64_t batches) const override;
   std::vector<UsedOffsets> between(const Position& position, const Position& later) const override;
-  void read_part(const Position& position, Part part, Batch& batch,
+  std::vector<int64_t> known_ends(const Position& position) const override;
+  std::optional<Position> next_end(const Position& position, const std::vector<int64_t>& ends,
+                                   bool close) const override;
+  void read_part(const Position& position, const Position& later, Part part, Batch& batch,
                  const std::stop_token& stop) const override;
   int64_t left_out(const Position& position) const override { return place_of(position).left_out; }
   std::optional<int64_t> behind(const Position& position) const override;
@@ -91,6 +96,9 @@ class StreamBatches final : public Stream {
   };
   class Reading;
 
+  /// Moves on by this many messages, one of each partition in turn; `sizes`: of the partitions, at least as
+  /// many together.
+  void take_in_turn(StreamPosition& place, const std::vector<int64_t>& sizes, int64_t messages) const;
   StreamPosition place_of(const Position& position) const;
   const Known* known_batch(const Position& at) const;
   void remember(Known batch) const;

@@ -92,6 +92,7 @@ void Progress::end_epoch(const EpochSummary& summary) {
                         options_.unit);
   }
   if (summary.behind) line += "  " + behind_text(*summary.behind);
+  if (!summary.more.empty()) line += "  " + summary.more;
   print_line(line + fmt::format("  {:.1f} s", seconds));
 }
 
@@ -120,6 +121,8 @@ std::vector<LinePart> Progress::parts(const ProgressState& state) const {
     parts.push_back({fmt::format("{} {}/s", grouped(per_second), options_.unit), 4});
   }
   if (state.behind) parts.push_back({behind_text(*state.behind), 2});
+  const std::string more = state.more ? state.more() : std::string();
+  if (!more.empty()) parts.push_back({more, 3});
   if (run_rate > 0) {
     parts.push_back({duration_text(static_cast<double>(remaining) / run_rate) + " left", 3});
   }

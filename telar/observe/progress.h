@@ -37,6 +37,7 @@ struct ProgressState {
   double loss = 0;
   std::optional<double> accuracy;
   std::optional<int64_t> behind = std::nullopt;  ///< samples of a stream that are waiting, if it is known
+  std::function<std::string()> more = {};        ///< further figures, asked when they are shown; may be empty
 };
 
 /// Results of an epoch.
@@ -46,6 +47,7 @@ struct EpochSummary {
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;
   std::optional<int64_t> behind = std::nullopt;  ///< as in ProgressState
+  std::string more = {};                         ///< further figures
 };
 
 /// Shows the progress of a training run on a stream. The terminal is unchanged at any moment (nothing is

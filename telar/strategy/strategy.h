@@ -49,6 +49,7 @@ struct StrategyType {
   bool divides_state = false;   ///< processes keep only parts of the state, at best an equal share each
   bool shares_batches = false;  ///< each worker of a process takes a share of every batch
   bool uses_servers = false;    ///< workers are processes that exchange through parameter servers
+  bool elastic = false;         ///< the number of workers may change while they train
   bool on_gpus = true;
   std::vector<Option> options = {};
   std::function<std::unique_ptr<Strategy>(const Attributes& options)> make;  ///< all options are given

@@ -13,6 +13,7 @@ struct ChildStart {
   std::vector<std::string> words;                  ///< the program and its arguments
   std::map<std::string, std::string> environment;  ///< in addition to this process's environment
   std::filesystem::path log;                       ///< its output is appended here
+  bool may_leave = false;                          ///< it is not restarted if it ends with exit code 0
 };
 
 /// Starts a process without standard input, in its own process group, so that Ctrl-C reaches only its parent.

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <utility>
 
 #include "telar/comm/members/protocol.h"
+#include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
@@ -96,6 +98,13 @@ std::vector<std::string> given_addresses(const StrategyJob& strategy) {
   return addresses;
 }
 
+std::map<std::string, std::string> token_environment(const Security& security) {
+  return security.token.empty() ? std::map<std::string, std::string>{}
+                                : std::map<std::string, std::string>{{"TELAR_TOKEN", security.token}};
+}
+
+std::string worker_name(int64_t number) { return fmt::format("worker {}", number); }
+
 /// Used as the first round: higher than all rounds that servers may still know from earlier parts of this
 /// run.
 int64_t milliseconds_since_1970() {
@@ -114,11 +123,12 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       program_(job_program(job, spec)) {
+  if (options_.stream != nullptr) work_.emplace(*options_.stream, linger_seconds(job_.data));
+  if (job_.strategy.elastic.min > 0) policy_.emplace(job_.strategy.elastic);
   fs::create_directories(options_.folder / "logs");
-  if (options_.coordinate.empty()) {
-    if (options_.security.token.empty()) options_.security.token = random_text();
+  if (starts_workers() && options_.security.token.empty()) options_.security.token = random_text();
+  if (starts_workers() || job_.strategy.server_addresses.empty())
     processes_ = std::make_unique<LocalProcesses>(note());
-  }
   if (options_.stop_requested)
     stop_watch_ = std::jthread([this](const std::stop_token& over) { watch_for_stop(over); });
 }
@@ -174,6 +184,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
+  if (policy_) options.workers = policy_->wanted();
   options.works_before = random_works_before();
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
   options.security = options_.security;
@@ -183,8 +194,8 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   options.rounds_before = milliseconds_since_1970();
   options.say = note();
   coordinator_ = std::make_unique<Coordinator>(std::move(options));
-  if (processes_) {
-    start_workers();
+  if (starts_workers()) {
+    start_workers(policy_ ? policy_->wanted() : all_workers_of(job_.strategy));
   } else if (options_.say) {
     options_.say(fmt::format("waiting for workers: telar work --join {}", coordinator_->address()));
   }
@@ -203,19 +214,36 @@ std::string ClusterRun::description() const {
   return text;
 }
 
+/// Where local servers listen: on the loopback, or where workers on other hosts reach the coordinator.
+std::string ClusterRun::server_listen() const {
+  if (starts_workers()) return "127.0.0.1:0";
+  const Address address = Address::parse(options_.coordinate);
+  if (address.host == "0.0.0.0" || address.host == "::")
+    throw user_error(
+        "workers join at {}, and the parameter servers of a stream are started here, too; name the host, so that workers can reach them",
+        options_.coordinate);
+  return Address{address.host, 0}.text();
+}
+
 void ClusterRun::start_servers() {
   const fs::path folder = fs::absolute(options_.folder) / "servers";
   fs::remove_all(folder);
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
     const fs::path own = folder / std::to_string(s);
     fs::create_directories(own);
-    processes_->start(
-        {fmt::format("server {}", s),
-         {options_.program, "serve", "--listen", "127.0.0.1:0", "--address-file", (own / "address").string(),
-          "--snapshots", own.string(), "--snapshot-seconds",
-          fmt::format("{}", job_.strategy.snapshot_seconds), "--follow", std::to_string(::getpid())},
-         {{"TELAR_TOKEN", options_.security.token}},
-         options_.folder / "logs" / fmt::format("server-{}.log", s)});
+    std::vector<std::string> words = {options_.program,     "serve",
+                                      "--listen",           server_listen(),
+                                      "--address-file",     (own / "address").string(),
+                                      "--snapshots",        own.string(),
+                                      "--snapshot-seconds", fmt::format("{}", job_.strategy.snapshot_seconds),
+                                      "--follow",           std::to_string(::getpid())};
+    const Security& security = options_.security;
+    if (!security.certificates.empty()) words.insert(words.end(), {"--certificates", security.certificates});
+    if (security.insecure_network) words.push_back("--insecure-network");
+    processes_->start({.name = fmt::format("server {}", s),
+                       .words = std::move(words),
+                       .environment = token_environment(security),
+                       .log = options_.folder / "logs" / fmt::format("server-{}.log", s)});
   }
   const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
@@ -262,46 +290,97 @@ bool ClusterRun::server_away() const {
                              [](const auto& client) { return client->seconds_away() > kAwayPatience; });
 }
 
-void ClusterRun::start_workers() {
+/// Starts workers until so many run.
+void ClusterRun::start_workers(int64_t count) {
+  std::vector<int64_t> others;
+  for (int64_t w = 0; w < all_workers_of(job_.strategy); ++w)
+    if (!processes_->has(worker_name(w))) others.push_back(w);
+  int64_t running = all_workers_of(job_.strategy) - std::ssize(others);
+  for (auto next = others.begin(); running < count; ++next, ++running) start_worker(*next);
+}
+
+void ClusterRun::start_worker(int64_t number) {
   const StrategyJob& strategy = job_.strategy;
-  const int64_t workers = all_workers_of(strategy);
-  const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / workers));
-  for (int64_t w = 0; w < workers; ++w) {
-    const int64_t given =
-        strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(w)];
-    const std::string& device = device_of(strategy, static_cast<size_t>(w));
-    const DeviceSpec spec = device_named(device);
-    int64_t threads = given > 0 ? given : share;
-    if (!spec.cores.empty()) threads = 0;  // one per core
-    const auto computing = static_cast<int>(spec.threads > 0 ? spec.threads : threads);
-    int64_t loading = job_.data.threads;
-    if (loading == kAutomaticThreads)
-      loading = default_loader_threads({share, computing}, job_.data.prefetch);
-    processes_->start(
-        {fmt::format("worker {}", w),
-         {options_.program, "work", "--join", coordinator_->address(), "--set",
-          fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading),
-          "--set", fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
-         {{"TELAR_TOKEN", options_.security.token}},
-         options_.folder / "logs" / fmt::format("worker-{}.log", w)});
-  }
+  const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / all_workers_of(strategy)));
+  const int64_t given =
+      strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(number)];
+  const std::string& device = device_of(strategy, static_cast<size_t>(number));
+  const DeviceSpec spec = device_named(device);
+  int64_t threads = given > 0 ? given : share;
+  if (!spec.cores.empty()) threads = 0;  // one per core
+  const auto computing = static_cast<int>(spec.threads > 0 ? spec.threads : threads);
+  int64_t loading = job_.data.threads;
+  if (loading == kAutomaticThreads) loading = default_loader_threads({share, computing}, job_.data.prefetch);
+  processes_->start(
+      {worker_name(number),
+       {options_.program, "work", "--join", coordinator_->address(), "--set",
+        fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading),
+        "--set", fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
+       token_environment(options_.security),
+       options_.folder / "logs" / fmt::format("worker-{}.log", number),
+       policy_.has_value()});
 }
 
 void ClusterRun::begin(const StepRange& range) {
   draining_since_ = {};
-  coordinator_->begin_epoch(static_cast<uint32_t>(range.epoch.epoch), range.first, range.end);
+  if (work_) work_->begin(range);
+  waiting_steps_ = 0;
+  coordinator_->begin_epoch(static_cast<uint32_t>(range.epoch.epoch), range.first, range.end,
+                            work_ ? work_->start().bytes : std::string());
+}
+
+/// Lets workers lease what has arrived.
+void ClusterRun::extend_work() {
+  if (draining_since_ != Clock::time_point()) return;
+  waiting_steps_ = coordinator_->extend(work_->extend(waiting_steps_, seconds_since({})));
+}
+
+/// Measures the load once a second, and lets workers come and go.
+void ClusterRun::follow_load() {
+  constexpr auto kEvery = 1s;
+  if (Clock::now() - measured_ < kEvery) return;
+  measured_ = Clock::now();
+  const std::vector<MemberInfo> members = coordinator_->members();
+  const int64_t working = std::ranges::count_if(members, &MemberInfo::working);
+  const WorkerLoad load =
+      meter_.measure(seconds_since({}), work_->existing(), work_->lag(), working, waiting_steps_ > 0);
+  if (load.of_one > 0)
+    load_text_ =
+        fmt::format("lag {:.1f} s  {} worker{}", load.lag_seconds(), working, working == 1 ? "" : "s");
+  if (!policy_) return;
+  const int64_t before = policy_->wanted();
+  const int64_t wanted = policy_->decide(load);
+  if (wanted != before) {
+    note()(fmt::format(
+        "workers: {} instead of {}; the lag is {:.1f} s ({} messages), {:.0f} messages/s arrive, and a worker manages {:.0f}",
+        wanted, before, load.lag_seconds(), load.lag, load.arriving, load.of_one));
+    coordinator_->resize(wanted, starts_workers());
+  }
+  if (starts_workers()) start_workers(wanted);
 }
 
 std::vector<CompletedStep> ClusterRun::wait() {
+  constexpr double kWait = 0.1;
+  constexpr double kWaitForMessages = 0.01;  // a part of the latency
   if (processes_) processes_->check();
-  std::vector<StepDone> steps = coordinator_->wait(0.1);
+  if (work_) extend_work();
+  std::vector<StepDone> steps = coordinator_->wait(work_ ? kWaitForMessages : kWait);
   tell();
   require_whole_servers();
   for (const StepDone& step : steps) {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
+    meter_.done(step.samples, step.busy_seconds);
   }
-  return completed(std::move(steps));
+  std::vector<CompletedStep> all = completed(std::move(steps));
+  if (!work_) return all;
+  for (CompletedStep& step : all) {
+    StreamWork::Place place = work_->done(step.step);
+    step.at = std::move(place.at);
+    step.after = std::move(place.after);
+  }
+  follow_load();
+  return all;
 }
 
 bool ClusterRun::finished() {
@@ -321,6 +400,8 @@ void ClusterRun::drain() {
 }
 
 int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
+
+Position ClusterRun::position() { return work_ ? work_->position() : Position(); }
 
 void ClusterRun::fetch(Session& session) {
   try {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -12,23 +13,27 @@
 
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/store/store_client.h"
+#include "telar/data/stream.h"
 #include "telar/train/data_decision.h"
 #include "telar/train/job.h"
 #include "telar/train/local_processes.h"
 #include "telar/train/run_losses.h"
+#include "telar/train/stream_work.h"
 #include "telar/train/trainer.h"
+#include "telar/train/worker_policy.h"
 
 namespace telar {
 
 struct ClusterOptions {
-  /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine, and
-  /// servers too, unless the job has their addresses.
+  /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine.
+  /// Servers are started on this machine, unless the job has their addresses.
   std::string coordinate;
   Security security;
   std::string program;                          ///< started as `PROGRAM serve …` and `PROGRAM work …`
   std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id
   std::function<void(const std::string&)> say;  ///< receives progress messages; called by the training thread
   int64_t epoch_steps = 0;                      ///< batches in an epoch
+  const Stream* stream = nullptr;               ///< of which the batches are; null: of files
   std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
 };
 
@@ -47,18 +52,26 @@ class ClusterRun final : public StepSource {
   bool finished() override;
   void drain() override;
   int64_t steps_done() override;
+  Position position() override;
   void fetch(Session& session) override;
 
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
   RunLosses losses() const;
+  /// Of a stream: "lag 2.1 s  3 workers"; empty if it is not known yet.
+  const std::string& load_text() const { return load_text_; }
 
  private:
   std::function<void(const std::string&)> note();
   void tell();
   std::string description() const;
+  bool starts_workers() const { return options_.coordinate.empty(); }
+  std::string server_listen() const;
   void start_servers();
-  void start_workers();
+  void start_workers(int64_t count);
+  void start_worker(int64_t number);
+  void extend_work();
+  void follow_load();
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
@@ -82,6 +95,12 @@ class ClusterRun final : public StepSource {
   std::chrono::steady_clock::time_point draining_since_ = {};
   std::atomic<bool> connected_{false};  ///< clients_ does not change any more
   std::stop_source give_up_;            ///< ends all waits for servers
+  std::optional<StreamWork> work_;      ///< of a stream
+  std::optional<WorkerPolicy> policy_;
+  WorkerLoadMeter meter_;
+  std::chrono::steady_clock::time_point measured_ = {};
+  int64_t waiting_steps_ = 0;  ///< that exist and have not begun
+  std::string load_text_;
   double staleness_sum_ = 0;
   int64_t staleness_count_ = 0;
   std::jthread stop_watch_;

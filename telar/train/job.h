@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/core/attributes.h"
+#include "telar/train/worker_policy.h"
 
 namespace telar {
 
@@ -101,7 +102,9 @@ struct SharesJob {
 
 struct StrategyJob {
   std::string name = "single";
-  Attributes options;                          ///< those of the strategy (StrategyType::options), all of them
+  ElasticWorkers elastic;  ///< if the number of workers follows the load; `max` is that of
+                           ///< the options
+  Attributes options;      ///< those of the strategy (StrategyType::options), all of them
   std::vector<std::string> devices = {"cpu"};  ///< one per worker, or one for all
   std::vector<int64_t> threads = {0};  ///< one per worker, or one for all; 0: the cores are divided equally
   // Strategies that share batches only:

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/data/source.h"
 #include "telar/graph/op.h"
 #include "telar/strategy/strategy.h"
@@ -110,6 +111,23 @@ void check_training(const Job& job, const Where& where) {
     throw user_error("{}: training.top_k is empty; it must contain at least one number",
                      where("training.top_k"));
   }
+}
+
+std::vector<std::string> elastic_strategies() {
+  return strategy_names([](const StrategyType& type) { return type.elastic; });
+}
+
+void check_elastic(const Job& job, const Where& where) {
+  if (job.strategy.elastic.min == 0) return;
+  const std::string key = "strategy." + type_of(job.strategy).count;
+  if (!type_of(job.strategy).elastic)
+    throw user_error(
+        "{}: {} has limits, but the workers of strategy {} make each step together, so their number cannot change; give a number, or choose {}",
+        where(key), key, job.strategy.name, one_of(elastic_strategies()));
+  if (!trains_on_stream(job.data))
+    throw user_error(
+        "{}: {} has limits, and the number of workers follows the lag of a stream, but data.source is {}; give a number",
+        where(key), key, job.data.source);
 }
 
 void check_servers(const Job& job, const Where& where) {
@@ -246,6 +264,7 @@ void check_job(const Job& job, const Where& where) {
   check_devices(job, where);
   check_strategy(job.strategy, where);
   if (uses_servers(job)) check_servers(job, where);
+  check_elastic(job, where);
   if (trains_on_stream(job.data)) check_stream_keys(job, where);
   if (job.data.spread) check_spread(job, where);
 }

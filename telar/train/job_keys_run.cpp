@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "telar/core/error.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_keys.h"
 
@@ -72,11 +73,60 @@ std::vector<JobKey> strategy_keys() {
   };
 }
 
+/// The number of workers, which may be a group of limits instead.
+JobKey or_limits(JobKey key) {
+  const auto read_limits = [path = key.path, read = key.read](Job& job, const JobNode& node) {
+    ElasticWorkers limits;
+    limits.min = 1;
+    bool has_max = false;
+    for (const JobEntry& entry : node.entries) {
+      const std::string name = path + "." + entry.key;
+      if (entry.key == "min") {
+        read_value(entry.value, name, {.least = 1, .most = 1024}, limits.min);
+      } else if (entry.key == "lag_seconds") {
+        read_value(entry.value, name, {.least = 0, .most = 1e6, .above_least = true}, limits.lag_seconds);
+      } else if (entry.key == "max") {
+        read_value(entry.value, name, {.least = 1, .most = 1024}, limits.max);
+        read(job, entry.value);
+        has_max = true;
+      } else {
+        throw user_error("{}: {} is unknown; the limits of {} are min, max and lag_seconds", entry.where,
+                         name, path);
+      }
+    }
+    if (!has_max) throw user_error("{}: {} has no max", node.where, path);
+    if (limits.max < limits.min)
+      throw user_error("{}: {}.max is {}; it must be at least {}, the min", node.where, path, limits.max,
+                       limits.min);
+    job.strategy.elastic = limits;
+  };
+  key.kind += ", or `{min: 1, max: 8, lag_seconds: 5}`";
+  key.doc +=
+      " A group: of a stream, workers come and go so that the lag stays below so many seconds (docs/stream.md); strategies whose workers go at their own pace have it.";
+  key.read = [read_limits, read = std::move(key.read)](Job& job, const JobNode& node) {
+    job.strategy.elastic = {};
+    node.kind == JobNode::Kind::map ? read_limits(job, node) : read(job, node);
+  };
+  key.write = [write = std::move(key.write)](const Job& job) {
+    const ElasticWorkers& limits = job.strategy.elastic;
+    return limits.min == 0 ? write(job)
+                           : fmt::format("{{min: {}, max: {}, lag_seconds: {}}}", limits.min, write(job),
+                                         value_text(limits.lag_seconds));
+  };
+  return key;
+}
+
 std::vector<JobKey> strategy_option_keys() {
   std::vector<std::pair<std::string, std::vector<Option>>> options;
   for (const StrategyType& type : strategy_types()) options.emplace_back(type.name, type.options);
-  return keys_of_choices(
+  std::vector<JobKey> keys = keys_of_choices(
       "strategy", kStrategy, options, [](auto& job) -> auto& { return job.strategy.options; });
+  for (JobKey& key : keys) {
+    const bool of_servers = strategy_type(key.when.values.front()).uses_servers;
+    if (of_servers && key.path == "strategy." + strategy_type(key.when.values.front()).count)
+      key = or_limits(std::move(key));
+  }
+  return keys;
 }
 
 std::vector<JobKey> server_keys() {

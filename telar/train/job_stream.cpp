@@ -36,19 +36,11 @@ void write_decided(DataJob& data, const Stream& stream) {
   if (!stream.ends().empty()) data.options.set("end", offsets_text(stream.ends()));
 }
 
-/// A worker is told which batch to read, so it must be there and at offsets that can be computed. That each
-/// message is used once rests on two facts: a push has one batch, so a server can tell that it comes again;
-/// and a server that continues from an older snapshot ends the run, which only servers of this machine do for
-/// certain.
+/// That each message is used once rests on two facts: a push has one batch, so a server can tell that it comes
+/// again; and a server that continues from an older snapshot ends the run, which only servers of this machine
+/// do for certain.
 void check_leasing(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   const std::string& strategy = job.strategy.name;
-  const std::string end = job.data.options.text_or("end", "");
-  if (end != "now" && !is_decided(end))
-    throw user_error("{}: the workers of strategy {} read a topic up to an end that it has: now, or offsets",
-                     where("data.end"), strategy);
-  if (job.data.options.text_or("order", "") == "arrival")
-    throw user_error("{}: the workers of strategy {} must read the same batches; data.order must be fixed",
-                     where("data.order"), strategy);
   const Attributes& options = job.strategy.options;
   if (options.has("average_every"))
     throw user_error(
@@ -111,6 +103,10 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
     job.data.options.set(name, text);
   }
   return decides ? stream : open_here(job, opening);
+}
+
+double linger_seconds(const DataJob& data) {
+  return data.options.has("linger_ms") ? 1e-3 * data.options.real("linger_ms") : 0;
 }
 
 int64_t steps_of_epoch(const Job& job, const Stream& stream) {

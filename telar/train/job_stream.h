@@ -27,6 +27,9 @@ struct StreamOpening {
 /// them. Throws Error.
 StreamPtr open_job_stream(Job& job, const StreamOpening& opening = {});
 
+/// After so many seconds a batch is closed although it is not full; 0: never.
+double linger_seconds(const DataJob& data);
+
 /// The steps of an epoch: all batches, or as many as the job says.
 int64_t steps_of_epoch(const Job& job, const Stream& stream);
 

@@ -32,9 +32,14 @@ LocalProcesses::~LocalProcesses() {
 
 void LocalProcesses::start(ChildStart what) {
   const std::scoped_lock lock(mutex_);
-  Process process{std::move(what), -1, 0, Clock::now(), {}};
+  Process process{.what = std::move(what), .started = Clock::now(), .again = {}};
   process.pid = start_child(process.what);
   processes_.push_back(std::move(process));
+}
+
+bool LocalProcesses::has(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(processes_, [&](const Process& process) { return process.what.name == name; });
 }
 
 void LocalProcesses::let_end() {
@@ -74,6 +79,7 @@ void LocalProcesses::watch(const std::stop_token& stop) {
     {
       const std::scoped_lock lock(mutex_);
       for (Process& process : processes_) look_after(process);
+      std::erase_if(processes_, [](const Process& process) { return process.left; });
     }
     std::this_thread::sleep_for(20ms);
   }
@@ -97,6 +103,8 @@ void LocalProcesses::look_after(Process& process) {
   if (::waitpid(process.pid, &status, WNOHANG) != process.pid) return;
   process.pid = -1;
   if (!restarts_) return;
+  process.left = process.what.may_leave && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (process.left) return;
   const std::string death = fmt::format("{} {}", process.what.name, ending_text(status));
   process.quick_deaths = now - process.started < kQuick && WIFEXITED(status) ? process.quick_deaths + 1 : 0;
   process.again = now + process.quick_deaths * 200ms;

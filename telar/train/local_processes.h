@@ -23,6 +23,8 @@ class LocalProcesses {
 
   /// Throws Error (run) if it cannot be started.
   void start(ChildStart what);
+  /// Whether a process of this name was started and has not left (ChildStart::may_leave).
+  bool has(const std::string& name) const;
   /// Disables restarts from now on.
   void let_end();
   /// Waits up to `seconds` for all processes to end. Returns true if they have ended.
@@ -36,6 +38,7 @@ class LocalProcesses {
   struct Process {
     ChildStart what;
     int pid = -1;  ///< -1: not running
+    bool left = false;
     int quick_deaths = 0;
     Clock::time_point started;
     Clock::time_point again;  ///< when to restart it

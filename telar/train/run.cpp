@@ -123,14 +123,14 @@ class Run {
     return checks;
   }
 
-  /// Workers on other hosts need servers that they can reach.
+  /// Workers on other hosts need servers that they can reach. With a stream, these are started here.
   void check_coordination() const {
     if (options_.coordinate.empty()) return;
     if (!uses_servers(job_)) {
       throw user_error("workers cannot join at {}: strategy '{}' has no parameter servers",
                        options_.coordinate, job_.strategy.name);
     }
-    if (job_.strategy.server_addresses.empty()) {
+    if (job_.strategy.server_addresses.empty() && !trains_on_stream(job_.data)) {
       throw user_error(
           "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
           options_.coordinate);
@@ -194,7 +194,8 @@ class Run {
     if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
     std::optional<StreamObserver> stream;
     if (data_.stream != nullptr)
-      stream.emplace(*data_.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path());
+      stream.emplace(*data_.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
+                     uses_servers(job_));
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
@@ -213,7 +214,8 @@ class Run {
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
       observers.insert(observers.begin(),
-                       &progress.emplace(*options_.progress, session.metric_names(), behind()));
+                       &progress.emplace(*options_.progress, session.metric_names(), behind(),
+                                         [&] { return stream_text(stream, cluster.get()); }));
 
     RunSummary summary;
     summary.outcome = fit(trainer, observers);
@@ -227,7 +229,10 @@ class Run {
     summary.train = last.report().train;
     summary.validation = last.report().validation;
     fill_in(summary, session, trainer);
-    if (stream) summary.left_out_samples += stream->left_out();
+    if (stream) {
+      summary.left_out_samples += stream->left_out();
+      summary.latency = stream->latency();
+    }
     summary.joules = energy.joules();
     summary.energy_source = energy.source();
     if (profile_) summary.trace = trace_file(folder);
@@ -271,7 +276,7 @@ class Run {
     auto cluster = std::make_unique<ClusterRun>(
         job_, data_.spec(), decision_,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
-                       steps_of_epoch(), options_.stop_requested});
+                       steps_of_epoch(), data_.stream.get(), options_.stop_requested});
     cluster->start(session, trainer.state().step);
     trainer.make_steps_with(*cluster);
     return cluster;
@@ -314,6 +319,15 @@ class Run {
     return [stream = data_.stream](const Position& position) {
       return position.bytes.empty() ? std::nullopt : stream->behind(position);  // several workers' steps
     };
+  }
+
+  /// For the progress: latency, lag and workers, if they are known.
+  static std::string stream_text(const std::optional<StreamObserver>& stream, const ClusterRun* cluster) {
+    std::string text = cluster == nullptr ? std::string() : cluster->load_text();
+    if (!stream || stream->latency().count() == 0) return text;
+    const LatencyCounts& latency = stream->latency();
+    return text + fmt::format("{}latency {:.0f} ms, 99 % {:.0f} ms", text.empty() ? "" : "  ",
+                              1e3 * latency.quantile(0.5), 1e3 * latency.quantile(0.99));
   }
 
   bool is_audited() const { return job_.data.options.flag_or("audit", false); }

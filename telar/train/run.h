@@ -61,6 +61,7 @@ struct RunSummary {
   double staleness =
       0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
   std::optional<RunLosses> losses;  ///< with parameter servers
+  LatencyCounts latency;  ///< of a stream: from a message's arrival to the update that it contributed to
 };
 
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" …; null for a missing value.

@@ -141,8 +141,9 @@ std::optional<double> EnergyObserver::joules() {
 }
 
 ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                                   std::function<std::optional<int64_t>(const Position&)> behind)
-    : progress_(progress), behind_(std::move(behind)) {
+                                   std::function<std::optional<int64_t>(const Position&)> behind,
+                                   std::function<std::string()> more)
+    : progress_(progress), behind_(std::move(behind)), more_(std::move(more)) {
   const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");
   if (found != metrics.end()) accuracy_ = static_cast<size_t>(found - metrics.begin());
 }
@@ -162,13 +163,14 @@ void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState&
 void ProgressObserver::step_done(const StepReport& /*report*/, const TrainingState& state) {
   const auto samples = static_cast<double>(state.epoch_samples);
   ProgressState shown{state.epoch_samples, state.epoch_sums[0] / samples, accuracy_of(state.epoch_sums),
-                      behind(state)};
+                      behind(state), more_};
   if (shown.accuracy) *shown.accuracy /= samples;
   progress_.update(shown);
 }
 
 void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
-  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt, behind(state)};
+  EpochSummary summary{report.train[0], accuracy_of(report.train),      std::nullopt, std::nullopt,
+                       behind(state),   more_ ? more_() : std::string()};
   if (!report.validation.empty()) {
     summary.validation_loss = report.validation[0];
     summary.validation_accuracy = accuracy_of(report.validation);

@@ -129,9 +129,11 @@ class EnergyObserver final : public TrainingObserver {
 /// Updates a Progress (telar/observe/progress.h).
 class ProgressObserver final : public TrainingObserver {
  public:
-  /// `behind`: samples of a stream that are waiting after a position; may be empty.
+  /// `behind`: samples of a stream that are waiting after a position; `more`: further figures as text; both
+  /// may be empty.
   ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                   std::function<std::optional<int64_t>(const Position&)> behind = {});
+                   std::function<std::optional<int64_t>(const Position&)> behind = {},
+                   std::function<std::string()> more = {});
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
@@ -144,6 +146,7 @@ class ProgressObserver final : public TrainingObserver {
   Progress& progress_;
   std::optional<size_t> accuracy_;
   std::function<std::optional<int64_t>(const Position&)> behind_;
+  std::function<std::string()> more_;
 };
 
 }  // namespace telar

@@ -80,6 +80,10 @@ std::string to_json(const RunSummary& summary) {
   json["left_out_samples"] = summary.left_out_samples;
   json["staleness"] = summary.staleness;
   if (summary.losses) json["losses"] = json_of(*summary.losses);
+  if (summary.latency.count() > 0) {
+    json["latency_ms_median"] = 1e3 * summary.latency.quantile(0.5);
+    json["latency_ms_99"] = 1e3 * summary.latency.quantile(0.99);
+  }
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -86,8 +86,9 @@ std::vector<CompletedStep> SessionSteps::wait() {
     if (failed_ && completed.empty()) throw not_finite();
     if (failed_) break;  // those before it are counted first
     Begun& step = begun_.front();
-    completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.after),
-                         result->communication, result->phases});
+    completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.at),
+                         std::move(step.after), latency_since(step.arrived), result->communication,
+                         result->phases});
     begun_.pop_front();
   }
   return completed;
@@ -116,7 +117,7 @@ void SessionSteps::begin_step() {
   const StepInputs inputs{rate, range_.before + next_ + 1, static_cast<uint32_t>(epoch.epoch),
                           batch->all_samples, start};
   session_.begin(view_of(*batch), inputs);
-  begun_.push_back({inputs, batch->at, batch->after});
+  begun_.push_back({inputs, batch->at, batch->after, batch->arrived});
   ++next_;
 }
 

@@ -39,6 +39,7 @@ class SessionSteps final : public StepSource {
     StepInputs inputs;
     Position at;
     Position after;
+    std::vector<int64_t> arrived;
   };
 
   bool follows() const { return next_ < range_.end && !draining_ && !ended_; }

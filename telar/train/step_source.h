@@ -23,9 +23,11 @@ struct StepRange {
 struct CompletedStep {
   int64_t step = 0;  ///< in the epoch, from 0
   int64_t samples = 0;
-  std::vector<double> metrics;           ///< sums over the samples
-  Position after = {};                   ///< in the source of the samples; empty: of several workers
-  CommunicationTime communication = {};  ///< of this process
+  std::vector<double> metrics;  ///< sums over the samples
+  Position at = {};             ///< where it begins in the source of the samples
+  Position after = {};          ///< where it ends; both empty: the source finds steps by their numbers
+  LatencyCounts latency = {};   ///< from the arrival of samples (Batch::arrived) to the end of the step
+  CommunicationTime communication = {};             ///< of this process
   std::optional<PhaseTimes> phases = std::nullopt;  ///< of this process, if its session records them
 };
 
@@ -54,6 +56,8 @@ class StepSource {
   virtual void drain() = 0;
   /// The number of steps of the epoch up to which all are done.
   virtual int64_t steps_done() = 0;
+  /// Where the step after these begins, if steps are done in any order and the source does not find them.
+  virtual Position position() { return {}; }
   /// Copies the state after these steps into the session, if it is elsewhere.
   virtual void fetch(Session& session) = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace telar {
 
 namespace {
@@ -16,8 +18,8 @@ std::string uses_text(const std::vector<UsedOffsets>& uses) {
 }  // namespace
 
 StreamObserver::StreamObserver(const Stream& stream, CheckpointPolicy policy,
-                               const std::filesystem::path& audit)
-    : CheckpointTimes(policy), stream_(stream) {
+                               const std::filesystem::path& audit, bool by_workers)
+    : CheckpointTimes(policy), stream_(stream), by_workers_(by_workers) {
   if (!audit.empty()) audit_.emplace(audit);
 }
 
@@ -26,7 +28,15 @@ void StreamObserver::epoch_began(const EpochStart& /*start*/, const TrainingStat
 }
 
 void StreamObserver::step_done(const StepReport& report, const TrainingState& state) {
-  if (state.position.bytes.empty()) return worker_step_done(report, state);
+  latency_.add(report.latency);
+  if (by_workers_) {
+    worker_step_done(report, state);
+  } else {
+    own_step_done(state);
+  }
+}
+
+void StreamObserver::own_step_done(const TrainingState& state) {
   last_ = state.position;
   const int64_t left_out = stream_.left_out(last_);
   left_out_ += left_out - left_out_before_;
@@ -34,14 +44,13 @@ void StreamObserver::step_done(const StepReport& report, const TrainingState& st
   if (audit_) write(state.step, stream_.uses(last_));
 }
 
-/// A step of several workers: they have read it where it is found, and report how many samples it had.
+/// A step of several workers: they report how many samples it had. It is one of any order; at a checkpoint, all
+/// before the last one are done.
 void StreamObserver::worker_step_done(const StepReport& report, const TrainingState& state) {
-  const Position first = stream_.begin(static_cast<uint32_t>(state.epoch));
-  const Position at = stream_.skip(first, report.step_of_epoch);
-  const std::vector<UsedOffsets> read = stream_.between(at, stream_.skip(at, 1));
+  const std::vector<UsedOffsets> read = stream_.between(report.at, report.after);
   for (const UsedOffsets& offsets : read) left_out_ += offsets.end - offsets.first;
   left_out_ -= report.samples;
-  last_ = stream_.skip(first, state.step_in_epoch);
+  last_ = std::max(last_, report.after);
   if (audit_) write(state.step, {.used = read, .left_out = {}});
 }
 

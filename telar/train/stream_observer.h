@@ -17,13 +17,17 @@ class StreamObserver final : public CheckpointTimes {
   /// `audit`: the file of lines {"step": 7, "used": "0:96-112 1:96-100 1:101-112", "left_out": "1:100-101"}:
   /// the offsets from the first to before the second number of each partition, which were trained on, and
   /// those of damaged messages; empty: no file.
-  StreamObserver(const Stream& stream, CheckpointPolicy policy, const std::filesystem::path& audit);
+  /// `by_workers`: the steps are those of several workers, which have read the messages.
+  StreamObserver(const Stream& stream, CheckpointPolicy policy, const std::filesystem::path& audit,
+                 bool by_workers);
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
 
   /// Call when the state after the last step is stored.
   void stored();
+  /// From a message's arrival to the update that it has contributed to, of the steps of this run.
+  const LatencyCounts& latency() const { return latency_; }
   /// Waits until the audit is on the storage device.
   void sync();
   /// Messages, in the steps of this process.
@@ -32,11 +36,14 @@ class StreamObserver final : public CheckpointTimes {
  private:
   void due(const TrainingState& /*state*/) override { stored(); }
   void worker_step_done(const StepReport& report, const TrainingState& state);
+  void own_step_done(const TrainingState& state);
   void write(int64_t step, const BatchUse& use);
 
   const Stream& stream_;
   std::optional<MetricsLog> audit_;
+  bool by_workers_;
   Position last_;
+  LatencyCounts latency_;
   int64_t left_out_before_ = 0;  ///< of the pass
   int64_t left_out_ = 0;
 };

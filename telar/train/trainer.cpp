@@ -116,9 +116,6 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
 EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
   const std::optional<PassSize> size = train.size(static_cast<uint32_t>(state_.epoch));
   if (size) return {state_.epoch, options_.epochs, size->batches, size->samples};
-  if (others_ != nullptr)
-    throw user_error(
-        "parameter servers need training samples with a known number of batches; this source has none");
   if (options_.epoch_steps < 1) {
     throw user_error(
         "the source of the training samples has no known end, so the number of steps of an epoch must be given; it is {}",
@@ -138,6 +135,8 @@ bool Trainer::run_epoch(Epoch& epoch) {
     epoch.steps.fetch(session_);
     state_.step_in_epoch = epoch.steps.steps_done();
     state_.step = before + state_.step_in_epoch;
+    if (Position position = epoch.steps.position(); !position.bytes.empty())
+      state_.position = std::move(position);
     if (state_.step_in_epoch == epoch.start.steps) return true;
     if (stopped) return false;
     if (state_.step_in_epoch < end) {
@@ -188,7 +187,8 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   const double rate =
       learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
   const StepReport report{
-      step.samples, step.metrics, rate, seconds, state_.step_in_epoch == epoch.start.steps, step.step};
+      step.samples, step.metrics, rate,       seconds,     state_.step_in_epoch == epoch.start.steps,
+      step.step,    step.at,      step.after, step.latency};
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 

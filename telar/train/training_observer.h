@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "telar/core/latency_counts.h"
 #include "telar/train/training_state.h"
 
 namespace telar {
@@ -21,6 +22,9 @@ struct StepReport {
   double seconds = 0;
   bool last_of_epoch = false;  ///< epoch_done() follows with the same step number
   int64_t step_of_epoch = 0;   ///< from 0; the steps of several workers are done in any order
+  Position at;                 ///< CompletedStep::at, after, latency
+  Position after;
+  LatencyCounts latency;
 };
 
 struct EpochReport {

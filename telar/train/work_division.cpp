@@ -36,7 +36,10 @@ CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, 
 std::vector<CompletedStep> completed(std::vector<StepDone> steps) {
   std::vector<CompletedStep> all;
   for (StepDone& step : steps)
-    all.push_back({.step = step.step, .samples = step.samples, .metrics = std::move(step.metrics)});
+    all.push_back({.step = step.step,
+                   .samples = step.samples,
+                   .metrics = std::move(step.metrics),
+                   .latency = std::move(step.latency)});
   return all;
 }
 

@@ -73,7 +73,7 @@ bool WorkerLoop::take_lease() {
   }
   epoch_ = lease->epoch;
   for (int64_t step = lease->begin; step < lease->end; ++step) {
-    batches_.add(epoch_, step, lease->part);
+    batches_.add(*lease, step);
     entries_.push_back({lease->id, step, work_number(*lease, step, parts_in_batch_)});
   }
   return true;
@@ -99,7 +99,12 @@ void WorkerLoop::train(const Batch& batch, const Entry& entry) {
   inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
   inputs.work = entry.work;
   const StepResult result = session_.train(view_of(batch), inputs);
-  pending_.push_back({entry.lease, entry.step, batch.size(), result.metrics, 0, seconds_since(start)});
+  pending_.push_back({.lease = entry.lease,
+                      .step = entry.step,
+                      .samples = batch.size(),
+                      .metrics = result.metrics,
+                      .seconds = seconds_since(start),
+                      .latency = latency_since(batch.arrived)});
   if (!result.finite) fail(batch, inputs);
   settle(result);
 }

@@ -103,6 +103,69 @@ class Table {
 
 using Members = std::vector<uint32_t>;
 
+CoordinatorOptions free_of(int64_t workers) {
+  CoordinatorOptions options;
+  options.workers = workers;
+  options.lease_steps = 2;
+  return options;
+}
+
+TEST(MemberRegistry, StepsOfAStreamAreLeasedWithTheirPlacesWhenTheyExist) {
+  Table table(free_of(2));
+  table.registry.begin_epoch(0, 4, 100, "p4");
+  const uint32_t a = table.worker("a");
+  EXPECT_FALSE(table.has_work(a));
+  EXPECT_FALSE(table.lease(a).has_value());
+  table.registry.extend({"p5", "p6", "p7"});
+  EXPECT_TRUE(table.has_work(a));
+  EXPECT_EQ(table.registry.unbegun(), 3);
+  const Lease first = *table.lease(a);
+  EXPECT_EQ(first.places, (std::vector<std::string>{"p4", "p5", "p6"}));
+  EXPECT_EQ(table.registry.unbegun(), 1);
+  const Lease second = *table.lease(a);
+  EXPECT_EQ(second.places, (std::vector<std::string>{"p6", "p7"}));
+  table.done(a, first);
+  table.registry.extend({"p8"});
+  table.registry.remove(a);
+  const uint32_t b = table.worker("b");
+  EXPECT_TRUE(table.has_work(b));
+  const Lease again = *table.lease(b);
+  EXPECT_EQ(again.begin, 6);
+  EXPECT_EQ(again.places, (std::vector<std::string>{"p6", "p7"})) << "the same messages";
+  EXPECT_EQ(work_number(again, 6, 1), work_number(second, 6, 1));
+  EXPECT_EQ(table.lease(b)->places, (std::vector<std::string>{"p7", "p8"}));
+  EXPECT_FALSE(table.lease(b).has_value());
+}
+
+TEST(MemberRegistry, WorkersComeAndGoWithoutLosingTheirLeases) {
+  Table table(free_of(1));
+  table.registry.begin_epoch(0, 0, 100);
+  const uint32_t a = table.worker("a");
+  const uint32_t b = table.worker("b");
+  EXPECT_TRUE(table.has_work(a));
+  EXPECT_TRUE(table.silent(b));
+  table.registry.resize(2, false);
+  EXPECT_TRUE(table.has_work(b)) << "a spare steps in";
+  const Lease held = *table.lease(b);
+  table.registry.resize(1, false);
+  EXPECT_FALSE(table.lease(b).has_value()) << "no further lease";
+  table.done(b, held, held.begin);
+  EXPECT_TRUE(table.registry.members()[1].working) << "it has a step of its lease to do";
+  table.done(b, held, held.begin + 1);
+  EXPECT_FALSE(table.registry.members()[1].working);
+  EXPECT_EQ(table.steps.size() + table.registry.take_steps().size(), 2U);
+  table.registry.ask_work(b, table.now);
+  EXPECT_TRUE(table.silent(b)) << "it waits as a spare";
+  table.registry.resize(1, true);
+  EXPECT_TRUE(table.answer<MemberRegistry::Leave>(b).has_value()) << "spares are not needed";
+  EXPECT_EQ(table.registry.members().size(), 1U);
+  const uint32_t late = table.worker("c");
+  EXPECT_TRUE(table.answer<MemberRegistry::Leave>(late).has_value());
+  EXPECT_TRUE(table.lease(a).has_value());
+  MemberRegistry rounds(rounds_of(2));
+  expect_error([&] { rounds.resize(3, false); }, {"changes only without rounds"});
+}
+
 TEST(MemberRegistry, TheSpareThatWaitedLongestStepsIn) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);

@@ -155,6 +155,37 @@ TEST(Members, AMemberThatJoinsLaterGetsWork) {
   EXPECT_TRUE(second_worked);
 }
 
+TEST(Members, AWorkerThatIsNotNeededAnyMoreLeavesAndIsNotLost) {
+  Used used;
+  std::vector<WorkerLoop> loops(2, {&used, false, {}});
+  loops[1].batch = [](Membership&, const Lease& lease, int64_t) {
+    EXPECT_EQ(lease.places.size(), static_cast<size_t>(lease.end - lease.begin) + 1);
+  };
+  std::jthread first;
+  std::jthread second;
+  CoordinatorOptions options = coordinator_options(2);
+  options.parts = 1;
+  Coordinator coordinator(options);
+  first = member_thread(coordinator.address(), "first", loops[0]);
+  coordinator.begin_epoch(0, 0, 60, "at 0");
+  while (coordinator.members().empty()) coordinator.wait(0.01);
+  second = member_thread(coordinator.address(), "second", loops[1]);
+  while (coordinator.members().size() < 2) coordinator.wait(0.01);
+  size_t steps = 0;
+  for (int64_t step = 0; step < 60; ++step) {
+    coordinator.extend({fmt::format("at {}", step + 1)});
+    if (step == 20) coordinator.resize(1, true);
+    steps += coordinator.wait(0.001).size();
+  }
+  second.join();
+  while (!coordinator.epoch_finished()) steps += coordinator.wait(0.5).size();
+  EXPECT_EQ(steps, 60U);
+  EXPECT_EQ(used.different(), 60U);
+  EXPECT_EQ(used.most(), 1);
+  EXPECT_EQ(coordinator.losses().members, 0);
+  EXPECT_EQ(coordinator.members().size(), 1U);
+}
+
 TEST(Members, DrainingEndsTheEpochAtAWholeBatch) {
   Used used;
   std::vector<WorkerLoop> loops(2, {&used, false, {}});

@@ -37,6 +37,24 @@ TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
   EXPECT_EQ(book.done_before(), 2);
 }
 
+TEST(LeaseBook, LeasesOnlyStepsThatExist) {
+  LeaseBook book(0, 2, 20, 2, 4);
+  book.exist_before(2);
+  EXPECT_FALSE(book.available(0));
+  book.exist_before(5);
+  expect_lease(book.take(1, 0), 0, 2, 5);
+  EXPECT_FALSE(book.take(1, 0, {true, true}).has_value());
+  EXPECT_EQ(book.begun_before(), 5);
+  book.exist_before(9);
+  const Lease other = *book.take(2, 1);
+  expect_lease(other, 1, 2, 6);
+  expect_lease(book.take(1, 0), 0, 5, 9);
+  book.drain();
+  book.exist_before(15);
+  expect_lease(book.take(2, 1), 1, 6, 9);
+  EXPECT_FALSE(book.available(1)) << "what comes to exist after the drain is not begun";
+}
+
 TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
   LeaseBook book(0, 0, 4, 3, 4);
   const LeaseBook::Claims claimed{true, true, false};

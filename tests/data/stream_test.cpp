@@ -417,7 +417,7 @@ TEST(Stream, ABatchIsFoundWithoutReadingThoseBefore) {
       };
       EXPECT_EQ(offsets(where), offsets(at));
       EXPECT_EQ(offsets(finding->skip(at, 2)), offsets(finding->skip(where, 2)));
-      finding->read_part(where, {}, found, {});
+      finding->read_part(where, finding->skip(where, 1), {}, found, {});
       ASSERT_EQ(numbers_in(found), numbers_in(batch)) << number;
     }
     EXPECT_EQ(finding->skip(finding->begin(0), number), finding->skip(finding->begin(0), number + 9));
@@ -435,13 +435,24 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
   topic.add(0, "damaged");
   StreamOptions options = until_now(topic, 4);
   options.skip_damaged = true;
-  LeasedStream leased(stream_of(topic, std::move(options)), 2);
+  const StreamPtr stream = stream_of(topic, std::move(options));
+  LeasedStream leased(stream, 2);
   Loader loader(leased, {.threads = 1, .prefetch = 2});
-  leased.add(0, 3, 1);
-  leased.add(0, 0, 0);
+  const auto lease = [&](int64_t step, int64_t part) {
+    const Position at = stream->skip(stream->begin(5), step);
+    leased.add({.epoch = 5,
+                .begin = step,
+                .end = step + 1,
+                .part = part,
+                .places = {at.bytes, stream->skip(at, 1).bytes}},
+               step);
+  };
+  lease(3, 1);
+  lease(0, 0);
   loader.start(leased.begin(0));
   const auto next = [&] {
     const Batch* batch = loader.next();
+    EXPECT_EQ(batch->epoch, 5U);
     Batch copy(leased.tensors());
     copy.resize(batch->size());
     for (size_t t = 0; t < 2; ++t)
@@ -452,13 +463,89 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
   EXPECT_EQ(next(), counted(13, 14)) << "without the damaged message";
   EXPECT_EQ(next(), counted(0, 2));
   EXPECT_EQ(loader.next(), nullptr);
-  leased.add(0, 2, 1);
-  leased.add(0, 3, 0);
+  lease(2, 1);
+  lease(3, 0);
   loader.extend();
   EXPECT_EQ(next(), counted(10, 12));
   EXPECT_EQ(next(), counted(12, 13));
   leased.clear();
   EXPECT_TRUE(leased.at_end(leased.begin(1)));
+  expect_error([&] { leased.add({.begin = 2, .end = 3}, 2); }, {"does not say where they are"});
+}
+
+/// The positions of all batches that can be made of messages that come one after another, each as soon as it can.
+std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic,
+                              const std::vector<size_t>& arrivals) {
+  std::vector<Position> places = {stream.begin(0)};
+  int number = 0;
+  for (const size_t partition : arrivals) {
+    topic.add(partition, message_of(number++));
+    const std::vector<int64_t> ends = stream.known_ends(places.back());
+    for (size_t p = 0; p < ends.size(); ++p) EXPECT_EQ(ends[p], topic.range(p).end);
+    while (const auto end = stream.next_end(places.back(), ends, false)) places.push_back(*end);
+  }
+  return places;
+}
+
+std::vector<int64_t> offsets_at(const Position& position) {
+  return stream_position(position, "events", 2).next;
+}
+
+TEST(Stream, ABatchIsLeasedWhenItsMessagesExist) {
+  const std::vector<size_t> arrivals = {0, 0, 0, 0, 1, 0, 1, 1};
+  MemoryTopic topic(2);
+  const auto fixed = stream_of(topic, options_for(topic, 3));
+  const std::vector<Position> in_turn = planned(*fixed, topic, arrivals);
+  ASSERT_EQ(in_turn.size(), 3U) << "partition 1 makes the others wait";
+  EXPECT_EQ(offsets_at(in_turn[1]), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(offsets_at(in_turn[2]), (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(fixed->behind(in_turn[2]), 2);
+
+  MemoryTopic another(2);
+  StreamOptions options = options_for(another, 3);
+  options.by_arrival = true;
+  const auto by_arrival = stream_of(another, std::move(options));
+  const std::vector<Position> arrived = planned(*by_arrival, another, arrivals);
+  ASSERT_EQ(arrived.size(), 3U);
+  EXPECT_EQ(offsets_at(arrived[1]), (std::vector<int64_t>{3, 0}));
+  EXPECT_EQ(offsets_at(arrived[2]), (std::vector<int64_t>{5, 1}));
+  const std::vector<int64_t> ends = by_arrival->known_ends(arrived[2]);
+  EXPECT_FALSE(by_arrival->next_end(arrived[2], ends, false));
+  const auto closed = by_arrival->next_end(arrived[2], ends, true);
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(offsets_at(*closed), (std::vector<int64_t>{5, 3})) << "smaller, because it is closed";
+  EXPECT_FALSE(by_arrival->next_end(*closed, ends, true)) << "an empty batch";
+
+  const auto reader = stream_of(another, options_for(another, 3));
+  Batch batch(reader->tensors());
+  reader->read_part(arrived[1], arrived[2], {}, batch, {});
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{3, 4, 5})) << "0:3, 1:0, 0:4";
+  reader->read_part(arrived[2], *closed, {1, 2, 2}, batch, {});
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{7}));
+  expect_error([&] { reader->read_part(arrived[0], arrived[2], {}, batch, {}); },
+               {"not a batch of at most 3"});
+  expect_error([&] { reader->read_part(arrived[2], arrived[1], {}, batch, {}); },
+               {"not a batch of at most 3"});
+}
+
+TEST(Stream, ABatchClosesAfterATime) {
+  MemoryTopic topic(2);
+  topic.add(1, message_of(0));
+  StreamOptions options = options_for(topic, 8);
+  options.by_arrival = true;
+  options.linger_seconds = 0.02;
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{0}));
+  EXPECT_EQ(batch.all_samples, 1);
+  EXPECT_EQ(batch.arrived, (std::vector<int64_t>{topic.created}));
+  for (int n = 1; n < 20; ++n) topic.add(0, message_of(n));
+  const Position after = batch.after;
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{0})) << "the same batch again";
+  stream->read(after, batch);
+  EXPECT_EQ(numbers_in(batch), counted(1, 9)) << "a full one";
 }
 
 TEST(Stream, ALeasedBatchMayHaveNoGap) {
@@ -469,8 +556,9 @@ TEST(Stream, ALeasedBatchMayHaveNoGap) {
   options.messages = 4;
   const auto stream = stream_of(topic, std::move(options));
   Batch batch(stream->tensors());
-  expect_error([&] { stream->read_part(stream->skip(stream->begin(0), 1), {}, batch, {}); },
-               {"no messages from offset 3 to 4"});
+  const Position second = stream->skip(stream->begin(0), 1);
+  expect_error([&] { stream->read_part(second, stream->skip(second, 1), {}, batch, {}); },
+               {"no messages from offset 3 to 4", "use a strategy without them"});
 }
 
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {

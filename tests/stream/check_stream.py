@@ -237,29 +237,33 @@ output: {checkpoint_steps: 3, checkpoint_epochs: 0}
     expect(committed(broker, "killed", 4) == [messages // 4] * 4, "committed: %s" % committed(broker, "killed", 4))
 
 
-def one_hot(folder, broker, topic, messages, more=""):
-    """A file and a topic in which each message has a feature of its own; the text of a job without data."""
-    write_npy(folder / "x.npy", [[float(i == n) for i in range(messages)] for n in range(messages)])
-    write_npy(folder / "y.npy", [[1 + random.Random(n).random()] for n in range(messages)])
+def one_hot(folder, broker, topic, messages, first=0):
+    """A file and a topic in which each message has a feature of its own. With `first`, only so many messages are
+    published, and first.yaml and rest.yaml have both parts."""
     model = """
 model: {layers: [{type: linear, features: 1, bias: false}]}
 optimizer: {name: sgd, learning_rate: 0.3}
 training: {epochs: 2, batch: 4}
 """
-    (folder / "file.yaml").write_text(model + """
+    for name, begin, end in (("file", 0, messages), ("first", 0, first), ("rest", first, messages)):
+        if begin == end or (name == "rest" and not first):
+            continue
+        x, y = folder / (name + "-x.npy"), folder / (name + "-y.npy")
+        write_npy(x, [[float(i == n) for i in range(messages)] for n in range(begin, end)])
+        write_npy(y, [[1 + random.Random(n).random()] for n in range(begin, end)])
+        (folder / (name + ".yaml")).write_text(model + """
 data: {source: npy, path: %s, label_path: %s, classes: 0, validation: 0, shuffle: false, normalise: false}
 strategy: {threads: 1}
-""" % (folder / "x.npy", folder / "y.npy"), encoding="utf-8")
-    publish(broker, topic, str(folder / "file.yaml"), "--partitions", "3")
+""" % (x, y), encoding="utf-8")
+    publish(broker, topic, str(folder / ("first.yaml" if first else "file.yaml")), "--partitions", "3")
     (folder / "topic.yaml").write_text(model + """
 data: {source: kafka, brokers: "%s", topic: %s, shape: [%d], classes: 0, end: now, audit: true, group: %s}
 output: {checkpoint_steps: 10, checkpoint_epochs: 0}
-""" % (broker.address, topic, messages, topic) + more, encoding="utf-8")
-    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+""" % (broker.address, topic, messages, topic), encoding="utf-8")
 
 
-def workers_of(process):
-    """The process ids of the workers that a training has started."""
+def workers_of(process, verb=b"work"):
+    """The process ids of the workers (or servers) that a training has started."""
     found = []
     threads = pathlib.Path("/proc/%d/task" % process.pid).glob("*/children")  # each has those that it has started
     for pid in [pid for children in threads for pid in children.read_text().split()]:
@@ -267,7 +271,7 @@ def workers_of(process):
             words = pathlib.Path("/proc/%s/cmdline" % pid).read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"work" in words:
+        if verb in words:
             found.append(int(pid))
     return found
 
@@ -275,6 +279,7 @@ def workers_of(process):
 def killed_workers_count_every_message_once(broker, folder):
     """With parameter servers: workers are killed again and again, then the coordinator, and the run goes on."""
     one_hot(folder, broker, "leased", 600)
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
     run_folder = folder / "run"
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
              "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}"]
@@ -335,6 +340,69 @@ def storm(broker, folder):
     expect(set(uses(run_folder).values()) == {done}, "uses: %s" % sorted(set(uses(run_folder).values())))
     telar("train", str(folder / "file.yaml"), "--output", str(folder / "undisturbed"), *epochs)
     expect_alike(weights(folder / "undisturbed"), weights(run_folder), 1e-6, "the weights")
+
+
+def endless_topics_have_the_losses_of_the_file(broker, folder):
+    """Parameter servers and two workers, while the bots still publish; a stop comes between."""
+    images = "data: {source: fashion-mnist, limit: 640, validation: 0, shuffle: false}\n"
+    (folder / "file.yaml").write_text(COMMON + images, encoding="utf-8")
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"), "--set", "training.epochs=1",
+          "--set", "strategy.threads=1")
+    publisher = start(TELAR, "publish", "fashion-mnist", "--set", "data.limit=640", "--dtype", "u8", "--partitions", "3",
+                      "--brokers", broker.address, "--topic", "endless", "--rate", "400")
+    wait_for_topic(broker, "endless")
+    (folder / "topic.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: endless, dtype: u8, mean: [0.2860], std: [0.3530], audit: true}
+strategy: {name: sync_ps, workers: 2, servers: 2, threads: [1]}
+""" % broker.address, encoding="utf-8")
+    train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(folder / "topic"), "--resume",
+             "--set", "training={batch: 32, epochs: 2, epoch_steps: 10}"]
+    process = start(*train)
+    wait_until(lambda: len(steps(folder / "topic")) >= 6, "6 steps")
+    process.send_signal(signal.SIGINT)
+    finish(process, 130)
+    run(*train)
+    finish(publisher)
+    expect(len(steps(folder / "topic")) == 20, "%d steps" % len(steps(folder / "topic")))
+    expect_alike(list(steps(folder / "file").values()), list(steps(folder / "topic").values()), 1e-5, "the losses")
+    expect_each_once(folder / "topic", 3, 640)
+
+
+def workers_follow_the_load(broker, folder):
+    """One worker, until many messages arrive at once; one of those that join is killed."""
+    messages = 1200
+    one_hot(folder, broker, "followed", messages, 200)
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"), "--set",
+          "training={epochs: 1, batch: 1}")
+    run_folder = folder / "run"
+    process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--set", "data.end=never",
+                    "--set", "training={epochs: 1, batch: 1, epoch_steps: %d}" % messages, "--set",
+                    "data.order=arrival", "--set", "data.linger_ms=20", "--set", "strategy={name: downpour, servers: 2, "
+                    "workers: {min: 1, max: 4, lag_seconds: 0.2}, threads: [1]}")
+    wait_until(lambda: len(steps(run_folder)) >= 200, "200 steps")
+    expect(len(workers_of(process)) == 1, "%d workers at the start" % len(workers_of(process)))
+    publish(broker, "followed", str(folder / "rest.yaml"))
+    wait_until(lambda: len(workers_of(process)) > 1 or process.poll() is not None, "a second worker")
+    for pid in workers_of(process)[-1:]:
+        os.kill(pid, signal.SIGKILL)
+    output = finish(process)
+    expect("instead of 1; the lag is" in output, output)
+    expect(set(uses(run_folder).values()) == {1} and len(uses(run_folder)) == messages, "each message is used once")
+    expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
+    summary = json.loads((run_folder / "summary.json").read_text(encoding="utf-8"))
+    expect(summary["latency_ms_99"] >= summary["latency_ms_median"] > 0, summary)
+
+
+def a_server_that_is_restarted_ends_the_run(broker, folder):
+    one_hot(folder, broker, "restarted", 40)
+    process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(folder / "run"), "--set",
+                    "data.end=never", "--set", "training.epoch_steps=1000", "--set",
+                    "strategy={name: async_sgd, workers: 1, servers: 2, threads: [1]}")
+    wait_until(lambda: len(steps(folder / "run")) == 10, "10 steps")
+    os.kill(workers_of(process, b"serve")[0], signal.SIGKILL)
+    output = finish(process, 1)
+    expect("has ended and was restarted, so messages that its parameters had seen would be missing; the run continues "
+           "from its checkpoint" in output, output)
 
 
 def a_broker_away_loses_nothing(broker, folder):
@@ -534,7 +602,10 @@ def main():
         print("check_stream: the broker is missing, so nothing was checked; scripts/setup stream installs it")
         sys.exit(77)
     checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read, records_are_read,
-              killed_runs_use_every_message_once, killed_workers_count_every_message_once, a_broker_away_loses_nothing, a_silent_topic_can_be_left, damaged_messages_are_kept_elsewhere,
+              killed_runs_use_every_message_once, killed_workers_count_every_message_once,
+              endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
+              a_server_that_is_restarted_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
+              damaged_messages_are_kept_elsewhere,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
     checks += [storm] * ("storm" in wanted)

@@ -179,6 +179,18 @@ TEST(StreamJob, ItsGroupsAreReadAndWrittenBack) {
   }
 }
 
+TEST(StreamJob, TheNumberOfWorkersMayHaveLimits) {
+  const Job job = stream_job({"strategy={name: downpour, workers: {min: 2, max: 7, lag_seconds: 3}}"});
+  EXPECT_EQ(job.strategy.elastic, (ElasticWorkers{.min = 2, .max = 7, .lag_seconds = 3}));
+  EXPECT_EQ(job.strategy.options.integer("workers"), 7);
+  const std::string text = job_text(job);
+  EXPECT_TRUE(says(text, "workers: {min: 2, max: 7, lag_seconds: 3}\n"));
+  EXPECT_EQ(parse_job(text, "again").strategy.elastic, job.strategy.elastic);
+  const Job plain = parse_job(text, "again", {"strategy.workers=3"});
+  EXPECT_EQ(plain.strategy.elastic.min, 0);
+  EXPECT_EQ(plain.strategy.options.integer("workers"), 3);
+}
+
 TEST(StreamJob, MistakesAreSentences) {
   const auto expect_mistake = [](const std::vector<std::string>& overrides, const std::string& part) {
     EXPECT_TRUE(says(stream_mistake(overrides), part));
@@ -202,7 +214,22 @@ TEST(StreamJob, MistakesAreSentences) {
     overrides.insert(overrides.begin(), {"data.end=now", "training.epoch_steps=0"});
     EXPECT_TRUE(says(stream_mistake(overrides), part));
   };
-  expect_mistake({"strategy.name=sync_ps"}, "the workers of strategy sync_ps read a topic up to an end");
+  expect_mistake({"data.linger_ms=20"}, "data.linger_ms is 20, so batches would depend on the time");
+  expect_mistake({"data.linger_ms=20", "data.order=arrival", "data.end=now", "training.epoch_steps=0"},
+                 "it is for data.order arrival and data.end never");
+  expect_mistake({"strategy={name: sync_ps, workers: {min: 1, max: 4}}"},
+                 "the workers of strategy sync_ps make each step together");
+  expect_mistake({"strategy={name: downpour, workers: {min: 5, max: 4}}"},
+                 "strategy.workers.max is 4; it must be at least 5, the min");
+  expect_mistake({"strategy={name: downpour, workers: {min: 5}}"}, "strategy.workers has no max");
+  expect_mistake({"strategy={name: downpour, workers: {least: 5, max: 6}}"},
+                 "strategy.workers.least is unknown");
+  expect_mistake({"strategy={name: downpour, workers: {max: 0}}"}, "strategy.workers.max is '0'");
+  EXPECT_TRUE(says(sentence_of([] {
+                     parse_job("model: mlp\ndata: synthetic\nstrategy: {name: downpour, workers: {max: 4}}\n",
+                               "job.yaml");
+                   }),
+                   "follows the lag of a stream, but data.source is synthetic"));
   expect_mistake_with_servers(
       {"strategy.name=downpour", "strategy.push_every=4"},
       "a push must be of one batch, so that the servers can tell when it comes again; it is 4");
@@ -210,13 +237,15 @@ TEST(StreamJob, MistakesAreSentences) {
                               "strategy parameter_averaging averages parameters");
   expect_mistake_with_servers({"strategy.name=downpour", "strategy.payload=bf16"},
                               "what a payload leaves for later pushes would be lost");
-  expect_mistake_with_servers({"strategy.name=async_sgd", "data.order=arrival"}, "data.order must be fixed");
   expect_mistake_with_servers({"strategy.name=async_sgd", "strategy.server_addresses=[\"a:1\"]"},
                               "the parameter servers are those that telar train starts");
-  for (const char* strategy : {"sync_ps", "async_sgd", "downpour"})
-    EXPECT_EQ(stream_mistake({"data.end={offsets: [4]}", "training.epoch_steps=0",
-                              fmt::format("strategy={{name: {}, workers: 2}}", strategy)}),
-              "");
+  for (const char* strategy : {"sync_ps", "async_sgd", "downpour"}) {
+    const std::string workers = fmt::format("strategy={{name: {}, workers: 2}}", strategy);
+    EXPECT_EQ(stream_mistake({workers}), "");
+    EXPECT_EQ(stream_mistake({workers, "data.order=arrival", "data.linger_ms=20"}), "");
+    for (const char* end : {"now", "{offsets: [4]}", "{messages: 4}"})
+      EXPECT_EQ(stream_mistake({fmt::format("data.end={}", end), "training.epoch_steps=0", workers}), "");
+  }
   EXPECT_TRUE(says(
       sentence_of([] { parse_job("model: mlp\ndata: synthetic\ntraining: {epoch_steps: 3}\n", "job.yaml"); }),
       "training.epoch_steps is for data.source kafka"));

@@ -42,6 +42,8 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     reply.mutable_work_there();
   } else if (std::holds_alternative<MemberRegistry::MayGoOn>(value)) {
     reply.mutable_go_on();
+  } else if (std::holds_alternative<MemberRegistry::Leave>(value)) {
+    reply.mutable_over();
   } else if (const auto* lease = std::get_if<std::optional<Lease>>(&value)) {
     members::Lease& message = *reply.mutable_lease();
     if (!*lease) return reply;
@@ -51,6 +53,7 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     message.set_end((*lease)->end);
     message.set_part((*lease)->part);
     message.set_number((*lease)->number);
+    for (const std::string& place : (*lease)->places) message.add_places(place);
   } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
     members::Round& message = *reply.mutable_round();
     if (!*round) return reply;
@@ -71,7 +74,9 @@ class Coordinator::Impl {
 
   const std::string& address() const { return address_; }
 
-  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
+  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place);
+  int64_t extend(const std::vector<std::string>& places);
+  void resize(int64_t workers, bool spares_leave);
   void drain();
   std::vector<StepDone> wait(double seconds);
   /// Also requires that wait() has returned all steps.
@@ -331,7 +336,11 @@ void Coordinator::Impl::tick() {
 void Coordinator::Impl::deliver() {
   for (const MemberRegistry::Answer& answer : registry_.take_answers()) {
     const auto connection = std::ranges::find(connections_, answer.member, &Connection::member);
-    if (connection != connections_.end()) connection->send(reply_of(answer.value));
+    if (connection == connections_.end()) continue;
+    connection->send(reply_of(answer.value));
+    if (!std::holds_alternative<MemberRegistry::Leave>(answer.value)) continue;
+    connection->member = 0;  // the registry knows it no more
+    connection->finish(grpc::Status::OK, Clock::now());
   }
   std::vector<StepDone> steps = registry_.take_steps();
   if (!steps.empty() || registry_.epoch_finished()) changed_.notify_all();
@@ -347,9 +356,24 @@ std::vector<StepDone> Coordinator::Impl::wait(double seconds) {
   return std::exchange(complete_, {});
 }
 
-void Coordinator::Impl::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+void Coordinator::Impl::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
   const std::lock_guard lock(mutex_);
-  registry_.begin_epoch(epoch, first, steps);
+  registry_.begin_epoch(epoch, first, steps, place);
+  poke();
+}
+
+int64_t Coordinator::Impl::extend(const std::vector<std::string>& places) {
+  const std::lock_guard lock(mutex_);
+  if (!places.empty()) {
+    registry_.extend(places);
+    poke();
+  }
+  return registry_.unbegun();
+}
+
+void Coordinator::Impl::resize(int64_t workers, bool spares_leave) {
+  const std::lock_guard lock(mutex_);
+  registry_.resize(workers, spares_leave);
   poke();
 }
 
@@ -383,9 +407,11 @@ Coordinator::Coordinator(CoordinatorOptions options) : impl_(std::make_unique<Im
 Coordinator::~Coordinator() = default;
 
 std::string Coordinator::address() const { return impl_->address(); }
-void Coordinator::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
-  impl_->begin_epoch(epoch, first, steps);
+void Coordinator::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
+  impl_->begin_epoch(epoch, first, steps, place);
 }
+int64_t Coordinator::extend(const std::vector<std::string>& places) { return impl_->extend(places); }
+void Coordinator::resize(int64_t workers, bool spares_leave) { impl_->resize(workers, spares_leave); }
 void Coordinator::drain() { impl_->drain(); }
 bool Coordinator::epoch_finished() const { return impl_->epoch_finished(); }
 int64_t Coordinator::steps_done() const { return impl_->steps_done(); }

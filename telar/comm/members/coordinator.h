@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/comm/network.h"
+#include "telar/core/latency_counts.h"
 
 namespace telar {
 
@@ -50,6 +51,8 @@ struct StepDone {
   std::vector<double> metrics;  ///< sums over the samples
   double staleness = 0;         ///< mean over the parts
   double seconds = 0;           ///< of the longest part: computation and exchange
+  double busy_seconds = 0;      ///< of all parts together
+  LatencyCounts latency = {};   ///< PartDone::latency of all parts
 };
 
 /// What the loss of members has cost. Their unfinished work goes to others, so no sample is left out.
@@ -85,7 +88,14 @@ class Coordinator {
   std::string address() const;
 
   /// Starts to give out the steps [first, steps) of an epoch.
-  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
+  /// `place`: of an epoch whose steps come to exist one after another (a stream), where step `first` begins;
+  /// empty: all steps exist, and are found by their numbers.
+  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place = {});
+  /// The next steps of such an epoch exist: where each of them ends. Returns how many steps exist and have not
+  /// begun.
+  int64_t extend(const std::vector<std::string>& places);
+  /// Rhythm::free: so many members work from now on; MemberRegistry::resize().
+  void resize(int64_t workers, bool spares_leave);
   /// Stops giving out new batches. All parts of batches already begun are still done, including those that
   /// lost members leave behind. Then epoch_finished() becomes true, and steps_done() returns where the epoch
   /// can continue.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "telar/core/error.h"
@@ -43,14 +44,18 @@ uint32_t MemberRegistry::join(const std::string& name) {
 int64_t MemberRegistry::remove(uint32_t id) {
   const int64_t parts = book_ ? book_->give_back_all(id) : 0;
   members_.erase(id);
+  seat_spares();
+  settle();
+  return parts;
+}
+
+void MemberRegistry::seat_spares() {
   std::set<uint32_t> spares;
   for (const auto& [other, member] : members_)
     if (!member.seat) spares.insert(other);
   assign_seats();
   for (const uint32_t spare : spares)
     if (members_.at(spare).seat) news_.push_back(fmt::format("{} steps in", members_.at(spare).name));
-  settle();
-  return parts;
 }
 
 /// Ids increase, so the first member without a seat has waited longest.
@@ -86,7 +91,8 @@ LeaseBook::Claims MemberRegistry::claims() const {
 }
 
 bool MemberRegistry::finds_work(const Member& member, const LeaseBook::Claims& claims) const {
-  return book_ && gathered_ && at_work(member) && book_->available(preferred(member), claims);
+  return book_ && gathered_ && at_work(member) && *member.seat < options_.workers + options_.backups &&
+         book_->available(preferred(member), claims);
 }
 
 bool MemberRegistry::has_work(const Entry& entry, const LeaseBook::Claims& claims) const {
@@ -109,7 +115,21 @@ void MemberRegistry::settle() {
   let_go_on();
 }
 
+void MemberRegistry::dismiss_spares() {
+  if (!spares_leave_) return;
+  for (auto at = members_.begin(); at != members_.end();) {
+    const auto& [id, member] = *at;
+    const bool leaves = !member.seat && member.wants_work;
+    if (leaves) {
+      answers_.push_back({id, Leave{}});
+      news_.push_back(fmt::format("{} is not needed any more and leaves", member.name));
+    }
+    at = leaves ? members_.erase(at) : std::next(at);
+  }
+}
+
 void MemberRegistry::offer_work() {
+  dismiss_spares();
   const LeaseBook::Claims claimed = claims();
   for (auto& [id, member] : members_) {
     if (!member.wants_work || !finds_work(member, claimed)) continue;
@@ -171,6 +191,10 @@ void MemberRegistry::ask_lease(uint32_t id) {
   const bool some = finds_work(member, claimed);
   std::optional<Lease> lease = some ? book_->take(id, preferred(member), claimed) : std::nullopt;
   if (lease) lease->number = steps_before_ + lease->begin - first_;
+  if (lease && !places_.empty()) {
+    const auto from = places_.begin() + (lease->begin - places_first_);
+    lease->places.assign(from, from + (lease->end - lease->begin + 1));
+  }
   answers_.push_back({id, lease});
   settle();
 }
@@ -209,6 +233,7 @@ void MemberRegistry::done(uint32_t id, const PartDone& part) {
     throw user_error("a report of {} metrics does not match others of {}", part.metrics.size(),
                      reports.begin()->second.metrics.size());
   book_->done(id, part.lease, part.step);
+  clear_seats();
   reports[*which] = part;
   Member& member = members_.at(id);
   ++member.clock;
@@ -229,22 +254,63 @@ void MemberRegistry::complete(int64_t step) {
     for (size_t i = 0; i < part.metrics.size(); ++i) all.metrics[i] += part.metrics[i];
     all.staleness += part.staleness / static_cast<double>(options_.parts);
     all.seconds = std::max(all.seconds, part.seconds);
+    all.busy_seconds += part.seconds;
+    all.latency.add(part.latency);
   }
   complete_.push_back(std::move(all));
 }
 
 void MemberRegistry::give_back(uint32_t id, uint64_t lease, int64_t step) {
   if (book_) book_->give_back(id, lease, step);
+  clear_seats();
   settle();
 }
 
-void MemberRegistry::begin_epoch(uint32_t epoch, int64_t first, int64_t steps) {
+void MemberRegistry::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
   if (book_) steps_before_ += book_->done_before() - first_;
   first_ = first;
   book_.emplace(epoch, first, steps, options_.parts, options_.lease_steps);
+  places_.clear();
+  places_first_ = first;
+  if (!place.empty()) {
+    places_.push_back(place);
+    book_->exist_before(first);
+  }
   reports_.clear();
   for (auto& [id, member] : members_) member.clock = 0;
   settle();
+}
+
+void MemberRegistry::extend(const std::vector<std::string>& places) {
+  while (places_first_ < book_->done_before()) {
+    places_.pop_front();
+    ++places_first_;
+  }
+  places_.insert(places_.end(), places.begin(), places.end());
+  book_->exist_before(places_first_ + std::ssize(places_) - 1);
+  settle();
+}
+
+int64_t MemberRegistry::unbegun() const {
+  return places_.empty() ? 0 : places_first_ + std::ssize(places_) - 1 - book_->begun_before();
+}
+
+void MemberRegistry::resize(int64_t workers, bool spares_leave) {
+  if (workers < 1 || options_.rhythm != Rhythm::free)
+    throw user_error("{} workers are not possible; their number changes only without rounds", workers);
+  options_.workers = workers;
+  spares_leave_ = spares_leave;
+  clear_seats();
+  seat_spares();
+  settle();
+}
+
+void MemberRegistry::clear_seats() {
+  for (auto& [id, member] : members_)
+    if (member.seat >= options_.workers + options_.backups && !(book_ && book_->holds_work(id))) {
+      member.seat.reset();
+      news_.push_back(fmt::format("{} becomes a spare", member.name));
+    }
 }
 
 void MemberRegistry::drain() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -50,7 +51,9 @@ class MemberRegistry {
 
   struct WorkThere {};
   struct MayGoOn {};
-  using AnswerValue = std::variant<WorkThere, MayGoOn, std::optional<Lease>, std::optional<StoreRound>>;
+  struct Leave {};  ///< the member is not needed any more
+  using AnswerValue =
+      std::variant<WorkThere, MayGoOn, Leave, std::optional<Lease>, std::optional<StoreRound>>;
   struct Answer {
     uint32_t member = 0;
     AnswerValue value;
@@ -73,7 +76,17 @@ class MemberRegistry {
   void done(uint32_t id, const PartDone& part);
   void give_back(uint32_t id, uint64_t lease, int64_t step);
 
-  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps);
+  /// `place`: of an epoch whose steps come to exist one after another, where step `first` begins; empty: all
+  /// steps exist, and are found by their numbers.
+  void begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place = {});
+  /// The next steps of such an epoch exist: where each of them ends.
+  void extend(const std::vector<std::string>& places);
+  /// Steps that exist and of which no part was ever leased.
+  int64_t unbegun() const;
+  /// Rhythm::free: from now on so many members work at once. Those with a higher seat become spares when they
+  /// have done their leases, and spares step in. With `spares_leave`, spares are told that they are no longer
+  /// needed (Leave), and are members no more.
+  void resize(int64_t workers, bool spares_leave);
   void drain();
   bool epoch_finished() const { return !book_ || book_->finished(); }
   int64_t steps_done() const { return book_ ? book_->done_before() : 0; }
@@ -112,6 +125,11 @@ class MemberRegistry {
   std::optional<int64_t> slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const;
 
   void assign_seats();
+  /// The same, with news of spares that step in.
+  void seat_spares();
+  void dismiss_spares();
+  /// Takes the seats beyond the last one from members that have no lease.
+  void clear_seats();
   void gather(std::optional<Time> now);
   void settle();
   void offer_work();
@@ -124,7 +142,12 @@ class MemberRegistry {
   std::map<uint32_t, Member> members_;
   uint32_t last_id_ = 0;
   std::optional<LeaseBook> book_;
-  int64_t first_ = 0;     ///< step of the book
+  int64_t first_ = 0;  ///< step of the book
+  /// Of an epoch with places: where the steps from places_first_ on begin, and where the last one that exists
+  /// ends.
+  std::deque<std::string> places_;
+  int64_t places_first_ = 0;
+  bool spares_leave_ = false;
   int64_t steps_before_;  ///< given out by earlier books
   bool gathered_ = false;
   std::optional<Time> first_asked_;

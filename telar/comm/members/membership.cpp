@@ -308,6 +308,7 @@ void Membership::Impl::done(const PartDone& part) {
   done.mutable_metrics()->Assign(part.metrics.begin(), part.metrics.end());
   done.set_staleness(part.staleness);
   done.set_seconds(part.seconds);
+  done.mutable_latency()->Assign(part.latency.classes().begin(), part.latency.classes().end());
   const std::lock_guard lock(mutex_);
   send(std::move(request));
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "telar/core/latency_counts.h"
+
 namespace telar {
 
 /// A member's report about one part of a batch.
@@ -13,6 +15,7 @@ struct PartDone {
   std::vector<double> metrics;  ///< sums over the samples
   double staleness = 0;
   double seconds = 0;
+  LatencyCounts latency = {};  ///< from the arrival of samples to their update, where it is known
 };
 
 }  // namespace telar

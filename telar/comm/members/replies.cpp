@@ -35,7 +35,8 @@ std::optional<Lease> lease_of(const members::Lease& message) {
                .begin = message.begin(),
                .end = message.end(),
                .part = message.part(),
-               .number = message.number()};
+               .number = message.number(),
+               .places = {message.places().begin(), message.places().end()}};
 }
 
 std::optional<StoreRound> round_of(const members::Round& message, uint32_t own) {

@@ -1,5 +1,7 @@
 #include "telar/comm/members/requests.h"
 
+#include <span>
+
 #include "telar/core/error.h"
 
 namespace telar {
@@ -7,12 +9,14 @@ namespace telar {
 namespace {
 
 PartDone part_of(const members::Done& done) {
-  return {.lease = done.lease(),
-          .step = done.step(),
-          .samples = done.samples(),
-          .metrics = {done.metrics().begin(), done.metrics().end()},
-          .staleness = done.staleness(),
-          .seconds = done.seconds()};
+  return {
+      .lease = done.lease(),
+      .step = done.step(),
+      .samples = done.samples(),
+      .metrics = {done.metrics().begin(), done.metrics().end()},
+      .staleness = done.staleness(),
+      .seconds = done.seconds(),
+      .latency = LatencyCounts(std::span(done.latency().data(), static_cast<size_t>(done.latency_size())))};
 }
 
 }  // namespace

@@ -49,6 +49,12 @@ void check_end(const Attributes& options) {
     if (messages.front() == 0)
       throw OptionError("end", "data.end is {messages: 0}; it must be at least one message");
   }
+  if (options.real("linger_ms") > 0 && (options.text("order") != "arrival" || end != "never"))
+    throw OptionError(
+        "linger_ms",
+        fmt::format("data.linger_ms is {}, so batches would depend on the time; it is for data.order arrival "
+                    "and data.end never",
+                    options.real("linger_ms")));
   if (options.text("order") == "arrival" && end.starts_with("messages: "))
     throw OptionError(
         "order",
@@ -132,6 +138,7 @@ StreamPtr open_topic(const StreamRequest& request) {
   stream.batch = request.batch;
   stream.part = request.part;
   stream.by_arrival = options.text("order") == "arrival";
+  stream.linger_seconds = 1e-3 * options.real("linger_ms");
   stream.audit = options.flag("audit");
   stream.remembered += static_cast<size_t>(request.ahead);
   stream.skip_damaged = options.text("on_error") == "skip";
@@ -218,7 +225,10 @@ void register_kafka(SourceRegistry& registry) {
                 "Where an epoch ends. never: it has `training.epoch_steps` steps, and the next one continues there. now: at the messages that the topic has when the run begins, and each epoch begins again."),
             samples_option(
                 "order", "fixed", {.choices = {"fixed", "arrival"}},
-                "fixed: one message of each partition in turn, so that every process, and a run that is repeated, has the same batches; a silent partition makes all wait. arrival: of the partitions that have one; for one process."),
+                "fixed: one message of each partition in turn, so that every process, and a run that is repeated, has the same batches; a silent partition makes all wait. arrival: of the partitions that have one; for one process, or with parameter servers."),
+            free_option(
+                "linger_ms", 0.0, {.least = 0, .most = 3'600'000},
+                "With `data.order: arrival` and `data.end: never`: milliseconds after which a batch is trained on although it is not full. 0: it waits until it is."),
             changing_option(
                 "on_error", "stop", {.choices = {"stop", "skip"}},
                 "What happens to a message that is not a sample. stop: the run ends with an error that names it. skip: it is named, counted and left out; its batch is smaller."),

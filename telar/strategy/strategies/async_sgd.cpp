@@ -32,6 +32,7 @@ void register_async_sgd(StrategyRegistry& registry) {
                                       with_payload_options({staleness_option()}), check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<AsyncSgd>(options); };
   type.cooperation = free_within_staleness;
+  type.elastic = true;
   registry.add(std::move(type));
 }
 

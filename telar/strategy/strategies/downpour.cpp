@@ -48,6 +48,7 @@ void register_downpour(StrategyRegistry& registry) {
       check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<Downpour>(options); };
   type.cooperation = free_within_staleness;
+  type.elastic = true;
   registry.add(std::move(type));
 }
 
