@@ -24,6 +24,7 @@ struct PublishArguments {
   std::vector<std::string> overrides;
   std::vector<std::string> settings;
   PublishOptions options;
+  std::string drift;
   bool quiet = false;
 };
 
@@ -60,6 +61,7 @@ int publish_data(const PublishArguments& arguments) {
   PublishOptions options = arguments.options;
   options.topic.settings = settings_of(arguments.settings);
   options.stop_requested = [&stop] { return stop.requested(); };
+  if (!arguments.drift.empty()) options.labels_drift_at = labels_drift_at(arguments.drift);
   DataJob data = data_of(arguments);
   const Datasets samples = open_datasets(data, 0);
   const Published published = telar::publish(*samples.train, options);
@@ -97,6 +99,9 @@ void add_publish(Verb& program) {
   verb.option("--rate", options.rate, "Messages a second, all bots together; as fast as possible without it")
       .between(0.001, 1e9);
   verb.flag("--loop", options.loop, "Begin again after the last sample, until Ctrl-C");
+  verb.option("--drift", arguments->drift,
+              "labels@N: from message N on, each class is the next one, and each target has the other sign")
+      .value_name("labels@N");
   verb.option("--kafka", arguments->settings, "KEY=VALUE of librdkafka, such as security.protocol=ssl")
       .value_name("KEY=VALUE")
       .one_value_at_a_time();

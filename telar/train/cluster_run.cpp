@@ -356,6 +356,11 @@ std::vector<Store*> ClusterRun::stores() const {
   return stores;
 }
 
+int64_t ClusterRun::working() const {
+  const std::vector<MemberInfo> members = coordinator_->members();
+  return std::ranges::count_if(members, &MemberInfo::working);
+}
+
 RunLosses ClusterRun::losses() const {
   RunLosses losses{.servers = {}, .workers = coordinator_->losses()};
   for (const auto& client : clients_) losses.servers.push_back(client->losses());

@@ -23,7 +23,9 @@ struct StepRange {
 struct CompletedStep {
   int64_t step = 0;  ///< in the epoch, from 0
   int64_t samples = 0;
-  std::vector<double> metrics;           ///< sums over the samples
+  std::vector<double> metrics;  ///< sums over the samples
+  /// The same before the step, in evaluation mode (StreamEvaluationOptions::separate_pass); empty: not asked.
+  std::vector<double> tested = {};
   Position after = {};                   ///< in the source of the samples; empty: of several workers
   CommunicationTime communication = {};  ///< of this process
   std::optional<PhaseTimes> phases = std::nullopt;  ///< of this process, if its session records them

@@ -19,8 +19,9 @@ struct StepReport {
   const std::vector<double>& sums;  ///< sum of each metric over the samples of this step
   double learning_rate = 0;
   double seconds = 0;
-  bool last_of_epoch = false;  ///< epoch_done() follows with the same step number
-  int64_t step_of_epoch = 0;   ///< from 0; the steps of several workers are done in any order
+  bool last_of_epoch = false;         ///< epoch_done() follows with the same step number
+  int64_t step_of_epoch = 0;          ///< from 0; the steps of several workers are done in any order
+  const DriftEvent* drift = nullptr;  ///< that was detected with this step; null: none
 };
 
 struct EpochReport {
